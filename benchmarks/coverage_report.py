@@ -1,4 +1,4 @@
-"""Puts the figures of coverage.py into docs/estimates.md.
+"""Puts the figures of coverage.py, or of coverage_heads.py, into docs/estimates.md.
 
 python benchmarks/coverage_report.py [JSON] [--check]
 """
@@ -32,7 +32,7 @@ _NAMES = {
 
 
 def setting(found: dict[str, Any]) -> str:
-    """What was simulated, in a sentence."""
+    """Return a sentence on the simulation."""
     error = 3 * math.sqrt(found["level"] * (1 - found["level"]) / found["draws"])
     whole = [row for row in found["rows"] if row["n_gold"] == found["n_gold"]]
     valid = [row for row in whole if row["method"] != "naive"]
@@ -78,7 +78,7 @@ def design_table(found: dict[str, Any], design: str, n_gold: int) -> str:
 
 
 def few_codes(found: dict[str, Any]) -> str:
-    """What became of small samples, a sentence each."""
+    """Return a sentence on each small sample."""
     told = []
     for n_gold in FEW:
         coverages = [
@@ -118,6 +118,46 @@ def hard_designs(found: dict[str, Any]) -> str:
     return head + "\n" + "\n".join(lines) + "\n"
 
 
+_WAYS = {
+    ("labels", "gold"): "codes alone",
+    ("labels", "dsl"): "labels, DSL",
+    ("probs", "dsl"): "probabilities, DSL",
+    ("recalibrated", "dsl"): "recalibrated, DSL",
+    ("recalibrated", "ppi"): "recalibrated, PPI++",
+}
+
+
+def head_designs(found: dict[str, Any]) -> str:
+    """Coverage and widths by labels, probabilities and recalibrated probabilities."""
+    head = ["design", "right: model, head", *_WAYS.values()]
+    lines = [f"| {' | '.join(head)} |", "|---|---:|" + "---:|" * len(_WAYS)]
+    coverages = []
+    for row in found["heads"]:
+        cells = {(each["way"], each["method"]): each for each in row["cells"]}
+        coverages += [
+            each["coverage"] for (way, _), each in cells.items() if way != "labels"
+        ]
+        shown = [
+            f"{cells[way]['coverage']:.1%} ({cells[way]['width']:.3f})"
+            if way in cells
+            else ""
+            for way in _WAYS
+        ]
+        right = f"{row['accuracy']['labels']:.0%}, {row['accuracy']['recalibrated']:.0%}"
+        lines.append(f"| {row['design']} | {right} | {' | '.join(shown)} |")
+    n = found["draws"]
+    level = found["level"]
+    error = 3 * math.sqrt(level * (1 - level) / n)
+    fewest = min(row["draws"] for row in found["heads"])
+    intro = (
+        f"{n} draws a design ({fewest} with embeddings); Monte Carlo error of a "
+        f"coverage, three standard errors: ±{error:.1%}. Coverages by probabilities and "
+        f"recalibrated ones are from {min(coverages):.1%} to {max(coverages):.1%}. "
+        "Widths are medians.\n"
+    )
+    return intro + "\n" + "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Writes the page, or tells whether it is up to date."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -127,6 +167,10 @@ def main() -> None:
     args = parser.parse_args()
     found = json.loads(args.json.read_text(encoding="utf-8"))
     page = PAGE.read_text(encoding="utf-8")
+    if "heads" in found:  # of coverage_heads.py
+        made = replaced(page, "coverage: heads", head_designs(found))
+        _finish(page, made, check=args.check)
+        return
     made = replaced(page, "coverage: hard designs", hard_designs(found))
     if "rows" not in found:  # of coverage.py --only designs
         _finish(page, made, check=args.check)

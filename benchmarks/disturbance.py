@@ -1,4 +1,4 @@
-"""How much of the machine others used while something was measured."""
+"""Load of other programs during a measurement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a summary is made of, for the tables and for the plot."""
+"""Figures of a summary, for the tables and the plot."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def title(model: str) -> str:
 
 
 def workloads(summary: Summary, model: str) -> list[tuple[str, Row]]:
-    """Those that all engines run, in the order of the documents."""
+    """Return the workloads of all engines, in the order of the documents."""
     found = summary["models"][model]
     return [(name, found[name]) for name in ORDER if name in found]

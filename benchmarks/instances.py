@@ -26,7 +26,7 @@ def ways_to_write(schema: _Json, data: _Json) -> list[str]:
 
 
 def in_order(schema: _Json, root: _Json, data: _Json) -> _Json:
-    """The same data, with properties as llguidance orders them.
+    """Return the data with properties in the order of llguidance.
 
     Those of `properties` come first, then those of `required`, of each part of the schema
     in turn, and then all others.

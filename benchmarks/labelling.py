@@ -1,4 +1,4 @@
-"""Compares ways to have news texts labelled, for docs/labelling.md and README.md.
+"""Compares ways to have news texts labelled, for docs/labelling.md.
 
     python benchmarks/labelling.py MODEL.gguf ...
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "labelling.md"
-README = ROOT / "README.md"
 TOPICS = ["Sports", "Business", "Science", "Politics"]
 TASK = "Label the topic of each news text: Sports, Business, Science or Politics."
 BARE = "Answer with one word: Sports, Business, Science or Politics."
@@ -61,7 +60,7 @@ def chat(shots: list[dict[str, str]]) -> Callable[[lh.Model, str], str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """How to ask."""
+    """Form of the request."""
 
     name: str
     prompt: Callable[[lh.Model, str], str]
@@ -122,12 +121,6 @@ def main() -> None:
     """Measure and write."""
     lines = table(sys.argv[1:])
     marked.write(PAGE, {"labelling: labelling": "\n".join(lines)})
-    # Of the first model, without its name.
-    first = lines[2].split("|")[1]
-    short = [line.split("|") for line in lines if line.split("|")[1] == first]
-    rows = [f"| {way.strip()} | {right.strip()} |" for _, _, way, right, *_ in short]
-    head = [f"| asked by | right, of {len(TEXTS)} |", "| --- | ---: |"]
-    marked.write(README, {"labelling: ways": "\n".join([*head, *rows])})
 
 
 if __name__ == "__main__":

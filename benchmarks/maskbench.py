@@ -46,7 +46,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def judge(model: lh.Model, row: dict[str, Any]) -> dict[str, Any]:
-    """What becomes of a schema and its instances."""
+    """Result of a schema and its instances."""
     schema = row["schema"]
     found: dict[str, Any] = {"name": row["name"], "refused": "", "left": [], **_NO_ROW}
     started_s = time.perf_counter()
@@ -155,7 +155,7 @@ def mask_times(model: str, sample: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def grammar_times(model: str, sample: list[dict[str, Any]]) -> dict[str, float]:
-    """The same with llama.cpp's converter and its sampler for grammars."""
+    """Run the schema with the converter and grammar sampler of llama.cpp."""
     vocab_only = llama_cpp.Llama(model, vocab_only=True, verbose=False)
     vocab = llama_cpp.llama_model_get_vocab(vocab_only._model.model)  # noqa: SLF001
     n_vocab = llama_cpp.llama_vocab_n_tokens(vocab)

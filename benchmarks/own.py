@@ -90,7 +90,7 @@ def _compare_ages(load: Workload, used: lh.Context, new: lh.Context) -> list[flo
 
 
 def run_deterministic(load: Workload, model: str, n_threads: int) -> dict[str, object]:
-    """As `run_llamaherd`, with answers that do not depend on their companions."""
+    """Run in the deterministic mode, see `run_llamaherd`."""
     return run_llamaherd(load, model, n_threads, deterministic=True)
 
 
@@ -114,7 +114,7 @@ def run_alone(
 def run_alone_deterministic(
     load: Workload, model: str, n_threads: int
 ) -> dict[str, object]:
-    """As `run_alone`, in the deterministic mode."""
+    """Run alone in the deterministic mode, see `run_alone`."""
     return run_alone(load, model, n_threads, deterministic=True)
 
 

@@ -33,7 +33,7 @@ _NOT_MEASURED = "Not measured yet: `make bench`, then `make bench-report`.\n"
 
 
 def read(path: Path) -> Summary:
-    """What summary.py wrote."""
+    """Read the output of summary.py."""
     summary: Summary = json.loads(path.read_text(encoding="utf-8"))
     return summary
 
@@ -80,7 +80,7 @@ def overview(summary: Summary) -> str:
 
 
 def times(summary: Summary) -> str:
-    """What each engine took, a table for each model."""
+    """Return the times of each engine, one table per model."""
     parts = []
     for model in summary["models"]:
         rows = []
@@ -184,7 +184,7 @@ def _age(calls: Row) -> str:
 
 
 def conditions(summary: Summary) -> str:
-    """What the figures depend on."""
+    """Return the conditions of the figures."""
     lines = []
     for about in summary["sessions"]:
         quick = "**a quick look, no figures to quote**, " if about["quick"] else ""

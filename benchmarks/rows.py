@@ -1,4 +1,4 @@
-"""What 100,000 rows cost in memory, and when they are first heard of, for docs/coding.md.
+"""Memory of 100,000 rows, and time to the first progress, for docs/coding.md.
 
     python benchmarks/rows.py [--rows 100000]
 
@@ -61,7 +61,7 @@ def code_rows(model_path: str, n: int) -> dict[str, float]:
 
 
 def watched(command: list[str], env: dict[str, str]) -> dict[str, float]:
-    """What a program prints as JSON, and the most memory that it had, in bytes."""
+    """Run a program; return its JSON output and its peak memory in bytes."""
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
     most = [0]
 

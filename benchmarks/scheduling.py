@@ -1,4 +1,4 @@
-"""What it costs to schedule many prompts: the prefix tree, admission, results.
+"""Cost of scheduling many prompts: prefix tree, admission, results.
 
 An engine that answers at once takes libllama's place, so nothing is left but that.
 """
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from llamaherd import SamplingParams
 from llamaherd.core.outcome import Counts, Finish, Output, RunOutcome, Status
 from llamaherd.core.request import Request
+from llamaherd.loop.loop import Loop
 from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD, Plan
 from llamaherd.run.call import Call
-from llamaherd.run.loop import Loop
 from llamaherd.schedule.engine import Engine
 
 if TYPE_CHECKING:

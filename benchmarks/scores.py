@@ -75,7 +75,7 @@ def in_turns(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 
 def measure_cost(path: str) -> dict[str, object]:
-    """What scoring costs beside the same without it."""
+    """Cost of scoring relative to the same call without it."""
     with lh.Model(path) as model:
         loads = make_workloads()
         prompts = loads["annotate"].prompts
@@ -139,7 +139,7 @@ def measure_cost(path: str) -> dict[str, object]:
 
 
 def measure_equality(path: str, texts: str, n: int) -> dict[str, object]:
-    """How far scores are from a plain loop's."""
+    """Distance of scores from those of a plain loop."""
     with Path(texts).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))[:n]
     prompts = [f"Tweet: {row['text']}\nSentiment:" for row in rows]

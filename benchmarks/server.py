@@ -1,4 +1,4 @@
-"""What HTTP costs, and llamaherd's server against llama-server, on the same kernels.
+"""Cost of HTTP, and comparison with llama-server on the same kernels.
 
 python benchmarks/server.py MODEL [--passes N] [--clients N] [--threads N] [--slots N ...]
     [--workloads NAME ...] [--streams]
@@ -48,7 +48,7 @@ _TIMEOUT_S = 600.0
 
 @dataclass
 class Pass:
-    """What one engine did in one pass.
+    """Result of one engine in one pass.
 
     Attributes:
         seconds: Until the last answer was there.
@@ -97,7 +97,7 @@ def run_call(ctx: lh.Context, prompts: list[str], n: int) -> Pass:
 def run_handles(
     ctx: lh.Context, prompts: list[str], n: int, n_clients: int, *, streams: bool
 ) -> Pass:
-    """As many prompts as there are clients at once, each with a handle."""
+    """Run one prompt per client at once, each with a handle."""
     texts = [""] * len(prompts)
     first_s = []
     waiting = iter(enumerate(prompts))
@@ -166,7 +166,7 @@ def run_server(
     *,
     streams: bool,
 ) -> Pass:
-    """The same over HTTP, on connections that stay.
+    """Run the prompts over HTTP, on persistent connections.
 
     Of streams each has its own: llama-server ends a connection with its stream.
     """

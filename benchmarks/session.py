@@ -45,7 +45,7 @@ class Session:
 
 
 def describe(n_threads: int) -> dict[str, object]:
-    """What the figures depend on."""
+    """Return the conditions of the figures."""
     return {
         "seed": SEED,
         "n_threads": n_threads,
@@ -60,7 +60,7 @@ def describe(n_threads: int) -> dict[str, object]:
 
 
 def _commit() -> str | None:
-    """Of the repository, with a mark if it was changed; None outside of one."""
+    """Return the commit, with a mark for changes; None outside of a repository."""
     command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--exclude=*"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     return done.stdout.strip() or None

@@ -1,4 +1,4 @@
-"""What a workload asks of any engine: tokens that differ, where they stand, how many.
+"""Shape of a workload: distinct tokens, their positions and number.
 
 From it and two measured rates follows T*, the time of a perfect scheduler whose sampling
 costs nothing; see `ideal_seconds`.

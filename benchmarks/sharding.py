@@ -1,4 +1,4 @@
-"""How evenly prompts are divided among 64 actors, and what sharing of beginnings is lost.
+"""Balance of 64 shards, and loss of shared prefixes.
 
 python benchmarks/sharding.py [--prompts 1000000] [--output FILE]
 python benchmarks/sharding.py --page   # what was measured into docs/cluster.md
@@ -119,7 +119,7 @@ def measure(name: str, n: int, seed: int) -> dict[str, Any]:
 
 
 def plan_at_random(prompts: Prompts, rng: np.random.Generator) -> int:
-    """What the shards would compute if nobody looked at what prompts begin with."""
+    """Return the cost of shards that ignore shared prefixes."""
     parts = np.array_split(rng.permutation(len(prompts)), N_SHARDS)
     return sum(
         plan_shards([prompts[i] for i in part], 1, N_ANSWER).n_unique for part in parts

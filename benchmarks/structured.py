@@ -124,7 +124,7 @@ def one_by_one(context: lh.Context, asked: list[str]) -> dict[str, Any]:
 
 
 def at_once(model: lh.Model, asked: list[str], n_rounds: int) -> dict[str, Any]:
-    """As many answers at once as there are slots, and as many tokens without a schema."""
+    """Run one answer per slot, and as many tokens without a schema."""
     times: dict[str, list[float]] = {"together": [], "stepwise": [], "free": []}
     with lh.Context(model, n_seq_max=len(asked)) as context:
         for _ in range(n_rounds):

@@ -17,7 +17,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs/structured.md"
 
 
 def answers_table(found: dict[str, Any]) -> str:
-    """Of structured.py: a column for each model."""
+    """Return the tables of structured.py, a column per model."""
     rows = {
         "answers that are valid": lambda f: f"{f['n_valid']} of {f['n']}",
         "their tokens": lambda f: f"{f['n_tokens'][0]:,}",
@@ -36,7 +36,7 @@ def answers_table(found: dict[str, Any]) -> str:
 
 
 def maskbench_table(found: dict[str, Any]) -> str:
-    """Of maskbench.py: a column for each model."""
+    """Return the tables of maskbench.py, a column per model."""
     rows = {
         "valid instances accepted": lambda f: (
             f"{f['valid'] - f['valid_refused']:,} of {f['valid']:,}"

@@ -41,7 +41,7 @@ def read(paths: list[Path]) -> list[Record]:
 
 
 def summarise(records: list[Record]) -> dict[str, object]:
-    """What the tables and the plot show."""
+    """Data of the tables and the plot."""
     grouped: dict[str, dict[str, Engines]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(dict))
     )
@@ -186,7 +186,7 @@ def _equal(name: str, record: Record, references: Runs | None) -> dict[str, floa
 
 
 def _bridge(engines: Engines) -> dict[str, object]:
-    """What R adds to a call."""
+    """Overhead of R per call."""
     runs = engines["r"]
     # A call from R makes its context.
     own = {

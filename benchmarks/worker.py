@@ -41,7 +41,7 @@ def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str
 
 
 def run_loop(load: Workload, model: str, n_threads: int) -> dict[str, object]:
-    """What people write today with llama-cpp-python: one prompt after the other."""
+    """Common use of llama-cpp-python: one prompt after the other."""
     import llama_cpp  # noqa: PLC0415
 
     llama = llama_cpp.Llama(

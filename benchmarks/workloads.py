@@ -1,4 +1,4 @@
-"""What the benchmark runs: kinds of work that people have, on texts in the public domain.
+"""Workloads of the benchmark, on texts in the public domain.
 
 The prompts are the same for every model. How many tokens they are is counted with the
 model's own tokenizer when the benchmark runs (`shape.py`), and stands in the results.

@@ -1,4 +1,4 @@
-"""What the CMake build asks of Python: where llama-cpp-python is, and two files."""
+"""Helper of the CMake build: location of llama-cpp-python, generated files."""
 
 from __future__ import annotations
 

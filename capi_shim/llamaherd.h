@@ -1,21 +1,27 @@
 /*
  * llamaherd.h: the step-level engine of llamaherd, a plain C (C99) interface.
  *
- * Mechanism only: tokens, sequences, positions, logits and samplers. Which prompt runs
- * when, which prefix is shared and what happens after a failure is decided by the caller.
- * For one call that does all of it, see newrllama_capi.h.
+ * Mechanism only: tokens, sequences, positions, logits and samplers. The caller decides
+ * when a prompt runs, which prefix is shared and how a failure is handled. For a single
+ * call that includes these decisions, see newrllama_capi.h.
  *
- * Rules that hold for every function
- *   - Returns LH_OK or another lh_status; `error`, where given, then holds a message that
- *     names the value at fault. `error` may be NULL and never has to be freed.
- *   - Never throws, never ends the process on bad input.
- *   - Pointers given in are read during the call only, unless the comment says otherwise.
- *   - In a process that was forked after a model was loaded, every function fails with
- *     LH_FORKED, because the threads that compute did not come along. Freeing does
- *     nothing there.
+ * Rules for every function
+ *   - Functions that can fail return LH_OK or another lh_status and write a message that
+ *     names the invalid value to `error`. The caller owns `error`, which may be NULL.
+ *   - No function throws, and no invalid argument ends the process.
+ *   - Pointer arguments are read during the call only, unless the comment states
+ *     otherwise.
+ *   - A struct that a client fills begins with struct_size, the sizeof of the struct in
+ *     the client's own copy of this header. lh_*_default_params set it; for the others,
+ *     write e.g. `lh_score score = {.struct_size = sizeof(lh_score)};`. A function that
+ *     receives a different size returns LH_INVALID_ARGUMENT and names the struct and
+ *     both sizes.
+ *   - In a process that was forked after a model was loaded, every function that returns
+ *     an lh_status fails with LH_FORKED, because fork() does not copy the compute
+ *     threads. The free functions have no effect there.
  *   - Engine functions may be called from several threads; they take the engine's lock.
- *     lh_engine_abort and lh_engine_wake do not wait for it. Freeing is the caller's
- *     business: no call may be running on an object that is being freed.
+ *     lh_engine_abort and lh_engine_wake do not wait for it. The caller ensures that no
+ *     call is running on an object while it is freed.
  */
 #ifndef LLAMAHERD_H
 #define LLAMAHERD_H
@@ -36,143 +42,167 @@ extern "C" {
 
 typedef enum lh_status {
   LH_OK = 0,
-  LH_INVALID_ARGUMENT = 1, /* a value the function cannot take; nothing was changed */
-  LH_NOT_FOUND = 2,        /* no such request, key or file */
-  LH_MODEL_ERROR = 3,      /* the model could not be loaded or cannot do this */
-  LH_CONTEXT_ERROR = 4,    /* the llama_context could not be created */
-  LH_NO_SPACE = 5,         /* no free sequence id or no free KV cells now */
-  LH_DECODE_ERROR = 6,     /* llama_decode refused the batch; no client advanced */
-  LH_ABORTED = 7,          /* lh_engine_abort was called; no client lost anything */
-  LH_SAMPLER_ERROR = 8,    /* a sampler could not be made, e.g. a bad grammar */
-  LH_INTERNAL = 9,         /* an exception inside; the message has its text */
-  LH_FORKED = 10           /* in a child that was forked after a model was loaded */
+  LH_INVALID_ARGUMENT = 1, /* an argument has an invalid value; nothing was changed */
+  LH_NOT_FOUND = 2,        /* unknown request id or key, or missing file */
+  LH_MODEL_ERROR = 3,   /* the model failed to load or does not support the operation */
+  LH_CONTEXT_ERROR = 4, /* the llama_context could not be created */
+  LH_NO_SPACE = 5,     /* no free sequence id or not enough free KV cells at the moment */
+  LH_DECODE_ERROR = 6, /* llama_decode rejected the batch; no client advanced */
+  LH_ABORTED = 7,      /* lh_engine_abort was called; clients keep their results */
+  LH_SAMPLER_ERROR = 8, /* a sampler could not be created, e.g. for an invalid grammar */
+  LH_INTERNAL = 9,      /* an internal exception; the message holds its text */
+  LH_FORKED = 10        /* the process was forked after a model was loaded */
 } lh_status;
 
 typedef struct lh_error {
-  int32_t code; /* an lh_status */
+  int32_t code; /* value of enum lh_status */
   char message[1024];
 } lh_error;
 
-/* ---- sizes that drivers of the engine plan with -------------------------------------
- */
+/* ---- sizes for drivers of the engine -------------------------------------------- */
 
 enum {
-  LH_CELL_BLOCK = 256, /* libllama rounds the KV cells of a stream up to multiples */
-  LH_UNIFORM_ROWS = 8, /* a deterministic engine computes so many sequences together */
-  LH_AMX_ROWS = 32,    /* rows of a batch in a block, see lh_has_amx */
-  LH_MAX_PREFIX_DEPTH = 4, /* of shared prefixes, each within the one before */
-  LH_MAX_LOGPROBS = 1024   /* most likely tokens of a place whose probability is kept */
+  LH_CELL_BLOCK = 256,       /* libllama rounds the cells of a stream up to multiples */
+  LH_UNIFORM_ROWS = 8,       /* sequences that a deterministic engine computes together */
+  LH_AMX_ROWS = 32,          /* rows per block of a batch with AMX, see lh_has_amx */
+  LH_MAX_PREFIX_DEPTH = 4,   /* maximum nesting depth of shared prefixes */
+  LH_MAX_LOGPROBS = 1024,    /* maximum number of alternatives per generated token */
+  LH_MAX_THOUGHT_SPACE = 2,  /* tokens of white space before a start marker */
+  LH_MAX_THOUGHT_OVERRUN = 3 /* tokens beyond a thought's budget */
 };
 
 /* ---- library ------------------------------------------------------------------- */
 
-/* Starts libllama's backends and takes over its log: lines are kept in a short buffer
- * (see lh_log_drain) instead of going to stderr. With chain != 0 each line also goes to
- * the callback that was set before. Calling it again is harmless. */
+/* Version of this interface. It increases whenever a function or a struct of this header
+ * changes so that a client compiled earlier can no longer use it. */
+enum { LH_ABI_VERSION = 1 };
+
+/* Returns the LH_ABI_VERSION of the loaded library. A client compares it with its own
+ * LH_ABI_VERSION before it calls any other function, and stops if they differ. Any
+ * thread. */
+LH_API int32_t lh_abi_version(void);
+
+/* Initializes libllama's backends and redirects its log: lines go to a short buffer (see
+ * lh_log_drain) instead of stderr. With chain != 0 each line is also passed to the log
+ * callback that was set before. Repeated calls have no effect. */
 LH_API void lh_backend_init(int32_t chain);
+
+/* Frees libllama's backends. Call after every model and engine is freed. */
 LH_API void lh_backend_free(void);
 
-/* Copies buffered log lines of libllama, oldest first, each ended by a newline, into
- * `buffer` and forgets them. Returns the number of bytes written, without the NUL. */
+/* Moves buffered log lines of libllama, oldest first, each with a newline, into `buffer`
+ * (char[size], owned by the caller). Returns the number of bytes written, without the
+ * NUL. Any thread. */
 LH_API int32_t lh_log_drain(char* buffer, int32_t size);
 
-/* Sizes of the structs that libllama takes by value, as seen by the compiler, and the
- * defaults that the header promised: what a test compares with the loaded library.
- * out: int32[4] = sizeof model params, context params, batch; default n_batch. */
+/* Writes the compiled sizes of the structs that libllama takes by value, and n_batch of
+ * llama_context_default_params(), for a test of the loaded library. out: int32[4] =
+ * sizeof model params, context params, batch; n_batch. Owned by the caller. */
 LH_API void lh_abi_probe(int32_t* out);
 
-/* Text of ggml_commit() of the loaded library. Lives as long as the library. */
+/* Returns ggml_commit() of the loaded library. The string is static; the caller does not
+ * free it. */
 LH_API const char* lh_ggml_commit(void);
 
-/* LH_FORKED in a child that was forked after a model was loaded, LH_OK elsewhere. */
+/* Returns LH_FORKED in a process that was forked after a model was loaded, else LH_OK. */
 LH_API int32_t lh_process_check(lh_error* error);
 
-/* 1 if ggml computes on llamaherd's threads from now on, which stay fast where other
- * programs are busy. 0 if it was compiled without OpenMP, or by a compiler with another
- * OpenMP library than GCC's, or this is not Linux. */
+/* Makes ggml compute on llamaherd's threads, which stay fast while other programs use the
+ * CPU. Returns 1 on success. Returns 0 if ggml was compiled without OpenMP or with an
+ * OpenMP library other than GCC's, or if this is not Linux. */
 LH_API int32_t lh_own_threads(void);
 
-/* 1 if the loaded libllama can use a GPU. */
+/* Returns 1 if the loaded libllama supports a GPU, else 0. */
 LH_API int32_t lh_supports_gpu_offload(void);
 
-/* 1 if the loaded libllama multiplies by AMX, the matrix instructions of newer Intel
- * processors. It then computes rows of a batch in blocks of 32. */
+/* Returns 1 if the loaded libllama multiplies with AMX, the matrix instructions of newer
+ * Intel processors, else 0. AMX computes the rows of a batch in blocks of 32. */
 LH_API int32_t lh_has_amx(void);
 
-/* The seed of client number `index` of a call with seed `seed` (splitmix64 of both):
- * what each client's generator starts from, whatever runs beside it. */
+/* Returns the seed of client number `index` in a call with seed `seed` (splitmix64 of
+ * both). The generator of each client starts from it, so a client's random numbers do not
+ * depend on the other clients. */
 LH_API uint32_t lh_derive_seed(uint32_t seed, uint64_t index);
 
 /* ---- model --------------------------------------------------------------------- */
 
 typedef struct lh_model lh_model;
 
-/* A LoRA adapter and its factor. */
+/* LoRA adapter and its scale. */
 typedef struct lh_lora {
-  const char* path; /* a GGUF file, which the model then owns what was loaded from; or */
-  void* adapter;    /* NULL, or a `struct llama_adapter_lora *` that someone else owns and
-                       keeps alive as long as engines of the model run; `path` is not read */
-  float scale;      /* finite; 0: as if it were not there, but a file is checked */
+  uint64_t struct_size; /* sizeof(lh_lora) */
+  const char* path; /* path of a GGUF file; the model owns the adapter loaded from it */
+  /* NULL, or a `struct llama_adapter_lora *` that the client owns and keeps alive
+   * while engines of the model exist; `path` is then ignored */
+  void* adapter;
+  float scale; /* finite; 0 has no effect, but the file is still checked */
 } lh_lora;
 
-/* What is added to a model's weights in all engines that are made of it. */
+/* LoRA adapters and control vector for all engines of a model. */
 typedef struct lh_adapters {
+  uint64_t struct_size; /* sizeof(lh_adapters) */
   const lh_lora* lora;
   int32_t n_lora;
-  /* A control vector, as llama_set_adapter_cvec takes it: float32[n_cvec], copied; the
-   * model's n_embd numbers for each layer from 1 on. NULL: none. */
+  /* Control vector as in llama_set_adapter_cvec: float32[n_cvec], copied; n_embd values
+   * per layer, from layer 1 on. NULL: none. */
   const float* cvec;
   uint64_t n_cvec;
-  int32_t cvec_first_layer, cvec_last_layer; /* those that it is added to */
+  int32_t cvec_first_layer, cvec_last_layer; /* first and last layer */
 } lh_adapters;
 
 typedef struct lh_model_params {
-  int32_t n_gpu_layers; /* layers to keep in video memory; negative: all */
+  uint64_t struct_size; /* sizeof(lh_model_params) */
+  int32_t n_gpu_layers; /* layers to keep in GPU memory; negative: all */
   int32_t use_mmap;
   int32_t use_mlock;
   int32_t vocab_only;
-  int32_t check_tensors;       /* validate every tensor's data while loading */
-  uint64_t memory_bytes;       /* refuse a model with more bytes of tensors, its adapters'
-                                  included; 0: load any */
+  int32_t check_tensors; /* validate the data of every tensor during loading */
+  /* maximum bytes of tensors, adapters included; a larger model is refused; 0: no
+   * limit */
+  uint64_t memory_bytes;
   const lh_adapters* adapters; /* read during the call only; NULL: none */
 } lh_model_params;
 
+/* Sets use_mmap 1, no layers in GPU memory, no adapters and no limits. */
 LH_API void lh_model_default_params(lh_model_params* params);
 
 typedef struct lh_gguf_info {
-  uint64_t file_bytes;   /* of all parts */
-  uint64_t tensor_bytes; /* of all tensors: what the model needs in memory at least */
+  uint64_t file_bytes;   /* size of all parts */
+  uint64_t tensor_bytes; /* size of all tensors, a lower bound on the model's memory */
   int64_t n_tensors;
-  int32_t n_parts;       /* files that the model is split into; 1: it is whole */
-  int32_t i_part;        /* which of them this is, from 0 */
-  char architecture[64]; /* such as "llama"; "" if the file does not say */
+  int32_t n_parts;       /* files that the model is split into; 1: not split */
+  int32_t i_part;        /* index of this file among the parts, from 0 */
+  char architecture[64]; /* such as "llama"; "" if the file has none */
 } lh_gguf_info;
 
-/* Checks a GGUF file by its header, in milliseconds: magic and version, that counts,
- * texts and tensors lie within the file, and the same for the other files of a model that
- * is split. A file that is cut off or damaged is LH_MODEL_ERROR. It does not look at the
- * tensors' numbers (see check_tensors), nor at what only a loading model can judge. */
+/* Checks the header of a GGUF file in a few milliseconds: magic number, version, and that
+ * counts, strings and tensors lie within the file. The other files of a split model are
+ * checked in the same way. Returns LH_MODEL_ERROR for a truncated or damaged file. Does
+ * not check the values of tensors (see check_tensors) or anything that only loading can
+ * detect. `out` is owned by the caller. Any thread. */
 LH_API int32_t lh_gguf_check(const char* path, lh_gguf_info* out, lh_error* error);
 
-/* Loads a GGUF file (llama_model_load_from_file) after lh_gguf_check, and the files of
- * its adapters (llama_adapter_lora_init) after a check of theirs: one that is damaged, no
- * LoRA adapter or made for another model is LH_MODEL_ERROR. The caller owns *out. */
+/* Loads a GGUF file (llama_model_load_from_file) after lh_gguf_check, then its adapters
+ * (llama_adapter_lora_init) after a similar check. Returns LH_MODEL_ERROR if a file is
+ * damaged, is not a LoRA adapter, or was made for another model. The caller owns *out and
+ * frees it with lh_model_free. */
 LH_API int32_t lh_model_load(const char* path, const lh_model_params* params,
                              lh_model** out, lh_error* error);
 
-/* Wraps a `struct llama_model *` that someone else owns and keeps alive. adapters: NULL,
- * or with what it is to compute; none of them by its path. */
+/* Wraps a `struct llama_model *` that the caller owns and keeps alive until the lh_model
+ * and its engines are freed. adapters: NULL or adapters given by pointer, not by path.
+ * The caller frees *out with lh_model_free. */
 LH_API int32_t lh_model_borrow(void* llama_model, const lh_adapters* adapters,
                                lh_model** out, lh_error* error);
-/* What was made on the model may still be used, and be freed later: the model stays in
- * memory as long. */
+/* Frees a model. Its engines and embedders remain usable and may be freed later: the
+ * model stays in memory until the last of them is freed. */
 LH_API void lh_model_free(lh_model* model);
 
 typedef struct lh_model_info {
   int32_t n_vocab;
   int32_t n_ctx_train;
   int32_t n_embd;
-  int32_t n_embd_out; /* of the vectors that it makes of texts */
+  int32_t n_embd_out; /* length of an embedding vector */
   int32_t n_layer;
   int32_t n_swa; /* sliding window in tokens; 0: none */
   int32_t is_recurrent;
@@ -181,65 +211,77 @@ typedef struct lh_model_info {
   int32_t has_decoder;
   int32_t add_bos;
   int32_t add_eos;
-  int32_t bos, eos, eot, sep, nl, pad; /* token ids, -1: the model has none */
+  int32_t bos, eos, eot, sep, nl, pad; /* token ids; -1: not in the vocabulary */
   int32_t fim_pre, fim_mid, fim_suf;
   uint64_t size_bytes;
   uint64_t n_params;
 } lh_model_info;
 
+/* Writes the properties of a model to `out`, owned by the caller. Any thread. */
 LH_API int32_t lh_model_get_info(const lh_model* model, lh_model_info* out,
                                  lh_error* error);
 
-/* Metadata key and value number i as text. `size` bytes are there for each; the needed
- * sizes (with NUL) are stored, so that a caller can call again with more room. */
+/* lh_model_n_meta returns the number of metadata entries. lh_model_meta copies key and
+ * value of entry i into `key` and `value`, char[size] each, owned by the caller. It also
+ * stores the required sizes (with NUL), so that the caller can retry with larger buffers.
+ */
 LH_API int32_t lh_model_n_meta(const lh_model* model);
 LH_API int32_t lh_model_meta(const lh_model* model, int32_t i, char* key, char* value,
                              int32_t size, int32_t* key_size, int32_t* value_size,
                              lh_error* error);
 
-/* The model's own chat template, NULL if it has none. Lives as long as the model. */
+/* Returns the model's chat template, or NULL if it has none. The model owns the string.
+ */
 LH_API const char* lh_model_chat_template(const lh_model* model);
 
+/* Functions of one token, from any thread. For a token outside the vocabulary they
+ * return NULL, 0.0, or the value named below. lh_token_text returns the text in the
+ * vocabulary, owned by the model. */
 LH_API const char* lh_token_text(const lh_model* model, int32_t token);
 LH_API float lh_token_score(const lh_model* model, int32_t token);
-/* Bits of enum llama_token_attr; -1 for a token outside the vocabulary. */
+/* Returns the bits of enum llama_token_attr, or -1 for a token outside the vocabulary. */
 LH_API int32_t lh_token_attr(const lh_model* model, int32_t token);
+/* 1 if the token ends a generation or is a control token, else 0. */
 LH_API int32_t lh_token_is_eog(const lh_model* model, int32_t token);
 LH_API int32_t lh_token_is_control(const lh_model* model, int32_t token);
 
-/* Text to tokens (llama_tokenize). text: UTF-8, n_text bytes. Without parse_special the
- * texts of special tokens stay text, also those that llama_tokenize always parses
- * (USER_DEFINED, such as "<think>"). tokens: int32[capacity].
- * *n_tokens gets the number of tokens; if that is more than `capacity`, nothing was
- * written and LH_NO_SPACE is returned: call again with room for *n_tokens. */
+/* Converts text to tokens (llama_tokenize). text: UTF-8, n_text bytes. Without
+ * parse_special, special tokens in the text are treated as plain text, including those
+ * that llama_tokenize always parses (USER_DEFINED, such as "<think>"). tokens:
+ * int32[capacity], owned by the caller. *n_tokens receives the number of tokens. If it
+ * exceeds `capacity`, nothing is written and LH_NO_SPACE is returned: call again with
+ * room for *n_tokens. Any thread. */
 LH_API int32_t lh_tokenize(const lh_model* model, const char* text, int32_t n_text,
                            int32_t add_special, int32_t parse_special, int32_t* tokens,
                            int32_t capacity, int32_t* n_tokens, lh_error* error);
 
-/* Tokens of text that follows on other text: as lh_tokenize with add_special and
- * parse_special 0, but without the space that some tokenizers put before a text. */
+/* Converts text that continues other text to tokens: lh_tokenize with add_special and
+ * parse_special 0, without the space that some tokenizers insert before a text. */
 LH_API int32_t lh_tokenize_inside(const lh_model* model, const char* text, int32_t n_text,
                                   int32_t* tokens, int32_t capacity, int32_t* n_tokens,
                                   lh_error* error);
 
-/* Tokens of a prompt, as generation wants them: BOS and EOS added if the model asks for
- * them, a BOS text that a chat template wrote not doubled. parse_special: 1 parses the
- * texts of special tokens, 0 takes them as plain text, -1 parses them if the prompt
- * starts with the text of a special token or has literal marks, as chat templates produce
- * it. Stretches between the Unicode noncharacters U+FDD0 and U+FDD1 (literal marks, see
- * lh_mark_literals) are never parsed. Same protocol as lh_tokenize. */
+/* Converts a prompt to tokens for generation: BOS and EOS are added if the model requires
+ * them, but a BOS text written by a chat template is not repeated. parse_special: 1
+ * parses the texts of special tokens; 0 treats them as plain text; -1 parses them if the
+ * prompt starts with a special token's text or contains literal marks, as the output of
+ * chat templates does. Text between the Unicode noncharacters U+FDD0 and U+FDD1 (literal
+ * marks, see lh_mark_literals) is never parsed. Buffer and return values as in
+ * lh_tokenize. */
 LH_API int32_t lh_tokenize_prompt(const lh_model* model, const char* text, int32_t n_text,
                                   int32_t parse_special, int32_t* tokens,
                                   int32_t capacity, int32_t* n_tokens, lh_error* error);
 
-/* Copies text that a user put into a chat message, with literal marks around everything
- * that would be parsed as a special token; marks that are in it become U+FFFD. Without
- * such stretches the copy equals the text. Same protocol: out: char[capacity], no NUL. */
+/* Copies user text for a chat message and puts literal marks around every part that would
+ * be parsed as a special token. Marks in the input are replaced by U+FFFD. Text without
+ * such parts is copied unchanged. Buffer and return values as in lh_tokenize: out:
+ * char[capacity], no NUL. */
 LH_API int32_t lh_mark_literals(const lh_model* model, const char* text, int32_t n_text,
                                 char* out, int32_t capacity, int32_t* n_out,
                                 lh_error* error);
 
-/* Tokens to bytes (llama_detokenize); same protocol for `capacity` and *n_text. */
+/* Converts tokens to bytes (llama_detokenize). `capacity` and *n_text work as in
+ * lh_tokenize. */
 LH_API int32_t lh_detokenize(const lh_model* model, const int32_t* tokens,
                              int32_t n_tokens, int32_t remove_special,
                              int32_t unparse_special, char* text, int32_t capacity,
@@ -247,101 +289,111 @@ LH_API int32_t lh_detokenize(const lh_model* model, const int32_t* tokens,
 
 /* ---- requantizing, comparing ------------------------------------------------------ */
 
-/* Writes a copy of a model with its weights in another type (llama_model_quantize with
- * allow_requantize). ftype: an enum llama_ftype; n_threads 0: all cores. An `out_path`
- * that exists is overwritten. It cannot be interrupted, and takes some seconds per GB.
- * After a failure (LH_MODEL_ERROR, also when the disk is full) the caller removes what is
- * there. */
+/* Writes a copy of a model with weights of another type (llama_model_quantize with
+ * allow_requantize). ftype: an enum llama_ftype; n_threads 0: all cores. Overwrites an
+ * existing `out_path`. The call cannot be interrupted and takes some seconds per GB.
+ * After a failure (LH_MODEL_ERROR, also when the disk is full) the caller removes the
+ * partial file. */
 LH_API int32_t lh_model_quantize(const char* path, const char* out_path, int32_t ftype,
                                  int32_t n_threads, lh_error* error);
 
-/* Compares what two models with one vocabulary predict, as llama.cpp's perplexity program
- * does with --kl-divergence. One thread at a time. */
+/* Comparison of the predictions of two models with the same vocabulary, as in llama.cpp's
+ * perplexity program with --kl-divergence. Use from one thread at a time. */
 typedef struct lh_comparison lh_comparison;
 
+/* The caller owns *out and frees it with lh_comparison_free. Both models stay in memory
+ * until then. n_threads 0: libllama's default. */
 LH_API int32_t lh_comparison_new(const lh_model* base, const lh_model* other,
                                  int32_t n_threads, lh_comparison** out, lh_error* error);
 LH_API void lh_comparison_free(lh_comparison* comparison);
 
-/* Has both models read a chunk, int32[n_tokens] with 2 to 256 tokens, by itself, and
- * scores their predictions of the tokens in its second half. */
+/* Evaluates both models on one chunk, int32[n_tokens] with 2 to 256 tokens, without other
+ * context. Scores the predictions of the tokens in the second half of the chunk. */
 LH_API int32_t lh_comparison_add(lh_comparison* comparison, const int32_t* tokens,
                                  int32_t n_tokens, lh_error* error);
 
-/* As lh_engine_abort, for lh_comparison_add; from any thread. */
+/* lh_engine_abort for lh_comparison_add. Any thread. */
 LH_API void lh_comparison_abort(lh_comparison* comparison, int32_t abort);
 
 typedef struct lh_comparison_result {
-  int64_t n_tokens; /* predictions scored */
+  int64_t n_tokens; /* number of predictions scored */
   double base_perplexity;
   double other_perplexity;
-  double mean_kl;  /* KL divergence (base || other) of a prediction, nats */
+  double mean_kl;  /* mean KL divergence (base || other) per prediction, in nats */
   double p99_kl;   /* 99th percentile (nearest rank) */
-  double max_kl;   /* largest */
-  double same_top; /* share of predictions whose most likely token is the same */
+  double max_kl;   /* maximum */
+  double same_top; /* share of predictions with the same most likely token */
 } lh_comparison_result;
 
+/* Writes the result for all chunks so far to `out`, owned by the caller. */
 LH_API int32_t lh_comparison_get(const lh_comparison* comparison,
                                  lh_comparison_result* out, lh_error* error);
 
 /* ---- embeddings ------------------------------------------------------------------- */
 
 typedef enum lh_pooling {
-  LH_POOLING_MEAN = 1, /* the mean of all tokens' vectors */
-  LH_POOLING_CLS = 2,  /* that of the first token */
-  LH_POOLING_LAST = 3  /* that of the last one */
+  LH_POOLING_MEAN = 1, /* mean of the vectors of all tokens */
+  LH_POOLING_CLS = 2,  /* vector of the first token */
+  LH_POOLING_LAST = 3  /* vector of the last token */
 } lh_pooling;
 
 typedef struct lh_embedder_params {
-  int32_t pooling;   /* an lh_pooling */
-  int32_t normalize; /* not 0: vectors of length 1 */
-  int32_t n_batch;   /* tokens that are computed at once; unless the model is causal, of
-                        all texts of a run */
-  int32_t n_ctx;     /* KV cells, if the model keeps any: tokens of all texts of a run */
-  int32_t n_seq_max; /* texts of a run */
+  uint64_t struct_size; /* sizeof(lh_embedder_params) */
+  int32_t pooling;      /* value of enum lh_pooling */
+  int32_t normalize;    /* not 0: scale vectors to length 1 */
+  /* maximum tokens per computation; for a non-causal model, of all texts of a run
+   * together */
+  int32_t n_batch;
+  int32_t n_ctx;     /* KV cells, if the model uses any: tokens of all texts of a run */
+  int32_t n_seq_max; /* maximum number of texts per run */
   int32_t n_threads; /* 0: libllama's default */
 } lh_embedder_params;
 
-/* Makes vectors of texts, on a llama_context of its own. The model is an encoder
- * (llama_encode) or a decoder; one that has both is LH_MODEL_ERROR. One thread at a
- * time. */
+/* Sets LH_POOLING_MEAN, vectors of length 1, and runs of one text of 512 tokens. */
+LH_API void lh_embedder_default_params(lh_embedder_params* params);
+
+/* Embedder with its own llama_context. The model is an encoder (llama_encode) or a
+ * decoder; a model with both gives LH_MODEL_ERROR. Use from one thread at a time. */
 typedef struct lh_embedder lh_embedder;
 
+/* The caller owns *out and frees it with lh_embedder_free. The model stays in memory
+ * until then. */
 LH_API int32_t lh_embedder_new(const lh_model* model, const lh_embedder_params* params,
                                lh_embedder** out, lh_error* error);
 LH_API void lh_embedder_free(lh_embedder* embedder);
 
-/* Makes the vectors of texts, together. tokens: int32[offsets[n_texts]], text i is
- * tokens[offsets[i]] .. tokens[offsets[i + 1] - 1], with as many tokens as the model was
- * trained for at most. out: float32[n_texts * n_embd_out], row by row; a row of NaN where
- * the model computes numbers that are not finite, or none but zeroes that are to have
- * length
- * 1. After LH_DECODE_ERROR or LH_ABORTED nothing was written. */
+/* Computes the embedding vectors of several texts together. tokens:
+ * int32[offsets[n_texts]]; text i is tokens[offsets[i]] .. tokens[offsets[i + 1] - 1], no
+ * longer than the model's training context. out: float32[n_texts * n_embd_out], row by
+ * row, owned by the caller. A row is NaN if the model computes non-finite values. With
+ * `normalize`, a row of zeros also becomes NaN. After LH_DECODE_ERROR or LH_ABORTED
+ * nothing has been written. */
 LH_API int32_t lh_embedder_run(lh_embedder* embedder, const int32_t* tokens,
                                const int64_t* offsets, int32_t n_texts, float* out,
                                lh_error* error);
 
-/* As lh_engine_abort, for lh_embedder_run; from any thread. */
+/* lh_engine_abort for lh_embedder_run. Any thread. */
 LH_API void lh_embedder_abort(lh_embedder* embedder, int32_t abort);
 
 /* ---- prefix tree ---------------------------------------------------------------- */
 
-/* The fewest tokens with which a shared prefix is worth a fork (lh_request.fork_from),
- * where the longest prompt and its answer take n_cells. */
+/* Returns the minimum length in tokens of a shared prefix that is worth a fork
+ * (lh_request.fork_from), if the longest prompt and its answer take n_cells. */
 LH_API int32_t lh_min_prefix_tokens(int64_t n_cells);
 
-/* Finds the prefixes that prompts share. tokens: int32[offsets[n_prompts]], prompt i is
- * tokens[offsets[i]] .. tokens[offsets[i + 1] - 1]. A prefix becomes a node if at least
- * two children (prompts or longer nodes) continue it and it adds `min_tokens` or more to
- * its parent; its length leaves every prompt at least one token of its own, because a
- * prompt's last token must be decoded for its logits.
- *   order:       int32[n_prompts]  prompts in depth-first order, siblings adjacent
- *   node_of:     int32[n_prompts]  node that prompt i continues, -1: none
- *   node_parent: int32[n_prompts]  parent of node k (k > parent), -1: the root
- *   node_length: int32[n_prompts]  its length in tokens, from the first token
- *   node_prompt: int32[n_prompts]  a prompt that starts with it
- *   *n_nodes:    number of nodes (less than n_prompts)
- * Nodes are numbered in depth-first order. O(total log n). */
+/* Finds the prefixes that prompts share, in O(total log n). tokens:
+ * int32[offsets[n_prompts]]; prompt i is tokens[offsets[i]] .. tokens[offsets[i + 1] -
+ * 1]. A prefix becomes a node if at least two children (prompts or longer nodes) continue
+ * it and it adds `min_tokens` or more to its parent. Every prompt keeps at least one
+ * token of its own, because the last token of a prompt must be decoded to obtain its
+ * logits. Nodes are numbered in depth-first order. The caller owns all output arrays,
+ * int32[n_prompts] each:
+ *   order: prompts in depth-first order, siblings adjacent
+ *   node_of: node that prompt i continues; -1: none
+ *   node_parent: parent of node k (k > parent); -1: the root
+ *   node_length: length of node k in tokens, counted from the start of the prompt
+ *   node_prompt: index of one prompt that starts with node k
+ * *n_nodes receives the number of nodes (less than n_prompts). */
 LH_API int32_t lh_prefix_tree(const int32_t* tokens, const int64_t* offsets,
                               int32_t n_prompts, int32_t min_tokens, int32_t* order,
                               int32_t* node_of, int32_t* node_parent,
@@ -353,88 +405,100 @@ LH_API int32_t lh_prefix_tree(const int32_t* tokens, const int64_t* offsets,
 typedef struct lh_engine lh_engine;
 
 typedef struct lh_engine_params {
-  int32_t n_ctx;     /* KV cells in all (llama_context_params.n_ctx) */
-  int32_t n_seq_max; /* sequences that can be there at once, held prefixes included */
-  int32_t n_batch;   /* most tokens in one llama_decode; those of answers come on top if
-                        kv_unified is 0 */
-  int32_t n_ubatch;  /* most tokens computed at once, rounded up a little to suit
-                        n_seq_max, unless deterministic and below n_batch; lh_engine_info
-                        has the result */
-  int32_t n_threads; /* threads for generation; 0: libllama's default */
-  int32_t n_threads_batch; /* threads for prefill; 0: as n_threads */
-  int32_t kv_unified;      /* 1: one pool of cells; 0: n_ctx / n_seq_max for each */
-  int32_t flash_attn;      /* -1: auto, 0: off, 1: on */
-  int32_t offload_kqv;     /* KV cache and attention on the GPU, if there is one */
-  int32_t swa_full;        /* keep all cells of sliding-window layers */
-  int32_t type_k, type_v;  /* ggml_type of the KV cache; -1: f16 */
-  int32_t deterministic;   /* 1: the logits of a request do not depend on what runs beside
-                              it, nor on how its prompt is cut into batches. On a CPU, with
-                              flash attention, kv_unified 0, type_k unequal to type_v or
-                              both quantized; n_seq_max and n_ubatch multiples of 8. A
-                              prompt then needs 7 cells more. See docs/decisions/0012. */
-  /* Where tokens stand, as llama_context_params have it: */
+  uint64_t struct_size; /* sizeof(lh_engine_params) */
+  int32_t n_ctx;        /* total number of KV cells (llama_context_params.n_ctx) */
+  int32_t n_seq_max; /* maximum number of sequences at a time, held prefixes included */
+  /* maximum tokens per llama_decode; answer tokens are not counted if kv_unified is 0 */
+  int32_t n_batch;
+  /* maximum tokens per computation. Rounded up slightly to suit n_seq_max, unless the
+   * engine is deterministic and the value is below n_batch; lh_engine_info reports the
+   * result */
+  int32_t n_ubatch;
+  int32_t n_threads;       /* threads for generation; 0: libllama's default */
+  int32_t n_threads_batch; /* threads for prefill; 0: same as n_threads */
+  /* 1: one pool of cells for all sequences; 0: n_ctx / n_seq_max for each */
+  int32_t kv_unified;
+  int32_t flash_attn;     /* -1: auto, 0: off, 1: on */
+  int32_t offload_kqv;    /* keep KV cache and attention on the GPU, if there is one */
+  int32_t swa_full;       /* keep all cells of sliding-window layers */
+  int32_t type_k, type_v; /* ggml_type of the KV cache; -1: f16 */
+  /* 1: the logits of a request depend neither on concurrent requests nor on how its
+   * prompt is split into batches. Requires a CPU and flash attention, kv_unified 0,
+   * a type_k or type_v other than f16 and f32, and n_seq_max and n_ubatch that
+   * are multiples of 8. A prompt then needs 7 additional cells. See
+   * docs/decisions/0012. */
+  int32_t deterministic;
+  /* Position settings, as in llama_context_params: */
   int32_t rope_scaling_type; /* enum llama_rope_scaling_type; -1: the model's */
   float rope_freq_base;      /* 0: the model's */
   float rope_freq_scale;     /* 0: the model's */
-  float yarn_ext_factor;     /* this and the next three: negative: the model's */
+  float yarn_ext_factor;     /* negative: the model's; likewise the next three */
   float yarn_attn_factor;
   float yarn_beta_fast;
   float yarn_beta_slow;
   int32_t yarn_orig_ctx; /* 0: the model's */
 } lh_engine_params;
 
+/* Sets 2048 cells in one pool, one sequence, batches of 512 tokens, and otherwise the
+ * defaults of libllama and the model. */
 LH_API void lh_engine_default_params(lh_engine_params* params);
 
-/* Creates a llama_context and all that runs on it. */
+/* Creates an engine with its llama_context. The caller owns *out and frees it with
+ * lh_engine_free. The engine keeps the model in memory. */
 LH_API int32_t lh_engine_new(lh_model* model, const lh_engine_params* params,
                              lh_engine** out, lh_error* error);
+/* Frees an engine with all its requests. */
 LH_API void lh_engine_free(lh_engine* engine);
 
-/* Puts a new llama_context in place of the present one, with other sizes or whatever else
- * params say. Requests that have ended stay, and so do paused ones: what was saved of
- * them is kept if only n_batch, n_ubatch, numbers of threads and, with kv_unified, n_ctx
- * and n_seq_max differ (without it n_ctx alone), else it is computed again. While others
- * run or are held it is refused (LH_INVALID_ARGUMENT). The old llama_context is freed
- * first. LH_CONTEXT_ERROR: no such context could be made; there is one as before again.
- * Should not even that be possible, all paused requests have failed, and until a later
- * resize finds the memory all functions that need a llama_context return
- * LH_CONTEXT_ERROR; results and statistics can still be read, requests released. */
+/* Replaces the llama_context by one with new parameters. Refused with LH_INVALID_ARGUMENT
+ * while requests run or prefixes are held. Finished and paused requests stay. The saved
+ * state of a paused request is kept if only these parameters differ: n_batch, n_ubatch,
+ * the numbers of threads, n_ctx and, with kv_unified, n_seq_max. Otherwise its state is
+ * computed again.
+ * The old llama_context is freed first. LH_CONTEXT_ERROR: the new context could not be
+ * created and the old one was restored. If the old one cannot be restored either, all
+ * paused requests fail, and functions that need a llama_context return LH_CONTEXT_ERROR
+ * until a later resize succeeds; results and statistics remain readable, and requests can
+ * be released. */
 LH_API int32_t lh_engine_resize(lh_engine* engine, const lh_engine_params* params,
                                 lh_error* error);
 
 typedef struct lh_engine_info {
-  int32_t n_ctx;     /* KV cells in all, as libllama rounded them */
-  int32_t n_ctx_seq; /* most cells that one sequence may have */
+  int32_t n_ctx;     /* total KV cells, as rounded by libllama */
+  int32_t n_ctx_seq; /* maximum cells of one sequence */
   int32_t n_seq_max;
   int32_t n_batch;
   int32_t n_ubatch;
   int32_t kv_unified;
-  int32_t n_cells_used;    /* cells that requests, prefixes and forks take up now */
-  int32_t n_cells_pending; /* cells that prompts being prefilled have yet to take */
+  int32_t n_cells_used;    /* cells used by requests, prefixes and forks now */
+  int32_t n_cells_pending; /* cells that prompts in prefill still need */
   int32_t n_seq_used;      /* sequence ids in use now */
 } lh_engine_info;
 
+/* Writes sizes and use of the llama_context to `out`, owned by the caller. */
 LH_API int32_t lh_engine_get_info(lh_engine* engine, lh_engine_info* out,
                                   lh_error* error);
 
-/* Sampling settings of one request. The order of the chain is llama.cpp's: logit bias,
- * penalties, DRY, top-n-sigma, top-k, typical-p, top-p, min-p, XTC, temperature, draw.
- * temperature <= 0 takes the most likely token after bias, penalties, DRY and grammar.
- *
- * choices, which exclude a grammar: the answer is one of the texts, to the byte, written
- * in the tokenizer's own cuts of the text with a space before it or without, or in those
- * of lh_request's paths. It is there as soon as only one is left, so that its tokens may
- * be fewer than the text has; the space is among them and not in the text. Stop texts do
- * not end it. One that a longer one starts with is the answer if the model goes on in any
- * other way than to that. max_tokens of a choice's bytes and 1 are always enough. */
+/* Notation of a grammar. */
 typedef enum lh_grammar_kind {
   LH_GRAMMAR_GBNF = 0,        /* llama.cpp's notation, with a rule `root` */
-  LH_GRAMMAR_JSON_SCHEMA = 1, /* this and the next need llguidance */
-  LH_GRAMMAR_REGEX = 2,       /* in the notation of Rust's crate regex */
+  LH_GRAMMAR_JSON_SCHEMA = 1, /* this and the following kinds need llguidance */
+  LH_GRAMMAR_REGEX = 2,       /* notation of the Rust crate regex */
   LH_GRAMMAR_LARK = 3
 } lh_grammar_kind;
 
+/* Sampling settings of one request. The chain has llama.cpp's order: logit bias,
+ * penalties, DRY, top-n-sigma, top-k, typical-p, top-p, min-p, XTC, temperature, draw.
+ * temperature <= 0 takes the most likely token after bias, penalties, DRY and grammar.
+ * choices (not together with a grammar): the answer is exactly one of the texts. Its
+ * tokens are the tokenizer's for the text, with or without a leading space, or those of
+ * lh_request's paths. Generation ends once only one choice is possible, so the answer may
+ * have fewer tokens than the text. A leading space is part of the tokens, not of the
+ * text. Stop texts have no effect. A choice that is a prefix of a longer choice is the
+ * answer if the model continues with anything else than the longer one. The bytes of the
+ * longest choice plus 1 are always sufficient as max_tokens. */
 typedef struct lh_sampling_params {
+  uint64_t struct_size; /* sizeof(lh_sampling_params) */
   float temperature;
   int32_t top_k; /* <= 0: off */
   float top_p;   /* 1: off */
@@ -455,23 +519,25 @@ typedef struct lh_sampling_params {
   float mirostat_tau;
   float mirostat_eta;
   uint32_t seed;
-  int32_t ignore_eos; /* end-of-generation tokens are never drawn */
+  int32_t ignore_eos; /* never draw end-of-generation tokens */
   int32_t n_logit_bias;
   const int32_t* logit_bias_token; /* int32[n_logit_bias] */
   const float* logit_bias_value;   /* float32[n_logit_bias], added to the logits */
-  int32_t grammar_kind;            /* lh_grammar_kind: what `grammar` is written in */
-  const char* grammar;             /* what the answer has to follow, NULL: nothing */
+  int32_t grammar_kind;            /* lh_grammar_kind: notation of `grammar` */
+  const char* grammar;             /* grammar of the answer; NULL: none */
   int32_t n_dry_breakers;
   const char* const* dry_breakers;
-  int32_t n_choices;          /* 0: the answer is free, or follows the grammar */
-  const char* const* choices; /* UTF-8 texts, none empty, of which the answer is one */
-  const int32_t* choice_size; /* int32[n_choices]: their sizes in bytes */
+  int32_t n_choices;          /* 0: no choices */
+  const char* const* choices; /* UTF-8 texts, none empty; the answer is one of them */
+  const int32_t* choice_size; /* int32[n_choices]: sizes in bytes */
 } lh_sampling_params;
 
+/* Sets temperature 0 (the most likely token), top_k 40, min_p 0.05 and seed 1234. All
+ * other samplers are off. */
 LH_API void lh_sampling_default_params(lh_sampling_params* params);
 
-/* Functions of the library llguidance, llg_* of its C API, by their addresses. A process
- * without Python cannot load it: there GBNF and choices are all there is. */
+/* Addresses of functions of the library llguidance (llg_* of its C API). A process
+ * without Python cannot load this library; only GBNF and choices are available there. */
 typedef struct lh_llguidance {
   uint64_t struct_size; /* sizeof(lh_llguidance) */
   const void* get_version;
@@ -490,234 +556,332 @@ typedef struct lh_llguidance {
   const void* tokenize_bytes;
 } lh_llguidance;
 
-/* Hands llguidance over, which must stay loaded; the first one counts. One that is older
- * than 1.9, or 2 and later, is LH_INVALID_ARGUMENT. No request may be there yet. */
+/* Registers llguidance, which must stay loaded until the process ends. Only the first
+ * call has an effect. Versions before 1.9 or from 2 on give LH_INVALID_ARGUMENT. Call
+ * before the first request is submitted. */
 LH_API int32_t lh_set_llguidance(const lh_llguidance* functions, lh_error* error);
 
-/* Whether `text` (UTF-8, n_text bytes), cut into tokens as the model does it, is an
- * answer that follows a grammar: each token may come, and the text may end with the last.
+/* Tests whether `text` (UTF-8, n_text bytes), in the model's own tokens, is a complete
+ * answer under a grammar: every token is allowed, and the answer may end after the last.
  * The kind must not be LH_GRAMMAR_GBNF. *accepted: 1 or 0. LH_SAMPLER_ERROR: llguidance
- * does not take the grammar. */
+ * rejects the grammar. */
 LH_API int32_t lh_grammar_accepts(const lh_model* model, int32_t grammar_kind,
                                   const char* grammar, const char* text, int32_t n_text,
                                   int32_t* accepted, lh_error* error);
 
-/* Whether requests may have these settings: what lh_engine_submit would say about them
- * (LH_INVALID_ARGUMENT, LH_SAMPLER_ERROR), before there is an engine. */
+/* Checks sampling settings without an engine. Returns the error that lh_engine_submit
+ * would return for them (LH_INVALID_ARGUMENT or LH_SAMPLER_ERROR). */
 LH_API int32_t lh_sampling_check(const lh_model* model, const lh_sampling_params* params,
                                  lh_error* error);
 
-/* Continuations of a prompt whose log-probabilities are asked for, as a tree of tokens:
- * what begin alike share nodes. A node with children is decoded once, others never. */
+/* Continuations of a prompt to score, as a tree of tokens: continuations with the same
+ * beginning share nodes. A node with children is decoded once, a leaf never. */
 typedef struct lh_score {
+  uint64_t struct_size; /* sizeof(lh_score) */
   int32_t n_nodes;
-  const int32_t* token;  /* int32[n_nodes] */
-  const int32_t* parent; /* int32[n_nodes]: less than the node's own number; -1: the
-                            prompt */
+  const int32_t* token; /* int32[n_nodes] */
+  /* int32[n_nodes]: index of the parent, less than the node's own; -1: the prompt */
+  const int32_t* parent;
 } lh_score;
 
-/* The ways to write the choices of a request behind its prompt, as a tree of tokens. */
+/* Token sequences of the choices of a request after its prompt, as a tree. */
 typedef struct lh_choice_paths {
+  uint64_t struct_size; /* sizeof(lh_choice_paths) */
   int32_t n_nodes;
-  const int32_t* token;  /* int32[n_nodes] */
-  const int32_t* parent; /* int32[n_nodes]: less than the node's own number; -1: the
-                            prompt */
-  const int32_t* choice; /* int32[n_nodes]: which choice ends with the node; -1: none */
+  const int32_t* token; /* int32[n_nodes] */
+  /* int32[n_nodes]: index of the parent, less than the node's own; -1: the prompt */
+  const int32_t* parent;
+  const int32_t* choice; /* int32[n_nodes]: choice that ends with the node; -1: none */
 } lh_choice_paths;
 
+/* Thought that a model writes between markers before the answer or the score of a
+ * request. Its tokens then count as a part of the prompt: the answer, its max_tokens,
+ * stop texts, grammar, choices and log-probabilities, or the continuations of a score,
+ * begin after it. Nothing is computed twice.
+ *
+ * The thought ends
+ *   - where the model writes `end`; `after` follows;
+ *   - when the model has written `budget` tokens. It may write up to
+ *     LH_MAX_THOUGHT_OVERRUN more to end a UTF-8 character. `closing` follows;
+ *   - where the model ends its turn with an end-of-generation token, which is left out;
+ *     `closing` follows.
+ * The tokens that follow are decoded together. A token that holds the end of the marker
+ * and other text is replaced by tokens of the marker, unless `after` begins with that
+ * text; only the rest of `after` follows then. If `end` contains a control or a
+ * user-defined token, it is compared by token ids, else by the text of the tokens.
+ *
+ * is_open == 0: the model opens a thought if its first tokens are `start`, after at most
+ * LH_MAX_THOUGHT_SPACE tokens of white space. Any other first token begins the answer.
+ * Under a constraint, logit bias or ignore_eos, and for a score, that token is dropped,
+ * and the request continues as without a thought.
+ *
+ * The thought needs cells for: without is_open, LH_MAX_THOUGHT_SPACE tokens and `start`;
+ * the budget; LH_MAX_THOUGHT_OVERRUN tokens; `end`; the longer of `after` and `closing`.
+ */
+typedef struct lh_thinking {
+  uint64_t struct_size; /* sizeof(lh_thinking) */
+  int32_t budget;       /* maximum tokens of the thought, its end marker included */
+  int32_t is_open;      /* not 0: the prompt ends inside a thought */
+  /* int32[n_start]: start marker; one that the model repeats at the beginning of the
+   * thought is not part of its text. 0 tokens: none, if is_open */
+  const int32_t* start;
+  int32_t n_start;
+  /* int32[n_end], int32[n_closing]: neither may be empty, unless is_open and the budget
+   * is 0; `closing` is then decoded with the prompt */
+  const int32_t* end;
+  int32_t n_end;
+  const int32_t* after;
+  int32_t n_after;
+  const int32_t* closing;
+  int32_t n_closing;
+  /* settings of the thought's sampler, without a grammar and choices; NULL if is_open and
+   * the budget is 0. Its penalties count the prompt, too. */
+  const lh_sampling_params* sampling;
+} lh_thinking;
+
 typedef struct lh_request {
-  int64_t id;            /* the caller's name for it; unique among those not released */
+  uint64_t struct_size;  /* sizeof(lh_request) */
+  int64_t id;            /* chosen by the client; unique among unreleased requests */
   const int32_t* tokens; /* int32[n_tokens]: the whole prompt */
   int32_t n_tokens;
-  int32_t max_tokens; /* tokens to generate at most; 0: a prefix, held once computed; of a
-                         score those of the longest continuation */
-  int64_t fork_from;  /* id of a held prefix that this prompt starts with; -1: none */
+  /* maximum tokens to generate; 0: a prefix, held after prefill; for a score, tokens
+   * of the longest continuation */
+  int32_t max_tokens;
+  int64_t fork_from; /* id of a held prefix that the prompt starts with; -1: none */
   const lh_sampling_params* sampling; /* NULL for a prefix or a score */
   const char* const* stop;            /* stop texts, UTF-8, none empty */
-  const int32_t* stop_size;           /* int32[n_stop]: their sizes in bytes */
+  const int32_t* stop_size;           /* int32[n_stop]: sizes in bytes */
   int32_t n_stop;
-  int64_t call;     /* at least 0: number under which its batches are counted, see
-                       lh_engine_get_stats */
-  int32_t priority; /* where prompts share a batch's room, higher ones come first, and
-                       among equals those that were submitted first */
-  int32_t draft;    /* not 0: a greedy answer that repeats itself may take several tokens
-                       a step; ignored by deterministic engines, recurrent models, and in
-                       runs of chosen ids */
-  int32_t watch;    /* not 0: its first token is an event, see lh_engine_run */
-  int32_t whole;    /* of a prefix, not 0: the logits after its last token are kept, and
-                       prompts of the very same tokens may fork from it: their first
-                       tokens are drawn from these, and nothing is computed twice */
-  int32_t step_forced;   /* not 0: tokens that the grammar leaves no choice about are
-                            computed one a step, as if they were drawn; the answer is the
-                            same. For comparisons. */
-  const lh_score* score; /* generate nothing, but score this; NULL: generate. It ends with
-                            LH_FINISH_EOG, what is decoded of it counts in n_decode. */
-  const lh_choice_paths* paths; /* how the choices of `sampling` are written; NULL: as the
-                                   tokenizer cuts them by themselves */
-  int32_t logprobs; /* of an answer: 0: none; 1: the log-probability of each token; 1 + k:
-                       and the k most likely tokens in its place, k <= LH_MAX_LOGPROBS */
+  /* >= 0: number under which batches are counted, see lh_engine_get_stats */
+  int64_t call;
+  /* prompts with a higher priority get their tokens into a batch first; equal
+   * priorities in order of submission */
+  int32_t priority;
+  /* not 0: draft tokens for a greedy answer that repeats earlier text, so that one
+   * step can yield several tokens; ignored by deterministic engines, recurrent models
+   * and runs of selected ids */
+  int32_t draft;
+  /* not 0: report the first token, of the thought or the answer, as an event, see
+   * lh_engine_run */
+  int32_t watch;
+  /* for a prefix, not 0: keep the logits after the last token. Requests with exactly
+   * the same tokens may then fork from the prefix and draw their first token from
+   * these logits without computing anything again */
+  int32_t whole;
+  /* not 0: decode tokens that the grammar fully determines one per step, like drawn
+   * tokens; the answer is the same. For comparisons. */
+  int32_t step_forced;
+  /* continuations to score instead of generating; NULL: generate. The request ends
+   * with LH_FINISH_EOG; its decoded tokens count in n_decode. */
+  const lh_score* score;
+  /* token sequences of the choices in `sampling`; NULL: as the tokenizer splits each
+   * text */
+  const lh_choice_paths* paths;
+  /* for an answer: 0: none; 1: log-probability of each token; 1 + k: also those of the
+   * k most likely alternatives, k <= LH_MAX_LOGPROBS. */
+  int32_t logprobs;
+  /* thought before the answer or the score; NULL: none */
+  const lh_thinking* thinking;
 } lh_request;
+
+/* Sets a prefix without tokens and without a parent. The client sets id, tokens and
+ * n_tokens, and for an answer max_tokens and sampling. */
+LH_API void lh_request_default_params(lh_request* request);
 
 typedef enum lh_state {
   LH_STATE_PREFILL = 0,
   LH_STATE_DECODE = 1,
-  LH_STATE_PAUSED = 2, /* its cells are saved in host memory, it has no sequence id */
-  LH_STATE_HELD = 3,   /* a prefix, computed, ready to be forked from */
+  LH_STATE_PAUSED = 2, /* cells are saved in host memory; no sequence id */
+  LH_STATE_HELD = 3,   /* a computed prefix, ready for forks */
   LH_STATE_FINISHED = 4,
   LH_STATE_FAILED = 5
 } lh_state;
 
 typedef enum lh_finish {
   LH_FINISH_NONE = 0,
-  LH_FINISH_EOG = 1,    /* the model ended its answer, or its grammar did */
+  LH_FINISH_EOG = 1,    /* the model or its grammar ended the answer */
   LH_FINISH_STOP = 2,   /* a stop text was generated */
-  LH_FINISH_LENGTH = 3, /* max_tokens were generated */
+  LH_FINISH_LENGTH = 3, /* max_tokens tokens were generated */
   LH_FINISH_CANCELLED = 4,
   LH_FINISH_ERROR = 5
 } lh_finish;
 
-/* Takes a request in: gives it a sequence id (LH_NO_SPACE if all are in use), builds its
+/* Submits a request: assigns a sequence id (LH_NO_SPACE if none is free), creates the
  * sampler (LH_SAMPLER_ERROR) and copies the cells of `fork_from` (llama_memory_seq_cp).
- * Nothing is decoded yet. Requests may be submitted while others run. A request that
- * ends gives its sequence id and cells back at once; its output stays until
- * lh_client_release. Tokens are not checked against the vocabulary: llama_decode does. */
+ * Decodes nothing. Requests may be submitted while others run. A finished request returns
+ * its sequence id and cells at once; its output stays until lh_client_release. Tokens
+ * outside the vocabulary are detected later, by llama_decode. All pointers in `request`
+ * are read during the call only. */
 LH_API int32_t lh_engine_submit(lh_engine* engine, const lh_request* request,
                                 lh_error* error);
 
 typedef struct lh_run_params {
-  const int64_t* ids; /* int64[n_ids]: run only these; NULL: all */
+  uint64_t struct_size; /* sizeof(lh_run_params) */
+  const int64_t* ids;   /* int64[n_ids]: requests to run; NULL: all */
   int32_t n_ids;
-  int32_t max_steps; /* those that make up for lost states don't count; <= 0: no limit */
-  int32_t max_time_ms; /* control comes back after the step that passes it; <= 0: none */
+  /* maximum steps, not counting the recomputation of lost states; <= 0: no limit */
+  int32_t max_steps;
+  /* return after the first step that exceeds this; <= 0: no limit */
+  int32_t max_time_ms;
 } lh_run_params;
+
+/* Sets a run of all requests without limits. */
+LH_API void lh_run_default_params(lh_run_params* params);
 
 typedef struct lh_run_result {
   int32_t n_steps;     /* batches decoded */
   int32_t n_events;    /* ids written to `events` */
-  int32_t n_active;    /* requests that could still take a step */
-  int32_t decode_code; /* after LH_DECODE_ERROR: what llama_decode returned */
+  int32_t n_active;    /* requests that can still take a step */
+  int32_t decode_code; /* after LH_DECODE_ERROR: return value of llama_decode */
 } lh_run_result;
 
 /* Runs steps. Each step decodes one batch (one token of every decoding client, then
- * prompt chunks up to n_batch) and samples every client that got logits. Returns after
- * a step in which a request was held, finished or failed, or got its first token if it is
- * watched, with their ids in `events` (int64[capacity], capacity >= number of requests),
- * when a limit is reached, after lh_engine_wake, or when nothing is left to do.
- * LH_DECODE_ERROR: the batch was refused, the cells it left are removed, every client is
- * as it was before the step, but that a batch which failed halfway costs recurrent
- * states: their clients start over; also when it was aborted though nobody asked for
- * that. LH_ABORTED: see lh_engine_abort. */
+ * prompt chunks up to n_batch) and samples every client that received logits. Returns
+ * after a step in which a request is held, finishes or fails, or in which a watched
+ * request gets its first token; `events` then holds their ids (int64[capacity], owned by
+ * the caller, capacity >= number of requests). Also returns at a limit, after
+ * lh_engine_wake, or when no work is left. Takes the engine's lock.
+ * LH_DECODE_ERROR: llama_decode rejected the batch, or aborted it without
+ * lh_engine_abort. The cells of the batch are removed, and every client is in the same
+ * state as before the step. Exception: a batch that fails halfway destroys recurrent
+ * states, and the clients with such states start over. LH_ABORTED: see lh_engine_abort.
+ */
 LH_API int32_t lh_engine_run(lh_engine* engine, const lh_run_params* params,
                              int64_t* events, int32_t capacity, lh_run_result* result,
                              lh_error* error);
 
-/* Ends a running lh_engine_run within one graph node (llama.cpp's abort callback) and
- * makes later ones return LH_ABORTED, until called with abort = 0. Takes no lock. */
+/* Ends a running lh_engine_run within one graph node (llama.cpp's abort callback). Later
+ * runs return LH_ABORTED until the function is called with abort = 0. Any thread; takes
+ * no lock. */
 LH_API void lh_engine_abort(lh_engine* engine, int32_t abort);
 
-/* Ends a running lh_engine_run after the step that it is at, with LH_OK; if none is
- * running, the next one after its first step. From any thread; takes no lock. */
+/* Ends a running lh_engine_run after its current step, with LH_OK. If none is running,
+ * the next run ends after its first step. Any thread; takes no lock. */
 LH_API void lh_engine_wake(lh_engine* engine);
 
-/* Moves a client's cells to host memory and frees its sequence id and cells; resume
- * brings them back (llama_state_seq_get_data, _set_data): nothing is computed twice. */
+/* lh_client_pause moves the cells of a client to host memory and frees its sequence id
+ * and cells. lh_client_resume restores them (llama_state_seq_get_data, _set_data), so
+ * nothing is computed twice. */
 LH_API int32_t lh_client_pause(lh_engine* engine, int64_t id, lh_error* error);
 LH_API int32_t lh_client_resume(lh_engine* engine, int64_t id, lh_error* error);
 
-/* Ends a client: reason LH_FINISH_CANCELLED keeps its text so far; LH_FINISH_ERROR marks
- * it failed with `message`. */
+/* Ends a client. reason: LH_FINISH_CANCELLED keeps the text generated so far;
+ * LH_FINISH_ERROR marks the client as failed with `message`, which is copied. */
 LH_API int32_t lh_client_end(lh_engine* engine, int64_t id, int32_t reason,
                              const char* message, lh_error* error);
+
+/* End of a thought. */
+typedef enum lh_thinking_closed {
+  LH_THINKING_OPEN = 0,     /* it has not ended, or there is none */
+  LH_THINKING_BY_MODEL = 1, /* the model wrote the end marker */
+  LH_THINKING_BY_FORCE = 2  /* the budget was spent, or the model ended its turn */
+} lh_thinking_closed;
 
 typedef struct lh_client_info {
   int32_t state;  /* lh_state */
   int32_t finish; /* lh_finish */
   int32_t n_prompt;
-  int32_t n_reused; /* prompt tokens that came from fork_from */
-  int32_t n_cells;  /* cells it takes up, or would when resumed; shared ones not */
-  int32_t
-      n_pending; /* tokens that still have to be decoded: the rest of a prompt, or 1 */
-  int32_t n_generated; /* tokens generated, end-of-generation token not counted */
+  int32_t n_reused; /* prompt tokens copied from fork_from */
+  /* KV cells of the client alone, without shared ones; paused: cells it needs on
+   * resume */
+  int32_t n_cells;
+  int32_t n_pending;   /* tokens still to decode */
+  int32_t n_generated; /* tokens generated, without the end-of-generation token */
   uint32_t seed;
   const int32_t* tokens; /* int32[n_generated] */
-  const char* text;      /* valid UTF-8, ends before a stop text */
-  int32_t n_text;        /* bytes that will not change any more */
-  const char* message;   /* what went wrong, "" if nothing did */
-  int32_t complete;      /* 1: the answer came to its own end: LH_FINISH_EOG, or
-                            LH_FINISH_STOP, under a grammar only if the text matches it */
-  /* What it took; see lh_stats, to which the same was added. */
+  const char* text;      /* valid UTF-8 up to, not including, a stop text */
+  int32_t n_text;        /* number of bytes that are final */
+  const char* message;   /* error message; "" without an error */
+  /* 1: the answer ended by itself: with LH_FINISH_EOG, or with LH_FINISH_STOP and,
+   * under a grammar, a text that matches it */
+  int32_t complete;
+  /* Resources used by the client; lh_stats contains them as well. */
   int32_t n_prefill;
   int32_t n_decode;
   int32_t n_draft;
   int32_t n_pauses;
-  double t_prefill_s; /* its share of the time of each batch that it was in, by tokens */
+  double t_prefill_s; /* share of the time of its batches, in proportion to its tokens */
   double t_decode_s;
-  double t_first_s; /* from lh_engine_submit to its first token; 0: it has none yet */
-  /* Natural logarithms of the probabilities that the model itself gives: before bias,
-   * grammar, penalties and temperature. */
+  /* from lh_engine_submit to the first token of the thought or the answer; 0: none yet
+   */
+  double t_first_s;
+  /* Log-probabilities (natural logarithm) under the model itself: before bias, grammar,
+   * penalties and temperature. */
   int32_t n_scores;           /* nodes of lh_request's score */
   const double* scores;       /* float64[n_scores]; NaN: not computed */
-  int32_t n_logprobs;         /* tokens of the answer; -1: logprobs were not asked for */
-  int32_t n_top;              /* kept for each */
-  const double* logprobs;     /* float64[n_logprobs]; NaN: its row was not looked at */
+  int32_t n_logprobs;         /* tokens of the answer; -1: not requested */
+  int32_t n_top;              /* alternatives per token */
+  const double* logprobs;     /* float64[n_logprobs]; NaN: no logits row was computed */
   const int32_t* top_tokens;  /* int32[n_logprobs, n_top], most likely first; -1: none */
   const double* top_logprobs; /* float64[n_logprobs, n_top] */
+  /* Thought: NULL if there is none so far, else valid UTF-8 without markers. n_prompt,
+   * n_generated, tokens and text are without it. */
+  const char* thinking;
+  int32_t n_thinking;        /* number of bytes that are final */
+  int32_t n_thinking_tokens; /* tokens that the model wrote, its end marker included */
+  int32_t thinking_closed;   /* lh_thinking_closed */
 } lh_client_info;
 
-/* Pointers in `out` live until the next engine call other than lh_client_get and
+/* Writes the state and the output of a client to `out`. The engine owns the pointers in
+ * `out`; they are valid until the next engine call other than lh_client_get and
  * lh_client_read. */
 LH_API int32_t lh_client_get(lh_engine* engine, int64_t id, lh_client_info* out,
                              lh_error* error);
 
 typedef struct lh_piece {
-  const char* text;      /* valid UTF-8 that will not change any more; not ended by NUL */
+  const char* text;      /* final, valid UTF-8 without a terminating NUL */
   int32_t n_text;        /* bytes */
   const int32_t* tokens; /* int32[n_tokens] */
   int32_t n_tokens;
-  int32_t n_bytes_now; /* of the whole answer so far: where to read on */
+  int32_t n_bytes_now; /* bytes of the whole answer so far, n_bytes of the next call */
   int32_t n_tokens_now;
 } lh_piece;
 
-/* What is new of an answer since it had n_bytes bytes of text and n_tokens tokens: 0 and
- * 0, or n_bytes_now and n_tokens_now of an earlier piece. The text of choices comes at
- * their end. Pointers in `out` live as those of lh_client_get. */
+/* Returns the part of an answer after its first n_bytes bytes and n_tokens tokens: 0 and
+ * 0 for the start, or n_bytes_now and n_tokens_now of an earlier piece. The text of a
+ * choice is available only once the request has finished. Pointers in `out` are valid as
+ * long as those of lh_client_get. */
 LH_API int32_t lh_client_read(lh_engine* engine, int64_t id, int32_t n_bytes,
                               int32_t n_tokens, lh_piece* out, lh_error* error);
 
-/* Forgets a request, ending it if it runs. Held prefixes are released with this, too. */
+/* Removes a request or a held prefix. A running request is ended first. */
 LH_API int32_t lh_client_release(lh_engine* engine, int64_t id, lh_error* error);
 
-/* Ends and forgets every request and empties the KV cache. */
+/* Ends and removes every request and empties the KV cache. */
 LH_API int32_t lh_engine_reset(lh_engine* engine, lh_error* error);
 
-/* llama_memory_seq_pos_max of a sequence id: -1 when it holds no cells. */
+/* Returns llama_memory_seq_pos_max of a sequence id: -1 if it has no cells. */
 LH_API int32_t lh_engine_seq_pos_max(lh_engine* engine, int32_t seq_id);
 
 typedef struct lh_stats {
   int64_t n_prefill;   /* prompt tokens decoded */
-  int64_t n_reused;    /* prompt tokens that came from a held prefix */
+  int64_t n_reused;    /* prompt tokens copied from a held prefix */
   int64_t n_decode;    /* generated tokens decoded */
   int64_t n_generated; /* tokens sampled and kept */
-  int64_t n_draft;     /* those of them that had been drafted, see lh_request */
+  int64_t n_draft;     /* drafted tokens among n_generated, see lh_request */
   int64_t n_batches;   /* llama_decode calls that succeeded */
   int64_t n_failed_decodes;
-  int64_t n_lost; /* times a decode that failed halfway cost all recurrent states */
+  int64_t n_lost; /* decodes that failed halfway and destroyed all recurrent states */
   int64_t n_pauses;
-  int64_t n_cells_max; /* most KV cells that were in use in one of the batches, by all */
-  int64_t n_clients;   /* sum over batches of clients in the batch */
-  double t_prefill_s;  /* time in llama_decode, shared out by tokens */
+  /* maximum number of KV cells in use in any batch, by all requests */
+  int64_t n_cells_max;
+  int64_t n_clients;  /* clients per batch, summed over batches */
+  double t_prefill_s; /* time in llama_decode, divided in proportion to tokens */
   double t_decode_s;
-  double t_sample_s; /* shared out by clients in the batch */
+  double t_sample_s;  /* divided equally among the clients of a batch */
+  int64_t n_thinking; /* tokens that models wrote in thoughts; not in n_generated */
+  int64_t n_thoughts; /* thoughts that have ended */
+  int64_t n_thoughts_closed; /* those that were closed by force */
 } lh_stats;
 
-/* call < 0: counts of all since the engine was made. Else of the requests with that
- * number: what they took, and the batches that at least one of them was in; zeroes if
- * there is no such number. */
+/* Writes statistics to `out`. call < 0: of all requests since the engine was created.
+ * call >= 0: of the requests with that number and of every batch with at least one of
+ * them; zeros for an unknown number. */
 LH_API int32_t lh_engine_get_stats(lh_engine* engine, int64_t call, lh_stats* out,
                                    lh_error* error);
 
-/* Drops the counts of a call, which are kept until then. Of requests of that call which
- * are still there no more is counted under its number. */
+/* Deletes the statistics of a call. Requests of this call that still exist are no longer
+ * counted under its number. */
 LH_API int32_t lh_engine_forget_call(lh_engine* engine, int64_t call, lh_error* error);
 
 #ifdef __cplusplus

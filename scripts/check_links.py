@@ -19,7 +19,7 @@ NO_FILES = ("http", "https", "mailto", "data", "javascript")
 
 
 class Page(HTMLParser):
-    """What a page links to, and the places in it that can be linked to."""
+    """Links and anchors of a page."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -23,6 +23,7 @@ LLAMA_PINS = {
     "CHANGELOG.md": r"llama-cpp-python (\d[0-9.]*\d)",
     "README.md": r"llama-cpp-python (\d[0-9.]*\d)",
     "docs/how-it-works.md": r"llama-cpp-python (\d[0-9.]*\d)",
+    "docs/install.md": r"llama-cpp-python (\d[0-9.]*\d)",
 }
 
 

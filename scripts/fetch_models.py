@@ -48,7 +48,7 @@ def write_q4_0(model: Path, target: Path) -> None:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a model comes from.
+    """Source of a model.
 
     Attributes:
         file: Its name in the cache.

@@ -1,4 +1,4 @@
-"""Computes what the README begins with: a table, how good the labels are, and a picture.
+"""Computes the tables of docs/index.md and the picture that it shares with the README.
 
     python scripts/readme_first.py MODEL.gguf
 
@@ -23,14 +23,14 @@ import marked  # noqa: E402 - from there
 
 mpl.use("agg")
 
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "index.md"
 TEXTS = ROOT / "r_package/inst/extdata/headlines.csv"
 PICTURE = ROOT / "docs/images/shares.png"
 LABELS = ["Sports", "Business", "Science", "Politics"]
 SHOWN = (1, 20, 36, 46)
 MEASURES = {
     ("accuracy", "accuracy"): "accuracy",
-    ("baseline", "majority"): "the same, by always giving the most frequent label",
+    ("baseline", "majority"): "accuracy of always giving the most frequent label",
     ("accuracy", "macro_f1"): "macro F1",
     ("model and people", "kappa"): "Cohen's kappa",
     ("model and people", "alpha"): "Krippendorff's alpha",
@@ -57,7 +57,7 @@ def labelled(coded: lh.Coded, topics: list[str]) -> str:
 
 
 def validated(found: lh.Validation) -> str:
-    """How good the labels are, with intervals."""
+    """Print the accuracy of the labels, with intervals."""
     lines = ["| 30 texts that a person coded | | 95% interval |", "| --- | ---: | --- |"]
     rows = {row[:2]: row for row in found.rows()}
     for key, name in MEASURES.items():
@@ -67,7 +67,7 @@ def validated(found: lh.Validation) -> str:
 
 
 def main() -> None:
-    """Write the README's blocks and the picture."""
+    """Write the blocks of docs/index.md and the picture."""
     news = read(TEXTS)
     with (
         lh.Model(sys.argv[1]) as model,
@@ -86,7 +86,7 @@ def main() -> None:
     }
     lh.plot(fit)
     plt.savefig(PICTURE, dpi=130)
-    marked.write(README, {f"first: {name}": part for name, part in parts.items()})
+    marked.write(PAGE, {f"first: {name}": part for name, part in parts.items()})
 
 
 if __name__ == "__main__":

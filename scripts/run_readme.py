@@ -1,75 +1,133 @@
-"""Runs the README's examples in R and Python, and that of docs/c.md, as a reader would.
+"""Runs the examples of README.md and of pages in docs/, as a reader would.
 
 The model and the texts are linked into a scratch folder under the names that the
-examples use.
+examples use. The line of HTTP is sent to a server that `llamaherd serve` starts.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import llamaherd
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
-FILES = {"r": "answers.R", "python": "answers.py", "c": "answers.c"}
-INSTALLS = "remotes::install"  # what is installed already
-N_BLOCKS = {"r": 6, "python": 2, "c": 1}  # those of R go on with the first
+HERD = llamaherd.__path__[0]
+# Blocks of a page in a language, in order, that make one program.
+EXAMPLES = (
+    ("README.md", "r", 1),
+    ("README.md", "python", 1),
+    ("README.md", "sh", 1),
+    ("README.md", "curl", 1),
+    ("docs/prompts.md", "r", 5),
+    ("docs/prompts.md", "python", 1),
+    ("docs/selection.md", "r", 1),
+    ("docs/selection.md", "python", 1),
+    ("docs/c.md", "c", 1),
+)
+SKIPPED = re.compile("remotes::install|^pip install|^make |^cc ", re.MULTILINE)
+FILES = {"r": "answers.R", "python": "answers.py", "c": "answers.c", "sh": "answers.sh"}
 
 
-def blocks(text: str) -> dict[str, str]:
-    """The first code blocks of each language, joined."""
-    found = re.findall(r"^```(\w+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    return {
-        language: "\n".join(
-            [code for name, code in found if name == language and INSTALLS not in code][
-                :n
-            ]
-        )
-        for language, n in N_BLOCKS.items()
-    }
+def blocks(page: str, language: str, n: int) -> str:
+    """The first n code blocks of a page in a language, joined.
+
+    Blocks of "sh" that begin with curl have the language "curl".
+    """
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = []
+    for name, code in re.findall(
+        r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
+    ):
+        is_curl = name == "sh" and code.startswith("curl ")
+        if ("curl" if is_curl else name) == language and not SKIPPED.search(code):
+            found.append(code)
+    if len(found) < n:
+        raise SystemExit(f"{page} has {len(found)} examples in {language}, not {n}")
+    return "\n".join(found[:n])
 
 
 def commands(language: str, code: str, folder: Path) -> list[list[str]]:
-    """Write an example to `folder`; return what compiles and runs it."""
+    """Write an example to `folder`; return the commands that compile and run it."""
     path = folder / FILES[language]
     path.write_text(code, encoding="utf-8")
     if language == "r":
         return [["Rscript", "--vanilla", str(path)]]
     if language == "python":
         return [[sys.executable, str(path)]]
-    herd = llamaherd.__path__[0]
-    build = ["cc", "-Wall", "-Werror", str(path), f"-I{herd}/include", f"-L{herd}"]
-    build += ["-lllamaherd", f"-Wl,-rpath,{herd}", "-o", "answers"]
+    if language == "sh":
+        return [["bash", "-eu", str(path)]]
+    build = ["cc", "-Wall", "-Werror", str(path), f"-I{HERD}/include", f"-L{HERD}"]
+    build += ["-lllamaherd", f"-Wl,-rpath,{HERD}", "-o", "answers"]
     return [build, ["./answers"]]
+
+
+def post(line: str, address: str) -> None:
+    """Send a line `curl URL -d JSON` to the server at `address`; print the answer."""
+    _, url, flag, body = shlex.split(line)
+    if flag != "-d" or not url.startswith("http://127.0.0.1:8080/"):
+        raise SystemExit(f"not `curl http://127.0.0.1:8080/PATH -d JSON`: {line}")
+    url = url.replace("http://127.0.0.1:8080", address)
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}  # as curl has it
+    request = Request(url, body.encode(), headers)  # noqa: S310 - http, see above
+    with urlopen(request) as answer:  # noqa: S310
+        print(json.dumps(json.load(answer), indent=1), flush=True)
+
+
+def ask_server(line: str, folder: Path, env: dict[str, str]) -> bool:
+    """Start a server at a free port and send it the line; True if it answers."""
+    command = [sys.executable, "-m", "llamaherd.cli", "serve", MODEL, "--port", "0"]
+    server = subprocess.Popen(
+        command, cwd=folder, env=env, stdout=subprocess.PIPE, encoding="utf-8"
+    )
+    try:
+        ready = server.stdout.readline() if server.stdout else ""
+        address = re.search(r"http://\S+", ready)
+        if address is None:
+            return False
+        post(line, address[0])
+    except OSError as error:
+        print(error, flush=True)
+        return False
+    finally:
+        server.terminate()
+        server.wait()
+    return True
 
 
 def main() -> None:
     """Run each example; exit with 1 if one fails."""
     model = Path(os.environ["LLAMAHERD_TEST_SMOLLM2"]).with_name(MODEL)
-    pages = ("README.md", "docs/c.md")
-    examples = blocks("\n".join((ROOT / p).read_text(encoding="utf-8") for p in pages))
-    env = {**os.environ, "MPLBACKEND": "agg"}  # no window
-    passed = 0
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        texts = ROOT / "r_package/inst/extdata/headlines.csv"
-        (folder / texts.name).symlink_to(texts)
-        (folder / MODEL).symlink_to(model)
-        for language in FILES:
-            print(f"--- {language}", flush=True)
-            steps = commands(language, examples[language], folder)
-            passed += all(
-                subprocess.run(step, cwd=folder, env=env, check=False).returncode == 0
-                for step in steps
-            )
-    print(f"{passed} passed, {len(FILES) - passed} failed")
-    sys.exit(passed != len(FILES))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "MPLBACKEND": "agg", "PATH": path}  # no window
+    failed = []
+    for page, language, n in EXAMPLES:
+        print(f"--- {page}: {language}", flush=True)
+        code = blocks(page, language, n)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            texts = ROOT / "r_package/inst/extdata/headlines.csv"
+            (folder / texts.name).symlink_to(texts)
+            (folder / MODEL).symlink_to(model)
+            if language == "curl":
+                is_good = ask_server(code, folder, env)
+            else:
+                is_good = all(
+                    subprocess.run(step, cwd=folder, env=env, check=False).returncode == 0
+                    for step in commands(language, code, folder)
+                )
+        if not is_good:
+            failed.append(f"{page}: {language}")
+    print(f"{len(EXAMPLES) - len(failed)} passed, {len(failed)} failed", *failed)
+    sys.exit(bool(failed))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Runs the named stages of tests, all of them even when one fails, and ends with one line
-# on each: test.sh capi python r imports readme cluster asan tsan valgrind coverage_c coverage_python fuzz.
+# on each: test.sh capi capi_long python python_long r imports readme cluster asan tsan
+# valgrind coverage_c coverage_python fuzz.
+# `//` separates lanes, which run side by side: test.sh capi r // python. The output of a
+# lane after the first is shown when it has ended.
 # The environment (models, R library, Python) is set by the Makefile.
 # shellcheck disable=SC2329 # the stages are called by their names
 # shellcheck source=scripts/common.sh
@@ -28,15 +31,29 @@ build_plain() {
   build_capi build/test -DCMAKE_BUILD_TYPE=RelWithDebInfo
 }
 
+# A part of the random scenarios; stage_capi_long runs all.
 stage_capi() {
   build_plain
-  "$CTEST" --test-dir build/test --output-on-failure --timeout 900
+  LLAMAHERD_TEST_SCENARIOS=400 "$CTEST" --test-dir build/test --output-on-failure --timeout 900
+}
+
+stage_capi_long() {
+  build_plain
+  "$CTEST" --test-dir build/test --output-on-failure --timeout 1800 --tests-regex '^units$'
+}
+
+# pytest OPTION...: two at a time, as many tests wait for programs that they start. A test
+# that hangs fails after a while, with the place where it hung.
+run_pytest() {
+  "$VENV_PYTHON" -m pytest -n 2 "$@"
 }
 
 stage_python() {
-  # Two at a time: many wait for programs that they start. A test that hangs fails after
-  # a while, with the place where it hung.
-  "$VENV_PYTHON" -m pytest --timeout=900 -n 2 --dist loadgroup --durations=40 --durations-min=3
+  run_pytest --timeout=900 --times "$LOG_DIR/times-python.json"
+}
+
+stage_python_long() {
+  run_pytest --timeout=1800 --long --times "$LOG_DIR/times-python-long.json"
 }
 
 stage_cluster() {
@@ -56,17 +73,25 @@ stage_imports() {
   Rscript --vanilla tests/imports/run.R build/imports
 }
 
+# One build with ASan and UBSan, for the fuzzer as well.
+build_sanitized() {
+  build_capi build/asan -DLLAMAHERD_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
+}
+
 stage_asan() {
-  build_capi build/asan -DLLAMAHERD_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo
-  ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
+  build_sanitized
+  # A fifth of the random scenarios, here and below: capi_long runs all of them.
+  LLAMAHERD_TEST_SCENARIOS=400 \
+    ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-    "$CTEST" --test-dir build/asan --output-on-failure --timeout 900
+    "$CTEST" --test-dir build/asan --output-on-failure --timeout 1800
 }
 
 stage_tsan() {
   build_capi build/tsan -DLLAMAHERD_TSAN=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo
   # Not the programs on a real model: ggml's own threads are not instrumented.
-  build/tsan/tests/capi/units
+  LLAMAHERD_TEST_SCENARIOS=400 build/tsan/tests/capi/units
 }
 
 stage_valgrind() {
@@ -95,19 +120,21 @@ stage_coverage_python() {
   mkdir -p build/coverage
   "$coverage" erase
   "$VENV_PYTHON" -m coverage run -m pytest --timeout=1800
+  "$VENV_PYTHON" -m coverage run -m pytest --timeout=1800 --long
   "$coverage" combine --quiet
   "$coverage" report --fail-under=95
 }
 
 # Each target for FUZZ_SECONDS, from the inputs that are kept and those of earlier runs.
+# The timeout finds what never ends: a grammar may cost 100 million steps per token, which
+# takes many seconds with sanitizers beside other work.
 stage_fuzz() {
-  build_capi build/fuzz -DLLAMAHERD_TESTS=OFF -DLLAMAHERD_FUZZ=ON \
-    -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  build_sanitized
   local target
   for target in gguf text; do
     mkdir -p "build/fuzz/corpus/$target"
     # libggml's reader logs what it refuses; what is kept of the log is the shim's.
-    "build/fuzz/tests/fuzz/fuzz_$target" -max_total_time="${FUZZ_SECONDS:-20}" -timeout=10 \
+    "build/asan/tests/fuzz/fuzz_$target" -max_total_time="${FUZZ_SECONDS:-20}" -timeout=120 \
       -max_len=8192 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
       -artifact_prefix="build/fuzz/$target-" \
       "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target"
@@ -120,16 +147,44 @@ closing_line() {
     tail -n 1 | sed -E 's/^=+ | =+$//g'
 }
 
+# run_stages STAGE...: one after the other; the line on each goes to its .line file.
+run_stages() {
+  local stage output start verdict failed=0
+  for stage in "$@"; do
+    say "tests: $stage"
+    output=$LOG_DIR/test-$stage.log start=$SECONDS verdict=ok
+    if ! ("stage_$stage") 2>&1 | tee "$output"; then verdict=FAILED failed=1; fi
+    printf '%-9s %-7s %s (%s)\n' "$stage" "$verdict" "$(closing_line "$output")" \
+      "$(duration $((SECONDS - start)))" >"$LOG_DIR/test-$stage.line"
+  done
+  return "$failed"
+}
+
+first=() rest=() lanes=() logs=() stages=()
+in_first=1
+for word in "$@" //; do
+  if [[ $word != // ]]; then
+    stages+=("$word")
+    if ((in_first)); then first+=("$word"); else rest+=("$word"); fi
+    continue
+  fi
+  if ((in_first)); then
+    in_first=0
+  elif ((${#rest[@]})); then
+    log=$LOG_DIR/lane-${rest[0]}.log
+    run_stages "${rest[@]}" >"$log" 2>&1 &
+    lanes+=($!) logs+=("$log") rest=()
+  fi
+done
+
+for stage in "${stages[@]}"; do rm -f "$LOG_DIR/test-$stage.line"; done
 failed=0
-summary=()
-for stage in "$@"; do
-  say "tests: $stage"
-  output=$LOG_DIR/test-$stage.log start=$SECONDS verdict=ok
-  if ! ("stage_$stage") 2>&1 | tee "$output"; then verdict=FAILED failed=1; fi
-  summary+=("$(printf '%-9s %-7s %s (%s)' "$stage" "$verdict" "$(closing_line "$output")" \
-    "$(duration $((SECONDS - start)))")")
+run_stages "${first[@]}" || failed=1
+for i in "${!lanes[@]}"; do
+  wait "${lanes[i]}" || failed=1
+  cat "${logs[i]}"
 done
 printf '\n'
-printf '%s\n' "${summary[@]}"
-if ((failed)); then say "tests FAILED: the lines above say where"; else say "all tests passed: $*"; fi
+for stage in "${stages[@]}"; do cat "$LOG_DIR/test-$stage.line"; done
+if ((failed)); then say "tests FAILED: the lines above say where"; else say "all tests passed: ${stages[*]}"; fi
 exit "$failed"

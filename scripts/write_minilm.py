@@ -52,7 +52,7 @@ def read_safetensors(data: bytes) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def gguf_name(name: str) -> str | None:
-    """What llama.cpp calls a tensor; None: it does without it."""
+    """Return the name of a tensor in llama.cpp; None if it is not used there."""
     part, _, kind = name.rpartition(".")
     if part in TOP:
         return f"{TOP[part]}.{kind}"

@@ -6,6 +6,7 @@ import functools
 import os
 import signal
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,28 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import llamaherd as lh
+import thorough
 import tiny_models
+from llamaherd.memory import hardware
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from xdist.remote import Producer
+
+pytest_plugins = ["seconds"]
+
+
+# Tests run side by side, and threads of one matrix product wait for each other in loops:
+# where another program runs, two threads compute longer than one. Tests of several
+# threads ask for them.
+@functools.wraps(hardware.n_cores)
+def _one_core() -> int:
+    return 1
+
+
+hardware.n_cores = _one_core
 
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 _FOLDER = _CACHE / "llamaherd" / "models"
@@ -32,24 +51,57 @@ _PLACES = (
 )
 
 
-# First, as xdist writes the group into the test's name.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(
-    config: pytest.Config, items: list[pytest.Item]
-) -> None:
-    """Side by side (`-n`), a file's tests share a process, and all that start Ray."""
-    if not config.getoption("numprocesses", None):
-        return
-    for item in items:
-        path = item.path.relative_to(Path(__file__).parent)
-        group = "ray" if "ray" in path.parts or "cluster" in path.name else str(path)
-        item.add_marker(pytest.mark.xdist_group(group))
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--long", action="store_true", help="run what `make test` leaves out"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("long"):
+        os.environ[thorough.VARIABLE] = "1"
+    thorough.register_profiles()
+
+
+# Last, when hypothesis has marked its tests.
+@pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
+def pytest_leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the tests of the other size."""
+    kept, left_out = thorough.divided(items, config.args)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+
+class _ByFile(LoadScopeScheduling):
+    """Has a file's tests run in one process, and all that start Ray."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = Path(nodeid.partition("::")[0])
+        return "ray" if "ray" in path.parts or "cluster" in path.name else str(path)
+
+
+# Of xdist (`-n`). Its `--dist loadgroup` groups nothing: it renames tests, which pytest 9
+# ignores.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByFile:
+    return _ByFile(config, log)
 
 
 def _model_path(variable: str, name: str) -> Path:
     path = Path(os.environ.get(variable) or _FOLDER / name)
     if not path.exists():
         pytest.fail(f"{path} is missing: run `make models`, or set {variable}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def templates_folder() -> Path:
+    """The chat templates of llama.cpp, from the source of llama-cpp-python."""
+    own = _FOLDER.parent / f"templates-{version('llama-cpp-python')}"
+    path = Path(os.environ.get("LLAMAHERD_TEST_TEMPLATES") or own)
+    if not path.is_dir():
+        pytest.fail(f"{path} is missing: run `make models`")
     return path
 
 

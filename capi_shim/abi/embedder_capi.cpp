@@ -1,17 +1,31 @@
-// extern "C" functions of llamaherd.h that make vectors of texts.
+// extern "C" functions of llamaherd.h for embeddings.
 #include <memory>
 
 #include "embedder.hpp"
 #include "guard.hpp"
+#include "struct_size.hpp"
 
 using lh::deref;
 using lh::guard;
+
+void lh_embedder_default_params(lh_embedder_params* params) {
+  guard(nullptr, [&] {
+    auto p = lh::sized<lh_embedder_params>();
+    p.pooling = LH_POOLING_MEAN;
+    p.normalize = 1;
+    p.n_batch = 512;
+    p.n_ctx = 512;
+    p.n_seq_max = 1;
+    deref(params, "params") = p;
+  });
+}
 
 int32_t lh_embedder_new(const lh_model* model, const lh_embedder_params* params,
                         lh_embedder** out, lh_error* error) {
   return guard(error, [&] {
     deref(out, "out") = nullptr;
-    *out = std::make_unique<lh_embedder>(deref(model, "model"), deref(params, "params"))
+    *out = std::make_unique<lh_embedder>(deref(model, "model"),
+                                         lh::deref_sized(params, "params"))
                .release();
   });
 }

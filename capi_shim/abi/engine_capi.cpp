@@ -1,17 +1,19 @@
-// extern "C" functions of llamaherd.h about the engine and its clients.
+// extern "C" functions of llamaherd.h for the engine and its clients.
 #include <algorithm>
 #include <string_view>
 
 #include "engine.hpp"
 #include "guard.hpp"
 #include "llguidance.hpp"
+#include "struct_size.hpp"
 
 using lh::deref;
+using lh::deref_sized;
 using lh::guard;
 
 void lh_engine_default_params(lh_engine_params* params) {
   guard(nullptr, [&] {
-    lh_engine_params p{};
+    auto p = lh::sized<lh_engine_params>();
     p.n_ctx = 2048;
     p.n_seq_max = 1;
     p.n_batch = 512;
@@ -32,7 +34,7 @@ void lh_engine_default_params(lh_engine_params* params) {
 
 void lh_sampling_default_params(lh_sampling_params* params) {
   guard(nullptr, [&] {
-    lh_sampling_params p{};
+    auto p = lh::sized<lh_sampling_params>();
     p.top_k = 40;
     p.top_p = 1.0F;
     p.min_p = 0.05F;
@@ -51,14 +53,27 @@ void lh_sampling_default_params(lh_sampling_params* params) {
   });
 }
 
+void lh_request_default_params(lh_request* request) {
+  guard(nullptr, [&] {
+    auto p = lh::sized<lh_request>();
+    p.fork_from = -1;
+    deref(request, "request") = p;
+  });
+}
+
+void lh_run_default_params(lh_run_params* params) {
+  guard(nullptr, [&] { deref(params, "params") = lh::sized<lh_run_params>(); });
+}
+
 int32_t lh_sampling_check(const lh_model* model, const lh_sampling_params* params,
                           lh_error* error) {
-  return guard(
-      error, [&] { lh::check_sampling(deref(model, "model"), deref(params, "params")); });
+  return guard(error, [&] {
+    lh::check_sampling(deref(model, "model"), deref_sized(params, "params"));
+  });
 }
 
 int32_t lh_set_llguidance(const lh_llguidance* functions, lh_error* error) {
-  return guard(error, [&] { lh::set_llguidance(deref(functions, "functions")); });
+  return guard(error, [&] { lh::set_llguidance(deref_sized(functions, "functions")); });
 }
 
 int32_t lh_grammar_accepts(const lh_model* model, int32_t grammar_kind,
@@ -78,8 +93,9 @@ int32_t lh_engine_new(lh_model* model, const lh_engine_params* params, lh_engine
                       lh_error* error) {
   return guard(error, [&] {
     deref(out, "out") = nullptr;
-    *out = std::make_unique<lh_engine>(deref(model, "model"), deref(params, "params"))
-               .release();
+    *out =
+        std::make_unique<lh_engine>(deref(model, "model"), deref_sized(params, "params"))
+            .release();
   });
 }
 
@@ -100,11 +116,13 @@ int32_t lh_engine_forget_call(lh_engine* engine, int64_t call, lh_error* error) 
 
 int32_t lh_engine_resize(lh_engine* engine, const lh_engine_params* params,
                          lh_error* error) {
-  return guard(error, [&] { deref(engine, "engine").resize(deref(params, "params")); });
+  return guard(error,
+               [&] { deref(engine, "engine").resize(deref_sized(params, "params")); });
 }
 
 int32_t lh_engine_submit(lh_engine* engine, const lh_request* request, lh_error* error) {
-  return guard(error, [&] { deref(engine, "engine").submit(deref(request, "request")); });
+  return guard(error,
+               [&] { deref(engine, "engine").submit(lh::check_request_sizes(request)); });
 }
 
 int32_t lh_engine_run(lh_engine* engine, const lh_run_params* params, int64_t* events,
@@ -115,7 +133,8 @@ int32_t lh_engine_run(lh_engine* engine, const lh_run_params* params, int64_t* e
     lh_run_result& counts = deref(result, "result");
     counts = {};
     std::vector<int64_t> ids;
-    status = deref(engine, "engine").run(deref(params, "params"), ids, counts, message);
+    status =
+        deref(engine, "engine").run(deref_sized(params, "params"), ids, counts, message);
     lh::require_range("number of events", static_cast<int64_t>(ids.size()), 0, capacity);
     if (!ids.empty()) std::copy(ids.begin(), ids.end(), &deref(events, "events"));
     counts.n_events = static_cast<int32_t>(ids.size());

@@ -1,4 +1,4 @@
-// extern "C" functions of llamaherd.h about the library, models, texts and prefixes.
+// extern "C" functions of llamaherd.h for the library, models, texts and prefixes.
 #include <algorithm>
 #include <cstring>
 
@@ -12,6 +12,7 @@
 #include "prefix_tree.hpp"
 #include "prompt.hpp"
 #include "seed.hpp"
+#include "struct_size.hpp"
 
 using lh::deref;
 using lh::guard;
@@ -19,8 +20,8 @@ using lh::value_or;
 
 namespace {
 
-// The protocol of all functions that fill a caller's array: the needed size is always
-// stored, the data only if it fits.
+// Copies data into a caller's array: always stores the needed size, and copies the data
+// only if it fits.
 template <class T, class Container>
 void copy_out(const Container& from, T* to, int32_t capacity, int32_t* size) {
   const auto needed = static_cast<int32_t>(from.size());
@@ -58,6 +59,8 @@ int32_t lh_log_drain(char* buffer, int32_t size) {
   });
 }
 
+int32_t lh_abi_version(void) { return LH_ABI_VERSION; }
+
 void lh_abi_probe(int32_t* out) {
   guard(nullptr, [&] {
     deref(out, "out");
@@ -89,7 +92,11 @@ uint32_t lh_derive_seed(uint32_t seed, uint64_t index) {
 // ---- model --------------------------------------------------------------------------
 
 void lh_model_default_params(lh_model_params* params) {
-  guard(nullptr, [&] { deref(params, "params") = {0, 1, 0, 0, 0, 0, nullptr}; });
+  guard(nullptr, [&] {
+    auto p = lh::sized<lh_model_params>();
+    p.use_mmap = 1;
+    deref(params, "params") = p;
+  });
 }
 
 int32_t lh_gguf_check(const char* path, lh_gguf_info* out, lh_error* error) {
@@ -100,8 +107,9 @@ int32_t lh_model_load(const char* path, const lh_model_params* params, lh_model*
                       lh_error* error) {
   return guard(error, [&] {
     deref(out, "out") = nullptr;
-    *out =
-        lh_model::hand_out(lh_model::load(&deref(path, "path"), deref(params, "params")));
+    const lh_model_params& p = lh::deref_sized(params, "params");
+    lh::check_adapter_sizes(p.adapters);
+    *out = lh_model::hand_out(lh_model::load(&deref(path, "path"), p));
   });
 }
 
@@ -109,6 +117,7 @@ int32_t lh_model_borrow(void* llama_model_pointer, const lh_adapters* adapters,
                         lh_model** out, lh_error* error) {
   return guard(error, [&] {
     deref(out, "out") = nullptr;
+    lh::check_adapter_sizes(adapters);
     auto* model = static_cast<llama_model*>(llama_model_pointer);
     *out = lh_model::hand_out(lh_model::borrow(&deref(model, "llama_model"), adapters));
   });
@@ -163,7 +172,7 @@ int32_t lh_model_meta(const lh_model* model, int32_t i, char* key, char* value,
   return guard(error, [&] {
     const int32_t n = llama_model_meta_count(deref(model, "model").get());
     lh::require_range("i", i, 0, n - 1);
-    // With their NUL: copied, and counted, as part of the text.
+    // The terminating NUL is copied and counted as part of the text.
     std::string key_text = model->meta_key(i);
     std::string value_text = model->meta_value(i);
     key_text.push_back('\0');

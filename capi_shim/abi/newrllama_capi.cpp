@@ -2,6 +2,7 @@
 #include "newrllama_capi.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -17,6 +18,19 @@
 
 using lh::deref;
 using lh::value_or;
+
+// Clients compiled with an earlier header use these layouts.
+static_assert(sizeof(newrllama_parallel_params) == 28 &&
+                  offsetof(newrllama_parallel_params, top_k) == 4 &&
+                  offsetof(newrllama_parallel_params, top_p) == 8 &&
+                  offsetof(newrllama_parallel_params, temperature) == 12 &&
+                  offsetof(newrllama_parallel_params, repeat_last_n) == 16 &&
+                  offsetof(newrllama_parallel_params, penalty_repeat) == 20 &&
+                  offsetof(newrllama_parallel_params, seed) == 24,
+              "the layout of newrllama_parallel_params never changes");
+static_assert(sizeof(newrllama_chat_message) == 2 * sizeof(const char*) &&
+                  offsetof(newrllama_chat_message, role) == 0,
+              "the layout of newrllama_chat_message never changes");
 
 struct newrllama_model {
   std::unique_ptr<lh_model> model;
@@ -41,14 +55,14 @@ newrllama_error_code code_of(int32_t status) {
   }
 }
 
-// Where messages stay until the thread's next call. One for all functions: it is room
-// that each thread gets.
+// Buffer for messages, valid until the thread's next call. All functions share one
+// buffer, because every thread allocates its own.
 lh_error& last_error() {
   thread_local lh_error error;
   return error;
 }
 
-// lh::guard with this API's way to hand out messages.
+// lh::guard with the error messages of this API.
 template <class Body>
 newrllama_error_code guarded(const char** error_message, Body&& body) noexcept {
   lh_error& error = last_error();
@@ -59,7 +73,8 @@ newrllama_error_code guarded(const char** error_message, Body&& body) noexcept {
   return code_of(status);
 }
 
-// What C callers free: the one place where memory leaves C++'s hands.
+// Allocates memory that C callers free; the only function whose memory leaves C++
+// ownership.
 template <class T>
 std::unique_ptr<T, decltype(&std::free)> allocate(size_t n) {
   std::unique_ptr<T, decltype(&std::free)> memory(
@@ -74,7 +89,7 @@ char* copy_string(const std::string& text) {
   return copy.release();
 }
 
-// Texts in an array, freed together if the array cannot be completed.
+// Copies texts into an array; frees them together if the array cannot be completed.
 char** copy_strings(const std::vector<std::string>& texts) {
   std::vector<std::unique_ptr<char, decltype(&std::free)>> copies;
   copies.reserve(texts.size());
@@ -93,7 +108,9 @@ lh::Error aborted() { return {LH_ABORTED, "the call was ended by newrllama_abort
 
 }  // namespace
 
-// ---- life -----------------------------------------------------------------------------
+// ---- models and contexts ---------------------------------------------------------
+
+int32_t newrllama_abi_version(void) { return NEWRLLAMA_ABI_VERSION; }
 
 newrllama_error_code newrllama_backend_init(const char** error_message) {
   return guarded(error_message, [] { lh::backend_init(false); });
@@ -137,7 +154,7 @@ void newrllama_context_free(newrllama_context_handle context) {
   lh::free_unless_forked(context);
 }
 
-// ---- text -----------------------------------------------------------------------------
+// ---- text ------------------------------------------------------------------------
 
 newrllama_error_code newrllama_tokenize(newrllama_model_handle model, const char* text,
                                         bool add_special, int32_t** tokens_out,
@@ -217,7 +234,7 @@ void newrllama_free_string_array(char** texts, int n_texts) {
   std::free(static_cast<void*>(texts));
 }
 
-// ---- generation -----------------------------------------------------------------------
+// ---- generation ------------------------------------------------------------------
 
 newrllama_error_code newrllama_generate(newrllama_context_handle ctx,
                                         const int32_t* tokens, size_t n_tokens,
@@ -280,7 +297,7 @@ newrllama_error_code newrllama_stats(newrllama_context_handle ctx, char** text_o
   });
 }
 
-// ---- vocabulary -----------------------------------------------------------------------
+// ---- vocabulary ------------------------------------------------------------------
 
 const char* newrllama_token_get_text(newrllama_model_handle model, int32_t token) {
   return value_or<const char*>(nullptr,

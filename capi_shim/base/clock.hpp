@@ -1,4 +1,4 @@
-// How long things take.
+// Time measurement.
 #pragma once
 
 #include <chrono>

@@ -11,7 +11,7 @@
 namespace lh {
 namespace {
 
-// A fork is of the whole process, so what tells of it is global.
+// A fork affects the whole process, so the flags are global.
 std::atomic<bool> has_model{false};
 std::atomic<bool> is_refused{false};
 
@@ -25,8 +25,8 @@ void on_fork() noexcept {
 
 void refuse_children() {
 #if !defined(_WIN32)
-  // Not a pid that is compared: this way a call costs no system call, and R's fork, which
-  // Python's own hooks do not see, is noticed as well.
+  // A handler instead of a comparison of process ids: a call then costs no system call,
+  // and forks by R, which Python's hooks do not see, are detected as well.
   static const int registered = pthread_atfork(nullptr, nullptr, on_fork);
   if (registered != 0) throw Error(LH_INTERNAL, "pthread_atfork has no memory left");
 #endif

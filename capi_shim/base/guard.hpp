@@ -1,4 +1,4 @@
-// Errors inside the shim, and the wall that keeps exceptions from crossing the C ABI.
+// Errors inside the shim, and the guard that keeps exceptions from crossing the C ABI.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace lh {
 
-// A failure with the status code that the C caller will see.
+// Error with the status code for the C caller.
 class Error : public std::runtime_error {
  public:
   Error(lh_status code, const std::string& message)
@@ -24,13 +24,14 @@ class Error : public std::runtime_error {
   lh_status code_;
 };
 
-// Fills `error` (may be null) and returns `code`. Cuts a long message between characters.
+// Fills `error` (may be null) and returns `code`. Truncates a long message between
+// characters.
 int32_t set_error(lh_error* error, int32_t code, const char* message) noexcept;
 
 // Translates the exception being handled into a status and a message.
 int32_t translate_exception(lh_error* error) noexcept;
 
-// Runs the body of an extern "C" function; nothing is thrown past it. Refuses to in a
+// Runs the body of an extern "C" function and catches every exception. Refused in a
 // forked child.
 template <class Body>
 int32_t guard(lh_error* error, Body&& body) noexcept {
@@ -44,12 +45,12 @@ int32_t guard(lh_error* error, Body&& body) noexcept {
   }
 }
 
-// What the C library keeps of freed memory goes back to the system: glibc would keep up
-// to 32 MB of each size of a context's buffers, for each thread that has freed some.
+// Returns freed memory from the C library to the system. glibc would keep up to 32 MB per
+// size of a context's buffers, for each thread that has freed some.
 void return_free_memory() noexcept;
 
-// Frees what the caller gives back, and lets the system have the memory; in a forked
-// child it stays, with its locks as they are.
+// Frees an object of the caller and returns its memory to the system. In a forked child
+// the object is leaked, with its locks unchanged.
 template <class T>
 void free_unless_forked(T* pointer) noexcept {
   if (pointer == nullptr || is_refused_child()) return;
@@ -57,7 +58,7 @@ void free_unless_forked(T* pointer) noexcept {
   return_free_memory();
 }
 
-// For functions whose result is no status: whatever goes wrong gives `fallback`.
+// Wraps functions whose result is not a status: any error gives `fallback`.
 template <class T, class Body>
 T value_or(T fallback, Body&& body) noexcept {
   T value = fallback;
@@ -69,7 +70,7 @@ inline void require(bool condition, const std::string& message) {
   if (!condition) throw Error(LH_INVALID_ARGUMENT, message);
 }
 
-// A pointer argument that must not be null.
+// Dereferences a pointer argument that must not be null.
 template <class T>
 T& deref(T* pointer, const char* name) {
   if (pointer == nullptr) {
@@ -78,7 +79,7 @@ T& deref(T* pointer, const char* name) {
   return *pointer;
 }
 
-// A number argument that must lie within [low, high].
+// Checks that a number argument lies within [low, high].
 inline void require_range(const char* name, int64_t value, int64_t low, int64_t high) {
   if (value < low || value > high) {
     throw Error(LH_INVALID_ARGUMENT,

@@ -18,11 +18,12 @@ struct Line {
   std::string text;
 };
 
-// The one global state of the shim: libllama's log callback is global, too.
+// Global state, because libllama's log callback is global.
 struct Log {
   std::mutex mutex;
   std::deque<Line> lines;
-  size_t n_dropped = 0;  // lines that left the front, so that marks stay valid
+  // number of lines removed from the front, so that marks stay valid
+  size_t n_dropped = 0;
   ggml_log_callback next = nullptr;
   void* next_data = nullptr;
 };
@@ -50,7 +51,7 @@ void on_log(ggml_log_level level, const char* text, void* /*user_data*/) {
       ++log.n_dropped;
     }
   } catch (...) {
-    // Out of memory while logging: the line is lost, the call goes on.
+    // If memory runs out, the line is lost and the call continues.
     return;
   }
   if (debug_level() >= 3) std::fputs(text, stderr);

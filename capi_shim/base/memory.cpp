@@ -22,7 +22,7 @@ namespace lh {
 
 namespace {
 
-// Not thread_local, for the reason that threads.cpp gives.
+// Not thread_local, for the reason given in threads.cpp.
 struct Key {
   pthread_key_t key{};
   bool is_made = pthread_key_create(&key, nullptr) == 0;
@@ -33,8 +33,9 @@ const Key& guarded_key() {
   return key;
 }
 
-// ggml_abort calls it, and ends the process if it returns. What is thrown passes through
-// functions of C, whose frames compilers describe for debuggers at least.
+// Called by ggml_abort, which ends the process if this returns. The exception passes
+// through frames of C functions; compilers emit unwind tables for these, at least for
+// debuggers.
 void on_assertion(const char* message) {
   const Key& key = guarded_key();
   if (key.is_made && pthread_getspecific(key.key) != nullptr && team_place() == nullptr) {
@@ -58,7 +59,7 @@ void require_memory(size_t bytes) {
 void throw_assertions() { ggml_set_abort_callback(on_assertion); }
 
 Guarded::Guarded() noexcept {
-  // Has libstdc++ get its room for exceptions of this thread while there is memory.
+  // Makes libstdc++ allocate this thread's exception state while memory is available.
   static_cast<void>(std::uncaught_exceptions());
   const Key& key = guarded_key();
   if (!key.is_made) return;
@@ -83,7 +84,7 @@ Guarded::~Guarded() = default;
 
 namespace {
 
-// What glibc itself ends with, see mallopt(3).
+// Upper limits in glibc, see mallopt(3).
 constexpr int kLargestInHeap = 32 * 1024 * 1024;
 constexpr int kSmallestApart = 1024 * 1024;
 

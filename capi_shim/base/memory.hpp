@@ -1,25 +1,26 @@
-// Shortage of memory, found before libllama finds it.
+// Detection of memory shortage before libllama meets it.
 #pragma once
 
 #include <cstddef>
 
 namespace lh {
 
-// What libllama may want while it makes a context or computes a batch, and does not
-// expect to be refused: where it asks for a little and gets nothing, it ends the process.
+// Memory that libllama may request while it creates a context or computes a batch.
+// libllama ends the process if such a small allocation fails.
 constexpr size_t kRoom = size_t{64} << 20U;
 
-// What the stack of a thread takes of the address space, at most.
+// Maximum address space of a thread's stack.
 constexpr size_t kThreadRoom = size_t{9} << 20U;
 
-// Throws LH_INTERNAL unless this process may take so many bytes more. (A limit such as
-// `ulimit -v` says no; without one a kernel mostly promises more than it has.)
+// Throws LH_INTERNAL unless this process can allocate that many more bytes. (A limit such
+// as `ulimit -v` makes this fail; without a limit the kernel usually promises more memory
+// than it has.)
 void require_memory(size_t bytes);
 
-// While one lives, what malloc gives out in large blocks goes back to the system when it
-// is freed. glibc takes larger and larger ones from the heap of the thread that asks,
-// once some have been freed, and the heap of a thread that is not the first keeps them:
-// after many contexts were made and closed, tens of megabytes for each such heap.
+// While an object exists, large blocks from malloc return to the system when they are
+// freed. Otherwise glibc takes ever larger blocks from the heap of the calling thread
+// after some were freed. The heap of any thread but the first keeps them: tens of
+// megabytes per heap after many contexts were created and closed.
 class LargeBlocksApart {
  public:
   LargeBlocksApart() noexcept;
@@ -28,12 +29,11 @@ class LargeBlocksApart {
   LargeBlocksApart& operator=(const LargeBlocksApart&) = delete;
 };
 
-// From now on what libllama asserts is thrown, where it can be: on a thread that is
-// inside of `guard` and computes with no others. Elsewhere the process ends, as it always
-// has.
+// Turns libllama's assertions into exceptions where possible: on a thread inside `guard`
+// that computes alone. Elsewhere the process still ends.
 void throw_assertions();
 
-// While one lives, its thread is inside of `guard`.
+// While an object exists, its thread counts as inside `guard`.
 class Guarded {
  public:
   Guarded() noexcept;

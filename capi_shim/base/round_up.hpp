@@ -2,7 +2,7 @@
 
 namespace lh {
 
-// The lowest multiple of `to` that is not less than n.
+// Returns the smallest multiple of `to` that is not less than n.
 template <class Integer>
 constexpr Integer round_up(Integer n, Integer to) {
   return (n + to - 1) / to * to;

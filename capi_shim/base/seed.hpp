@@ -1,11 +1,12 @@
-// Seeds of clients, derived so that no client depends on another.
+// Seeds of clients, derived so that clients are independent.
 #pragma once
 
 #include <cstdint>
 
 namespace lh {
 
-// splitmix64 (Steele, Lea and Flood 2014, doi:10.1145/2660193.2660195) of seed and index.
+// Returns splitmix64 (Steele, Lea and Flood 2014, doi:10.1145/2660193.2660195) of seed
+// and index.
 inline uint32_t derive_seed(uint32_t seed, uint64_t index) noexcept {
   uint64_t z = (static_cast<uint64_t>(seed) << 32U) ^ (index * 0x9E3779B97F4A7C15ULL);
   z += 0x9E3779B97F4A7C15ULL;

@@ -15,12 +15,12 @@ bool TextBuffer::append(std::string_view piece) {
 
   size_t cut = std::string::npos;
   for (const std::string& stop : *stops_) {
-    // The match may begin in the old text, but must end in what is new.
+    // A match may begin in the old text, but must end in the new part.
     const size_t from = before >= stop.size() ? before - stop.size() + 1 : 0;
     cut = std::min(cut, text_.find(stop, from));
   }
   if (cut == std::string::npos) return false;
-  // The stop text may begin in the middle of a character if it is no valid UTF-8 itself.
+  // A stop text that is not valid UTF-8 itself may begin in the middle of a character.
   text_.resize(utf8_complete_prefix(text_.data(), cut));
   pending_.clear();
   finished_ = true;
@@ -43,8 +43,8 @@ size_t TextBuffer::n_stable() const {
       }
     }
   }
-  // A stop text may begin in the middle of a character only if it is not valid UTF-8
-  // itself; callers are given whole characters all the same.
+  // A stop text that is not valid UTF-8 itself may begin in the middle of a character;
+  // callers still get only whole characters.
   return utf8_complete_prefix(text_.data(), text_.size() - held);
 }
 

@@ -1,4 +1,4 @@
-// Generated text: valid UTF-8 only, cut before a stop text.
+// Generated text: valid UTF-8 that ends before a stop text.
 #pragma once
 
 #include <cstddef>
@@ -10,28 +10,29 @@
 
 namespace lh {
 
-// Collects the bytes of one client's tokens.
+// Buffer for the bytes of one client's tokens.
 class TextBuffer {
  public:
-  using Stops = std::shared_ptr<const std::vector<std::string>>;  // none are empty
+  using Stops = std::shared_ptr<const std::vector<std::string>>;  // no text is empty
 
   explicit TextBuffer(Stops stops) : stops_(std::move(stops)) {}
   explicit TextBuffer(std::vector<std::string> stops = {})
       : TextBuffer(std::make_shared<Stops::element_type>(std::move(stops))) {}
 
-  // Adds the bytes of one token. Returns true when a stop text is complete; the text then
+  // Adds the bytes of one token. Returns true once a stop text is complete; the text then
   // ends before it.
   bool append(std::string_view piece);
 
-  // Ends the text: nothing is held back any more; half a character at the end is dropped.
+  // Ends the text: all bytes held back become final, except an incomplete character.
   void finish();
 
-  // Makes it another text, once it is finished.
+  // Replaces the text after finish().
   void replace(std::string text) { text_ = std::move(text); }
 
   const std::string& text() const { return text_; }
 
-  // Bytes that later tokens cannot change: the rest could become part of a stop text.
+  // Returns the number of bytes that later tokens cannot change; the rest could become
+  // part of a stop text.
   size_t n_stable() const;
 
  private:

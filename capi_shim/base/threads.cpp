@@ -18,8 +18,8 @@
 namespace lh {
 namespace {
 
-// How often a thread looks before it sleeps, some 20 microseconds: longer than ggml takes
-// for most operations, much shorter than the time slice of a thread that lost its
+// Number of polls before a thread sleeps, about 20 microseconds: longer than most
+// operations of ggml, much shorter than the time slice of a thread that lost its
 // processor.
 constexpr int kLooks = 1000;
 
@@ -31,7 +31,7 @@ void relax() {
 #endif
 }
 
-// A number that threads wait for to change.
+// Counter whose changes threads wait for.
 class alignas(64) Signal {
  public:
   uint32_t value() const { return value_.load(std::memory_order_acquire); }
@@ -41,8 +41,8 @@ class alignas(64) Signal {
       if (value() != old) return;
       relax();
     }
-    // In this order, and `raise` in the opposite one: either it sees a sleeper, or the
-    // kernel sees the new value.
+    // This order, opposite to the one in `raise`, ensures that either `raise` sees a
+    // sleeper or the kernel sees the new value.
     ++n_asleep_;
     while (value() == old) futex(FUTEX_WAIT_PRIVATE, old);
     --n_asleep_;
@@ -65,14 +65,14 @@ class alignas(64) Signal {
 
 class Team;
 
-// Where a thread is, for as long as it runs the team's work.
+// Role of a thread while it runs the team's work.
 struct OwnPlace : Place {
   Team* team;  // null: alone
   uint32_t n_singles = 0;
 };
 
-// Not thread_local: a library that is loaded late gets room for that when a thread first
-// asks, and without memory the process ends there.
+// Not thread_local: a library that is loaded late allocates such a variable when a thread
+// first accesses it, and the process ends if that allocation fails.
 struct PlaceKey {
   pthread_key_t key{};
   bool is_made = pthread_key_create(&key, nullptr) == 0;
@@ -94,7 +94,8 @@ void run_at(OwnPlace place, void (*run)(void*), void* data) {
   pthread_setspecific(place_key().key, outer);
 }
 
-// Signals are for the threads of the program; faults are of the thread that makes them.
+// Blocks signals, which belong to the threads of the program. Faults are still delivered
+// to the thread that causes them.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -113,10 +114,11 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-// Threads that wait for work, and the caller of `run` as their first.
+// Threads that wait for work, with the caller of `run` as the first.
 class Team {
  public:
-  // With so many threads, or fewer if no more can be made. Throws std::bad_alloc.
+  // Creates that many threads, or fewer if the system allows no more. Throws
+  // std::bad_alloc.
   explicit Team(int32_t n_threads) {
     threads_.reserve(static_cast<size_t>(n_threads - 1));
     const SignalsBlocked blocked;
@@ -125,7 +127,7 @@ class Team {
         threads_.emplace_back([this, i] { work(i); });
       }
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
-      // Those that there are do it.
+      // The threads created so far do the work.
     }
     n_ = static_cast<int32_t>(threads_.size()) + 1;
   }
@@ -159,7 +161,7 @@ class Team {
     }
   }
 
-  // For the thread that comes first to its single number i.
+  // True for the first thread that reaches its single number i.
   bool single(uint32_t i) { return n_singles_.compare_exchange_strong(i, i + 1); }
 
  private:
@@ -176,8 +178,8 @@ class Team {
     barrier();
   }
 
-  Signal start_;   // one more for each piece of work, and for the end
-  Signal passed_;  // one more for each barrier
+  Signal start_;   // raised for each piece of work, and at the end
+  Signal passed_;  // raised for each barrier
   alignas(64) std::atomic<int32_t> n_arrived_{0};
   std::atomic<uint32_t> n_singles_{0};
   int32_t n_ = 1;  // set before the first piece of work
@@ -187,18 +189,18 @@ class Team {
   std::vector<std::thread> threads_;
 };
 
-// Teams that have no work now.
+// Teams without work.
 struct Idle {
   std::mutex mutex;
   std::vector<std::unique_ptr<Team>> teams;
 };
 
-// Never freed: at the exit of a process others may still compute. Without memory for it
-// the library cannot be loaded.
+// Never freed, because other threads may still compute while the process exits. Without
+// memory for it the library cannot be loaded.
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization)
 Idle* idle = new Idle;
 
-// A forked child has none of the threads, and perhaps the lock.
+// A forked child has none of the threads, and its copy of the lock may be held.
 void forget_in_child() { idle = new Idle; }
 
 std::unique_ptr<Team> take_team(int32_t n_threads) {
@@ -219,7 +221,7 @@ std::unique_ptr<Team> take_team(int32_t n_threads) {
   return std::make_unique<Team>(n_threads);
 }
 
-// One that has too few threads is not kept: the next time there may be more.
+// Does not keep a team with too few threads, because more may be available next time.
 void give_back(std::unique_ptr<Team> team, int32_t n_wanted) {
   if (team->n_threads() < n_wanted) return;
   const std::scoped_lock lock(idle->mutex);
@@ -239,7 +241,7 @@ void run_team(void (*run)(void*), void* data, int32_t n_threads) noexcept {
   try {
     if (n_threads > 1 && own_place() == nullptr) team = take_team(n_threads);
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
-    // No memory is left for a team: alone.
+    // Without memory for a team the calling thread works alone.
   }
   if (team == nullptr) {
     run_at({{0, 1}, nullptr}, run, data);

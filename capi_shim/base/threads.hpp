@@ -1,8 +1,6 @@
-// Threads of our own, which compute: what ggml takes them for is in openmp.hpp.
-//
-// Those that wait look for work shortly and then sleep, so that another program which
-// takes a processor from one does not hold up the others (docs/decisions/0031). All of it
-// is for Linux; elsewhere one thread does everything.
+// Threads for ggml's computations; openmp.hpp passes them to ggml. A waiting thread polls
+// briefly and then sleeps. So a program that takes a processor from one thread does not
+// delay the others (docs/decisions/0031). Linux only; elsewhere one thread does all work.
 #pragma once
 
 #include <cstddef>
@@ -11,32 +9,33 @@
 
 namespace lh {
 
-// Whether this process can have teams; if not, all work is done by the calling thread.
+// Tests whether this process can create teams; otherwise the calling thread does all
+// work.
 bool can_make_teams() noexcept;
 
-// Calls run(data) on so many threads at a time, the calling one among them; fewer if they
-// cannot be made, and one if the calling one runs such work already. Returns when all
-// have. `run` must not throw.
+// Calls run(data) on n_threads threads at the same time, including the calling one. Uses
+// fewer if threads cannot be created, and one if the calling thread is already in a team.
+// Returns when all calls have returned. `run` must not throw.
 void run_team(void (*run)(void*), void* data, int32_t n_threads) noexcept;
 
-// What a thread is told about the team that it runs in.
+// Number of a thread in its team.
 struct Place {
-  int32_t i_thread;   // 0: the one that called run_team
-  int32_t n_threads;  // of the team
+  int32_t i_thread;   // 0: the thread that called run_team
+  int32_t n_threads;  // size of the team
 };
 
-// Null on a thread that runs in no team.
+// Returns null on a thread outside a team.
 const Place* team_place() noexcept;
 
-// Of threads that run in a team. `team_barrier` returns when all of them have called it;
-// `team_single` is true for the first of them, and again for the first of the next call.
+// For threads in a team. `team_barrier` returns after all of them have called it.
+// `team_single` is true for the first thread that calls it, once per round of calls.
 void team_barrier() noexcept;
 bool team_single() noexcept;
 
 // Calls run(0) to run(n - 1), each once, on a team. `run` must not throw.
 void for_each(size_t n, int32_t n_threads, const std::function<void(size_t)>& run);
 
-// Ends the threads that have nothing to do. Work to come makes new ones.
+// Ends idle threads. Later work creates new ones.
 void end_idle_threads() noexcept;
 
 }  // namespace lh

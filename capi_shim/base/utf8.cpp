@@ -10,7 +10,7 @@ Utf8Character read_utf8(std::string_view bytes) noexcept {
   for (size_t i = 0; i < bytes.size(); ++i) {
     const Found found = decoder.add(static_cast<uint8_t>(bytes[i]));
     if (found == Found::kCharacter) return {i + 1, true, true, decoder.value()};
-    // A byte that cannot follow may start the next character.
+    // A byte that cannot continue a character may start the next one.
     if (found == Found::kIllFormed) return {std::max<size_t>(i, 1), false, true, 0};
   }
   return {bytes.size(), false, false, 0};

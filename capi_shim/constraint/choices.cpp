@@ -42,7 +42,7 @@ void Choices::check(const Texts& texts) {
 Choices::Choices(std::shared_ptr<const Texts> texts, const lh_model& model)
     : texts_(std::move(texts)), model_(&model) {
   check(*texts_);
-  std::unordered_map<uint64_t, int32_t> nodes;  // by parent and token
+  std::unordered_map<uint64_t, int32_t> nodes;  // keyed by parent and token
   const auto add = [&](const std::string& text, size_t choice) {
     int32_t at = kStart;
     for (const int32_t token : model.tokenize_inside(text)) {
@@ -61,7 +61,8 @@ Choices::Choices(std::shared_ptr<const Texts> texts, const lh_model& model)
     int32_t& end = ends_[static_cast<size_t>(at)];
     if (end == kNoChoice) end = static_cast<int32_t>(choice);
   };
-  // What is a choice itself stands for that one, not for another behind a space.
+  // A text that is a choice itself stands for that choice, not for another one after a
+  // space.
   for (size_t i = 0; i < texts_->size(); ++i) add((*texts_)[i], i);
   for (size_t i = 0; i < texts_->size(); ++i) {
     if ((*texts_)[i].front() != ' ') add(' ' + (*texts_)[i], i);
@@ -95,7 +96,7 @@ Choices::Choices(std::shared_ptr<const Texts> texts, const lh_model& model,
   }
 }
 
-// Children of the start first, then those of node 0, 1, ..., each by their tokens.
+// Children of the start, then those of nodes 0, 1, ..., each sorted by token.
 void Choices::index() {
   const size_t n = tokens_.size();
   first_child_.assign(n + 2, 0);
@@ -160,7 +161,8 @@ std::string Choices::text(int32_t node, const std::string& written,
   const auto choice = [&](int32_t i) { return (*texts_)[static_cast<size_t>(i)]; };
   if (is_complete && only(node) >= 0) return choice(only(node));
   if (is_complete && ended_by(node) >= 0) return choice(ended_by(node));
-  // What a path has before its choice: a space, or the prompt's end as it was cut again.
+  // Tokens of a path before its choice: a space, or the end of the prompt, tokenized
+  // again.
   int32_t end = node;
   while (ended_by(end) < 0) {
     end = children_[static_cast<size_t>(first_child_[slot_of(end)])];

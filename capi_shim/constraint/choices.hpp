@@ -1,4 +1,4 @@
-// Texts of which an answer is one, and the tokens that write them.
+// Choices (possible texts of an answer) and the tokens that write them.
 #pragma once
 
 #include <cstdint>
@@ -13,40 +13,44 @@
 
 namespace lh {
 
-// Choices as a tree of tokens. A choice is written in the tokenizer's own cuts and in no
-// other: a model gives other cuts probabilities that say little about the text.
+// Choices as a tree of tokens. A choice is written only in the tokenizer's own split. A
+// model's probabilities of other splits say little about the text.
 class Choices {
  public:
   using Texts = std::vector<std::string>;
 
-  // Checks texts. Throws Error (LH_INVALID_ARGUMENT) that names the first bad one.
+  // Checks texts. Throws Error (LH_INVALID_ARGUMENT) that names the first invalid one.
   static void check(const Texts& texts);
 
-  // Cuts the texts, with a space before them and without one. Throws as check().
+  // Tokenizes the texts, with and without a leading space. Throws the same errors as
+  // check().
   Choices(std::shared_ptr<const Texts> texts, const lh_model& model);
-  // Takes the cuts from the caller. Throws Error (LH_INVALID_ARGUMENT) unless they are a
-  // tree of tokens whose leaves are choices.
+  // Uses the caller's tokens. Throws Error (LH_INVALID_ARGUMENT) unless they are a tree
+  // whose leaves are choices.
   Choices(std::shared_ptr<const Texts> texts, const lh_model& model,
           const lh_choice_paths& paths);
 
   const std::shared_ptr<const Texts>& texts() const { return texts_; }
-  // Of each node, as in lh_choice_paths.
+  // Values per node, as in lh_choice_paths.
   const std::vector<int32_t>& tokens() const { return tokens_; }
   const std::vector<int32_t>& parents() const { return parents_; }
   const std::vector<int32_t>& ends() const { return ends_; }
-  bool has_paths(const lh_choice_paths* paths) const;  // made with the same; null: none
+  // created with equal paths; null: with none
+  bool has_paths(const lh_choice_paths* paths) const;
 
-  static constexpr int32_t kStart = -1;  // the node that all paths begin at
-  // The child of a node by its token; kStart: none.
+  static constexpr int32_t kStart = -1;  // parent of the first node of all paths
+  // Returns the child of a node with the token; kStart: none.
   int32_t child(int32_t node, int32_t token) const;
-  // Tokens of a node's children, in the order of their numbers.
+  // Returns the tokens of a node's children in increasing order.
   std::vector<int32_t> tokens_after(int32_t node) const;
   bool is_leaf(int32_t node) const;
-  // The choice that a node ends, and the only one that its paths lead to; -1: none.
+  // ended_by: choice that ends at a node. only: the only choice that its paths lead to.
+  // -1: none.
   int32_t ended_by(int32_t node) const;
   int32_t only(int32_t node) const { return only_[slot_of(node)]; }
 
-  // An answer that ended at a node: its choice, or a beginning of one if it was cut off.
+  // Returns the text of an answer that ended at a node: its choice, or the beginning of
+  // one if the answer was truncated.
   std::string text(int32_t node, const std::string& written, bool is_complete) const;
 
  private:
@@ -55,18 +59,18 @@ class Choices {
 
   std::shared_ptr<const Texts> texts_;
   const lh_model* model_;
-  bool is_given_ = false;  // the paths are the caller's
-  // Of each node, parents first.
+  bool is_given_ = false;  // the caller supplied the paths
+  // Per node, parents first.
   std::vector<int32_t> tokens_;
   std::vector<int32_t> parents_;
   std::vector<int32_t> ends_;
-  // Of each slot: kStart comes first.
+  // Per slot; the slot of kStart is the first.
   std::vector<int32_t> only_;
   std::vector<int32_t> first_child_;
   std::vector<int32_t> children_;
 };
 
-// How far an answer has followed its choices.
+// Progress of an answer through its choices.
 class ChoiceConstraint : public Constraint {
  public:
   ChoiceConstraint(std::shared_ptr<const Choices> choices, const lh_model& model)
@@ -82,9 +86,9 @@ class ChoiceConstraint : public Constraint {
   bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) override;
 
   const Choices& choices() const { return *choices_; }
-  // From the start only the path to this node may be written, at which the answer ends.
+  // Restricts the answer, at its start, to the path to this node and ends it there.
   void aim_at(int32_t node);
-  // The next token of that path; -1: there is none.
+  // Returns the next token of that path; -1: none.
   int32_t aimed_token() const;
 
   std::string text(const std::string& written, bool is_complete) const {
@@ -95,7 +99,8 @@ class ChoiceConstraint : public Constraint {
   std::shared_ptr<const Choices> choices_;
   const lh_model* model_;
   int32_t node_ = Choices::kStart;
-  std::vector<int32_t> aim_;  // nodes from the last to the next one; empty: any path
+  // nodes in reverse order, the next one last; empty: any path
+  std::vector<int32_t> aim_;
   bool is_aimed_ = false;
 };
 

@@ -12,12 +12,12 @@ namespace lh {
 namespace {
 
 constexpr size_t kMaxParts = 1'000'000;
-// Trees are walked by recursion.
-constexpr size_t kMaxDepth = 256;      // of parentheses
-constexpr uint32_t kMaxHeight = 1024;  // of a tree: operators nest, too
+// Limits for the recursive traversal of trees.
+constexpr size_t kMaxDepth = 256;      // nested parentheses
+constexpr uint32_t kMaxHeight = 1024;  // height of a tree, because operators nest as well
 
 constexpr uint32_t kLastCharacter = 0x10FFFF;
-// What no text has: NUL, which would end it, and halves of surrogate pairs.
+// Characters that no text contains: NUL, which would end it, and surrogates.
 constexpr CharacterRange kNul = {0, 0};
 constexpr CharacterRange kSurrogates = {0xD800, 0xDFFF};
 
@@ -34,12 +34,12 @@ std::optional<uint32_t> hex_digit(char c) {
   return std::nullopt;
 }
 
-// All characters that are in none of the ranges.
+// Returns all characters outside the ranges.
 CharacterClass complement(CharacterClass ranges) {
   std::sort(ranges.begin(), ranges.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   CharacterClass outside;
-  uint32_t next = 0;  // the first character behind all ranges so far
+  uint32_t next = 0;  // first character after all previous ranges
   for (const CharacterRange& range : ranges) {
     if (range.first > next) outside.push_back({next, range.first - 1});
     next = std::max(next, range.last + 1);
@@ -48,7 +48,7 @@ CharacterClass complement(CharacterClass ranges) {
   return outside;
 }
 
-// What is in the ranges, or in none of them, and is a character.
+// Returns the characters in the ranges, or outside them if negated.
 CharacterClass normal_form(CharacterClass ranges, bool negated) {
   CharacterClass others = negated ? std::move(ranges) : complement(std::move(ranges));
   others.push_back(kNul);
@@ -100,7 +100,7 @@ class Parser {
     return true;
   }
 
-  // Past blanks and comments; past ends of lines only where a rule cannot end.
+  // Skips blanks and comments; line ends only where a rule cannot end.
   void skip_space(bool lines) {
     for (; !at_end(); ++i_) {
       const char c = peek();
@@ -181,7 +181,7 @@ class Parser {
     }
   }
 
-  // One child stands for itself.
+  // A single child is returned without a new node.
   GbnfNode node_of(Kind kind, std::vector<GbnfNode> children) {
     if (children.size() == 1) return std::move(children.front());
     GbnfNode node;
@@ -241,8 +241,8 @@ class Parser {
     }
   }
 
-  // The largest number that is not kUnbounded stands for all larger ones: no grammar can
-  // be so large.
+  // The largest number below kUnbounded stands for all larger ones: no grammar can be so
+  // large.
   uint32_t read_number() {
     if (!is_digit(peek())) refuse_here("a number");
     constexpr uint64_t kLargest = GbnfNode::kUnbounded - 1;
@@ -293,7 +293,7 @@ class Parser {
     return node;
   }
 
-  // A character, or an escape that stands for one, before `last`.
+  // Reads a character, or an escape sequence, before `last`.
   char32_t read_character(const char* last) {
     if (at_end()) refuse_here(last);
     if (peek() == '\\') return read_escape();
@@ -331,7 +331,7 @@ class Parser {
     return character;
   }
 
-  // <text>, <[id]>, or one of them behind !
+  // Reads <text>, <[id]>, or one of them after !
   GbnfNode read_token() {
     GbnfNode node;
     node.kind = take("!") ? Kind::kNotToken : Kind::kToken;
@@ -360,7 +360,8 @@ class Parser {
   size_t i_ = 0;
   size_t n_parts_ = 0;
   Gbnf grammar_;
-  std::map<std::string, uint32_t> rules_;  // in order: of missing ones the first is named
+  // ordered, so that the first missing rule is reported
+  std::map<std::string, uint32_t> rules_;
   std::vector<bool> defined_;
 };
 

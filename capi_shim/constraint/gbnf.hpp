@@ -1,4 +1,4 @@
-// GBNF, llama.cpp's notation for grammars (its grammars/README.md), read into trees.
+// Parser of GBNF, llama.cpp's grammar notation (see its grammars/README.md), into trees.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct CharacterRange {
   uint32_t last;
 };
 
-// A set of characters: ranges in order, with gaps between them; no NUL, no surrogates.
+// Set of characters: sorted ranges with gaps between them, without NUL and surrogates.
 using CharacterClass = std::vector<CharacterRange>;
 
 struct GbnfNode {
@@ -23,8 +23,8 @@ struct GbnfNode {
     kClass,     // one character of classes[value]
     kToken,     // the token `value`
     kNotToken,  // any other token
-    kRule,      // what rules[value] matches
-    kSequence,  // all children, one after the other
+    kRule,      // text that rules[value] matches
+    kSequence,  // all children, in order
     kChoice,    // one of the children
     kRepeat     // the child, `least` to `most` times
   };
@@ -34,7 +34,7 @@ struct GbnfNode {
   uint32_t value = 0;
   uint32_t least = 0;
   uint32_t most = 0;
-  uint32_t height = 0;  // of the tree below
+  uint32_t height = 0;  // height of the subtree
   std::u32string text;
   std::vector<GbnfNode> children;
 };
@@ -45,7 +45,7 @@ struct Gbnf {
   uint32_t root = 0;
 };
 
-// What a grammar may call tokens by: their texts, such as "<think>", and numbers.
+// Names of tokens in a grammar: their texts, such as "<think>", and their ids.
 struct TokenNames {
   std::function<int32_t(std::string_view text)> of_text;  // -1: there is none
   int32_t n_vocab = 0;
@@ -54,8 +54,8 @@ struct TokenNames {
 // Throws Error (LH_SAMPLER_ERROR) with the reason.
 [[noreturn]] void refuse_grammar(const std::string& why);
 
-// Throws Error (LH_SAMPLER_ERROR) that names the line, for a text that is no grammar,
-// that nests too deep or lacks a rule.
+// Parses a grammar. Throws Error (LH_SAMPLER_ERROR) with the line for a syntax error,
+// excessive nesting or a missing rule.
 Gbnf parse_gbnf(std::string_view text, const TokenNames& tokens);
 
 }  // namespace lh

@@ -40,7 +40,7 @@ uint32_t Grammar::add_split(const std::vector<uint32_t>& targets) {
   return add(Kind::kSplit, first, static_cast<uint32_t>(targets.size()));
 }
 
-// Adds what matches the tree and then goes on at `next`; returns where it starts.
+// Adds states that match the tree and continue at `next`. Returns the first state.
 uint32_t Grammar::add_tree(const GbnfNode& tree, uint32_t next) {
   switch (tree.kind) {
     case GbnfNode::Kind::kLiteral:
@@ -84,7 +84,7 @@ uint32_t Grammar::add_repeat(const GbnfNode& repeat, uint32_t next) {
   } else {
     for (uint32_t n = repeat.least; n < repeat.most; ++n) {
       const uint32_t once = add_tree(child, start);
-      if (once == start) break;  // there is nothing in it to repeat
+      if (once == start) break;  // the repeated child is empty
       start = add_split({once, next});
     }
   }
@@ -96,7 +96,7 @@ uint32_t Grammar::add_repeat(const GbnfNode& repeat, uint32_t next) {
   return start;
 }
 
-// Walks back from the ends of all rules, over what needs no character.
+// Walks backwards from the ends of all rules, over steps that need no character.
 void Grammar::find_empty_rules() {
   constexpr uint32_t kNone = UINT32_MAX;
   std::vector<std::vector<uint32_t>> before(states_.size());
@@ -115,7 +115,8 @@ void Grammar::find_empty_rules() {
   }
   may_be_empty_.assign(starts_.size(), false);
   std::vector<bool> reached(states_.size(), false);
-  std::vector<std::vector<uint32_t>> waiting(starts_.size());  // for a rule to be so
+  // rules that must be empty first
+  std::vector<std::vector<uint32_t>> waiting(starts_.size());
   while (!pending.empty()) {
     const uint32_t i = pending.back();
     pending.pop_back();

@@ -1,5 +1,5 @@
-// A grammar as a recursive transition network (Woods 1970): one automaton per rule, whose
-// steps are characters, tokens and other rules.
+// Grammar as a recursive transition network (Woods 1970): one automaton per rule, with
+// steps for characters, tokens and other rules.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@ class Grammar {
  public:
   struct State {
     enum class Kind : uint8_t {
-      kEnd,        // of rule `value`
+      kEnd,        // end of rule `value`
       kCharacter,  // the character `value`, then `next`
       kClass,      // one character of class `value`, then `next`
       kToken,      // the token `value`, then `next`
       kNotToken,   // any other token, then `next`
-      kRule,       // what rule `value` matches, then `next`
-      kSplit       // any of the `next` states in edges() from `value` on
+      kRule,       // text that rule `value` matches, then `next`
+      kSplit       // any of the `next` states in edges(), starting at index `value`
     };
     Kind kind;
     uint32_t value;
     uint32_t next;
   };
 
-  // Throws Error (LH_SAMPLER_ERROR) for a text that is no grammar (see parse_gbnf) or one
-  // that has too many states.
+  // Throws Error (LH_SAMPLER_ERROR) for an invalid grammar (see parse_gbnf) or for too
+  // many states.
   Grammar(std::string_view gbnf, const TokenNames& tokens);
 
   uint32_t root() const { return root_; }
@@ -38,7 +38,7 @@ class Grammar {
   uint32_t start(uint32_t rule) const { return starts_[rule]; }
   bool may_be_empty(uint32_t rule) const { return may_be_empty_[rule]; }
 
-  // Whether a step of `state` takes the character, or one of those from first to last.
+  // Tests whether a step of `state` takes the character, or any from first to last.
   bool takes(const State& state, uint32_t character) const {
     return takes_any(state, character, character);
   }

@@ -12,7 +12,7 @@ namespace {
 using Kind = Grammar::State::Kind;
 
 constexpr size_t kMaxItems = 2'000'000;    // 8 bytes each
-constexpr int64_t kMaxWork = 100'000'000;  // for one token: some tenths of a second
+constexpr int64_t kMaxWork = 100'000'000;  // limit per token: a few tenths of a second
 
 [[noreturn]] void refuse() {
   throw Error(LH_SAMPLER_ERROR, "grammar has too many ways to read the text so far");
@@ -30,7 +30,7 @@ void GrammarMatcher::Seen::clear() {
   }
 }
 
-// Where the item is, or the free slot where it belongs.
+// Returns the slot of the item, or the free slot for it.
 GrammarMatcher::Seen::Slot& GrammarMatcher::Seen::slot_of(Item item) {
   const size_t mask = slots_.size() - 1;
   const uint64_t key = (uint64_t{item.origin} << 32U | item.state) * 0x9E3779B97F4A7C15U;
@@ -73,7 +73,8 @@ void GrammarMatcher::start_place() {
   seen_.clear();
 }
 
-// Follows the items of pending_ to all that can be waited for at the last place.
+// Expands pending_ to all items that wait for a character, a token or a rule at the last
+// position.
 void GrammarMatcher::close() {
   const auto here = static_cast<uint32_t>(places_.size() - 1);
   while (!pending_.empty()) {
@@ -107,11 +108,12 @@ void GrammarMatcher::close() {
             calls_.end(), [&](Item a, Item b) { return rule_of(a) < rule_of(b); });
 }
 
-// Where the rule started, others waited for it.
+// Continues the items that wait for the rule at its start.
 void GrammarMatcher::complete(uint32_t rule, uint32_t origin) {
   Place& here = places_.back();
   if (rule == grammar_->root() && origin == 0) here.is_complete = true;
-  // Those that wait at this place went on without it, as it may be empty.
+  // Items that wait at this position have already continued without the rule, because it
+  // may be empty.
   if (origin == places_.size() - 1) return;
   const Item* begin = calls_.data() + places_[origin].first_call;
   const Item* end = calls_.data() + places_[origin + 1].first_call;
@@ -139,7 +141,7 @@ bool GrammarMatcher::add_character(uint32_t character) {
   return true;
 }
 
-// Whether some character that starts with these bytes can come.
+// Tests whether an allowed character starts with these bytes.
 bool GrammarMatcher::may_become_character() {
   for (size_t i = places_.back().first_step; i < steps_.size(); ++i) {
     count_work();
@@ -176,7 +178,7 @@ void GrammarMatcher::go_back(const Mark& mark) {
   pending_.clear();
 }
 
-// What follows the steps that take a token by its number.
+// Returns the items after the steps that take a token by its id.
 std::vector<GrammarMatcher::Item> GrammarMatcher::after_token(int32_t token) const {
   std::vector<Item> after;
   if (partial_.is_inside()) return after;
@@ -214,7 +216,7 @@ void GrammarMatcher::accept(int32_t token) {
     if (!is_read) throw Error(LH_INTERNAL, "a token that the grammar does not allow");
     return;
   }
-  // Read by its characters as well, it ends at the same place.
+  // When the token is also read as characters, both readings end at the same position.
   if (!is_read || partial_.is_inside()) {
     go_back(before);
     start_place();
@@ -223,7 +225,7 @@ void GrammarMatcher::accept(int32_t token) {
   close();
 }
 
-// Whether all steps take one and the same character, and the text cannot end here.
+// Tests whether all steps take the same character and the text cannot end here.
 bool GrammarMatcher::forced_character(uint32_t& character) {
   const size_t first = places_.back().first_step;
   if (is_complete() || first == steps_.size()) return false;
@@ -235,14 +237,15 @@ bool GrammarMatcher::forced_character(uint32_t& character) {
                      });
 }
 
-// Whether some longer piece that starts with `begin`, which was read, can be read on.
+// Tests whether a longer piece that starts with `begin`, which was read, can be read
+// further.
 bool GrammarMatcher::continues_piece(std::string_view begin) {
   const TokenPieces& pieces = model_->pieces();
   auto entry = std::lower_bound(pieces.entries().begin(), pieces.entries().end(), begin,
                                 [&](const TokenPieces::Entry& e, std::string_view text) {
                                   return pieces.bytes(e) < text;
                                 });
-  std::vector<Mark> marks = {mark()};  // marks[n]: n bytes behind `begin`
+  std::vector<Mark> marks = {mark()};  // marks[n]: state n bytes after `begin`
   bool found = false;
   for (bool is_first = true; entry != pieces.entries().end(); ++entry) {
     const std::string_view bytes = pieces.bytes(*entry);
@@ -264,8 +267,8 @@ bool GrammarMatcher::continues_piece(std::string_view begin) {
   return found;
 }
 
-// Tokens of a text that must come, which was read. Not its end, if the next characters
-// may make other tokens of it.
+// Returns the tokens of a forced text that was read. Omits the end if the next characters
+// may change its tokens.
 std::vector<int32_t> GrammarMatcher::cut_forced(const std::string& text) {
   std::vector<int32_t> tokens = model_->tokenize_inside(text);
   std::vector<size_t> starts;
@@ -287,7 +290,7 @@ std::vector<int32_t> GrammarMatcher::cut_forced(const std::string& text) {
 }
 
 std::vector<int32_t> GrammarMatcher::forced_tokens() {
-  constexpr size_t kMostCharacters = 256;  // more come when asked for again
+  constexpr size_t kMostCharacters = 256;  // the rest is returned by the next call
   if (partial_.is_inside()) return {};
   n_work_ = 0;
   const Mark before = mark();
@@ -317,7 +320,7 @@ bool GrammarMatcher::reads(const std::vector<int32_t>& tokens, size_t n_bytes) {
 
 void GrammarMatcher::allow_by_number(std::vector<bool>& allowed) const {
   if (partial_.is_inside()) return;
-  std::vector<uint32_t> others;  // the tokens that are not meant
+  std::vector<uint32_t> others;  // excluded tokens
   for (size_t i = places_.back().first_step; i < steps_.size(); ++i) {
     const Grammar::State& state = grammar_->state(steps_[i].state);
     if (state.kind == Kind::kToken) allowed[state.value] = true;
@@ -336,10 +339,10 @@ std::vector<int32_t> GrammarMatcher::allowed_tokens() {
   std::vector<bool> allowed(static_cast<size_t>(model_->n_vocab()));
   allow_by_number(allowed);
   const TokenPieces& pieces = model_->pieces();
-  // marks[n]: behind the first n bytes of the entry, as far as they can be read.
+  // marks[n]: state after the first n bytes of the entry, as far as these can be read.
   std::vector<Mark> marks = {mark()};
   for (const TokenPieces::Entry& entry : pieces.entries()) {
-    // It starts with the bytes that could not be read of the entry before it.
+    // The entry starts with the bytes of the previous entry that could not be read.
     if (entry.shared >= marks.size()) continue;
     marks.resize(entry.shared + 1);
     go_back(marks.back());

@@ -1,8 +1,7 @@
-// Follows one text through a grammar, token after token, and knows which tokens may come.
-//
-// Earley's algorithm (1970) with Aycock and Horspool's way for empty rules (2002): all
-// ways to read the text are followed side by side and merged where they meet, so that
-// rules that start with themselves, and texts that can be read in many ways, cost little.
+// Matcher of one text against a grammar, token by token, with the set of allowed next
+// tokens. Uses Earley's algorithm (1970) with Aycock and Horspool's treatment of empty
+// rules (2002): all readings of the text advance in parallel and are merged where they
+// meet. So left-recursive rules and ambiguous texts cost little.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +19,15 @@ namespace lh {
 
 class GrammarMatcher final : public Constraint {
  public:
-  // `model` must live longer.
+  // The model must outlive the object.
   GrammarMatcher(std::shared_ptr<const Grammar> grammar, const lh_model& model);
 
   std::unique_ptr<Constraint> copy() const override {
     return std::make_unique<GrammarMatcher>(*this);
   }
 
-  // This and the others throw Error (LH_SAMPLER_ERROR) if the grammar has too many ways
-  // to read the text.
+  // allows() and the functions below throw Error (LH_SAMPLER_ERROR) if the text has too
+  // many readings.
   bool allows(int32_t token) override;
   std::vector<int32_t> allowed_tokens() override;
   std::vector<int32_t> forced_tokens() override;
@@ -41,16 +40,19 @@ class GrammarMatcher final : public Constraint {
   }
   bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) override;
 
+  // Number of items examined by the last query.
+  int64_t n_work() const { return n_work_; }
+
  private:
-  // A state of a rule, and the place in the text where the rule started.
+  // State of a rule, with the position in the text where the rule started.
   struct Item {
     uint32_t state;
     uint32_t origin;
   };
-  // Between two characters of the text.
+  // Position between two characters of the text.
   struct Place {
-    size_t first_step;  // of the items that wait for a character or a token here
-    size_t first_call;  // of those that wait for a rule, in the order of the rules
+    size_t first_step;  // start of the items that wait for a character or a token here
+    size_t first_call;  // start of the items that wait for a rule, sorted by rule
     bool is_complete;   // the text up to here matches the grammar
   };
   struct Mark {
@@ -58,12 +60,12 @@ class GrammarMatcher final : public Constraint {
     Utf8Decoder partial;
   };
 
-  // The items of the last place, to find those that are already there.
+  // Set of the items of the last position, to find duplicates.
   class Seen {
    public:
     Seen() : slots_(64) {}
     void clear();
-    bool insert(Item item);  // false: it was there
+    bool insert(Item item);  // false: already present
     size_t size() const { return n_items_; }
 
    private:
@@ -96,13 +98,13 @@ class GrammarMatcher final : public Constraint {
 
   std::shared_ptr<const Grammar> grammar_;
   const lh_model* model_;
-  std::vector<Item> steps_;  // of all places, one place after the other
+  std::vector<Item> steps_;  // items of all positions, one position after the other
   std::vector<Item> calls_;
   std::vector<Place> places_;
-  Utf8Decoder partial_;        // the first bytes of a character
-  std::vector<Item> pending_;  // for the last place
+  Utf8Decoder partial_;        // first bytes of an incomplete character
+  std::vector<Item> pending_;  // items to expand at the last position
   Seen seen_;
-  int64_t n_work_ = 0;  // items looked at for the next token
+  int64_t n_work_ = 0;
 };
 
 }  // namespace lh

@@ -12,7 +12,7 @@
 namespace lh {
 namespace {
 
-// ---- the part of llguidance's C API (parser/llguidance.h) that is used here ---------
+// ---- used part of llguidance's C API (parser/llguidance.h) -----------------------
 
 struct LlgTokenizer;
 struct LlgMatcher;
@@ -34,7 +34,7 @@ struct LlgTokenizerInit {  // LlgTokenizerInitV2; the library reads struct_size 
   uint32_t n_tok_eos_extra;
 };
 
-struct LlgConstraintInit {  // has no size of its own: room for what later versions add
+struct LlgConstraintInit {  // has no size field; padding for fields of later versions
   const LlgTokenizer* tokenizer;
   uint32_t log_buffer_level;
   uint32_t log_stderr_level;
@@ -68,7 +68,7 @@ void take(const char* name, const void* address, Function*& function) {
   function = reinterpret_cast<Function*>(const_cast<void*>(address));
 }
 
-// ---- the vocabulary ------------------------------------------------------------------
+// ---- vocabulary ------------------------------------------------------------------
 
 constexpr uint32_t kNoToken = UINT32_MAX;
 
@@ -76,13 +76,13 @@ struct TokenizerDeleter {
   void operator()(LlgTokenizer* tokenizer) const { functions.free_tokenizer(tokenizer); }
 };
 
-// A model's vocabulary as llguidance has it: a second or two for 262,144 tokens.
+// Vocabulary of a model in llguidance's form; takes a second or two for 262,144 tokens.
 struct Tokenizer {
   explicit Tokenizer(const lh_model& model);
 
   std::vector<uint32_t> tokenize(std::string_view text) const;
 
-  // The tokens of a text; of a very long one only those of its start.
+  // Returns the tokens of a text; of a very long text, only those of its start.
   std::vector<int32_t> cut_start(std::string_view text) const;
 
   const lh_model& model;
@@ -108,7 +108,8 @@ Tokenizer::Tokenizer(const lh_model& m) : model(m) {
   std::vector<uint32_t> sizes(static_cast<size_t>(m.n_vocab()));
   std::string bytes;
   for (int32_t token = 0; token < m.n_vocab(); ++token) {
-    // A byte that no text has marks what is not text. What has no text cannot come.
+    // A byte that is invalid in UTF-8 marks special tokens. Tokens without text are never
+    // allowed.
     const std::string piece = m.is_eog(token) ? "\xFF<end>" : m.piece(token);
     sizes[static_cast<size_t>(token)] = static_cast<uint32_t>(piece.size());
     bytes += piece;
@@ -135,12 +136,13 @@ Tokenizer::Tokenizer(const lh_model& m) : model(m) {
   }
 }
 
-// llguidance has all text cut that must come, again for each 64 tokens of it, and some of
-// libllama's tokenizers take time that grows with the square of a text's length. The cut
-// of a prefix is that of the whole text but near the prefix's end, where it is dropped.
+// llguidance tokenizes the whole forced text again after each 64 tokens, and some of
+// libllama's tokenizers take quadratic time in the length of a text. The tokens of a
+// prefix equal those of the whole text except near the prefix's end, where they are
+// dropped.
 std::vector<int32_t> Tokenizer::cut_start(std::string_view text) const {
-  constexpr size_t kLong = 4096;  // bytes; the first 64 tokens have far fewer
-  constexpr size_t kDropped = 4;  // one part of so many
+  constexpr size_t kLong = 4096;  // in bytes; the first 64 tokens have far fewer
+  constexpr size_t kDropped = 4;  // drop the last 1/kDropped of the tokens
   if (text.size() <= kLong) return model.tokenize_inside(text);
   size_t n_bytes = kLong;
   while (n_bytes > 0 && (static_cast<uint8_t>(text[n_bytes]) & 0xC0U) == 0x80U) --n_bytes;
@@ -163,11 +165,10 @@ const Tokenizer& tokenizer_of(const lh_model& model) {
   return *static_cast<const Tokenizer*>(model.kept(lh_model::Kept::kVocabulary, make));
 }
 
-// ---- a constraint
-// ----------------------------------------------------------------------
+// ---- constraint ------------------------------------------------------------------
 
-// Of a constraint and all its copies. They have the lexer's states in common, as
-// llguidance does: if one of them finds too many, all others fail.
+// State shared by a constraint and all its copies. As in llguidance, they share the
+// lexer's states: if one copy exceeds their limit, all others fail.
 struct Shared {
   std::mutex copying;
   std::atomic<bool> has_failed{false};
@@ -193,7 +194,7 @@ class LlgConstraint final : public Constraint {
     try {
       make_mask();
     } catch (...) {
-      mask_.clear();  // whoever asks is told
+      mask_.clear();  // the next query raises the error
     }
   }
 
@@ -251,7 +252,7 @@ class LlgConstraint final : public Constraint {
   }
 
   bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) override {
-    // They came through the masks; only the last can end within the text.
+    // The masks allowed these tokens; only the last one can end within the text.
     for (const int32_t token : tokens) {
       const std::string piece = tokenizer_->model.piece(token);
       if (piece.size() > n_bytes) {
@@ -264,8 +265,8 @@ class LlgConstraint final : public Constraint {
   }
 
  private:
-  static constexpr size_t kBits = 32;        // tokens in a number of the mask
-  static constexpr size_t kMostForced = 64;  // more come when asked for again
+  static constexpr size_t kBits = 32;        // tokens per element of the mask
+  static constexpr size_t kMostForced = 64;  // the rest is returned by the next call
 
   struct Deleter {
     void operator()(LlgMatcher* matcher) const { functions.free_matcher(matcher); }
@@ -287,7 +288,7 @@ class LlgConstraint final : public Constraint {
     if (functions.matcher_get_error(matcher_.get()) != nullptr) fail();
   }
 
-  // What llguidance says begins with the reason, and may go on with all of its state.
+  // llguidance's messages start with the reason and may continue with its whole state.
   [[noreturn]] void fail() const {
     constexpr size_t kShown = 400;
     shared_->has_failed.store(true);
@@ -307,7 +308,8 @@ class LlgConstraint final : public Constraint {
   const Tokenizer* tokenizer_;
   std::unique_ptr<LlgMatcher, Deleter> matcher_;
   std::shared_ptr<Shared> shared_;
-  std::vector<uint32_t> mask_;  // a bit for each token that may come; empty: not made yet
+  // one bit per token, set if allowed; empty: not computed yet
+  std::vector<uint32_t> mask_;
 };
 
 const char* name_of_kind(int32_t kind) {
@@ -327,10 +329,6 @@ const char* name_of_kind(int32_t kind) {
 }  // namespace
 
 void set_llguidance(const lh_llguidance& given) {
-  require(given.struct_size == sizeof(lh_llguidance),
-          "struct_size of lh_llguidance must be " +
-              std::to_string(sizeof(lh_llguidance)) + ", not " +
-              std::to_string(given.struct_size));
   Functions all{};
   take("get_version", given.get_version, all.get_version);
   take("new_tokenizer_v2", given.new_tokenizer_v2, all.new_tokenizer_v2);
@@ -354,7 +352,7 @@ void set_llguidance(const lh_llguidance& given) {
   const bool is_known = version.rfind("llguidance@1.", 0) == 0 &&
                         std::strtol(version.c_str() + 13, nullptr, 10) >= 9;
   require(is_known, "llamaherd needs llguidance from 1.9 on and below 2, not " + version);
-  // Once: what is made with one library must be freed with it.
+  // Set only once: objects of one library must be freed by the same library.
   if (has_functions.load()) return;
   functions = all;
   has_functions.store(true);
@@ -376,8 +374,8 @@ std::unique_ptr<Constraint> start_llguidance(const lh_model& model, int32_t kind
       tokenizer, functions.new_matcher(&init, name, text), std::make_shared<Shared>());
 }
 
-// What must come may be cut into tokens in another way than the text as a whole is: from
-// there on the rest is cut anew.
+// Forced text may be split into other tokens than the whole text: the rest is tokenized
+// again from there.
 bool accepts_text(Constraint& constraint, const lh_model& model, std::string_view text) {
   const Tokenizer& tokenizer = tokenizer_of(model);
   std::vector<uint32_t> tokens = tokenizer.tokenize(text);

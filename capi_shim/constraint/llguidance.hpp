@@ -1,6 +1,6 @@
-// JSON Schema, regular expressions and Lark grammars: followed by the library llguidance
-// (github.com/guidance-ai/llguidance), whose functions Python hands over by their
-// addresses (docs/decisions/0037).
+// JSON Schema, regular expressions and Lark grammars, matched by the library llguidance
+// (github.com/guidance-ai/llguidance). Python passes the addresses of its functions
+// (docs/decisions/0037).
 #pragma once
 
 #include <memory>
@@ -13,18 +13,17 @@
 
 namespace lh {
 
-// Throws Error (LH_INVALID_ARGUMENT) for addresses that are missing or of a version that
-// this is not written for.
+// Throws Error (LH_INVALID_ARGUMENT) for missing addresses or an unsupported version.
 void set_llguidance(const lh_llguidance& functions);
 
-// The start of what `text` asks for. kind: LH_GRAMMAR_JSON_SCHEMA and those behind it.
-// The model must live longer. Throws Error: LH_SAMPLER_ERROR for a text that llguidance
-// does not take, or if it was not handed over.
+// Returns the constraint `text` in its initial state. kind: LH_GRAMMAR_JSON_SCHEMA or a
+// later one. The model must outlive the constraint. Throws Error (LH_SAMPLER_ERROR) if
+// llguidance rejects the text or was not registered.
 std::unique_ptr<Constraint> start_llguidance(const lh_model& model, int32_t kind,
                                              const char* text);
 
-// Whether `text`, cut into tokens as the model does it, or as the constraint forces them,
-// gets through the masks of the constraint token by token and is complete then.
+// Tests whether the masks of the constraint allow each token of `text`, and the text is
+// complete afterwards. The tokens are the model's, or those forced by the constraint.
 bool accepts_text(Constraint& constraint, const lh_model& model, std::string_view text);
 
 }  // namespace lh

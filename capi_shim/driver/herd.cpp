@@ -105,8 +105,8 @@ std::vector<int32_t> Herd::wanted_prefixes(int32_t prompt) const {
   return wanted;
 }
 
-// Brings the prefixes of a prompt into the engine, one at a time, each forked from the
-// one around it. Depth-first order keeps those of the prompts to come. True: all are
+// Computes and holds the prefixes of a prompt, outermost first, each forked from its
+// parent. In depth-first order they stay for the next prompts. Returns true if all are
 // held.
 bool Herd::prepare_prefixes(int32_t prompt) {
   const std::vector<int32_t> wanted = wanted_prefixes(prompt);
@@ -141,7 +141,7 @@ void Herd::submit_prefix(int32_t node) {
   try {
     engine_.submit(request);
   } catch (const std::exception&) {
-    bad_prefix_[i] = true;  // what continues it does without
+    bad_prefix_[i] = true;  // prompts that continue it do without it
     return;
   }
   path_.push_back(node);
@@ -183,7 +183,7 @@ void Herd::step() {
   }
 }
 
-// Without ids: all clients, until one ends. With ids: those, one step.
+// Without ids: runs all clients until one ends. With ids: runs these for one step.
 lh_status Herd::run_engine(const std::vector<int64_t>* ids, lh_run_result& result,
                            std::string& message) {
   lh_run_params params{};
@@ -203,7 +203,7 @@ void Herd::collect(int64_t id) {
   const lh_client_info client = engine_.get(id);
   const bool failed = client.state == LH_STATE_FAILED;
   if (is_prefix(id)) {
-    if (!failed) return;  // held: it stays
+    if (!failed) return;  // held: stays in the engine
     const auto node = static_cast<size_t>(id - n_prompts());
     bad_prefix_[node] = true;
     const auto place = std::find(path_.begin(), path_.end(), static_cast<int32_t>(node));
@@ -212,7 +212,7 @@ void Herd::collect(int64_t id) {
   }
   HerdResult& result = results_[static_cast<size_t>(id)];
   result.failed = failed;
-  // A model may generate NUL, so the text is taken by its size.
+  // The text is copied by size, because a model may generate NUL.
   result.text = failed ? std::string(client.message)
                        : std::string(client.text, static_cast<size_t>(client.n_text));
   engine_.release(id);
@@ -223,9 +223,9 @@ void Herd::fail(int64_t id, const std::string& message) {
   collect(id);
 }
 
-// The batch of these clients was refused: decode them by halves, until the guilty one is
-// refused alone. Each half that works makes its step, so nothing is lost; nor is it by a
-// failure that passes, as every client is decoded twice before it fails.
+// Handles a rejected batch: decodes the clients in halves until the client at fault is
+// rejected alone. Each successful half takes its step, so no work is lost. A temporary
+// failure does no harm either, because every client is decoded twice before it fails.
 void Herd::isolate(const std::vector<int64_t>& ids) {
   const auto middle = ids.begin() + static_cast<std::ptrdiff_t>(ids.size() / 2);
   for (const auto& part : {std::vector<int64_t>(ids.begin(), middle),

@@ -1,5 +1,6 @@
-// A compact driver for C: runs a whole set of prompts through an engine. (Python has its
-// own, python_core's scheduler, with more policy on the same engine; see docs/decisions.)
+// Compact driver for C: runs a set of prompts through an engine. (Python has its own
+// driver, the scheduler of python_core, with more policy on the same engine; see
+// docs/decisions.)
 #pragma once
 
 #include <cstdint>
@@ -13,37 +14,37 @@ namespace lh {
 
 struct HerdPrompt {
   std::vector<int32_t> tokens;
-  std::string error;  // set if the text could not be tokenized; the prompt then fails
+  std::string error;  // set if tokenization failed; the prompt then fails
 };
 
 struct HerdSettings {
   lh_sampling_params sampling;
   int32_t max_tokens;
-  int32_t n_slots;     // prompts that run at once
-  int32_t n_hold_max;  // sequences for shared prefixes, on top of the slots
-  int32_t n_ctx;       // cells that a prompt and its answer may take, as the user said it
-  int64_t call = 0;    // number under which the engine counts it
+  int32_t n_slots;     // prompts that run at the same time
+  int32_t n_hold_max;  // sequences for shared prefixes, in addition to the slots
+  int32_t n_ctx;       // maximum cells of a prompt with its answer, as set by the user
+  int64_t call = 0;    // number of the call in the engine's statistics
 };
 
-// The tree of the prompts' shared prefixes, and how many of them lie around one prompt.
-// Prefixes that are worth a fork, for prompts with answers of up to `max_tokens`.
+// herd_prefixes returns the tree of shared prefixes worth a fork, for prompts with
+// answers of up to `max_tokens`. prefix_depth returns its maximum nesting depth.
 PrefixTree herd_prefixes(const std::vector<HerdPrompt>& prompts, int32_t max_tokens);
 int32_t prefix_depth(const PrefixTree& tree);
 
 struct HerdResult {
   bool failed = true;
-  std::string text;  // the answer, or why there is none
+  std::string text;  // answer or error message
 };
 
-// The engine must have a sequence for every slot and held prefix, each with room for the
-// longest prompt and its answer (kv_unified = 0).
+// Runs prompts on an engine that has a sequence for every slot and every held prefix,
+// each with room for the longest prompt and its answer (kv_unified = 0).
 class Herd {
  public:
   Herd(lh_engine& engine, std::vector<HerdPrompt> prompts, PrefixTree tree,
        const HerdSettings& settings);
 
-  // Answers every prompt. Returns false if lh_engine::abort ended it; what had finished
-  // is kept. The engine is empty afterwards in any case.
+  // Answers every prompt. Returns false if lh_engine::abort ended it; finished answers
+  // are kept. The engine is empty afterwards in both cases.
   bool run();
 
   const std::vector<HerdResult>& results() const { return results_; }
@@ -75,10 +76,11 @@ class Herd {
   HerdSettings settings_;
   PrefixTree tree_;
   std::vector<HerdResult> results_;
-  std::vector<bool> bad_prefix_;  // could not be computed: its prompts go alone
-  std::vector<int32_t> path_;     // prefixes in the engine, outermost first
-  std::vector<int64_t> running_;  // ids, in the order of admission
-  size_t next_ = 0;               // place in tree_.order
+  // prefixes that failed; their prompts run without a prefix
+  std::vector<bool> bad_prefix_;
+  std::vector<int32_t> path_;     // held prefixes, outermost first
+  std::vector<int64_t> running_;  // ids, in order of admission
+  size_t next_ = 0;               // index into tree_.order
   int32_t n_fallbacks_ = 0;
   bool aborted_ = false;
 };

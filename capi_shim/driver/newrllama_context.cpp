@@ -59,21 +59,21 @@ newrllama_context::newrllama_context(const lh_model& model, int32_t n_ctx,
   lh::require_range("n_seq_max", n_seq_max, 1, limit - kMostHeld);
   lh::require_range("n_ctx", n_ctx, 1, INT32_MAX / 2);
   lh::require_range("n_threads", n_threads, 0, 1024);
-  // Made now, so that what is wrong with the model is said now.
+  // Created now, so that errors of the model are reported now.
   prepare_engine(plan({}, {}, 0));
 }
 
-// One stream of cells per sequence, each as large as the longest prompt needs; as many as
-// n_ctx has room for, at most those that the user wants. A common pool would hold a few
-// more, but there a text depends on its neighbours (attention adds up in the order of the
-// cells), and attention costs more.
+// Plans one stream of cells per sequence, each as large as the longest prompt needs.
+// Their number is limited by n_ctx and by the user. A common pool would hold a few more,
+// but there a text depends on concurrent ones (attention sums in the order of the cells),
+// and attention costs more.
 newrllama_context::Layout newrllama_context::plan(
     const std::vector<lh::HerdPrompt>& prompts, const lh::PrefixTree& tree,
     int32_t max_tokens) const {
   int64_t need = 1;
   for (const lh::HerdPrompt& prompt : prompts) {
     const int64_t n = static_cast<int64_t>(prompt.tokens.size()) + max_tokens;
-    if (n <= n_ctx_) need = std::max(need, n);  // others fail by themselves
+    if (n <= n_ctx_) need = std::max(need, n);  // longer prompts fail individually
   }
   const auto stream = static_cast<int32_t>(lh::round_up<int64_t>(need, LH_CELL_BLOCK));
   const int32_t n_streams = std::max(1, n_ctx_ / stream);
@@ -82,7 +82,7 @@ newrllama_context::Layout newrllama_context::plan(
   return {std::min(n_slots_, n_streams - n_hold), n_hold, stream};
 }
 
-// Keeps the engine if it has what the layout asks for.
+// Keeps the engine if it meets the layout.
 void newrllama_context::prepare_engine(const Layout& layout) {
   const int32_t n_seq = layout.n_slots + layout.n_hold_max;
   if (engine_) {

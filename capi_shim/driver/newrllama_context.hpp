@@ -1,4 +1,4 @@
-// What is behind a newrllama_context_handle: how a call's prompts are laid out and run.
+// Object behind a newrllama_context_handle: plans and runs the prompts of a call.
 #pragma once
 
 #include <atomic>
@@ -14,25 +14,26 @@
 
 struct newrllama_context {
  public:
-  // Throws lh::Error naming the argument that is out of range.
+  // Throws lh::Error with the name of an argument out of range.
   newrllama_context(const lh_model& model, int32_t n_ctx, int32_t n_threads,
                     int32_t n_seq_max);
 
-  // Answers the prompts; returns false after `abort`. Calls take turns.
+  // Answers the prompts. Returns false after `abort`. Concurrent calls run one after the
+  // other.
   bool run(std::vector<lh::HerdPrompt> prompts, const newrllama_parallel_params& params,
            std::vector<lh::HerdResult>& results);
   void abort() { abort_flag_ = true; }
 
   const lh_model& model() const { return model_; }
-  // Statistics of the last call as one line.
+  // Returns the statistics of the last call as one line.
   std::string stats_line();
 
  private:
-  // Sequences that n_ctx cells have room for, shared out for the prompts of a call.
+  // Sequences that fit into n_ctx cells, divided for the prompts of a call.
   struct Layout {
     int32_t n_slots;
     int32_t n_hold_max;
-    int32_t n_ctx_seq;  // cells of each
+    int32_t n_ctx_seq;  // cells of each sequence
   };
   Layout plan(const std::vector<lh::HerdPrompt>& prompts, const lh::PrefixTree& tree,
               int32_t max_tokens) const;
@@ -43,7 +44,7 @@ struct newrllama_context {
   int32_t n_threads_;
   int32_t n_slots_;
   std::atomic<bool> abort_flag_{false};
-  std::mutex mutex_;  // one call at a time; guards what follows
+  std::mutex mutex_;  // one call at a time; guards the members below
   std::unique_ptr<lh_engine> engine_;
   std::string stats_line_;
 };

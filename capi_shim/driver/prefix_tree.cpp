@@ -8,7 +8,7 @@
 namespace lh {
 namespace {
 
-// Prompts first .. last (places in the sorted order) that share `length` tokens.
+// Prompts first .. last (indices in the sorted order) that share `length` tokens.
 struct Interval {
   int32_t length;
   int32_t first;
@@ -22,7 +22,7 @@ struct Prompts {
   const int32_t* begin(int32_t i) const { return tokens + offsets[i]; }
   const int32_t* end(int32_t i) const { return tokens + offsets[i + 1]; }
 
-  // Tokens that two prompts can share: the last token of each stays its own.
+  // Number of tokens that two prompts can share, without the last token of each.
   int32_t n_common(int32_t a, int32_t b) const {
     const auto size = std::min(end(a) - begin(a), end(b) - begin(b));
     if (size == 0) return 0;
@@ -32,7 +32,8 @@ struct Prompts {
 };
 
 std::vector<Interval> find_intervals(const std::vector<int32_t>& common) {
-  // common[i]: tokens shared by the prompts at places i - 1 and i; common[0] unused.
+  // common[i]: number of tokens shared by the sorted prompts i - 1 and i; common[0] is
+  // unused.
   std::vector<Interval> done;
   std::vector<Interval> open;
   const auto n = static_cast<int32_t>(common.size());
@@ -59,10 +60,10 @@ std::vector<Interval> find_intervals(const std::vector<int32_t>& common) {
 }  // namespace
 
 int32_t min_prefix_tokens(int64_t n_cells) {
-  // Fewer are sooner computed again than held.
+  // Recomputing fewer tokens is faster than holding a prefix.
   constexpr int64_t kMinTokens = 8;
-  // A fork copies all cells that a sequence has room for, in about the time that it takes
-  // to compute this share of as many tokens: docs/decisions/0004.
+  // A fork copies all n_cells cells of a sequence. This takes about as long as computing
+  // n_cells / kForkShare tokens: docs/decisions/0004.
   constexpr int64_t kForkShare = 64;
   return static_cast<int32_t>(
       std::clamp<int64_t>(n_cells / kForkShare, kMinTokens, INT32_MAX));
@@ -89,7 +90,7 @@ PrefixTree build_prefix_tree(const int32_t* tokens, const int64_t* offsets,
     common[i] = prompts.n_common(tree.order[i - 1], tree.order[i]);
   }
 
-  std::vector<int32_t> path;  // nodes around the current interval, outermost first
+  std::vector<int32_t> path;  // nodes that enclose the current interval, outermost first
   std::vector<int32_t> node_last;
   for (const Interval& interval : find_intervals(common)) {
     while (!path.empty() &&
@@ -106,7 +107,7 @@ PrefixTree build_prefix_tree(const int32_t* tokens, const int64_t* offsets,
     tree.node_prompt.push_back(tree.order[static_cast<size_t>(interval.first)]);
     node_last.push_back(interval.last);
     path.push_back(node);
-    // Children come later and overwrite: each prompt ends with its deepest node.
+    // Children come later and overwrite: each prompt gets its deepest node.
     for (int32_t i = interval.first; i <= interval.last; ++i) {
       tree.node_of[static_cast<size_t>(tree.order[static_cast<size_t>(i)])] = node;
     }

@@ -1,4 +1,4 @@
-// RAII over one llama_batch, allocated once and reused for every decode.
+// RAII wrapper of one llama_batch, allocated once and reused for every decode.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace lh {
 
-// Matrix kernels of ggml take rows four at a time and what is left by another way, which
-// rounds differently (ggml-cpu/repack.cpp, llamafile/sgemm.cpp).
+// ggml's matrix kernels process four rows at a time. The remaining rows use another
+// kernel with different rounding (ggml-cpu/repack.cpp, llamafile/sgemm.cpp).
 constexpr int32_t kUniformRows = LH_UNIFORM_ROWS;
 
 class Batch {

@@ -25,32 +25,28 @@ bool BatchBuilder::build(const std::vector<Client*>& clients, int32_t draft_rows
   return true;
 }
 
-int32_t BatchBuilder::n_pending(const Client& client) const {
-  if (!client.score || is_on_path(client)) return client.n_pending(positions_);
-  return client.n_prompt - positions_.get(client.seq_id);
-}
-
-// Paths wait for the prompts of other scores, so that many are computed together, and
-// take turns with everything else.
+// Paths wait until the prompts of other scores are computed, so that many paths share a
+// batch. They alternate with all other work.
 bool BatchBuilder::is_time_for_paths(const std::vector<Client*>& clients) const {
   if (limits_.mixes_paths) return false;
   bool any_path = false;
   bool any_other = false;
   for (const Client* client : clients) {
-    if (client->score && !is_on_path(*client)) return false;
-    (client->score ? any_path : any_other) = true;
+    const bool has_paths = client->task->has_paths();
+    if (has_paths && !is_on_path(*client)) return false;
+    (has_paths ? any_path : any_other) = true;
   }
   return any_path && !(any_other && was_path_);
 }
 
-// Paths have a batch for themselves, which is one computation if their sequences lie side
-// by side: all are as long as the first, or padded to that. So no window of attention
-// moves on for what is taken off again.
+// Paths get a batch of their own. The batch is one computation if the sequences are
+// adjacent: all paths have the length of the first or are padded to it. So a sliding
+// window does not advance for tokens that are removed again.
 void BatchBuilder::choose_paths(const std::vector<Client*>& clients) {
   int32_t room = std::min({limits_.n_outputs, limits_.n_ubatch, limits_.capacity});
   int32_t length = 0;
   for (Client* client : clients) {
-    if (!client->score) continue;
+    if (!client->task->has_paths()) continue;
     const int32_t n = std::min(n_pending(*client), room);
     if (length == 0 || !limits_.has_streams) length = n;
     const int32_t n_padded = limits_.is_uniform ? round_up(n, kUniformRows) : length;
@@ -73,8 +69,9 @@ void BatchBuilder::add_part(BatchPart& part) {
   const Client& client = *part.client;
   const int32_t first = positions_.get(client.seq_id);
   const int32_t end = first + part.n_tokens;
+  const int32_t first_row = client.task->first_row(client);
   for (int32_t p = first; p < end; ++p) {
-    const bool is_wanted = client.wants_row(p);
+    const bool is_wanted = p >= first_row;
     const bool logits = is_wanted || (part.is_path && limits_.is_uniform);
     const int32_t i =
         batch_.add(client.tokens[static_cast<size_t>(p)], p, client.seq_id, logits);

@@ -1,5 +1,5 @@
-// What goes into a batch, and in which order. Needs no context: clients and positions in,
-// a llama_batch out.
+// Contents and order of a batch. Needs no context: takes clients and positions, fills a
+// llama_batch.
 #pragma once
 
 #include <cstdint>
@@ -12,38 +12,41 @@
 
 namespace lh {
 
-// One client's share of a batch.
+// Part of a batch that belongs to one client.
 struct BatchPart {
   Client* client;
   int32_t n_tokens;
-  std::vector<int32_t> draft{};  // tokens that may come next
-  int32_t n_padding = 0;         // behind all that
-  int32_t i_logits = -1;         // of its first row in the batch, -1: none is asked for
-  int32_t n_rows = 0;            // those that are asked for, but for draft tokens'
-  bool is_path = false;          // of a score
-  float* logits = nullptr;       // the row to sample next, if there is one
+  std::vector<int32_t> draft{};  // candidate tokens that may follow
+  int32_t n_padding = 0;         // padding tokens at the end
+  // index of the first logits row in the batch; -1: none requested
+  int32_t i_logits = -1;
+  int32_t n_rows = 0;       // requested rows, without those of draft tokens
+  bool is_path = false;     // part of a score's path
+  float* logits = nullptr;  // next row to sample, or null
 };
 
-// Tokens without a meaning, from a position of a sequence on: to be removed after the
-// decode.
+// Padding tokens from a position of a sequence on, removed after the decode.
 struct Padding {
   int32_t seq_id;
   int32_t position;
 };
 
 struct BatchLimits {
-  int32_t capacity;    // tokens of a batch
-  int32_t n_prompt;    // of those, for prompts
-  int32_t n_ubatch;    // tokens that libllama computes at a time
-  int32_t n_ctx_seq;   // cells of a sequence
-  int32_t n_outputs;   // rows of logits
-  int32_t n_paddable;  // positions up to which a sequence may be padded; 0: never
-  bool has_streams;    // each sequence has cells of its own: libllama computes streams
-                       // together only as far as the shortest part goes
+  int32_t capacity;   // maximum tokens of a batch
+  int32_t n_prompt;   // maximum prompt tokens of a batch
+  int32_t n_ubatch;   // tokens that libllama computes at a time
+  int32_t n_ctx_seq;  // cells of a sequence
+  int32_t n_outputs;  // maximum rows of logits
+  // maximum position up to which a sequence may be padded; 0: no padding
+  int32_t n_paddable;
+  // each sequence has its own stream of cells: libllama computes streams together only up
+  // to the length of the shortest part
+  bool has_streams;
   bool has_amx;
-  bool is_uniform;   // the deterministic mode
-  bool mixes_paths;  // paths of scores may be computed with anything else: in a pool,
-                     // where no window of attention moves on
+  bool is_uniform;  // deterministic mode
+  // paths of scores may share a batch with other clients: in a pool without a sliding
+  // window that advances
+  bool mixes_paths;
 };
 
 class BatchBuilder {
@@ -52,13 +55,13 @@ class BatchBuilder {
   BatchBuilder(const BatchBuilder&) = delete;
   BatchBuilder& operator=(const BatchBuilder&) = delete;
 
-  // Fills the batch for active clients, which are in the order of their arrival.
-  // draft_rows: how many rows there may be for the sake of draft tokens, 0 for none. New
-  // clients may get other sequence ids. False: there is nothing to decode.
+  // Fills the batch for active clients, given in order of submission. draft_rows: maximum
+  // number of rows for draft tokens; 0: none. May assign new sequence ids to clients
+  // without cells. Returns false if there is nothing to decode.
   bool build(const std::vector<Client*>& clients, int32_t draft_rows);
 
   const llama_batch& batch() const { return batch_.get(); }
-  // In the order of sequence ids.
+  // Parts in order of sequence ids.
   std::vector<BatchPart>& parts() { return parts_; }
   const std::vector<Padding>& padding() const { return padding_; }
 
@@ -69,8 +72,9 @@ class BatchBuilder {
   virtual void choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) = 0;
   virtual void add_parts() = 0;
 
-  // Of a score first those of its prompt.
-  int32_t n_pending(const Client& client) const;
+  int32_t n_pending(const Client& client) const {
+    return client.n_computable(positions_);
+  }
   bool is_on_path(const Client& client) const { return client.is_on_path(positions_); }
   void add_part(BatchPart& part);
   void add_padding(int32_t seq_id, int32_t first, int32_t n, bool logits);
@@ -85,7 +89,7 @@ class BatchBuilder {
   bool is_time_for_paths(const std::vector<Client*>& clients) const;
   void choose_paths(const std::vector<Client*>& clients);
 
-  bool was_path_ = false;  // the batch before
+  bool was_path_ = false;  // whether the previous batch held paths
 };
 
 }  // namespace lh

@@ -17,35 +17,17 @@ void Client::finish_as(lh_finish reason, const char* why) {
   finish = reason;
   message = why;
   text.finish();
-  if (sampler) judge();
-  sampler.reset();
+  task->finish(*this);
   logits.reset();
   drop_saved();
 }
 
-bool Client::wants_row(int32_t position) const {
-  if (!score) return needs_logits() && position + 1 == n_tokens();
-  return position + 1 >= n_prompt && score->wants_row(position + 1 - n_prompt);
-}
-
-// Which choice it is shows at its end.
-size_t Client::n_stable() const {
-  return sampler && sampler->has_choices() ? 0 : text.n_stable();
-}
+size_t Client::n_stable() const { return task->hides_text() ? 0 : text.n_stable(); }
 
 void Client::drop_saved() {
   saved = {};
   n_saved = 0;
-  if (score) score->start = {};
-}
-
-// Whether the answer came to its own end, and which choice it is.
-void Client::judge() {
-  const std::vector<int32_t> answer(tokens.begin() + n_prompt, tokens.end());
-  const std::string& all = text.text();
-  is_complete = finish == LH_FINISH_EOG ||
-                (finish == LH_FINISH_STOP && sampler->is_whole(answer, all.size()));
-  if (sampler->has_choices()) text.replace(sampler->choice(all, is_complete));
+  task->drop_saved();
 }
 
 }  // namespace lh

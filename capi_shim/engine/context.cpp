@@ -16,7 +16,8 @@ namespace {
 
 bool on_abort(void* flag) { return static_cast<std::atomic<bool>*>(flag)->load(); }
 
-// What makes logits the same whatever shape a batch has: see docs/decisions/0012.
+// Conditions under which logits do not depend on the shape of a batch, see
+// docs/decisions/0012.
 void check_deterministic(const lh_model& model, const lh_engine_params& p) {
   require(p.kv_unified == 0, "deterministic needs kv_unified 0");
   require(p.flash_attn == 1, "deterministic needs flash_attn 1");
@@ -24,7 +25,8 @@ void check_deterministic(const lh_model& model, const lh_engine_params& p) {
               p.n_ubatch >= p.n_seq_max,
           "deterministic needs n_seq_max and n_ubatch to be multiples of " +
               std::to_string(kUniformRows) + ", n_ubatch the larger one");
-  // With these attention is computed by one of three kernels, as the shape has it.
+  // If both types are f16 or f32, ggml selects one of three attention kernels by the
+  // shape.
   const auto is_float = [](int32_t type) {
     return type < 0 || type == GGML_TYPE_F16 || type == GGML_TYPE_F32;
   };
@@ -66,7 +68,7 @@ void set_rope(llama_context_params& native, const lh_engine_params& p) {
   native.yarn_orig_ctx = static_cast<uint32_t>(p.yarn_orig_ctx);
 }
 
-// Tokens that the model was trained on before its context was extended.
+// Training context in tokens before any context extension.
 int32_t n_ctx_orig(const llama_model* model) {
   char text[64] = "";
   if (llama_model_meta_val_str(model, "general.architecture", text, sizeof(text)) >= 0) {
@@ -91,24 +93,25 @@ void check_sizes(const lh_engine_params& p) {
   require_range("type_v", p.type_v, -1, GGML_TYPE_COUNT - 1);
 }
 
-// Most tokens of a batch. Prompts are cut where they are when alone, however many answers
-// are beside them. (In a pool libllama would compute what is over n_ubatch by itself.)
+// Maximum tokens of a batch. A prompt is split at the same positions with and without
+// concurrent answers. (In a pool libllama would compute tokens beyond n_ubatch
+// separately.)
 uint32_t batch_capacity(const lh_engine_params& p) {
   const bool on_top = p.kv_unified == 0 && p.deterministic == 0;
   return static_cast<uint32_t>(p.n_batch) +
          (on_top ? static_cast<uint32_t>(p.n_seq_max) : 0);
 }
 
-// ggml puts what it computes at multiples of 32 bytes, one thing behind the other, and
-// among it numbers of 4 bytes, one for each output and each token that libllama makes
-// room for: n_ubatch rounded up to a multiple of n_seq_max. Unless these fill cache lines
-// of 64 bytes, all that comes behind them lies across two: docs/decisions/0025.
+// ggml aligns its tensors to 32 bytes, one after the other. Some tensors hold 4 bytes per
+// output and per token of the reserved size, which is n_ubatch rounded up to a multiple
+// of n_seq_max. Unless the size of these tensors is a multiple of the 64 bytes of a cache
+// line, all later tensors straddle two lines: docs/decisions/0018.
 constexpr uint32_t kPerPlace = 8;
 constexpr uint32_t kPerLine = 16;
 
 uint32_t aligned_ubatch(const lh_engine_params& p) {
   auto n = static_cast<uint32_t>(p.n_ubatch);
-  // Then it decides where a prompt is cut, which must not depend on n_seq_max.
+  // Here n_ubatch determines where a prompt is split, which must not depend on n_seq_max.
   if (p.deterministic != 0 && p.n_ubatch < p.n_batch) return n;
   const auto n_seq_max = static_cast<uint32_t>(p.n_seq_max);
   n = round_up(n, n_seq_max);
@@ -116,8 +119,8 @@ uint32_t aligned_ubatch(const lh_engine_params& p) {
   return n;
 }
 
-// Rows of logits that a batch may ask for: one for each sequence, and more for scores,
-// whose rows may fill this much memory. (libllama keeps them twice.)
+// Maximum rows of logits per batch: one per sequence, and more for scores up to this much
+// memory. (libllama allocates the rows twice.)
 constexpr uint64_t kOutputBytes = uint64_t{32} << 20U;
 constexpr uint32_t kMostOutputs = 64;
 
@@ -128,8 +131,9 @@ uint32_t n_outputs_max(const lh_model& model, const lh_engine_params& p) {
   return round_up(std::max(static_cast<uint32_t>(p.n_seq_max), n_rows), kPerLine);
 }
 
-// Whether sequences may be padded, moved, and copied as states: not in a pool, nor with
-// recurrent states, which cannot be cut, nor where batches must keep their shapes.
+// Tests whether sequences may be padded, moved, and copied as states. Not possible in a
+// pool, with recurrent states (they cannot be truncated), or where batches must keep
+// their shapes.
 bool has_loose_streams(const lh_model& model, const lh_engine_params& p) {
   return p.kv_unified == 0 && p.deterministic == 0 && !has_recurrent_states(model);
 }
@@ -194,7 +198,7 @@ ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
 }
 
 KvCache::Layout cache_layout(const lh_model& model, const lh_engine_params& params) {
-  // Cells of a GPU would travel through the host.
+  // Cells in GPU memory would be copied through the host.
   const bool on_gpu = params.offload_kqv != 0 && llama_supports_gpu_offload();
   const bool is_loose = has_loose_streams(model, params);
   return {params.n_seq_max, params.kv_unified != 0, is_loose, is_loose && !on_gpu};
@@ -210,8 +214,8 @@ BatchLimits batch_limits(const lh_model& model, const lh_engine_params& params,
   limits.n_ctx_seq = static_cast<int32_t>(llama_n_ctx_seq(ctx));
   limits.n_outputs = static_cast<int32_t>(n_outputs_max(model, params));
   if (has_loose_streams(model, params)) {
-    // Padding is removed again; but for its sake a window of attention may have given up
-    // what lies before the window.
+    // Padding is removed after the decode, but a sliding window may already have dropped
+    // the cells before the padded window.
     const int32_t n_swa = llama_model_n_swa(model.get());
     limits.n_paddable = n_swa > 0 ? std::min(n_swa, limits.n_ctx_seq) : limits.n_ctx_seq;
   }
@@ -223,9 +227,9 @@ BatchLimits batch_limits(const lh_model& model, const lh_engine_params& params,
   return limits;
 }
 
-// A saved sequence starts with the number of streams. The type of values and how they lie
-// follow from flash_attn. Models with long and short factors for positions take the long
-// ones for sequences that may get longer than the texts they were first trained on.
+// A saved sequence starts with the number of streams. flash_attn determines the type and
+// layout of values. Models with short and long rope factors use the long ones for
+// sequences that may exceed the original training context.
 std::vector<double> make_state_key(const lh_model& model, const lh_engine_params& p,
                                    const llama_context* ctx) {
   const bool unified = p.kv_unified != 0;

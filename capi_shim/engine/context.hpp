@@ -1,4 +1,4 @@
-// Makes llama_contexts for the engine.
+// Creation of llama_contexts for the engine.
 #pragma once
 
 #include <atomic>
@@ -18,25 +18,25 @@ struct ContextDeleter {
 };
 using ContextPtr = std::unique_ptr<llama_context, ContextDeleter>;
 
-// Some of its layers keep recurrent states, which cannot be cut.
+// Tests whether any layer keeps a recurrent state, which cannot be truncated.
 bool has_recurrent_states(const lh_model& model);
 
-// Throws Error: LH_INVALID_ARGUMENT for a parameter out of range, LH_CONTEXT_ERROR where
-// the model makes no context with them.
+// Throws Error: LH_INVALID_ARGUMENT for a parameter out of range, LH_CONTEXT_ERROR if the
+// model cannot have a context with these parameters.
 void check_params(const lh_model& model, const lh_engine_params& params);
 
-// Decodes end while abort_flag is set. Throws Error: as check_params, and
-// LH_CONTEXT_ERROR where no context can be made.
+// Creates a llama_context. Its decodes abort while abort_flag is set. Throws Error: the
+// same as check_params, and LH_CONTEXT_ERROR if libllama creates no context.
 ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
                         std::atomic<bool>* abort_flag);
 
-// What follows from the parameters for the cells, and for the batches.
+// Derives the layout of KV cells, and the limits of batches, from the parameters.
 KvCache::Layout cache_layout(const lh_model& model, const lh_engine_params& params);
 BatchLimits batch_limits(const lh_model& model, const lh_engine_params& params,
                          const llama_context* ctx);
 
-// Sequences that one context saved can be brought back into another one with an equal
-// key: their cells have the same form, and the same numbers.
+// Key of saved sequences: a state saved in one context can be restored in another context
+// with an equal key, because its cells have the same layout and values.
 std::vector<double> make_state_key(const lh_model& model, const lh_engine_params& params,
                                    const llama_context* ctx);
 

@@ -5,13 +5,15 @@
 
 #include "guard.hpp"
 #include "log.hpp"
-#include "score_steps.hpp"
+#include "prefix.hpp"
+#include "scoring.hpp"
+#include "thought.hpp"
 #include "threads.hpp"
 
 using lh::Client;
 using lh::Error;
 
-// ---- life -------------------------------------------------------------------------
+// ---- creation and resizing -------------------------------------------------------
 
 lh_engine::lh_engine(const lh_model& model, const lh_engine_params& params,
                      std::atomic<bool>* abort_flag)
@@ -29,7 +31,7 @@ lh::Stage& lh_engine::stage() {
   return *stage_;
 }
 
-// Returns what went wrong, "" if nothing did.
+// Returns an error message, or "" on success.
 std::string lh_engine::make_stage(const lh_engine_params& params) {
   try {
     stage_ = std::make_unique<lh::Stage>(model_, params, abort_flag_, statistics_);
@@ -66,7 +68,7 @@ void lh_engine::resize(const lh_engine_params& params) {
   for (auto& [id, client] : clients_) client.drop_saved();
 }
 
-// Neither the context that was asked for nor the old one could be made.
+// Handles a resize after which neither the new nor the old context could be created.
 void lh_engine::lose_stage(const std::string& why) {
   why_no_stage_ = "the engine has no llama_context since it could not be resized: " + why;
   for (auto& [id, client] : clients_) {
@@ -74,7 +76,7 @@ void lh_engine::lose_stage(const std::string& why) {
   }
 }
 
-// ---- what is there ------------------------------------------------------------------
+// ---- state -----------------------------------------------------------------------
 
 lh_engine_info lh_engine::info() {
   const std::scoped_lock lock(mutex_);
@@ -117,7 +119,7 @@ lh_client_info lh_engine::get(int64_t id) {
   lh_client_info out{};
   out.state = client.state;
   out.finish = client.finish;
-  out.n_prompt = client.n_prompt;
+  out.n_prompt = client.n_prompt - client.n_thought;
   out.n_reused = client.n_reused;
   if (client.state == LH_STATE_PAUSED) {
     out.n_cells = client.n_saved;
@@ -133,18 +135,8 @@ lh_client_info lh_engine::get(int64_t id) {
   out.n_text = static_cast<int32_t>(client.n_stable());
   out.message = client.message.c_str();
   out.complete = client.is_complete ? 1 : 0;
-  if (client.score && !client.sampler) {
-    out.n_scores = static_cast<int32_t>(client.score->logprobs().size());
-    out.scores = client.score->logprobs().data();
-  }
   out.n_logprobs = -1;
-  if (client.logprobs) {
-    out.n_logprobs = static_cast<int32_t>(client.logprobs->chosen().size());
-    out.n_top = client.logprobs->n_top();
-    out.logprobs = client.logprobs->chosen().data();
-    out.top_tokens = client.logprobs->top_tokens().data();
-    out.top_logprobs = client.logprobs->top().data();
-  }
+  client.task->describe(out);
   out.n_prefill = static_cast<int32_t>(client.taken.n_prefill);
   out.n_decode = static_cast<int32_t>(client.taken.n_decode);
   out.n_draft = static_cast<int32_t>(client.taken.n_draft);
@@ -152,6 +144,13 @@ lh_client_info lh_engine::get(int64_t id) {
   out.t_prefill_s = client.taken.t_prefill_s;
   out.t_decode_s = client.taken.t_decode_s;
   out.t_first_s = client.t_first_s;
+  if (client.thought && client.thought->is_there) {
+    const lh::WrittenThought& thought = *client.thought;
+    out.thinking = thought.text.text().c_str();
+    out.n_thinking = static_cast<int32_t>(thought.text.n_stable());
+    out.n_thinking_tokens = thought.n_tokens;
+    out.thinking_closed = thought.closed;
+  }
   return out;
 }
 
@@ -178,7 +177,7 @@ Client& lh_engine::find(int64_t id) {
   return found->second;
 }
 
-// ---- requests -----------------------------------------------------------------------
+// ---- requests --------------------------------------------------------------------
 
 void lh_engine::submit(const lh_request& request) {
   const std::scoped_lock lock(mutex_);
@@ -189,17 +188,11 @@ void lh_engine::submit(const lh_request& request) {
   Client client = make_client(request);
   client.submitted = now;
   const Client* prefix = find_prefix(request);
-  if (!client.is_prefix() && !client.score) {
-    client.sampler = std::make_unique<lh::Sampler>(model_, *request.sampling,
-                                                   sampler_cache_, request.paths);
-    client.seed = client.sampler->seed();
-    for (const int32_t token : client.tokens) client.sampler->see(token);
-    seek_choice(client);
-  }
+  client.task = make_task(request, client);
   Client& slot = clients_.emplace(request.id, std::move(client)).first->second;
   lh::KvCache& kv = stage_->kv;
   try {
-    slot.seq_id = kv.acquire(slot.is_prefix());
+    slot.seq_id = kv.acquire(slot.task->is_prefix());
     if (prefix != nullptr) slot.n_reused = kv.fork(prefix->seq_id, slot.seq_id);
     if (slot.n_reused == slot.n_prompt) slot.logits = prefix->logits;
     slot.of_call = statistics_.of_call(request.call);
@@ -210,13 +203,13 @@ void lh_engine::submit(const lh_request& request) {
   }
   statistics_.add(slot, &lh_stats::n_reused, int64_t{slot.n_reused});
   slot.order = n_submitted_++;
-  if (slot.sampler && !slot.score) begin_answer(slot);
+  begin(slot);
 }
 
-// What an answer must begin with is computed with its prompt.
-void lh_engine::begin_answer(Client& client) {
+// Starts the client's task, which may end the client.
+void lh_engine::begin(Client& client) {
   try {
-    stage_->sampler.add_forced(client);
+    client.task->start(stage_->sampler.services(), client);
   } catch (...) {
     client.give_back(stage_->kv);
     clients_.erase(client.id);
@@ -232,60 +225,76 @@ Client lh_engine::make_client(const lh_request& request) {
   lh::require_range("call", request.call, 0, INT64_MAX);
   lh::deref(request.tokens, "tokens");
   lh::require_range("logprobs", request.logprobs, 0, 1 + LH_MAX_LOGPROBS);
-  const bool is_score = request.score != nullptr;
-  if (request.max_tokens > 0 && !is_score) lh::deref(request.sampling, "sampling");
   Client client;
   client.id = request.id;
   client.tokens.assign(request.tokens, request.tokens + request.n_tokens);
   client.n_prompt = request.n_tokens;
   client.max_tokens = request.max_tokens;
   client.priority = request.priority;
-  client.may_draft = request.draft != 0;
   client.is_watched = request.watch != 0;
-  client.is_whole = client.is_prefix() && request.whole != 0;
-  // A token that is to have its log-probability needs a row of its own.
-  client.steps_forced = request.step_forced != 0 || request.logprobs > 0;
-  // A choice ends by itself: a stop text could only cut it.
+  // A choice ends by itself; a stop text could only truncate it.
   const bool has_choices = request.sampling != nullptr && request.sampling->n_choices > 0;
   if (!has_choices) client.text = lh::TextBuffer(stops_of(request));
-  if (request.logprobs > 0) {
-    client.logprobs =
-        std::make_unique<lh::Logprobs>(request.logprobs - 1, model_.n_vocab());
-  }
-  if (is_score) client.score = make_score(request);
   return client;
 }
 
-std::unique_ptr<lh::Score> lh_engine::make_score(const lh_request& request) {
-  auto score = std::make_unique<lh::Score>(*request.score, model_.n_vocab());
-  lh::require(request.max_tokens > 0, "max_tokens of a score must be at least 1");
-  lh::require_range("tokens of a prompt and its longest continuation but for the last",
-                    int64_t{request.n_tokens} + score->depth(), 1, stage_->n_prompt_max);
-  score->set_way(
-      lh::way_of_score(*score, request.n_tokens, model_, stage_->params, stage_->limits));
-  return score;
+// Together with make_task_behind the only function that distinguishes kinds of request.
+std::unique_ptr<lh::Task> lh_engine::make_task(const lh_request& request,
+                                               Client& client) {
+  if (request.thinking == nullptr) return make_task_behind(request, client, 0);
+  const lh_thinking& thinking = *request.thinking;
+  lh::check_thinking(thinking, model_);
+  lh::require(request.max_tokens > 0, "a prefix has no thought: thinking must be NULL");
+  const int64_t n_room = lh::room_of(thinking);
+  lh::require_range("tokens of a prompt and its thought", request.n_tokens + n_room, 1,
+                    stage_->n_prompt_max);
+  client.thought = std::make_unique<lh::WrittenThought>();
+  std::unique_ptr<lh::Task> then =
+      make_task_behind(request, client, static_cast<int32_t>(n_room));
+  return std::make_unique<lh::Thought>(model_, thinking, client.tokens, sampler_cache_,
+                                       std::move(then), request.logprobs > 0);
 }
 
-// The most probable choice is found by scoring them, if there is room for any of them.
-void lh_engine::seek_choice(Client& client) {
-  const lh::Choices* choices = client.sampler->sought();
-  if (choices == nullptr) return;
-  const lh_score tree{static_cast<int32_t>(choices->tokens().size()),
+// Returns the task of a request after a thought of at most n_thought tokens.
+std::unique_ptr<lh::Task> lh_engine::make_task_behind(const lh_request& request,
+                                                      const Client& client,
+                                                      int32_t n_thought) {
+  const int32_t n_prompt = client.n_prompt + n_thought;
+  const auto find_way = [&](lh::Score& score) {
+    score.set_way(
+        lh::way_of_score(score, n_prompt, model_, stage_->params, stage_->limits));
+  };
+  if (request.score != nullptr) {
+    lh::require(request.max_tokens > 0, "max_tokens of a score must be at least 1");
+    auto score = std::make_unique<lh::Score>(*request.score, model_.n_vocab());
+    lh::require_range("tokens of a prompt and its longest continuation but for the last",
+                      int64_t{n_prompt} + score->depth(), 1, stage_->n_prompt_max);
+    find_way(*score);
+    return std::make_unique<lh::Scoring>(std::move(score));
+  }
+  if (request.max_tokens == 0) return std::make_unique<lh::Prefix>(request.whole != 0);
+  lh::deref(request.sampling, "sampling");
+  auto answer =
+      std::make_unique<lh::Answer>(model_, request, client.tokens, sampler_cache_);
+  // The most probable choice is found by scoring, if max_tokens suffices for every
+  // choice.
+  const lh::Choices* choices = answer->sought();
+  if (choices == nullptr) return answer;
+  const lh_score tree{sizeof(lh_score), static_cast<int32_t>(choices->tokens().size()),
                       choices->tokens().data(), choices->parents().data()};
   auto score = std::make_unique<lh::Score>(tree, model_.n_vocab(), choices->ends());
-  if (score->depth() > client.max_tokens) return;
-  score->set_way(
-      lh::way_of_score(*score, client.n_prompt, model_, stage_->params, stage_->limits));
-  client.score = std::move(score);
+  if (score->depth() > client.max_tokens) return answer;
+  find_way(*score);
+  return std::make_unique<lh::Scoring>(std::move(score), std::move(answer));
 }
 
-// Null if the request asks for none.
+// Returns null if the request has no prefix.
 Client* lh_engine::find_prefix(const lh_request& request) {
   if (request.fork_from < 0) return nullptr;
   Client& prefix = find(request.fork_from);
   lh::require(prefix.state == LH_STATE_HELD,
               "fork_from " + std::to_string(request.fork_from) + " is not held");
-  // The last token of a prompt is decoded for its logits, unless these were kept.
+  // The last token of a prompt is decoded for its logits, unless the prefix kept them.
   const bool may_be_equal = prefix.logits && request.max_tokens > 0;
   lh::require(prefix.n_tokens() < request.n_tokens + (may_be_equal ? 1 : 0) &&
                   std::equal(prefix.tokens.begin(), prefix.tokens.end(), request.tokens),
@@ -294,7 +303,7 @@ Client* lh_engine::find_prefix(const lh_request& request) {
   return &prefix;
 }
 
-// Those of the last request, if they are the same: they may be large.
+// Reuses the stop texts of the last request if they are equal, because they may be large.
 lh::TextBuffer::Stops lh_engine::stops_of(const lh_request& request) {
   if (request.n_stop > 0) {
     lh::deref(request.stop, "stop");
@@ -320,8 +329,9 @@ void lh_engine::pause(int64_t id) {
   lh::require(client.is_active(), "request " + std::to_string(id) + " is not running");
   const int32_t position = kv.positions().get(client.seq_id);
   const bool is_saved = position > 0 && kv.save(client.seq_id, client.saved);
-  client.n_saved = is_saved ? position : 0;               // 0: all is computed again
-  client.n_before = std::max(client.n_before, position);  // it may be paused again
+  client.n_saved = is_saved ? position : 0;  // 0: everything is computed again
+  // the client may be paused again
+  client.n_before = std::max(client.n_before, position);
   client.give_back(kv);
   client.state = LH_STATE_PAUSED;
   statistics_.add(client, &lh_stats::n_pauses, int64_t{1});
@@ -333,8 +343,8 @@ void lh_engine::resume(int64_t id) {
   Client& client = find(id);
   lh::require(client.state == LH_STATE_PAUSED,
               "request " + std::to_string(id) + " is not paused");
-  client.seq_id = kv.acquire(client.is_prefix());
-  // What a copy between streams has yet to read may be there: compute it all again.
+  client.seq_id = kv.acquire(client.task->is_prefix());
+  // A pending copy between streams may still read the sequence: compute everything again.
   if (kv.has_pending_copies()) client.n_saved = 0;
   if (client.n_saved > 0 && !kv.restore(client.saved, client.n_saved, client.seq_id)) {
     client.give_back(kv);
@@ -343,7 +353,8 @@ void lh_engine::resume(int64_t id) {
   }
   client.saved = {};
   client.verified = false;
-  const bool is_whole = client.n_generated() > 0 && client.n_pending(kv.positions()) == 1;
+  const bool is_prompt = client.n_written() == 0 && client.n_thought == 0;
+  const bool is_whole = !is_prompt && client.n_pending(kv.positions()) == 1;
   client.state = is_whole ? LH_STATE_DECODE : LH_STATE_PREFILL;
 }
 

@@ -18,8 +18,8 @@
 
 struct lh_engine {
  public:
-  // abort_flag: ends runs while it is set, and may be set without a lock, even from a
-  // signal handler; NULL for one of the engine's own. It must outlive the engine.
+  // abort_flag: ends runs while it is set. It may be set without a lock, even in a signal
+  // handler, and must outlive the engine. NULL: the engine uses its own flag.
   lh_engine(const lh_model& model, const lh_engine_params& params,
             std::atomic<bool>* abort_flag = nullptr);
   ~lh_engine();
@@ -27,7 +27,7 @@ struct lh_engine {
   lh_engine& operator=(const lh_engine&) = delete;
 
   lh_engine_info info();
-  // call < 0: of all.
+  // call < 0: statistics of all requests.
   lh_stats stats(int64_t call = -1);
   void forget_call(int64_t call);
   int32_t seq_pos_max(int32_t seq_id);
@@ -44,7 +44,7 @@ struct lh_engine {
   void release(int64_t id);
   void reset();
   void resize(const lh_engine_params& params);
-  // Both may be called without a lock, even from a signal handler.
+  // Both functions take no lock and may be called in a signal handler.
   void abort(bool on) { abort_flag_->store(on); }
   void wake() { is_woken_.store(true); }
 
@@ -54,8 +54,9 @@ struct lh_engine {
   void lose_stage(const std::string& why);
   lh::Client& find(int64_t id);
   lh::Client make_client(const lh_request& request);
-  std::unique_ptr<lh::Score> make_score(const lh_request& request);
-  void seek_choice(lh::Client& client);
+  std::unique_ptr<lh::Task> make_task(const lh_request& request, lh::Client& client);
+  std::unique_ptr<lh::Task> make_task_behind(const lh_request& request,
+                                             const lh::Client& client, int32_t n_thought);
   lh::Client* find_prefix(const lh_request& request);
   lh::TextBuffer::Stops stops_of(const lh_request& request);
 
@@ -71,10 +72,9 @@ struct lh_engine {
   void after_decode(double seconds, std::vector<int64_t>& events);
   void report(lh::Client& client, std::vector<int64_t>& events);
   void count_batch(double seconds);
-  void hold(lh::Client& prefix);
-  void begin_answer(lh::Client& client);
+  void begin(lh::Client& client);
 
-  const std::shared_ptr<const lh_model> held_model_;  // first: goes last
+  const std::shared_ptr<const lh_model> held_model_;  // first member, so destroyed last
   const lh_model& model_;
   std::atomic<bool> own_abort_flag_{false};
   std::atomic<bool>* abort_flag_;
@@ -82,13 +82,14 @@ struct lh_engine {
   const bool is_recurrent_;
   const int debug_;
 
-  std::mutex mutex_;  // for all below
+  std::mutex mutex_;  // guards all members below
   lh::Statistics statistics_;
-  std::unique_ptr<lh::Stage> stage_;  // null after a resize for which there was no memory
+  std::unique_ptr<lh::Stage> stage_;  // null after a resize without enough memory
   std::string why_no_stage_;
   lh::SamplerCache sampler_cache_;
-  lh::TextBuffer::Stops stops_;  // of the last request
+  lh::TextBuffer::Stops stops_;  // stop texts of the last request
   std::map<int64_t, lh::Client> clients_;
   int64_t n_submitted_ = 0;
-  std::vector<int64_t> ended_early_;  // without a step, and nobody was told yet
+  // requests that ended without a step and are not reported yet
+  std::vector<int64_t> ended_early_;
 };

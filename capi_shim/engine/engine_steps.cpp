@@ -1,4 +1,4 @@
-// The steps of the engine: decode a batch, sample, report what ended.
+// Steps of the engine: decode a batch, sample, report events.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -17,10 +17,11 @@ namespace {
 
 constexpr int32_t kNoSlot = 1;
 constexpr int32_t kInvalidBatch = -1;
-constexpr int32_t kThrew = -100;  // decode_code when llama_decode threw
+constexpr int32_t kThrew = -100;  // decode_code after an exception in llama_decode
 
-// Tokens left, from which on an answer is worth a copy of its stream's cells. One step
-// with a gap less saves about what it costs to copy as many bytes as the model has.
+// Minimum number of remaining tokens for which moving an answer to another stream pays
+// off. Closing a gap saves, per step, about the time of copying as many bytes as the
+// model has.
 constexpr int32_t kWorthMoving = 32;
 
 const char* describe_decode_code(int32_t code) {
@@ -38,8 +39,8 @@ const char* describe_decode_code(int32_t code) {
   }
 }
 
-// A gap between the ids of streams splits a batch (see SequencePool). Where a client has
-// ended and none took its place, the last of those that answer does.
+// Moves the last answering client into a free sequence id below it. A gap between stream
+// ids splits a batch (see SequencePool).
 void close_gaps(lh::KvCache& kv, const std::vector<Client*>& clients) {
   if (!kv.can_move()) return;
   std::vector<Client*> movable;
@@ -89,7 +90,7 @@ bool lh_engine::build_batch(const std::vector<Client*>& clients, bool may_draft)
   return true;
 }
 
-// Those whose whole prompt was computed for others need no batch for their first token.
+// Clients whose whole prompt is computed by a prefix need no batch for their first token.
 void lh_engine::sample_first(const std::vector<Client*>& clients,
                              std::vector<int64_t>& events) {
   for (Client* client : clients) {
@@ -99,7 +100,7 @@ void lh_engine::sample_first(const std::vector<Client*>& clients,
   }
 }
 
-// A client whose record and KV cache disagree fails before it can spoil the batch.
+// Fails a client whose record and KV cache disagree before it joins a batch.
 void lh_engine::verify_positions(std::vector<int64_t>& events) {
   for (const lh::BatchPart& part : stage_->builder->parts()) {
     Client& client = *part.client;
@@ -142,8 +143,8 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   return LH_DECODE_ERROR;
 }
 
-// Part of a failed batch may be in the cache: back to what the records say. False: it
-// cannot be cut.
+// Removes the cells that a failed batch may have left, back to the recorded positions.
+// Returns false if the memory cannot be truncated.
 bool lh_engine::rewind_batch() {
   const auto& parts = stage_->builder->parts();
   return std::all_of(parts.begin(), parts.end(), [this](const lh::BatchPart& part) {
@@ -152,9 +153,9 @@ bool lh_engine::rewind_batch() {
   });
 }
 
-// libllama writes down what becomes of recurrent states, those of other sequences
-// included, before it computes it. If it failed in between, nothing of that can be
-// trusted: all clients start over, and a held prefix has nothing left to be forked.
+// libllama updates the records of recurrent states, including those of other sequences,
+// before it computes them. After a failure in between no state is reliable: all clients
+// start over, and held prefixes can no longer be forked.
 void lh_engine::lose_states() {
   for (auto& [id, client] : clients_) {
     if (client.seq_id < 0) continue;
@@ -166,8 +167,8 @@ void lh_engine::lose_states() {
   statistics_.count_lost();
 }
 
-// Whether a client has yet to get further than it was when its state was lost. What it
-// makes up for is no step: whoever asks for one learns what comes next.
+// Tests whether a client has not yet reached its position before its state was lost. Such
+// recomputation does not count as a step of the run.
 bool lh_engine::is_behind(const Client& client) const {
   return client.is_active() &&
          stage_->kv.positions().get(client.seq_id) <= client.lost_at;
@@ -178,7 +179,8 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
   const std::scoped_lock lock(mutex_);
   stage();
   const auto start = lh::Clock::now();
-  events.reserve(clients_.size());  // nothing may fail between a decode and its events
+  // no allocation may fail between a decode and its events
+  events.reserve(clients_.size());
   int32_t n_steps_left = params.max_steps > 0 ? params.max_steps : INT32_MAX;
   const auto count_active = [&] {
     result.n_active = static_cast<int32_t>(select(params).size());
@@ -224,11 +226,7 @@ void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
   std::vector<lh::BatchPart>& parts = stage_->builder->parts();
   stage_->sampler.sample(parts);
   for (const lh::BatchPart& part : parts) {
-    Client& client = *part.client;
-    const bool is_prefix =
-        client.is_prefix() && client.is_active();  // it may have failed
-    if (is_prefix && client.n_pending(stage_->kv.positions()) == 0) hold(client);
-    report(client, events);
+    report(*part.client, events);
   }
   const double share = seconds_since(start) / static_cast<double>(parts.size());
   for (const lh::BatchPart& part : parts) {
@@ -236,9 +234,9 @@ void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
   }
 }
 
-// What Python has to know of: a first token that is waited for, an end.
+// Reports the events for Python: a watched first token, or the end of a client.
 void lh_engine::report(Client& client, std::vector<int64_t>& events) {
-  const bool is_first = client.is_watched && client.n_generated() > 0;
+  const bool is_first = client.is_watched && client.has_begun();
   if (is_first) client.is_watched = false;
   if (is_first || !client.is_active()) events.push_back(client.id);
 }
@@ -269,15 +267,5 @@ void lh_engine::count_batch(double seconds) {
                  "tokens, %.1f ms, %d cells\n",
                  statistics_.get(-1).n_batches, parts.size(), n_all - n_prefill,
                  n_prefill, seconds * 1e3, stage_->kv.n_cells_used());
-  }
-}
-
-// A prefix is complete. Its cells now belong to all that will be forked from it.
-void lh_engine::hold(Client& prefix) {
-  prefix.state = LH_STATE_HELD;
-  try {
-    stage_->kv.share(prefix.seq_id);
-  } catch (const std::exception& e) {
-    prefix.end(stage_->kv, LH_FINISH_ERROR, e.what());
   }
 }

@@ -4,33 +4,31 @@
 #include <utility>
 
 #include "padding.hpp"
-#include "prompt_lookup.hpp"
 
 namespace lh {
 namespace {
 
-// From so many tokens of a prompt on ggml computes attention another way, which rounds
-// differently (docs/decisions/0012): such a part stays whole.
+// Prompt parts of at least this length use another attention kernel of ggml with
+// different rounding (docs/decisions/0012), so they are not split.
 constexpr int32_t kTile = 64;
 
-// Draft tokens of an answer at most: with its last token as many rows as ggml takes at a
-// time.
+// Maximum draft tokens per answer: with the last token, as many rows as ggml's kernels
+// process at a time.
 constexpr int32_t kDraft = 3;
 
-// Rows of a batch with drafts at most: so few that one more costs little.
+// Maximum rows of a batch with drafts; one more row costs little up to this size.
 constexpr int32_t kFewRows = 16;
 
 }  // namespace
 
 void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) {
-  // Answers first: one token each, or several that had to come. Prompts share what room
-  // is left, oldest first.
-  //
-  // With streams, prompts of different lengths would get their logits in many small
-  // computations. So their last tokens wait for the next batch, which computes them
-  // together with those of the answers. Unless somebody waits for its first token: of a
-  // prompt that comes by itself it costs nothing. And only the first prompt of a batch is
-  // cut, so that most are computed as they are alone.
+  // Answers come first, with one token each or several forced ones. Prompts share the
+  // remaining room, oldest first. With streams, prompts of different lengths would get
+  // their logits in many small computations. So their last tokens wait for the next
+  // batch, which computes them together with those of the answers. Exception: a client
+  // waits for the first token of a single prompt; no time is lost then. Only the first
+  // prompt of a batch is split, so most prompts are computed in the same parts as when
+  // alone.
   int32_t room = limits_.capacity;
   const bool has_streams = limits_.has_streams && clients.size() > 1;
   const auto n_prompts =
@@ -46,7 +44,8 @@ void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft
       int32_t n = std::min(room, n_all);
       if (state == LH_STATE_DECODE) n = std::min(n, limit);
       if (client->state != state || n <= 0 || is_on_path(*client)) continue;
-      const bool completes = n == n_all && client->needs_logits();
+      const bool completes =
+          n == n_all && client->task->first_row(*client) != Task::kNoRow;
       if (has_streams && n < n_all && has_prompt) continue;
       const bool is_awaited =
           client->is_watched && (n_prompts == 1 || client->priority > 0);
@@ -64,7 +63,7 @@ void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft
   choose_drafts(draft_rows);
 }
 
-// Tokens of an answer at most; in a pool nothing speaks against all of them.
+// Returns the maximum number of tokens per answer; no limit in a pool.
 int32_t MixedBatch::answer_limit_of(const std::vector<Client*>& clients) const {
   std::vector<AnswerLength> answers;
   bool is_forced = false;
@@ -80,13 +79,14 @@ int32_t MixedBatch::answer_limit_of(const std::vector<Client*>& clients) const {
   return answer_limit(answers, limits_.has_amx);
 }
 
-// Paths of scores, as answers of more than one token. Returns their tokens.
+// Adds paths of scores, treated as answers of more than one token. Returns the number of
+// their tokens.
 int32_t MixedBatch::add_paths(const std::vector<Client*>& clients) {
   const auto n_paths = static_cast<int32_t>(
       std::count_if(clients.begin(), clients.end(),
                     [this](const Client* c) { return is_on_path(*c); }));
   if (n_paths == 0) return 0;
-  // Each of the others may ask for a row.
+  // Each of the other clients may request a row.
   const auto n_others = static_cast<int32_t>(clients.size()) - n_paths;
   const int32_t n_each =
       std::max(1, std::min(limits_.n_outputs, limits_.capacity) / n_paths -
@@ -103,15 +103,15 @@ int32_t MixedBatch::add_paths(const std::vector<Client*>& clients) {
   return n_tokens;
 }
 
-// Prompts without a cell may be in any sequence, so they exchange theirs, prefixes among
-// themselves. Those whose answers may last longest come first, and then the longest: so
-// that few gaps arise where others end.
+// Assigns sequence ids anew among prompts without cells, and among prefixes without
+// cells. Longer expected answers come first, then longer prompts, so that few gaps appear
+// when others end.
 void MixedBatch::sort_new(bool prefixes) {
   std::vector<Client*> clients;
   std::vector<int32_t> ids;
   for (const BatchPart& part : parts_) {
     Client* client = part.client;
-    if (positions_.has(client->seq_id) || client->is_prefix() != prefixes) continue;
+    if (positions_.has(client->seq_id) || client->task->is_prefix() != prefixes) continue;
     clients.push_back(client);
     ids.push_back(client->seq_id);
   }
@@ -145,7 +145,7 @@ void MixedBatch::pad_parts() {
   }
 }
 
-// Draft tokens for each part; 0 or less: none.
+// Returns the number of draft tokens per part; 0 or less: none.
 int32_t MixedBatch::n_draft(int32_t draft_rows) const {
   const int32_t n_rows =
       std::min({kFewRows, limits_.n_ubatch, limits_.capacity, draft_rows});
@@ -157,9 +157,9 @@ int32_t MixedBatch::n_draft(int32_t draft_rows) const {
   return n;
 }
 
-// Where few answer and no prompt is there, draft tokens are computed with the last
-// tokens. All parts are then made equally long, so that this is one computation, and no
-// window of attention moves on for what is removed again.
+// Adds draft tokens after the last tokens if few clients answer and no prompt is in the
+// batch. All parts get the same length, so the batch is one computation and no sliding
+// window advances for tokens that are removed again.
 void MixedBatch::choose_drafts(int32_t draft_rows) {
   const int32_t n = n_draft(draft_rows);
   if (n <= 0) return;
@@ -167,9 +167,7 @@ void MixedBatch::choose_drafts(int32_t draft_rows) {
   size_t n_drafts = 0;
   for (const BatchPart& part : parts_) {
     const Client& client = *part.client;
-    drafts.emplace_back();
-    const bool may_draft = client.may_draft && client.sampler->is_greedy();
-    if (may_draft) drafts.back() = prompt_lookup(client.tokens, n);
+    drafts.push_back(client.task->draft(client, n));
     if (!drafts.back().empty()) ++n_drafts;
   }
   if (4 * n_drafts < 3 * parts_.size()) return;
@@ -179,10 +177,11 @@ void MixedBatch::choose_drafts(int32_t draft_rows) {
   }
 }
 
-// libllama joins streams into one computation where their ids rise one by one, as far as
-// the shortest part goes. A long part is computed whole, and so as it is alone, if
-// nothing behind it can join. So long parts come in falling order of ids, each before the
-// group of short ones above it; within a group ids rise.
+// libllama joins streams with consecutive increasing ids into one computation, up to the
+// length of the shortest part. A long part is computed separately, exactly as without
+// other clients, if no stream after it can join. So long parts come in decreasing order
+// of ids, each before the group of short parts with the next higher ids; within a group
+// ids increase.
 void MixedBatch::add_parts() {
   const auto is_long = [this](const BatchPart& part) {
     return limits_.has_streams && part.n_tokens >= kTile;

@@ -1,4 +1,4 @@
-// Batches of answers and prompts together.
+// Batches that combine answers and prompts.
 #pragma once
 
 #include "batch_builder.hpp"

@@ -8,35 +8,36 @@
 namespace lh {
 namespace {
 
-// Costs are counted in rows. Measured: a round costs as much as eight rows more, and
-// attention reads 256 cells in the time of one row.
+// Costs are measured in rows. Benchmarks: a round costs as much as eight additional rows,
+// and attention reads 256 cells in the time of one row.
 constexpr int64_t kFixedCost = 8;
 constexpr int64_t kCellsPerRow = 256;
 
 int64_t cost_of_round(int64_t n_rows, bool amx) {
   if (n_rows == 0) return 0;
   if (!amx) return kFixedCost + n_rows;
-  // The fixed cost disappears behind the arithmetic of a whole block.
+  // With a whole block the fixed cost is hidden by the arithmetic.
   if (n_rows >= kAmxRows) return round_up<int64_t>(n_rows, kAmxRows);
   return kFixedCost + n_rows * (kAmxRows - kFixedCost) / kAmxRows;
 }
 
-// The cheapest way to compute the first few parts. The last of them form a group: from
-// part `group` on they are padded to the same length.
+// Cheapest computation of the first parts. Parts from `group` to the last one are padded
+// to the same length.
 struct Best {
   int64_t cost;
   int32_t n_padding;
   size_t group;
 };
 
-// For all parts before `end`. `best` has the answers for fewer parts.
+// Returns the cheapest computation of all parts before `end`. `best` holds the results
+// for fewer parts.
 Best best_before(size_t end, const std::vector<Best>& best,
                  const std::vector<PartLength>& parts, int32_t room, bool amx) {
   const int32_t length = parts[end - 1].n_tokens;
   Best found{INT64_MAX, 0, 0};
   int32_t n_padding = 0;
-  int64_t n_read = 0;  // KV cells that padding reads
-  // Try every group that ends here, from the smallest on.
+  int64_t n_read = 0;  // KV cells read by padding tokens
+  // Try every group that ends here, smallest first.
   for (size_t group = end; group-- > 0;) {
     const PartLength& part = parts[group];
     const int32_t n_more = length - part.n_tokens;
@@ -45,7 +46,7 @@ Best best_before(size_t end, const std::vector<Best>& best,
     n_read += int64_t{n_more} * part.position;
     const int32_t n_all = best[group].n_padding + n_padding;
     if (n_all > room) continue;
-    // Longer parts take part in this round as well.
+    // Longer parts are in this round as well.
     const int32_t shorter = group == 0 ? 0 : parts[group - 1].n_tokens;
     const auto n_rows = static_cast<int64_t>(parts.size() - group) * (length - shorter);
     const int64_t cost =
@@ -55,8 +56,8 @@ Best best_before(size_t end, const std::vector<Best>& best,
   return found;
 }
 
-// All rounds of answers [first, end) from their token `done` on, none of them longer than
-// `limit`. Neighbours are those whose ids follow each other.
+// Cost of all rounds of answers [first, end) from their token `done` on, with at most
+// `limit` tokens each. Neighbours are answers with consecutive ids.
 int64_t cost_of_answers(const std::vector<AnswerLength>& answers, size_t first,
                         size_t end, int32_t done, int32_t limit, bool amx) {
   int64_t cost = 0;
@@ -88,7 +89,7 @@ int32_t answer_limit(const std::vector<AnswerLength>& answers, bool amx) {
   for (const AnswerLength& answer : answers) {
     longest = std::max(longest, std::min(answer.n_tokens, kMost));
   }
-  // What a token costs in a step of all of them, times their number.
+  // Cost of one token in a step of all answers, times their number.
   const auto n = static_cast<int64_t>(answers.size());
   const int64_t step = cost_of_round(n, amx);
   int32_t best = 1;

@@ -1,4 +1,4 @@
-// How far the parts of a batch are padded: docs/decisions/0026.
+// Padding of the parts of a batch, see docs/decisions/0018.
 #pragma once
 
 #include <cstdint>
@@ -6,33 +6,32 @@
 
 namespace lh {
 
-// One client's share of a batch.
+// Length of one client's part of a batch.
 struct PartLength {
   int32_t n_tokens;
-  int32_t position;  // of the first token: so many KV cells are read for each
-  int32_t limit;     // padding may make it so long, no longer
+  int32_t position;  // position of the first token: number of KV cells read per token
+  int32_t limit;     // maximum length after padding
 };
 
-// libllama computes a batch in rounds: all parts up to the length of the shortest, then
-// what is left of the others up to the next length, and so on. A round has a fixed cost.
-// Padding short parts to a common length saves rounds and adds rows.
-//
-// Returns to how many tokens to pad each part so that the batch takes the least time.
-// `parts` are sorted by n_tokens, shortest first. `room` is the number of padding tokens
-// that fit. With AMX (see has_amx) rows are computed in whole blocks.
+// Returns the length to which each part is padded so that the batch takes the least time.
+// libllama computes a batch in rounds: first all parts up to the length of the shortest
+// part, then the rest of the longer parts up to the next length, and so on. Each round
+// has a fixed cost. Padding short parts to a common length saves rounds and adds rows.
+// `parts` are sorted by n_tokens, shortest first. `room` is the maximum number of padding
+// tokens. With AMX (see has_amx) rows are computed in whole blocks.
 std::vector<int32_t> padded_lengths(const std::vector<PartLength>& parts, int32_t room,
                                     bool amx);
 
-// Tokens that an answer has yet to be computed, of which all but the first had to come.
+// Tokens that an answer still has to decode; all but the first are forced.
 struct AnswerLength {
   int32_t seq_id;
   int32_t n_tokens;
 };
 
-// How many tokens of each answer at most to compute in a batch of answers with streams of
-// their own. What is longer than its neighbours is computed by itself, which costs more
-// than to compute it with the next steps of the others, unless there are few others.
-// `answers` are sorted by seq_id, and there is one at least.
+// Returns the maximum number of tokens per answer in a batch of answers with separate
+// streams. Tokens beyond the length of neighbouring parts are computed separately. This
+// costs more than computing them in later steps of all answers, unless there are few
+// other answers. `answers` are sorted by seq_id and not empty.
 int32_t answer_limit(const std::vector<AnswerLength>& answers, bool amx);
 
 }  // namespace lh

@@ -1,4 +1,4 @@
-// Guesses how a text goes on.
+// Draft tokens from repetitions in a text.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 
 namespace lh {
 
-// The n tokens that come next if a text repeats itself: those that came after its last
-// six tokens where these stood before, the latest time. Empty if they did not.
-// A. Saxena, "Prompt Lookup Decoding" (2023); docs/decisions/0027.
+// Returns the n tokens that followed the most recent earlier occurrence of the last six
+// tokens. Empty if these do not occur earlier. A. Saxena, "Prompt Lookup Decoding"
+// (2023); docs/decisions/0027.
 std::vector<int32_t> prompt_lookup(const std::vector<int32_t>& tokens, int32_t n);
 
 }  // namespace lh

@@ -11,9 +11,9 @@
 namespace lh {
 namespace {
 
-constexpr int32_t kPrompt = -1;  // the parent of a continuation's first token
+constexpr int32_t kPrompt = -1;  // parent of the first token of a continuation
 
-// Where a node's children begin: those of the prompt come first.
+// Index of a node's children; the prompt's children come first.
 size_t slot_of(int32_t node) { return static_cast<size_t>(node) + 1; }
 
 void check(const lh_score& tree, int32_t n_vocab) {
@@ -35,7 +35,7 @@ Score::Score(const lh_score& tree, int32_t n_vocab) : n_vocab_(n_vocab) {
   tokens_.assign(tree.token, tree.token + n);
   parents_.assign(tree.parent, tree.parent + n);
   logprobs_.assign(n, std::nan(""));
-  // Children of the prompt first, then those of node 0, 1, ...
+  // Children of the prompt, then those of nodes 0, 1, ...
   first_child_.assign(n + 2, 0);
   for (const int32_t parent : parents_) ++first_child_[static_cast<size_t>(parent) + 2];
   for (size_t k = 1; k < first_child_.size(); ++k) first_child_[k] += first_child_[k - 1];
@@ -45,8 +45,8 @@ Score::Score(const lh_score& tree, int32_t n_vocab) : n_vocab_(n_vocab) {
     const auto slot = slot_of(parents_[static_cast<size_t>(k)]);
     children_[static_cast<size_t>(end[slot]++)] = k;
   }
-  // Depth first, without recursion: a continuation may be long.
-  std::vector<std::pair<int32_t, int32_t>> open{{kPrompt, 0}};  // with their depth
+  // Depth first, without recursion, because a continuation may be long.
+  std::vector<std::pair<int32_t, int32_t>> open{{kPrompt, 0}};  // nodes with their depth
   while (!open.empty()) {
     const auto [node, depth] = open.back();
     open.pop_back();
@@ -103,9 +103,9 @@ bool Score::count_rows(int32_t n_rows) {
 
 bool Score::is_path_read() const { return n_read_ == n_path() + 1; }
 
-// That no longer continuation goes on from the node.
+// Log-probability that the continuation ends at the node.
 double Score::end_logprob(size_t node) const {
-  constexpr double kLeastRest = 1e-7;  // what rounding leaves to be known
+  constexpr double kLeastRest = 1e-7;  // smallest remainder above rounding errors
   double rest = 1.0;
   for (int32_t i = first_child_[node + 1]; i < first_child_[node + 2]; ++i) {
     rest -= std::exp(logprobs_[static_cast<size_t>(children_[static_cast<size_t>(i)])]);
@@ -113,8 +113,8 @@ double Score::end_logprob(size_t node) const {
   return std::log(std::max(rest, kLeastRest));
 }
 
-// The likeliest node from which a continuation may be more probable than the best that is
-// known; kPrompt: there is none. No continuation is more probable than its beginning.
+// Returns the most probable node from which a continuation may exceed the best one known;
+// kPrompt: none. A continuation is never more probable than its beginning.
 int32_t Score::open_node() {
   const size_t n = tokens_.size();
   std::vector<double> sums(n);
@@ -155,7 +155,7 @@ int32_t Score::next_sought() {
     path.push_back(at);
   }
   std::reverse(path.begin(), path.end());
-  // What must follow is computed along with it.
+  // Nodes without alternatives are decoded together with it.
   for (auto k = static_cast<size_t>(open);;) {
     const auto first = static_cast<size_t>(first_child_[k + 1]);
     if (first + 1 != static_cast<size_t>(first_child_[k + 2])) break;

@@ -1,4 +1,4 @@
-// All that hangs on one llama_context: made with it, and gone with it.
+// Objects that belong to one llama_context, created and destroyed with it.
 #pragma once
 
 #include <atomic>
@@ -16,14 +16,14 @@
 namespace lh {
 
 struct Stage {
-  // What is given must outlive it. Throws as make_context does.
+  // The arguments must outlive the stage. Throws the same errors as make_context.
   Stage(const lh_model& model, const lh_engine_params& params,
         std::atomic<bool>* abort_flag, Statistics& statistics);
 
   const lh_engine_params params;
   const ContextPtr ctx;
   const BatchLimits limits;
-  const int32_t n_prompt_max;           // tokens of a prompt
+  const int32_t n_prompt_max;           // maximum tokens of a prompt
   const std::vector<double> state_key;  // see context.hpp
   KvCache kv;
   const std::unique_ptr<BatchBuilder> builder;

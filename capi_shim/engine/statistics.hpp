@@ -1,4 +1,4 @@
-// What requests took: each by itself, all of a call, and all that there were.
+// Statistics of requests: per request, per call and in total.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace lh {
 
 class Statistics {
  public:
-  // call < 0: of all. Zeroes for a call that is not known.
+  // call < 0: total. Zeros for an unknown call.
   lh_stats get(int64_t call) const;
-  // The counts of a call, for its clients to keep.
+  // Returns the statistics of a call, which its clients share.
   std::shared_ptr<lh_stats> of_call(int64_t call);
   void forget(int64_t call) { calls_.erase(call); }
 
-  // What one client took. All that is counted of clients is added here, so that their
-  // numbers add up.
+  // Adds to the statistics of a client, its call and the total. All numbers of clients
+  // are added here, so that the sums agree.
   template <class T>
   void add(Client& client, T lh_stats::* count, T n) {
     client.taken.*count += n;
@@ -28,7 +28,7 @@ class Statistics {
     all_.*count += n;
   }
 
-  // A batch is about to be decoded. The others are then about this batch.
+  // Starts a batch; the functions below refer to this batch.
   void begin_batch(const std::vector<BatchPart>& parts);
   void count_batch(int32_t n_cells_used);
   void count_failure();
@@ -37,7 +37,7 @@ class Statistics {
  private:
   lh_stats all_{};
   std::map<int64_t, std::shared_ptr<lh_stats>> calls_;
-  std::vector<lh_stats*> in_batch_;  // all_, and those of each call with a client in it
+  std::vector<lh_stats*> in_batch_;  // all_, and each call with a client in the batch
 };
 
 }  // namespace lh

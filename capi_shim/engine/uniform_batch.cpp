@@ -6,8 +6,9 @@
 
 namespace lh {
 
-// Prompts before answers, never both in a batch; several tokens of an answer that had to
-// come are computed as a prompt is. Drafts would change the shape.
+// Prompts come before answers, never both in one batch. Several forced tokens of an
+// answer are computed like a prompt. Drafts are not used, because they would change the
+// shape.
 void UniformBatch::choose_parts(const std::vector<Client*>& clients, int32_t) {
   is_prompts_ = true;
   choose(clients, limits_.capacity / kUniformRows * kUniformRows);
@@ -16,15 +17,15 @@ void UniformBatch::choose_parts(const std::vector<Client*>& clients, int32_t) {
   choose(clients, INT32_MAX);
 }
 
-// A part leaves room for its padding. What is computed again after a pause is a part of
-// its own: what follows then has the shape that it would have had.
+// Each part leaves room for its padding. Tokens computed again after a pause are a
+// separate part, so that later parts have the same shape as without the pause.
 void UniformBatch::choose(const std::vector<Client*>& clients, int32_t room) {
   for (Client* client : clients) {
     const int32_t n_again = client->n_before - positions_.get(client->seq_id);
     int32_t n_all = n_pending(*client);
     if (n_again > 0) n_all = std::min(n_all, n_again);
     const int32_t n = std::min(room, n_all);
-    const bool is_prompt = n_again > 0 || n_all > 1 || client->n_generated() == 0;
+    const bool is_prompt = n_again > 0 || n_all > 1 || client->n_written() == 0;
     if (is_prompt != is_prompts_ || n <= 0 || is_on_path(*client)) continue;
     parts_.push_back({client, n});
     room -= round_up(n, kUniformRows);
@@ -39,9 +40,9 @@ void UniformBatch::add_parts() {
   }
 }
 
-// In falling order of ids libllama computes each prompt by itself. Its one row of logits
-// is then the only one, whoever else is in the batch; of a score's path all rows are
-// computed, those of its padding as well.
+// With decreasing ids libllama computes each prompt separately. The computation then has
+// a single row of logits, independent of other clients. For a score's path all rows are
+// computed, including those of padding.
 void UniformBatch::add_prompts() {
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
     part->n_padding = round_up(part->n_tokens, kUniformRows) - part->n_tokens;
@@ -49,8 +50,8 @@ void UniformBatch::add_prompts() {
   }
 }
 
-// Groups of kUniformRows neighbouring sequences come as a whole, each sequence with a
-// token and its logits.
+// Adds whole groups of kUniformRows neighbouring sequences, each sequence with one token
+// and its logits.
 void UniformBatch::add_answers() {
   for (auto part = parts_.begin(); part != parts_.end();) {
     const int32_t first = part->client->seq_id / kUniformRows * kUniformRows;

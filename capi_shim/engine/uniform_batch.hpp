@@ -1,5 +1,5 @@
-// Batches whose computations have the same shape whoever is in them, for the
-// deterministic mode: docs/decisions/0012.
+// Batches whose computations have the same shape for any clients, for the deterministic
+// mode: docs/decisions/0012.
 #pragma once
 
 #include "batch_builder.hpp"
@@ -18,7 +18,7 @@ class UniformBatch final : public BatchBuilder {
   void add_prompts();
   void add_answers();
 
-  bool is_prompts_ = false;  // what the batch holds
+  bool is_prompts_ = false;  // prompts (true) or answers (false)
 };
 
 }  // namespace lh

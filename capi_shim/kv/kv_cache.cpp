@@ -6,7 +6,7 @@
 
 namespace lh {
 
-// Cells that several sequences share; uncounted when the last of these ends.
+// Cells shared by several sequences; no longer counted after the last of these ends.
 class SharedCells {
  public:
   SharedCells(int32_t* total, int32_t n_cells, std::shared_ptr<SharedCells> parent)
@@ -94,7 +94,7 @@ bool KvCache::roll_back(int32_t seq_id, int32_t position) {
 }
 
 void KvCache::share(int32_t seq_id) {
-  if (!layout_.unified) return;  // streams share no cells
+  if (!layout_.unified) return;  // separate streams share no cells
   Cells& mine = cells(seq_id);
   mine.shared = std::make_shared<SharedCells>(&n_cells_used_, mine.n_own, mine.shared);
   mine.n_own = 0;
@@ -104,7 +104,7 @@ void KvCache::share(int32_t seq_id) {
 
 int32_t KvCache::fork(int32_t from, int32_t to) {
   const int32_t n = positions_.get(from);
-  if (n == 0) return 0;  // its cells were lost
+  if (n == 0) return 0;  // the cells were lost
   copy(from, to);
   positions_.set(to, n);
   if (layout_.unified) {
@@ -131,8 +131,8 @@ int32_t KvCache::move_down(int32_t seq_id) {
   return gap;
 }
 
-// Of the whole sequence: libllama asserts on a partial copy between streams. Between
-// these it copies all that a stream has room for, with the next decode.
+// Copies the whole sequence, because libllama asserts on a partial copy between streams.
+// Such a copy happens at the next decode and covers the whole capacity of the stream.
 void KvCache::copy(int32_t from, int32_t to) {
   if (copy_as_state(from, to)) return;
   llama_memory_seq_cp(memory_, from, to, -1, -1);
@@ -140,9 +140,9 @@ void KvCache::copy(int32_t from, int32_t to) {
   state_of_ = -1;
 }
 
-// Cells that do not nearly fill their stream are copied faster as a state, at once. The
-// state is read once for all copies until the next decode: docs/decisions/0029. False:
-// nothing was copied.
+// Copies the cells as a saved state, at once. This is faster if they fill only part of
+// their stream. The state is read once for all copies until the next decode:
+// docs/decisions/0018. Returns false if nothing was copied.
 bool KvCache::copy_as_state(int32_t from, int32_t to) {
   const int64_t n_cells = llama_n_ctx_seq(ctx_);
   const int64_t n_used = positions_.get(from);

@@ -1,5 +1,5 @@
-// The KV cache of one context: how many cells each sequence has, and how they are copied,
-// moved, saved and brought back.
+// KV cache of one context: counts the cells of each sequence, and copies, moves, saves
+// and restores them.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,14 @@ class KvCache {
  public:
   struct Layout {
     int32_t n_seq_max;
-    bool unified;        // one pool of cells; else each sequence has a stream of its own
-    bool movable;        // sequences may get other ids
-    bool copies_states;  // between streams, where that is faster than whole streams
+    bool unified;  // one pool of cells; otherwise each sequence has its own stream
+    bool movable;  // sequences may change their ids
+    // copy between streams as saved states where this is faster than copying whole
+    // streams
+    bool copies_states;
   };
 
-  // The context must outlive it.
+  // The context must outlive the object.
   KvCache(llama_context* ctx, const Layout& layout);
   ~KvCache();
   KvCache(const KvCache&) = delete;
@@ -32,49 +34,53 @@ class KvCache {
   int32_t n_seq_max() const { return layout_.n_seq_max; }
   int32_t n_seq_used() const { return pool_.n_used(); }
   int32_t n_cells_used() const { return n_cells_used_; }
-  // Cells that are this sequence's alone.
+  // Cells that belong to this sequence alone.
   int32_t n_own_cells(int32_t seq_id) const;
-  // Whether copies between streams have yet to be made: libllama makes them with the next
+  // Tests whether copies between streams are pending; libllama makes them at the next
   // decode.
   bool has_pending_copies() const { return has_pending_copies_; }
 
-  // A sequence id without cells: the lowest that is free, for prefixes the highest.
+  // Returns a sequence id without cells: the lowest free one, for prefixes the highest.
   // Throws Error (LH_NO_SPACE) if all are in use.
   int32_t acquire(bool is_prefix);
-  // Gives an id and its cells back.
+  // Frees a sequence id and its cells.
   void release(int32_t seq_id);
-  // Gives the cells back; the id stays in use.
+  // Frees the cells; the id stays in use.
   void clear(int32_t seq_id);
-  // Gives all cells back, whatever state they are in.
+  // Frees all cells, even in an inconsistent state.
   void lose_all();
 
-  // Counts tokens that were decoded.
+  // Counts decoded tokens.
   void advance(int32_t seq_id, int32_t n_tokens);
-  // Removes cells from a position on. False: the memory cannot be cut there (recurrent).
+  // Removes the cells from a position on. Returns false if the memory cannot be truncated
+  // there (recurrent).
   bool cut(int32_t seq_id, int32_t position);
-  // Removes what a failed decode, or wrong draft tokens, left. False: as for cut.
+  // Removes the cells of a failed decode or of rejected draft tokens. Returns false like
+  // cut().
   bool rewind(int32_t seq_id) { return positions_.rewind(seq_id); }
-  // Gives the cells from a position on back. False: as for cut.
+  // Frees the cells from a position on. Returns false like cut().
   bool roll_back(int32_t seq_id, int32_t position);
-  // Throws Error unless the cells end where they should.
+  // Throws Error unless the cells end at the recorded position.
   void verify(int32_t seq_id) const { positions_.verify(seq_id); }
 
-  // Gives sequence `to`, which has no cells, those of `from`. Returns how many.
+  // Copies the cells of `from` to sequence `to`, which has none. Returns their number.
   int32_t fork(int32_t from, int32_t to);
-  // From now on the cells belong to all that are forked from this sequence.
+  // Shares the cells with all sequences forked from this one later.
   void share(int32_t seq_id);
   bool can_move() const { return layout_.movable; }
-  // Moves a sequence to a lower id that is free. Returns the new id; or -1: there is
-  // none, or no memory for the copy, and all is as it was.
+  // Moves a sequence to a lower free id. Returns the new id. Returns -1, without any
+  // change, if no lower id is free or memory for the copy is missing.
   int32_t move_down(int32_t seq_id);
 
-  // Copies a sequence's cells into `state`. False: it has none, there is no memory, or
-  // copies are pending (cells may be missing then).
+  // Copies a sequence's cells into `state`. Returns false if it has none, if memory is
+  // missing, or if copies are pending (cells could be missing then).
   bool save(int32_t seq_id, std::vector<uint8_t>& state);
-  // Brings n_cells saved ones back, to a sequence without cells. False: no room.
+  // Restores n_cells saved cells in a sequence without cells. Returns false if no room is
+  // left.
   bool restore(const std::vector<uint8_t>& state, int32_t n_cells, int32_t seq_id);
 
-  // To be called before each decode, and after each that succeeded.
+  // Call before_decode() before every decode, and after_decode() after every successful
+  // one.
   void before_decode() { state_of_ = -1; }
   void after_decode() { has_pending_copies_ = false; }
 
@@ -98,9 +104,10 @@ class KvCache {
   SequencePool pool_;
   int32_t n_cells_used_ = 0;
   bool has_pending_copies_ = false;
-  std::vector<uint8_t> state_;  // the latest that was copied
-  int32_t state_of_ = -1;       // whose it is, until the next decode
-  std::vector<Cells> cells_;    // by sequence; after n_cells_used_, which they point to
+  std::vector<uint8_t> state_;  // most recently copied state
+  int32_t state_of_ = -1;       // sequence that state_ belongs to, until the next decode
+  // per sequence; declared after n_cells_used_, to which the elements point
+  std::vector<Cells> cells_;
 };
 
 }  // namespace lh

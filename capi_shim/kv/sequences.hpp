@@ -1,4 +1,4 @@
-// Sequence ids and positions: who sits where in the KV cache.
+// Sequence ids and positions in the KV cache.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace lh {
 
-// Next position of every sequence, the one record that prefill, decode and fallback
-// share. A sequence without a record has no cells in the cache. Not for several threads.
+// Next position of every sequence: the single record for prefill, decode and fallback. A
+// sequence without a record has no cells in the cache. Not thread-safe.
 class Positions {
  public:
   Positions(llama_memory_t memory, int32_t n_seq_max);
@@ -18,14 +18,15 @@ class Positions {
   // Next position to decode at; 0 without a record.
   int32_t get(int32_t seq_id) const;
   void advance(int32_t seq_id, int32_t n_tokens);
-  // Sets the record to a position that the cache is known to be at.
+  // Sets the recorded position after the cache is known to have reached it.
   void set(int32_t seq_id, int32_t position);
-  // Removes every cell of the sequence, whatever the record says, and the record.
+  // Removes the record and every cell of the sequence, whatever the record contains.
   void clear(int32_t seq_id);
   // Removes the cells from the recorded position on, which a failed decode may have left.
-  // False: the memory cannot be cut there (recurrent).
+  // Returns false if the memory cannot be truncated there (recurrent).
   bool rewind(int32_t seq_id);
-  // Compares the record with llama_memory_seq_pos_max; throws Error naming both.
+  // Compares the record with llama_memory_seq_pos_max. Throws Error with both values if
+  // they differ.
   void verify(int32_t seq_id) const;
 
  private:
@@ -33,16 +34,16 @@ class Positions {
   std::vector<int32_t> next_;  // -1: no record
 };
 
-// Hands out sequence ids. libllama computes neighbouring streams in one go and a gap
-// splits the batch, so clients get the lowest free id, and prefixes, which mostly sit
-// still, the highest.
+// Pool of sequence ids. libllama computes adjacent streams together, and a gap splits the
+// batch. So clients get the lowest free id. Prefixes, which are idle most of the time,
+// get the highest.
 class SequencePool {
  public:
   SequencePool(Positions& positions, int32_t n_seq_max);
 
-  // The lowest free id, or -1.
+  // Returns the lowest free id, or -1.
   int32_t first_free() const;
-  // A free id whose cells are gone, or -1.
+  // Return a free id after its cells are removed, or -1.
   int32_t acquire();
   int32_t acquire_last();
   void release(int32_t seq_id);

@@ -52,7 +52,7 @@ Adapters::LoraPtr Adapters::load_lora(llama_model* model, const char* path) {
 }
 
 void Adapters::set(const llama_model* model, llama_context* ctx) const {
-  // libllama takes pointers to what it could change.
+  // libllama takes non-const pointers.
   std::vector<llama_adapter_lora*> loras = loras_;
   std::vector<float> scales = scales_;
   if (!loras.empty() &&

@@ -1,4 +1,4 @@
-// What is added to a model's weights: LoRA adapters and a control vector.
+// Additions to a model's weights: LoRA adapters and a control vector.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace lh {
 
-// Refuses pointers and numbers that cannot be. is_borrowed: the model is not ours, so
-// that nothing may be loaded into it.
+// Checks pointers and numbers. is_borrowed: the model belongs to the caller, so no file
+// may be loaded into it.
 void check_adapters(const lh_adapters* adapters, bool is_borrowed);
 
 class Adapters {
  public:
-  // Takes what `from` lists, after check_adapters; it may be null.
+  // Loads the adapters that `from` lists, after check_adapters. `from` may be null.
   void load(const lh_adapters* from, llama_model* model);
 
-  // Sets all on a new context of the model.
+  // Applies all adapters to a new context of the model.
   void set(const llama_model* model, llama_context* ctx) const;
 
  private:
@@ -31,8 +31,8 @@ class Adapters {
   static LoraPtr load_lora(llama_model* model, const char* path);
 
   std::vector<LoraPtr> owned_;
-  std::vector<llama_adapter_lora*> loras_;  // owned or not
-  std::vector<float> scales_;               // of each
+  std::vector<llama_adapter_lora*> loras_;  // owned or borrowed
+  std::vector<float> scales_;               // scale of each adapter
   std::vector<float> cvec_;
   int32_t cvec_first_layer_ = 0;
   int32_t cvec_last_layer_ = 0;

@@ -25,13 +25,14 @@ std::string named(const char* kind, const std::string& path) {
   return std::string(kind) + " file \"" + path + "\"";
 }
 
-// `name`: of the file, with its kind.
+// `name`: name of the file with its kind.
 [[noreturn]] void refuse(const std::string& name, const std::string& reason) {
   throw Error(LH_MODEL_ERROR, name + " " + reason);
 }
 
 uint64_t size_of(std::FILE* file, const std::string& name) {
-  // fseeko takes an off_t, which has 64 bits wherever llama.cpp reads such files.
+  // fseeko takes an off_t, which has 64 bits on every system where llama.cpp reads such
+  // files.
   const bool moved = fseeko(file, 0, SEEK_END) == 0;
   const auto size = moved ? static_cast<int64_t>(ftello(file)) : -1;
   if (size < 0 || fseeko(file, 0, SEEK_SET) != 0) {
@@ -40,7 +41,7 @@ uint64_t size_of(std::FILE* file, const std::string& name) {
   return static_cast<uint64_t>(size);
 }
 
-// The magic and the version say more to a user than what the reader would log.
+// Errors about the magic number and the version help a user more than the reader's log.
 void check_start(std::FILE* file, const std::string& name, uint64_t size) {
   struct {
     char magic[4];
@@ -64,7 +65,7 @@ void check_start(std::FILE* file, const std::string& name, uint64_t size) {
   }
 }
 
-// A 16-bit number of the metadata, 0 if there is none.
+// Returns a 16-bit number of the metadata; 0 if missing.
 int32_t u16_or_zero(const gguf_context* header, const char* key) {
   const int64_t id = gguf_find_key(header, key);
   if (id < 0 || gguf_get_kv_type(header, id) != GGUF_TYPE_UINT16) return 0;
@@ -84,7 +85,7 @@ void check_tensors(const gguf_context* header, const std::string& name,
     const uint64_t offset = gguf_get_tensor_offset(header, i);
     const uint64_t size = gguf_get_tensor_size(header, i);
     if (offset > room || size > room - offset) {
-      // The last tensor ends where the file should.
+      // The last tensor must end within the file.
       const int64_t last = info.n_tensors - 1;
       const uint64_t wanted = gguf_get_data_offset(header) +
                               gguf_get_tensor_offset(header, last) +
@@ -98,7 +99,8 @@ void check_tensors(const gguf_context* header, const std::string& name,
   }
 }
 
-// The path of another part, as libllama makes it; "" if `path` is not named like a part.
+// Returns the path of another part, built as by libllama; "" if `path` does not have the
+// name of a part.
 std::string part_path(const std::string& path, int32_t part, int32_t n_parts) {
   std::string prefix(path.size() + 1, '\0');
   if (llama_split_prefix(prefix.data(), prefix.size(), path.c_str(), 0, n_parts) <= 0) {
@@ -110,14 +112,14 @@ std::string part_path(const std::string& path, int32_t part, int32_t n_parts) {
 }
 
 Gguf read_file(std::FILE* file, const std::string& name) {
-  backend_init(false);  // for the log
+  backend_init(false);  // sets the log callback
   lh_gguf_info info{};
   info.file_bytes = size_of(file, name);
   check_start(file, name, info.file_bytes);
   const LogMark mark;
   Header header(gguf_init_from_file_ptr(file, {/*no_alloc=*/true, nullptr}));
   if (header == nullptr) {
-    // The reader stops where it stumbles.
+    // The reader stops at the position of the error.
     const auto where = static_cast<int64_t>(ftello(file));
     refuse(name, "is damaged or cut off near byte " + std::to_string(where) + " of " +
                      std::to_string(info.file_bytes) + ": " + mark.first_problem());

@@ -1,4 +1,4 @@
-// What the header of a model file says, read before the model is loaded.
+// Header of a model file, read before the model is loaded.
 #pragma once
 
 #include <cstdio>
@@ -16,22 +16,23 @@ struct HeaderCloser {
 };
 using Header = std::unique_ptr<gguf_context, HeaderCloser>;
 
-// A file's header, and what it says of sizes.
+// Header of a file with the sizes that it states.
 struct Gguf {
   Header header;
   lh_gguf_info info;
 };
 
-// Reads and checks one file by its header: see lh_gguf_check. `kind` is what messages
-// call such a file.
+// Reads and checks the header of one file: see lh_gguf_check. `kind`: name of this kind
+// of file in messages.
 Gguf read_gguf(const std::string& path, const char* kind);
-// From the start of an open file, which must be seekable.
+// Reads from the start of an open, seekable file.
 Gguf read_gguf(std::FILE* file, const std::string& path, const char* kind);
 
-// Checks a file and, of a model in several files, all the others. Sizes are of all.
+// Checks a file and, for a split model, all other parts. The sizes are totals.
 lh_gguf_info check_gguf(const std::string& path);
 
-// Paths of all the files of a model, the first of which is `path` and has `n_parts`.
+// Returns the paths of all files of a model with `n_parts` parts, the first of which is
+// `path`.
 std::vector<std::string> part_paths(const std::string& path, int32_t n_parts);
 
 }  // namespace lh

@@ -13,13 +13,14 @@
 namespace lh {
 namespace {
 
-// Of libllama's own headers (llama-hparams.h, ggml-impl.h), which are not installed.
+// Limits from libllama's internal headers (llama-hparams.h, ggml-impl.h), which are not
+// installed.
 constexpr uint32_t kMaxLayers = 512;
 constexpr uint32_t kMaxExperts = 1024;
 constexpr size_t kLeastAlignment = 32;
 
-// Architectures whose graphs assert on what their files say, as of the pinned libllama
-// (src/models). Keys and values of one size:
+// Architectures whose graphs contain assertions about values in the file, for the pinned
+// libllama (src/models). Keys and values of equal size:
 constexpr std::string_view kEqualHeads[] = {
     "apertus",    "arcee",     "arctic",     "baichuan",   "bailingmoe2", "bitnet",
     "bloom",      "chameleon", "chatglm",    "codeshell",  "cohere2",     "command-r",
@@ -32,7 +33,7 @@ constexpr std::string_view kEqualHeads[] = {
     "qwen",       "qwen2",     "qwen2moe",   "qwen2vl",    "qwen3",       "qwen3moe",
     "qwen3next",  "qwen3vl",   "qwen3vlmoe", "refact",     "rnd1",        "smallthinker",
     "smollm3",    "stablelm",  "starcoder",  "starcoder2", "xverse"};
-// Rotated in full:
+// Full rotation:
 constexpr std::string_view kFullRotation[] = {
     "apertus",  "arcee",       "arctic",    "baichuan",     "chameleon",  "codeshell",
     "dbrx",     "deepseek",    "dots1",     "dream",        "ernie4_5",   "ernie4_5-moe",
@@ -42,9 +43,9 @@ constexpr std::string_view kFullRotation[] = {
     "plamo",    "qwen2",       "qwen2moe",  "qwen2vl",      "qwen3",      "qwen3moe",
     "qwen3vl",  "qwen3vlmoe",  "rnd1",      "smallthinker", "smollm3",    "starcoder2",
     "xverse"};
-// Twice as wide inside a recurrent layer as outside:
+// Inner size of a recurrent layer twice the outer size:
 constexpr std::string_view kTwiceAsWide[] = {"jamba", "granitehybrid"};
-// The inside is split into ssm.time_step_rank heads and ssm.group_count groups:
+// Inner size divided into ssm.time_step_rank heads and ssm.group_count groups:
 constexpr std::string_view kSplitState[] = {"mamba2", "granitehybrid", "nemotron_h",
                                             "nemotron_h_moe", "falcon-h1"};
 
@@ -72,13 +73,14 @@ class Hazards {
   }
 
  private:
-  // Of another type than libllama reads: it refuses that by itself.
+  // Returns -1 for a missing key or another type; libllama itself refuses a wrong type.
   int64_t find(const std::string& key, gguf_type type) const {
     const int64_t id = gguf_find_key(header_, key.c_str());
     return id >= 0 && gguf_get_kv_type(header_, id) == type ? id : -1;
   }
 
-  // A number, or the largest of a number for each layer; `none` if there is none.
+  // Returns a number, or the largest of an array with one number per layer; `none` if
+  // missing.
   uint32_t number(const std::string& name, uint32_t none) const {
     const std::string key = prefix_ + name;
     int64_t id = find(key, GGUF_TYPE_UINT32);
@@ -92,7 +94,7 @@ class Hazards {
     return *std::max_element(values, values + n);
   }
 
-  // A number that is one for all layers; `none` if there is none.
+  // Returns a number that is the same for all layers; `none` if missing.
   uint32_t single(const std::string& name, uint32_t none) const {
     const int64_t id = find(prefix_ + name, GGUF_TYPE_UINT32);
     return id < 0 ? none : gguf_get_val_u32(header_, id);
@@ -128,7 +130,7 @@ class Hazards {
       return key_is("expert_count", std::to_string(n),
                     "at most " + std::to_string(kMaxExperts));
     }
-    // HunYuan's files say 1 and mean none; libllama knows.
+    // HunYuan's files use 1 for "none", which libllama handles.
     if (n <= 1 && prefix_.rfind("hunyuan", 0) == 0) return "";
     const uint32_t n_used = number("expert_used_count", 0);
     if (n_used > n || (n > 0 && n_used == 0)) {
@@ -146,7 +148,7 @@ class Hazards {
                   "less than expert_count, " + std::to_string(n) + ", and divide it");
   }
 
-  // Where layers differ in their heads, it is not known here which of them attend.
+  // If layers differ in their heads, it is unknown here which of them have attention.
   std::string heads() const {
     const uint32_t n = single("attention.head_count", 0);
     if (n == 0) return "";
@@ -234,7 +236,7 @@ class Hazards {
     seen.reserve(n);
     for (size_t i = 0; i < n; ++i) {
       const std::string_view token = gguf_get_arr_str(header_, id, i);
-      // libllama gives empty ones names of their own.
+      // libllama gives empty tokens distinct names.
       if (!token.empty() && !seen.insert(token).second) {
         return "has a vocabulary in which token " + std::to_string(i) + ", \"" +
                std::string(token) + "\", stands twice";
@@ -269,14 +271,14 @@ class Hazards {
         return "has tensor \"" + std::string(name) + "\" in type " +
                ggml_type_name(type) + ", which cannot be computed with: it must be f32";
       }
-      // Tables of ids (deepseek4's tid2eid, d2t of draft models) are integers by nature.
+      // Tables of ids (deepseek4's tid2eid, d2t of draft models) are integers by design.
       constexpr std::string_view kEnd = ".weight";
       if (name.size() < kEnd.size() || name.substr(name.size() - kEnd.size()) != kEnd ||
           name.find("tid2eid") != std::string_view::npos) {
         continue;
       }
       const bool is_norm = name.find("norm") != std::string_view::npos;
-      // The processor's product of a norm is for f32 alone.
+      // The CPU kernel that multiplies by a norm supports f32 only.
       if (is_norm ? type != GGML_TYPE_F32 && !llama_supports_gpu_offload()
                   : !is_weight_type(type)) {
         return "has tensor \"" + std::string(name) + "\" in type " +
@@ -287,7 +289,8 @@ class Hazards {
     return "";
   }
 
-  // The part of a recurrent layer that is no matrix product: its operations are for f32.
+  // Tests for a tensor of a recurrent layer outside matrix products; these operations
+  // support f32 only.
   static bool is_of_state(std::string_view name) {
     const auto has = [&](std::string_view part) {
       return name.find(part) != std::string_view::npos;
@@ -304,7 +307,7 @@ class Hazards {
 
   const gguf_context* header_;
   std::string architecture_;
-  std::string prefix_;  // of its keys
+  std::string prefix_;  // prefix of the architecture's keys
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Model files that libllama would not refuse but end the process on.
+// Detection of model files on which libllama would end the process instead of refusing
+// them.
 #pragma once
 
 #include <string>
@@ -7,9 +8,9 @@
 
 namespace lh {
 
-// What is wrong with a file's metadata or tensors, as the end of a sentence that starts
-// with the file's name; "" if nothing is known against it. Every line of it was found by
-// changing one value of a good file: see docs/decisions/0015-model-file-checks.md.
+// Returns the problem with a file's metadata or tensors as the end of a sentence that
+// starts with the file's name; "" if no problem is known. Every check was found by
+// changing one value of a valid file: see docs/decisions/0015-model-file-checks.md.
 std::string gguf_hazard(const gguf_context* header);
 
 }  // namespace lh

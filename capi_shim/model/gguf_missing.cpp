@@ -10,18 +10,19 @@ namespace {
 
 using Names = std::unordered_set<std::string>;
 
-// Where all tensors of `given` are, those of one of `needed`'s alternatives have to be.
-// Names are separated by spaces, alternatives by "|". Those of a layer come without
-// "blk.3." before and ".weight" behind.
+// Rule for tensors that must occur together: a model with all tensors in `given` must
+// have all tensors of one alternative in `needed`. Names are separated by spaces,
+// alternatives by "|". Names of layer tensors omit "blk.3." and ".weight".
 struct Rule {
   std::string_view architectures;
   std::string_view given;
   std::string_view needed;
 };
 
-// What each graph of the pinned libllama (src/models) computes with although its loader
-// lets it be absent (TENSOR_NOT_REQUIRED): a null pointer there, or shapes that do not go
-// together. Read by comparing both for every architecture (decision 0015).
+// Tensors that the graphs of the pinned libllama (src/models) use although its loader
+// accepts files without them (TENSOR_NOT_REQUIRED). A missing one gives a null pointer or
+// mismatched shapes. Found by comparing loader and graph of every architecture (decision
+// 0015).
 constexpr Rule kOfLayers[] = {
     {"phi3 pockettts", "attn_output", "attn_qkv|attn_q attn_k attn_v"},
     {"falcon-h1 granitehybrid nemotron_h nemotron_h_moe", "ssm_conv1d",
@@ -52,8 +53,8 @@ constexpr Rule kOfFiles[] = {
     {"t5", "dec.blk.0.attn_q.weight", "dec.blk.0.attn_rel_b.weight"},
     {"glm-dsa", "blk.0.attn_norm.weight", "blk.0.indexer.proj.weight"},
 };
-// Without this tensor libllama takes a file of theirs for one that has only the layers
-// that predict further tokens, and all others for optional.
+// Architectures with layers that predict further tokens. Without this tensor libllama
+// assumes that the file has only these layers, and treats all other tensors as optional.
 constexpr std::string_view kWithFurther =
     "bailingmoe3 cohere2moe deepseek2 deepseek32 deepseek4 glm-dsa glm4moe hy_v3 mimo2 "
     "nemotron_h nemotron_h_moe qwen35 qwen35moe qwen3next step35";
@@ -82,7 +83,7 @@ std::string in_layer(std::string_view prefix, std::string_view name) {
          (prefix.empty() || is_bias ? "" : ".weight");
 }
 
-// The first of the tensors that is not there; "" if all are.
+// Returns the first missing tensor; "" if none is missing.
 std::string first_missing(std::string_view tensors, std::string_view prefix,
                           const Names& names) {
   for (const std::string_view tensor : split(tensors, ' ')) {

@@ -1,4 +1,4 @@
-// Model files without a tensor that libllama calls optional and then computes with.
+// Detection of model files without a tensor that libllama loads as optional but uses.
 #pragma once
 
 #include <string>
@@ -11,10 +11,9 @@ namespace lh {
 // Adds the names of a file's tensors.
 void add_tensor_names(const gguf_context* header, std::unordered_set<std::string>& names);
 
-// The tensor that a model lacks, as the end of a sentence that starts with the file's
-// name; "" if nothing is known to be missing. libllama itself refuses files without a
-// tensor that it calls required.
-// header: of the model's first file; names: of the tensors of all its files.
+// Returns the missing tensor as the end of a sentence that starts with the file's name;
+// "" if none is known to be missing. libllama itself refuses files without a required
+// tensor. header: of the model's first file; names: of the tensors in all its files.
 std::string missing_tensor(const gguf_context* header,
                            const std::unordered_set<std::string>& names);
 

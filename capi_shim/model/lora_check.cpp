@@ -10,6 +10,7 @@
 #include "ggml.h"
 #include "gguf_check.hpp"
 #include "guard.hpp"
+#include "llama_compat.hpp"
 
 namespace lh {
 namespace {
@@ -35,7 +36,7 @@ std::string shown(const Shape& shape) {
 
 Shape shape_of(const gguf_context* header, int64_t i) {
   Shape shape{};
-  std::copy_n(gguf_get_tensor_ne(header, i), shape.size(), shape.begin());
+  std::copy_n(compat::tensor_shape(header, i), shape.size(), shape.begin());
   return shape;
 }
 
@@ -80,7 +81,7 @@ class LoraFile {
     refuse("has half of a pair: \"" + name + std::string(half) + "\" is missing");
   }
 
-  // libllama asserts on the types of these.
+  // libllama asserts on the types of these values.
   int64_t find(const char* key, gguf_type type) const {
     const int64_t id = gguf_find_key(header_, key);
     if (id >= 0 && gguf_get_kv_type(header_, id) != type) {
@@ -123,7 +124,7 @@ class LoraFile {
       const std::string name = gguf_get_tensor_name(header_, i);
       const bool is_a = ends_with(name, kA);
       if (!is_a && !ends_with(name, kB)) {
-        if (ends_with(name, kNorm)) continue;  // libllama leaves those out, too
+        if (ends_with(name, kNorm)) continue;  // libllama ignores these tensors, too
         refuse("has tensor \"" + name + "\", which is none of an adapter");
       }
       const ggml_type type = gguf_get_tensor_type(header_, i);
@@ -138,8 +139,9 @@ class LoraFile {
     return halves;
   }
 
-  // Of a product with the weight: a takes its input, b gives its output. Rows of the
-  // embedding are looked up in a, so there it is the other way about.
+  // Checks the pair of matrices for one weight: a has the weight's input size, b its
+  // output size. For the token embedding, whose rows are looked up in a, the roles are
+  // reversed.
   void check_pair(const std::string& name, const Shape& a, const Shape& b,
                   const Shapes& model) const {
     const auto found = model.find(name);

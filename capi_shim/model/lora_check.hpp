@@ -1,4 +1,4 @@
-// The files of LoRA adapters, before libllama loads them.
+// Checks of LoRA files before libllama loads them.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace lh {
 
-// Checks the files among `adapters`, after check_adapters and perhaps null, by their
-// headers and that of the model in `model_path`: what libllama would end the process on
-// is refused, with what it refuses itself in words of ours. Returns the bytes of their
-// tensors.
+// Checks the files among `adapters` (may be null; after check_adapters) by their headers
+// and the header of the model in `model_path`. Refuses files on which libllama would end
+// the process, and reports the files that libllama would refuse with clearer messages.
+// Returns the total bytes of their tensors.
 uint64_t check_loras(const lh_adapters* adapters, const std::string& model_path);
 
 }  // namespace lh

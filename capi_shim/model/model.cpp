@@ -7,6 +7,7 @@
 #include "amx.hpp"
 #include "gguf_check.hpp"
 #include "guard.hpp"
+#include "llama_compat.hpp"
 #include "log.hpp"
 #include "lora_check.hpp"
 #include "openmp.hpp"
@@ -34,8 +35,8 @@ size_t SpecialTexts::match(std::string_view text) const {
 
 namespace {
 
-// A mapped file counts in full: it is computed with only while it is in memory, and
-// repacked tensors are copies.
+// A mapped file counts with its full size: its pages must be in memory for computations,
+// and repacked tensors are copies.
 void check_size(const std::string& path, uint64_t needed, uint64_t available) {
   if (available == 0 || needed <= available) return;
   const auto text = [](uint64_t bytes) {
@@ -50,9 +51,9 @@ void check_size(const std::string& path, uint64_t needed, uint64_t available) {
                   "stronger quantization (check_memory off loads it all the same)");
 }
 
-// USER_DEFINED tokens are markup ("<think>", "[gMASK]", "/nothink") or text that a
-// vocabulary was given as a whole: runs of spaces or line breaks, letters. A mark of
-// punctuation tells them apart.
+// Tests whether a USER_DEFINED token is markup ("<think>", "[gMASK]", "/nothink"). Other
+// such tokens are plain text in the vocabulary: runs of spaces or line breaks, letters.
+// Markup contains punctuation.
 bool is_markup(std::string_view text) {
   return text.size() > 1 && std::any_of(text.begin(), text.end(), [](char c) {
            return c > ' ' && c < '\x7F' && std::isalnum(static_cast<uint8_t>(c)) == 0;
@@ -73,13 +74,10 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
   if (params.vocab_only == 0) lh::check_amx();
   llama_model_params native = llama_model_default_params();
   native.n_gpu_layers = params.n_gpu_layers;
-  native.load_mode =
-      params.use_mlock != 0
-          ? (params.use_mmap != 0 ? LLAMA_LOAD_MODE_MMAP_MLOCK : LLAMA_LOAD_MODE_MLOCK)
-          : (params.use_mmap != 0 ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE);
+  lh::compat::set_load_mode(native, params.use_mmap != 0, params.use_mlock != 0);
   native.vocab_only = params.vocab_only != 0;
   native.check_tensors = params.check_tensors != 0;
-  // AMX's layout is made by as many threads as there are processors.
+  // As many threads as processors create AMX's layout.
   lh::require_memory(lh::kRoom + lh::kThreadRoom * std::thread::hardware_concurrency());
   const lh::LogMark mark;
   lh::refuse_children();
@@ -134,7 +132,7 @@ lh_model::lh_model(llama_model* model)
   const std::vector<int32_t> first = tokenize("a", 1, false, false);
   adds_space_ = !first.empty() && piece(first[0])[0] == ' ';
   int32_t n = 0;
-  const llama_token* suppressed = llama_vocab_get_suppress_tokens(vocab_, &n);
+  const llama_token* suppressed = lh::compat::suppressed_tokens(vocab_, &n);
   if (suppressed != nullptr) suppressed_tokens_.assign(suppressed, suppressed + n);
 }
 
@@ -143,7 +141,7 @@ std::vector<int32_t> lh_model::native_tokens(std::string_view text, bool add_spe
   if (llama_vocab_type(vocab_) == LLAMA_VOCAB_TYPE_NONE) {
     throw Error(LH_MODEL_ERROR, "the model has no vocabulary: it takes token ids only");
   }
-  // A token is at least one byte, but for the special ones at both ends.
+  // A token has at least one byte, except the special tokens at both ends.
   std::vector<int32_t> tokens(text.size() + 4);
   for (int n_tries = 0; n_tries < 2; ++n_tries) {
     const int32_t n = llama_tokenize(
@@ -162,7 +160,7 @@ std::vector<std::string_view> lh_model::cut_defined(std::string_view text) const
   size_t start = 0;
   for (size_t i = 0; i < text.size() && !defined_texts_.empty(); ++i) {
     if (defined_texts_.match(text.substr(i)) == 0) continue;
-    size_t end = i + 1;  // behind its first character
+    size_t end = i + 1;  // after its first character
     while (end < text.size() && continues_character(text[end])) ++end;
     parts.push_back(text.substr(start, end - start));
     start = end;
@@ -178,7 +176,7 @@ std::vector<int32_t> lh_model::tokenize(const char* text, int32_t n_text,
   const std::vector<std::string_view> parts = cut_defined(all);
   std::vector<int32_t> tokens = native_tokens(parts[0], add_special, false);
   if (parts.size() == 1) return tokens;
-  // The others follow the first, before an end that the model adds.
+  // The other parts follow the first, before a closing token that the model adds.
   const std::vector<int32_t> first = native_tokens(parts[0], false, false);
   auto at = std::search(tokens.begin(), tokens.end(), first.begin(), first.end()) +
             static_cast<std::ptrdiff_t>(first.size());
@@ -196,7 +194,7 @@ std::vector<int32_t> lh_model::tokenize_inside(std::string_view text) const {
   };
   const std::string inside(text);
   if (!adds_space_) return tokens_of(inside);
-  const std::string before = "\x02";  // no token has it and more
+  const std::string before = "\x02";  // no token contains this and more text
   const std::vector<int32_t> head = tokens_of(before);
   std::vector<int32_t> all = tokens_of(before + inside);
   const bool is_apart =
@@ -256,7 +254,7 @@ const void* lh_model::kept(
 
 namespace {
 
-// Calls a llama_model_meta_* function with a buffer that is large enough.
+// Calls a llama_model_meta_* function with a sufficiently large buffer.
 template <class Get>
 std::string meta_string(Get&& get) {
   std::string text(256, '\0');

@@ -1,4 +1,4 @@
-// A loaded model and what the engine asks of its vocabulary.
+// Loaded model, with the vocabulary functions that the engine needs.
 #pragma once
 
 #include <array>
@@ -18,20 +18,21 @@
 
 namespace lh {
 
-// Texts of tokens that mean more than their characters, e.g. "<|im_end|>".
+// Texts of special tokens, e.g. "<|im_end|>".
 class SpecialTexts {
  public:
   void insert(const std::string& text, int32_t token);
-  // Size of the longest of them at the start of `text`, 0 if there is none.
+  // Returns the size of the longest special text at the start of `text`; 0 if there is
+  // none.
   size_t match(std::string_view text) const;
-  // The token of a text that matched.
+  // Returns the token of a text that matched.
   int32_t token(std::string_view text) const { return texts_.at(std::string(text)); }
   bool empty() const { return texts_.empty(); }
 
  private:
   std::unordered_map<std::string, int32_t> texts_;
   std::array<bool, 256>
-      starts_{};  // by first byte: nearly every byte of a text fails here
+      starts_{};  // indexed by first byte; rejects nearly every byte of a text
   size_t longest_ = 0;
 };
 
@@ -42,12 +43,13 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   static std::unique_ptr<lh_model> load(const char* path, const lh_model_params& params);
   static std::unique_ptr<lh_model> borrow(llama_model* model,
                                           const lh_adapters* adapters = nullptr);
-  // Gives a model to a caller of C, until `let_go`. What was made on it may hold it
-  // longer, see `held`.
+  // Passes ownership of a model to a C caller until `let_go`. Objects created from the
+  // model may keep it longer, see `held`.
   static lh_model* hand_out(std::unique_ptr<lh_model> model);
   void let_go() { const std::shared_ptr<lh_model> last = std::move(handed_out_); }
-  // For what computes with it: garbage collectors free a model and that in any order.
-  // Null if the model was not handed out; then whoever has it keeps it.
+  // Returns shared ownership for objects that compute with the model, because garbage
+  // collectors free a model and its objects in any order. Null if the model was not
+  // handed out; its owner then keeps it.
   std::shared_ptr<const lh_model> held() const { return weak_from_this().lock(); }
 
   llama_model* get() const { return model_; }
@@ -56,32 +58,34 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   int32_t n_vocab() const { return n_vocab_; }
   bool contains(int32_t token) const { return token >= 0 && token < n_vocab_; }
 
-  // Those that are parsed only where a caller asks for it.
+  // Special texts that are parsed only on request.
   const lh::SpecialTexts& special_texts() const { return special_texts_; }
-  // Tokens that end a generation, and tokens that the model file says are never drawn.
+  // Tokens that end a generation, and tokens that the model file marks as never
+  // generated.
   const std::vector<int32_t>& eog_tokens() const { return eog_tokens_; }
   const std::vector<int32_t>& suppressed_tokens() const { return suppressed_tokens_; }
   bool is_eog(int32_t token) const { return llama_vocab_is_eog(vocab_, token); }
 
-  // Without `parse_special` no special text becomes its token, not even those that
+  // Without `parse_special` no special text becomes a token, including those that
   // llama_tokenize always parses (USER_DEFINED).
   std::vector<int32_t> tokenize(const char* text, int32_t n_text, bool add_special,
                                 bool parse_special) const;
-  // Tokens of what comes in the middle of a text, before which some tokenizers would put
-  // a space.
+  // Tokenizes text inside a longer text, without the space that some tokenizers insert
+  // before a text.
   std::vector<int32_t> tokenize_inside(std::string_view text) const;
   std::string detokenize(const int32_t* tokens, int32_t n_tokens, bool remove_special,
                          bool unparse_special) const;
-  // The bytes that a token adds to generated text; control tokens add none.
+  // Returns the bytes that a token adds to generated text; control tokens add none.
   std::string piece(int32_t token) const;
-  // The pieces of all tokens but those that end a generation; made when first asked for.
+  // Returns the pieces of all tokens except those that end a generation; built at first
+  // use.
   const lh::TokenPieces& pieces() const;
-  // Objects that other rooms keep with the model, one of each kind; made when first asked
-  // for. `make` may ask for another kind.
+  // Objects that other folders store with the model, one of each kind, created at first
+  // use. `make` may request an object of another kind.
   enum class Kept : uint8_t { kVocabulary, kConstraints };
   const void* kept(Kept kind,
                    const std::function<std::shared_ptr<const void>()>& make) const;
-  // Metadata entry i as text.
+  // Returns metadata entry i as text.
   std::string meta_key(int32_t i) const;
   std::string meta_value(int32_t i) const;
 
@@ -90,27 +94,28 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
     void operator()(llama_model* model) const { llama_model_free(model); }
   };
   explicit lh_model(llama_model* model);
-  // llama_tokenize, with the room that it needs.
+  // Calls llama_tokenize with a sufficiently large buffer.
   std::vector<int32_t> native_tokens(std::string_view text, bool add_special,
                                      bool parse_special) const;
-  // Text cut so that no part holds a text of `defined_texts_`.
+  // Splits text so that no part contains a text of `defined_texts_`.
   std::vector<std::string_view> cut_defined(std::string_view text) const;
 
-  std::shared_ptr<lh_model> handed_out_;         // itself, while the caller has it
-  std::unique_ptr<llama_model, Deleter> owned_;  // empty for a borrowed model
-  lh::Adapters adapters_;  // after it: what the model would free must be freed before
+  std::shared_ptr<lh_model> handed_out_;  // the model itself, while the C caller owns it
+  std::unique_ptr<llama_model, Deleter> owned_;  // null for a borrowed model
+  // declared after owned_, because adapters must be freed before the model
+  lh::Adapters adapters_;
   llama_model* model_;
   const llama_vocab* vocab_;
   int32_t n_vocab_;
-  bool adds_space_ = false;  // before a text that is tokenized
+  bool adds_space_ = false;  // insert a space before a text
   lh::SpecialTexts special_texts_;
-  lh::SpecialTexts defined_texts_;  // those of them that llama_tokenize always parses
+  lh::SpecialTexts defined_texts_;  // special texts that llama_tokenize always parses
   std::vector<int32_t> eog_tokens_;
   std::vector<int32_t> suppressed_tokens_;
-  // No once_flag: what throws inside of it hangs the next one under ThreadSanitizer.
+  // No once_flag: under ThreadSanitizer an exception inside it blocks the next caller.
   mutable std::mutex pieces_mutex_;
   mutable std::unique_ptr<const lh::TokenPieces> pieces_;
   mutable std::recursive_mutex kept_mutex_;
-  // Each may use all above, and those of kinds before its own.
+  // Each object may use the members above and objects of earlier kinds.
   mutable std::array<std::shared_ptr<const void>, 2> kept_;
 };

@@ -8,7 +8,8 @@
 namespace lh {
 namespace {
 
-// Unicode reserves these two for internal use by programs; no document needs them.
+// Unicode reserves these two characters for internal use by programs; no document needs
+// them.
 constexpr std::string_view kOpen = "\xEF\xB7\x90";   // U+FDD0
 constexpr std::string_view kClose = "\xEF\xB7\x91";  // U+FDD1
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
@@ -19,8 +20,9 @@ int32_t checked_size(std::string_view text) {
   return static_cast<int32_t>(text.size());
 }
 
-// Tokens of a text in pieces: special tokens, and runs of characters between them, each
-// tokenized at once, whichever parts of it are literal: as llama_tokenize cuts a text.
+// Tokenizes a text of special tokens and runs of characters between them. Each run is
+// tokenized as a whole, even if only parts of it are literal, as llama_tokenize splits a
+// text.
 class Runs {
  public:
   explicit Runs(const lh_model& model) : model_(model) {}
@@ -40,7 +42,7 @@ class Runs {
     }
   }
 
-  // All tokens, without those that the model adds at the ends.
+  // Returns all tokens, without those that the model adds at the ends.
   std::vector<int32_t> finish() {
     end_run();
     return std::move(tokens_);
@@ -55,7 +57,7 @@ class Runs {
   }
 
   void add_special(int32_t token) {
-    // npos + 1 is 0: then all of it is spaces.
+    // npos + 1 is 0: the whole run consists of spaces.
     if (has(token, LLAMA_TOKEN_ATTR_LSTRIP))
       run_.resize(run_.find_last_not_of(kSpaces) + 1);
     end_run();
@@ -76,7 +78,7 @@ class Runs {
 
   const lh_model& model_;
   std::string run_;
-  bool strips_ = false;  // the spaces at the start of the run
+  bool strips_ = false;  // remove the spaces at the start of the run
   std::vector<int32_t> tokens_;
 };
 
@@ -101,7 +103,7 @@ std::vector<int32_t> tokenize_marked(const lh_model& model, std::string_view tex
   return tokens;
 }
 
-// The text without a BOS that the model will get anyway.
+// Returns the text without a leading BOS text if the model adds BOS anyway.
 std::string_view without_bos(const lh_model& model, std::string_view text) {
   const llama_token bos = llama_vocab_bos(model.vocab());
   if (!llama_vocab_get_add_bos(model.vocab()) || bos < 0) return text;

@@ -1,4 +1,4 @@
-// From a prompt's text to its tokens: special tokens and literal marks.
+// Tokenization of prompts with special tokens and literal marks.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace lh {
 
-// See lh_tokenize_prompt. parse_special: 1, 0, or -1 for "as the text looks".
+// See lh_tokenize_prompt. parse_special: 1, 0, or -1 to decide from the text.
 std::vector<int32_t> tokenize_prompt(const lh_model& model, std::string_view text,
                                      int32_t parse_special);
 

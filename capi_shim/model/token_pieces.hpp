@@ -1,5 +1,5 @@
-// The texts of a vocabulary in the order of their bytes, so that those with the same
-// beginning are neighbours: a grammar reads each beginning once.
+// Texts of a vocabulary sorted by bytes, so that texts with a common beginning are
+// adjacent and a grammar reads each beginning once.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ class TokenPieces {
  public:
   struct Entry {
     int32_t token;
-    uint32_t offset;  // of its bytes
+    uint32_t offset;  // offset of its bytes
     uint32_t size;
-    uint32_t shared;  // bytes that it has in common with the entry before it
+    uint32_t shared;  // number of leading bytes in common with the previous entry
   };
 
-  // pieces[token] are the bytes that the token adds; tokens without any are left out.
+  // pieces[token]: bytes that the token adds; tokens without bytes are left out.
   explicit TokenPieces(const std::vector<std::string>& pieces);
 
   const std::vector<Entry>& entries() const { return entries_; }

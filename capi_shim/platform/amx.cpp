@@ -19,11 +19,12 @@ namespace {
 constexpr unsigned kTimeoutSeconds = 10;
 
 [[noreturn]] void run_child(const std::function<void()>& body) {
-  // R, Python and sanitizers write reports on these, and a core file is for nobody.
+  // Restores default actions, because R, Python and sanitizers would print reports for
+  // these signals. No core file is needed.
   for (const int number : {SIGALRM, SIGBUS, SIGILL, SIGSEGV}) signal(number, SIG_DFL);
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
-  // What another thread of the parent had locked stays locked here.
+  // Locks that another thread of the parent held stay locked in the child.
   sigset_t alarm_only;
   sigemptyset(&alarm_only);
   sigaddset(&alarm_only, SIGALRM);
@@ -33,7 +34,7 @@ constexpr unsigned kTimeoutSeconds = 10;
   _exit(0);
 }
 
-// The layout of weights that ggml multiplies by AMX; null if it has none.
+// Returns the layout of weights for AMX; null if ggml has none.
 ggml_backend_buffer_type_t amx_layout(ggml_backend_dev_t cpu) {
   const auto extra_layouts = cpu_function<ggml_backend_dev_get_extra_bufts_t>(
       cpu, "ggml_backend_dev_get_extra_bufts");
@@ -62,7 +63,7 @@ bool survives_amx() {
   set_n_threads(backend.get(), 1);
 
   constexpr int64_t kSize = 64;
-  constexpr int64_t kRows = 2;  // one row is multiplied without AMX
+  constexpr int64_t kRows = 2;  // a single row is multiplied without AMX
   const ggml_context_ptr fixed = tensors(1, 0);
   ggml_tensor* weights = ggml_new_tensor_2d(fixed.get(), GGML_TYPE_Q8_0, kSize, kSize);
   const ggml_backend_buffer_ptr fixed_data(

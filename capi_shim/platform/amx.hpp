@@ -1,9 +1,7 @@
-// Whether the loaded ggml uses AMX, the matrix instructions of newer Intel processors,
-// and whether it survives that.
-//
-// GCC older than the cure of its bug 114098 (Debian 12's, for one) takes what ggml writes
-// into a tile configuration for unused and leaves it out, and the first product of
-// matrices ends the process.
+// Detection of AMX, the matrix instructions of newer Intel processors, in the loaded
+// ggml, and a test whether it works. Versions of GCC without the fix of its bug 114098
+// (e.g. Debian 12's) remove ggml's writes to a tile configuration as unused. The first
+// matrix product then ends the process.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +11,20 @@
 
 namespace lh {
 
-// ggml computes so many rows of a batch together then: fewer cost as much, from a block
-// on (docs/decisions/0025).
+// Number of rows that ggml computes together with AMX: from one block on, an incomplete
+// block costs as much as a full one (docs/decisions/0018).
 constexpr int32_t kAmxRows = LH_AMX_ROWS;
 
-// Whether ggml multiplies by AMX.
+// Tests whether ggml multiplies with AMX.
 bool has_amx();
 
-// Throws LH_MODEL_ERROR, with the cure, if a product of matrices would end this process.
-// Tries one in a child process, once; where ggml does without AMX there is nothing to
-// try.
+// Throws LH_MODEL_ERROR, with a fix, if a matrix product would end this process. Tests a
+// product in a child process, once. Without AMX in ggml no test is needed.
 void check_amx();
 
-// Whether a child of this process comes through `body`. True also if no child could be
-// made or it took too long: then nothing is known. `body` must not start threads.
+// Tests whether `body` completes in a child process. Also true if no child can be created
+// or it takes too long, because the result is unknown then. `body` must not start
+// threads.
 bool child_survives(const std::function<void()>& body);
 
 }  // namespace lh

@@ -1,17 +1,17 @@
-// ggml's CPU backend and those of its functions that only it can name: it may be loaded
-// at run time, so that nothing can be linked to it.
+// ggml's CPU backend, with functions found by name. The backend may be loaded at run
+// time, so the shim cannot link to it.
 #pragma once
 
 #include "ggml-backend.h"
 
 namespace lh {
 
-// Null if there is none.
+// Returns null if there is no CPU backend.
 inline ggml_backend_dev_t cpu_device() {
   return ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
 }
 
-// Null if it has no function of that name.
+// Returns null if the backend has no function of that name.
 template <class Function>
 Function cpu_function(ggml_backend_dev_t cpu, const char* name) {
   if (cpu == nullptr) return nullptr;

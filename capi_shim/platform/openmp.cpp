@@ -18,8 +18,7 @@
 #include "ggml-cpu.h"
 #include "threads.hpp"
 
-// libgomp's own, for threads that are in the middle of its work; null where there is
-// none.
+// libgomp's own functions, for threads that run its work; null without libgomp.
 extern "C" {
 [[gnu::weak]] void GOMP_barrier();
 [[gnu::weak]] bool GOMP_single_start();
@@ -30,9 +29,9 @@ extern "C" {
 namespace lh {
 namespace {
 
-// ---- what stands for libgomp's functions ------------------------------------------
+// ---- replacements of libgomp's functions -----------------------------------------
 
-// n_threads 0: as many as there are processors.
+// n_threads 0: number of processors.
 void parallel(void (*run)(void*), void* data, unsigned n_threads, unsigned /*flags*/) {
   if (n_threads == 0) n_threads = std::max(1U, std::thread::hardware_concurrency());
   run_team(run, data, static_cast<int32_t>(n_threads));
@@ -74,12 +73,12 @@ const std::array<Function, 5> kFunctions{{
     {"omp_get_num_threads", reinterpret_cast<void*>(num_threads)},
 }};
 
-// ---- where a loaded library keeps the addresses of what it calls --------------------
+// ---- addresses of called functions in a loaded library ---------------------------
 
 struct Library {
   uintptr_t base = 0;
   const ElfW(Dyn) * dynamic = nullptr;
-  // What the dynamic linker made read-only when it had filled it in.
+  // Range that the dynamic linker made read-only after it had filled it.
   uintptr_t sealed_begin = 0;
   uintptr_t sealed_end = 0;
 };
@@ -117,7 +116,7 @@ int look_at_library(dl_phdr_info* info, size_t /*size*/, void* data) {
   return is_it ? 1 : 0;
 }
 
-// An entry of the dynamic section; 0: there is none.
+// Returns an entry of the dynamic section; 0: missing.
 uintptr_t entry(const Library& library, int64_t tag) {
   for (const ElfW(Dyn)* dyn = library.dynamic; dyn->d_tag != DT_NULL; ++dyn) {
     if (dyn->d_tag == tag) return dyn->d_un.d_val;
@@ -125,7 +124,8 @@ uintptr_t entry(const Library& library, int64_t tag) {
   return 0;
 }
 
-// One that is an address: glibc has made it absolute, other linkers leave it as it is.
+// Returns an entry that is an address: glibc makes it absolute, other linkers leave it
+// relative.
 uintptr_t address(const Library& library, int64_t tag) {
   const uintptr_t value = entry(library, tag);
   return value == 0 || value >= library.base ? value : library.base + value;
@@ -146,7 +146,7 @@ struct Slot {
   std::string_view name;
 };
 
-// Where the library keeps addresses of OpenMP's functions.
+// Returns the locations where the library stores addresses of OpenMP's functions.
 std::vector<Slot> openmp_slots(const Library& library) {
   const auto* symbols = reinterpret_cast<const ElfW(Sym)*>(address(library, DT_SYMTAB));
   const auto* names = reinterpret_cast<const char*>(address(library, DT_STRTAB));
@@ -199,13 +199,14 @@ bool redirect() {
   dl_iterate_phdr(look_at_library, &search);
   if (search.found.dynamic == nullptr) return false;
   std::vector<Slot> slots = openmp_slots(search.found);
-  // All or nothing: libgomp would not know the threads of ours.
+  // Replaces all functions or none, because libgomp does not know llamaherd's threads.
   const auto is_known = [](const Slot& slot) { return ours(slot.name) != nullptr; };
   if (slots.size() < kFunctions.size() ||
       !std::all_of(slots.begin(), slots.end(), is_known)) {
     return false;
   }
-  // What starts a team comes last: on other threads the rest goes on to libgomp.
+  // The function that starts a team is replaced last. On threads outside such a team, the
+  // other functions still call libgomp's.
   const auto others_end =
       std::partition(slots.begin(), slots.end(),
                      [](const Slot& slot) { return slot.name != kFunctions[0].name; });

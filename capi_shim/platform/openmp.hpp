@@ -1,13 +1,12 @@
-// The threads that ggml computes on: with OpenMP these are libgomp's, in place of which
-// it gets those of threads.hpp (docs/decisions/0031).
+// Threads for ggml's computations. With OpenMP ggml uses libgomp's threads; they are
+// replaced by those of threads.hpp (docs/decisions/0031).
 #pragma once
 
 namespace lh {
 
-// Has the loaded ggml compute on our threads from now on. False if it does not: it was
-// compiled without OpenMP, or by a compiler with another OpenMP library, or this is not
-// Linux. Then it computes as it always has. Other users of OpenMP in this process are not
-// touched.
+// Makes the loaded ggml compute on llamaherd's threads. Returns false, without a change,
+// if ggml was compiled without OpenMP or with an OpenMP library other than GCC's, or if
+// this is not Linux. Other users of OpenMP in the process are not affected.
 bool own_threads();
 
 }  // namespace lh

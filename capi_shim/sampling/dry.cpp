@@ -7,7 +7,7 @@
 namespace lh {
 namespace {
 
-// As far as libllama looks at a breaker.
+// libllama's limit on the length of a breaker in bytes.
 constexpr size_t kMaxBytes = 40;
 constexpr size_t kMaxTail = 20;  // tokens
 
@@ -33,7 +33,7 @@ void DryBreakers::add(const lh_model& model, const std::string& text, int32_t to
     tails_[token].emplace_back();
     return;
   }
-  // Where the word ends with the beginning of the breaker, the rest must come behind it.
+  // If the token text ends with the beginning of the breaker, the rest must follow it.
   for (size_t n = std::min(word.size(), text.size() - 1); n > 0; --n) {
     if (word.compare(word.size() - n, n, text, 0, n) != 0) continue;
     const auto size = static_cast<int32_t>(text.size() - n);
@@ -71,7 +71,7 @@ bool Dry::is_behind(const std::vector<int32_t>& tail, size_t i) const {
   return true;
 }
 
-// Tokens since the last breaker, of the last n.
+// Returns the number of tokens since the last breaker, among the last n.
 size_t Dry::longest_repetition(size_t n) const {
   for (size_t i = 0; i < n; ++i) {
     const DryBreakers::Tails* tails = breakers_->tails(back(i));
@@ -88,9 +88,8 @@ size_t Dry::longest_repetition(size_t n) const {
   return n;
 }
 
-// For each k in [1, n): how many of the last tokens are also those before the k-th last
-// one, counted up to `longest`. (The Z function, Gusfield 1997, of the tokens read
-// backwards.)
+// For each k in [1, n): number of the last tokens that equal the tokens before the k-th
+// last one, at most `longest`. (Z function, Gusfield 1997, of the reversed tokens.)
 std::vector<size_t> Dry::repetitions(size_t n, size_t longest) const {
   std::vector<size_t> z(n, 0);
   size_t left = 0;
@@ -113,7 +112,8 @@ void Dry::apply(llama_token_data_array& candidates) const {
   if (n <= n_allowed_) return;
   const size_t longest = longest_repetition(n);
   if (longest < n_allowed_) return;
-  std::unordered_map<int32_t, size_t> repeated;  // the longest that a token goes on with
+  // longest repetition that each token would continue
+  std::unordered_map<int32_t, size_t> repeated;
   const std::vector<size_t> counts = repetitions(n, longest);
   for (size_t k = 1; k < n; ++k) {
     if (counts[k] < n_allowed_) continue;

@@ -1,6 +1,6 @@
-// DRY, a penalty for tokens that would go on with a repetition. The same numbers as
-// llama_sampler_init_dry gives, which makes room for its whole window at once and copies
-// the breakers for each client.
+// DRY, a penalty for tokens that would continue a repetition. The results equal those of
+// llama_sampler_init_dry, which allocates its whole window in advance and copies the
+// breakers for each client.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,17 @@
 
 namespace lh {
 
-// Texts that end a repetition, as the ways in which tokens can hold them.
+// Texts that end a repetition, with all ways in which tokens can contain them.
 class DryBreakers {
  public:
   DryBreakers(const lh_model& model, const std::vector<std::string>& texts);
 
-  // What may come behind the token, to be a breaker with it; null if it is in none.
+  // Token sequences that complete a breaker after the token; null if the token is in no
+  // breaker.
   using Tails = std::vector<std::vector<int32_t>>;
   const Tails* tails(int32_t token) const;
 
-  // Whether the token holds a breaker by itself.
+  // Tests whether the token alone contains a breaker.
   bool holds(int32_t token) const;
 
  private:
@@ -42,7 +43,7 @@ class Dry {
   void apply(llama_token_data_array& candidates) const;
 
  private:
-  // The i-th token from the end.
+  // Returns the i-th token from the end.
   int32_t back(size_t i) const { return tokens_[tokens_.size() - 1 - i]; }
   size_t longest_repetition(size_t n) const;
   std::vector<size_t> repetitions(size_t n, size_t longest) const;
@@ -52,7 +53,7 @@ class Dry {
   float multiplier_;
   float base_;
   size_t n_allowed_;
-  int32_t window_;  // tokens; -1: all
+  int32_t window_;  // window in tokens; -1: all
   std::vector<int32_t> tokens_;
 };
 

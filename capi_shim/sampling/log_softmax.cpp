@@ -10,18 +10,20 @@ namespace lh {
 namespace {
 
 constexpr int32_t kLanes = 16;
-// Summed as floats before they are added as doubles: so few that rounding does not count.
+// Number of values added as floats before their sum is added as a double; small enough
+// that rounding errors are negligible.
 constexpr int32_t kBlock = 16 * kLanes;
 
-// exp(x) for x <= 0 to within two units in the last place, without a branch or a call:
-// a form that compilers turn into vector instructions. 2^n * exp(r) with |r| < 0.35, and
-// exp(r) by the first terms of its series.
+// Computes exp(x) for x <= 0 to within two units in the last place, without a branch or a
+// call, so that compilers can vectorize it: 2^n * exp(r) with |r| < 0.35, and exp(r) by
+// the first terms of its series.
 inline float exp_of(float x) {
   constexpr float kLog2E = 1.44269504F;
-  constexpr float kLn2High = 0.693359375F;  // few enough digits that n * it is exact
+  // few enough digits that n * kLn2High is exact
+  constexpr float kLn2High = 0.693359375F;
   constexpr float kLn2Low = -2.12194440e-4F;
-  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: what is added to it gets whole
-  constexpr float kLeast = -87.0F;       // exp of less is no normal number: as good as 0
+  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
+  constexpr float kLeast = -87.0F;  // exp of smaller values is subnormal and treated as 0
   x = x > kLeast ? x : kLeast;
   const float n = (x * kLog2E + kRound) - kRound;
   const float r = (x - n * kLn2High) - n * kLn2Low;
@@ -31,13 +33,13 @@ inline float exp_of(float x) {
            r * (1.0F / 2 +
                 r * (1.0F / 6 + r * (1.0F / 24 + r * (1.0F / 120 + r * (1.0F / 720))))));
   const int32_t bits =
-      (static_cast<int32_t>(n) + 127) * 8'388'608;  // 2^23: into the exponent
+      (static_cast<int32_t>(n) + 127) * 8'388'608;  // 2^23: shift into the exponent
   float power = 0.0F;
   std::memcpy(&power, &bits, sizeof(power));
   return series * power;
 }
 
-// Of a block, less `highest`.
+// Sums exp(logit - highest) over a block.
 double sum_block(const float* logits, float highest) {
   std::array<float, kLanes> sums{};
   for (int32_t i = 0; i < kBlock; i += kLanes) {
@@ -50,7 +52,7 @@ double sum_block(const float* logits, float highest) {
   return sum;
 }
 
-// NaN if any is.
+// Returns the maximum; NaN if any logit is NaN.
 float highest_of(const float* logits, int32_t n) {
   std::array<float, kLanes> most;
   most.fill(-std::numeric_limits<float>::infinity());

@@ -11,11 +11,11 @@
 namespace lh {
 namespace {
 
-// Logits whose largest is known.
+// Number of logits per block; the maximum of each block is stored.
 constexpr int32_t kBlock = 256;
 
-// A row comes out of the last cache, or out of memory: it is asked for this many logits
-// ahead. (Half the time for a vocabulary of 262k.)
+// Number of logits to prefetch, because a row comes from the last-level cache or from
+// memory. (Halves the time for a vocabulary of 262k.)
 constexpr int32_t kAhead = 4096;
 
 void fetch(const float* logits) {
@@ -26,11 +26,10 @@ void fetch(const float* logits) {
 #endif
 }
 
-// Takes two vectors of lanes at a time: a form that compilers turn into vector
-// instructions, which a plain loop they do not.
+// Vector of lanes in a form that compilers can vectorize; a plain loop is not vectorized.
 class Lanes {
  public:
-  // The largest of a block, should none of it be NaN.
+  // Returns the maximum of a block without NaN.
   float largest(const float* block) {
     std::array<float, kLanes> most;
     most.fill(kMinusInfinity);
@@ -90,7 +89,7 @@ int32_t LogitRow::argmax() const {
 }
 
 void LogitRow::take_top_k(int32_t k, std::vector<llama_token_data>& taken) {
-  // As many blocks have a logit of at least the k-th largest peak, so that no smaller one
+  // At least k blocks have a logit not below the k-th largest peak, so no smaller logit
   // is among the k largest.
   float least = kMinusInfinity;
   if (static_cast<size_t>(k) <= peaks_.size()) {

@@ -1,4 +1,4 @@
-// One row of logits, read once: its largest, or its k largest.
+// Row of logits, read once for its maximum or its k largest values.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,29 @@
 
 namespace lh {
 
-// Of a token that must not be taken.
+// Logit of a token that must not be drawn.
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// A row of logits, and the largest of each block of it (its peak). All else asks the
-// peaks first and reads only the blocks that matter.
+// Row of logits with the maximum of each block (its peak). Queries compare the peaks
+// first and read only the relevant blocks.
 class LogitRow {
  public:
   // For rows of n logits, n > 0.
   explicit LogitRow(int32_t n);
 
-  // The row must stay as it is while the rest is asked.
+  // Reads a row. The row must not change until the last query.
   void find(const float* logits) noexcept;
 
   const float* logits() const { return logits_; }
 
-  // NaN if any of them is.
+  // NaN if any logit is NaN.
   float highest() const { return highest_; }
 
-  // Index of the largest, the first of equals. None may be NaN.
+  // Index of the maximum, the first among equals. No logit may be NaN.
   int32_t argmax() const;
 
-  // The k largest, none of them NaN, largest first and the first of equals. 0 < k <= n.
+  // Writes the k largest logits, largest first, equal ones in order of their index. 0 < k
+  // <= n; no logit may be NaN.
   void take_top_k(int32_t k, std::vector<llama_token_data>& taken);
 
  private:

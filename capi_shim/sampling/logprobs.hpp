@@ -1,5 +1,5 @@
-// Log-probabilities of the tokens of an answer, in the model's own distribution: before
-// bias, masks, penalties and temperature.
+// Log-probabilities of the tokens of an answer under the model itself: before bias,
+// masks, penalties and temperature.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,27 @@ namespace lh {
 
 class Logprobs {
  public:
-  // n_top: how many of the most likely tokens of each place to keep as well; of a
-  // vocabulary of n_vocab.
+  // n_top: number of most likely alternatives to keep per token. n_vocab: size of the
+  // vocabulary.
   Logprobs(int32_t n_top, int32_t n_vocab);
 
-  // Takes the row of the token that comes next. The sampler may change it afterwards.
+  // Reads the row of the next token. The sampler may modify the row afterwards.
   void read(const float* logits, LogitRow& row);
-  // The token was taken, and is the answer's n-th, from 0.
+  // Records the token as the n-th of the answer, from 0.
   void accept(int32_t token, size_t n);
-  // The answer has n tokens; those that were not accepted have no row.
+  // Completes the arrays for n tokens; tokens without accept() have no row.
   void fill(size_t n);
 
   int32_t n_top() const { return n_top_; }
-  // float64[n_tokens]; NaN for one that was not read.
+  // float64[n_tokens]; NaN for a token without a row.
   const std::vector<double>& chosen() const { return chosen_; }
-  // int32 and float64 [n_tokens, n_top], the most likely first; token -1: not read.
+  // int32 and float64 [n_tokens, n_top], most likely first; token -1: no row.
   const std::vector<int32_t>& top_tokens() const { return top_tokens_; }
   const std::vector<double>& top() const { return top_; }
 
  private:
   int32_t n_top_;
-  std::vector<float> logits_;  // of the row
+  std::vector<float> logits_;  // copy of the row
   double log_sum_ = 0;
   std::vector<llama_token_data> highest_;
   std::vector<double> chosen_;

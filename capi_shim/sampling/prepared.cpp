@@ -11,7 +11,8 @@ namespace lh {
 namespace {
 
 constexpr size_t kMostKept = 32;
-constexpr size_t kMostBytes = size_t{4} << 20U;  // of their texts; one is always kept
+// maximum total size of the texts; one entry is always kept
+constexpr size_t kMostBytes = size_t{4} << 20U;
 
 std::unique_ptr<Constraint> start_gbnf(const lh_model& model, const char* text) {
   const auto token_of_text = [&](std::string_view token) {
@@ -28,8 +29,8 @@ std::unique_ptr<Constraint> start(const lh_model& model, int32_t kind, const cha
                                  : start_llguidance(model, kind, text);
 }
 
-// What must come first can be long: it is found here, so that copies know it. That it is
-// too long shows with its first token.
+// Finds forced text at the start, which can be long, once for all copies. Accepting
+// its first token raises the error for a text that is too long.
 std::shared_ptr<const Constraint> compile(const lh_model& model, int32_t kind,
                                           const char* text) {
   std::unique_ptr<Constraint> made = start(model, kind, text);
@@ -46,7 +47,7 @@ PreparedConstraints& PreparedConstraints::of(const lh_model& model) {
   return *static_cast<PreparedConstraints*>(const_cast<void*>(kept));
 }
 
-// The lock is held. Null if there is none.
+// Requires the lock. Returns null if no entry matches.
 template <class IsIt>
 PreparedConstraints::Entry* PreparedConstraints::find(const IsIt& is_it) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), is_it);
@@ -56,7 +57,7 @@ PreparedConstraints::Entry* PreparedConstraints::find(const IsIt& is_it) {
 }
 
 void PreparedConstraints::keep(Entry entry) {
-  std::list<Entry> dropped;  // freed without the lock
+  std::list<Entry> dropped;  // freed after the lock is released
   const std::scoped_lock lock(mutex_);
   entries_.push_front(std::move(entry));
   size_t n_bytes = 0;
@@ -81,7 +82,7 @@ std::shared_ptr<const Constraint> PreparedConstraints::constraint(
         find([&](const Entry& e) { return e.kind == kind && e.text == text; });
     if (found != nullptr) return found->constraint;
   }
-  // Without the lock: others go on meanwhile.
+  // Compiles without the lock, so that other threads can continue.
   std::shared_ptr<const Constraint> made = compile(*model_, kind, params.grammar);
   keep({kind, std::string(text), made});
   return made;

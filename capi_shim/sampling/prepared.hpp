@@ -1,4 +1,5 @@
-// Constraints of a model, compiled before the thread that serves all callers needs them.
+// Compiled constraints of a model, prepared before the thread that serves all callers
+// needs them.
 #pragma once
 
 #include <list>
@@ -12,16 +13,16 @@
 
 namespace lh {
 
-// The constraints that were asked for last. A caller's thread compiles one when it checks
-// its arguments (lh_sampling_check); the engine then finds it here and copies it. May be
-// used from any thread.
+// Cache of the most recently used constraints. A caller's thread compiles one when it
+// checks its arguments (lh_sampling_check); the engine then finds it here and copies it.
+// Any thread.
 class PreparedConstraints {
  public:
   static PreparedConstraints& of(const lh_model& model);
   explicit PreparedConstraints(const lh_model& model) : model_(&model) {}
 
-  // What follows params.grammar, at its start; what must come first is known already.
-  // Throws Error (LH_SAMPLER_ERROR) for a text that is no grammar.
+  // Returns the constraint for params.grammar in its initial state, with forced text
+  // already known. Throws Error (LH_SAMPLER_ERROR) for an invalid grammar.
   std::shared_ptr<const Constraint> constraint(const lh_sampling_params& params);
 
  private:
@@ -37,7 +38,7 @@ class PreparedConstraints {
 
   const lh_model* model_;
   std::mutex mutex_;
-  std::list<Entry> entries_;  // what was asked for last comes first
+  std::list<Entry> entries_;  // most recently used first
 };
 
 }  // namespace lh

@@ -12,8 +12,8 @@
 namespace lh {
 namespace {
 
-// Logits divided by less could be infinite, and differences of these are no numbers.
-// Nothing but the most likely token is drawn long before.
+// Smaller temperatures could give infinite logits, whose differences are NaN.
+// Temperatures well above this value already draw only the most likely token.
 constexpr float kLeastTemperature = 1e-6F;
 
 void require_number(const char* name, float value, float low, float high) {
@@ -35,7 +35,7 @@ void check(const lh_model& model, const lh_sampling_params& p) {
   require_number("typical_p", p.typical_p, 0.0F, 1.0F);
   require_number("top_n_sigma", p.top_n_sigma, -kAny, kAny);
   require_range("repeat_last_n", p.repeat_last_n, -1, INT32_MAX);
-  // Smaller or larger values overflow the logits.
+  // Values outside this range would overflow the logits.
   require_number("penalty_repeat", p.penalty_repeat, 1e-6F, 1e6F);
   require_number("penalty_freq", p.penalty_freq, -1e6F, 1e6F);
   require_number("penalty_present", p.penalty_present, -1e6F, 1e6F);
@@ -191,7 +191,7 @@ void check_sampling(const lh_model& model, const lh_sampling_params& p) {
 Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCache& cache,
                  const lh_choice_paths* paths)
     : model_(&model),
-      // libllama takes this one value to mean "draw a seed".
+      // libllama interprets this value as "random seed".
       seed_(p.seed == LLAMA_DEFAULT_SEED ? 0 : p.seed),
       greedy_(p.temperature <= 0.0F),
       ignore_eos_(p.ignore_eos != 0),
@@ -227,7 +227,7 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
   constexpr size_t kMinKeep = 1;
   if (p.top_n_sigma > 0.0F) add_chain(llama_sampler_init_top_n_sigma(p.top_n_sigma));
   if (p.top_k > 0) {
-    // First in the chain, it can be taken straight from the logits.
+    // As the first step of the chain, top-k can read the logits directly.
     if (!dry_ && p.top_n_sigma <= 0.0F) {
       top_k_first_ = std::min(p.top_k, model.n_vocab());
     } else {
@@ -255,11 +255,11 @@ const Choices* Sampler::sought() const {
 void Sampler::add_chain(llama_sampler* sampler) {
   SamplerPtr made = checked(sampler);
   llama_sampler_chain_add(chain_.get(), made.get());
-  [[maybe_unused]] const auto* theirs = made.release();  // the chain's from now on
+  [[maybe_unused]] const auto* theirs = made.release();  // owned by the chain from now on
 }
 
 void Sampler::see(int32_t token) {
-  // Prompts may hold ids that the vocabulary lacks; llama_decode will refuse them.
+  // Prompts may contain ids outside the vocabulary; llama_decode rejects them later.
   if (!model_->contains(token)) return;
   penalties_.accept(token);
   if (dry_) dry_->accept(token);
@@ -294,13 +294,14 @@ int32_t Sampler::pick(LogitRow& row, bool is_bound,
   llama_token_data_array candidates = {taken.data(), taken.size(), -1, top_k};
   if (dry_) dry_->apply(candidates);
 
-  // Forbidden tokens must not reach the chain: typical-p and XTC count what is there.
+  // Forbidden tokens must not reach the chain, because typical-p and XTC count the
+  // candidates.
   const auto* end =
       std::remove_if(candidates.data, candidates.data + candidates.size,
                      [](const llama_token_data& c) { return c.logit == kMinusInfinity; });
   candidates.size = static_cast<size_t>(end - candidates.data);
   if (candidates.size == 0) return kNothingLeft;
-  // Nothing to draw; mirostat would divide by zero.
+  // With a single candidate there is nothing to draw, and mirostat would divide by zero.
   if (candidates.size == 1) return candidates.data[0].id;
   if (greedy_) {
     return std::max_element(candidates.data, candidates.data + candidates.size,
@@ -346,12 +347,12 @@ int32_t Sampler::sample(LogitRow& row, std::vector<llama_token_data>& candidates
     throw Error(LH_DECODE_ERROR, "the model's logits are not finite numbers");
   }
 
-  // Drawing first and asking the constraint about that one token is much cheaper than
-  // masking the vocabulary (llama.cpp's common_sampler_sample does the same).
+  // Drawing first and checking only that token is much cheaper than masking the
+  // vocabulary (llama.cpp's common_sampler_sample does the same).
   int32_t token = pick(row, false, candidates);
   if (constraint_ && (token == kNothingLeft || !constraint_->allows(token))) {
-    // A model without chats hardly ever ends an answer by a token for that: whatever
-    // does not go on to a longer choice ends one that is whole.
+    // A model without a chat format rarely ends an answer with an end-of-generation
+    // token. So any token that does not continue a longer choice ends a complete choice.
     if (has_choices() && constraint_->is_complete()) return kEnd;
     token = pick(row, true, candidates);
   }
@@ -373,7 +374,8 @@ bool Sampler::is_forbidden(int32_t token) const {
 std::vector<int32_t> Sampler::forced_tokens() {
   if (!constraint_) return {};
   std::vector<int32_t> tokens = constraint_->forced_tokens();
-  // What must not be drawn must not come otherwise; drawing tells what is wrong.
+  // A token that must not be drawn must not be forced either; drawing then reports the
+  // error.
   const auto end = std::find_if(tokens.begin(), tokens.end(),
                                 [this](int32_t token) { return is_forbidden(token); });
   tokens.erase(end, tokens.end());

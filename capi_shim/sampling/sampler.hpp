@@ -1,4 +1,4 @@
-// One client's sampler chain: from a row of logits to the next token.
+// Sampler chain of one client: from a row of logits to the next token.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,17 @@ struct SamplerDeleter {
 };
 using SamplerPtr = std::unique_ptr<llama_sampler, SamplerDeleter>;
 
-// What is slow to build (a grammar is parsed, DRY reads the whole vocabulary) or large:
-// made once for all clients that ask for the same. Holds the last of each; constraints
-// come from those that were prepared for the model.
+// Cache of parts that are large or slow to build (a grammar is parsed, DRY reads the
+// whole vocabulary), shared by all clients with the same settings. Holds the most recent
+// one of each kind; constraints come from those prepared for the model.
 class SamplerCache {
  public:
-  using Bias = std::vector<std::pair<int32_t, float>>;  // tokens, and what is added
+  using Bias = std::vector<std::pair<int32_t, float>>;  // tokens and their bias
 
-  // What has to follow the grammar of params, at its start.
+  // Returns the constraint for the grammar of params, in its initial state.
   std::shared_ptr<const Constraint> constraint(const lh_model& model,
                                                const lh_sampling_params& params);
-  // Null `paths`: the choices' own cuts, whatever the prompt.
+  // Null `paths`: the tokenizer's own split of the choices, independent of the prompt.
   std::shared_ptr<const Choices> choices(const lh_model& model,
                                          const lh_sampling_params& params,
                                          const lh_choice_paths* paths);
@@ -52,8 +52,8 @@ class SamplerCache {
   std::shared_ptr<const DryBreakers> breakers_;
 };
 
-// Penalties for tokens seen in a window, applied to the few logits concerned.
-// Same formula as llama_sampler_init_penalties.
+// Penalties for tokens in a window, applied only to the logits of these tokens. Same
+// formula as llama_sampler_init_penalties.
 class Penalties {
  public:
   Penalties() = default;
@@ -63,7 +63,7 @@ class Penalties {
   void apply(float* logits) const;
 
  private:
-  int32_t window_ = 0;  // tokens; -1: all
+  int32_t window_ = 0;  // window in tokens; -1: all
   float repeat_ = 1.0F;
   float frequency_ = 0.0F;
   float presence_ = 0.0F;
@@ -71,55 +71,59 @@ class Penalties {
   std::unordered_map<int32_t, int32_t> counts_;
 };
 
-// Throws what making a sampler would throw, but for DRY's.
+// Throws the same errors as Sampler's constructor, except those of DRY.
 void check_sampling(const lh_model& model, const lh_sampling_params& params);
 
 class Sampler {
  public:
-  static constexpr int32_t kNothingLeft = -1;  // no token may come, nor the end
-  static constexpr int32_t kEnd = -2;          // the answer ends here, without a token
+  static constexpr int32_t kNothingLeft = -1;  // neither a token nor the end is allowed
+  static constexpr int32_t kEnd = -2;          // the answer ends here without a token
 
-  // Throws Error: LH_INVALID_ARGUMENT for a value out of range, LH_SAMPLER_ERROR for a
-  // grammar that cannot be parsed. `paths`: see lh_request.
+  // Throws Error: LH_INVALID_ARGUMENT for a value out of range, LH_SAMPLER_ERROR for an
+  // invalid grammar. `paths`: see lh_request.
   Sampler(const lh_model& model, const lh_sampling_params& params, SamplerCache& cache,
           const lh_choice_paths* paths = nullptr);
 
   uint32_t seed() const { return seed_; }
   bool is_greedy() const { return greedy_; }
+  // Tests whether every token may be drawn: there is no constraint and no bias.
+  bool is_free() const { return !constraint_ && bias_->empty() && !ignore_eos_; }
 
-  // Shows the sampler a prompt token, for penalties and DRY.
+  // Adds a prompt token for penalties and DRY.
   void see(int32_t token);
 
-  // The first half of drawing a token: applies bias, masks and penalties to a row of
-  // float32[n_vocab], reads it, and finds what the constraint allows. May run beside that
-  // of other samplers.
+  // First half of drawing a token: applies bias, masks and penalties to a row of
+  // float32[n_vocab], reads the row, and finds the tokens that the constraint allows. May
+  // run in parallel with other samplers.
   void read(float* logits, LogitRow& row) noexcept;
 
-  // The second half: draws the next token from the row that was read, and accepts it.
-  // `candidates` is room to work in.
+  // Second half: draws the next token from the row and accepts it. `candidates` is a work
+  // buffer.
   int32_t sample(LogitRow& row, std::vector<llama_token_data>& candidates);
 
-  // Tokens that come next whatever the logits are; each is to be taken.
+  // Returns the tokens that must follow independently of the logits. Call take() for
+  // each.
   std::vector<int32_t> forced_tokens();
   void take(int32_t token);
 
-  // Whether nothing can follow but the end of the answer, or only what is known.
+  // Tests whether only the end of the answer, or only known text, can follow.
   bool is_settled() const { return constraint_ && constraint_->is_at_end(); }
 
-  // Whether the first n_bytes of what the tokens add are an answer as it was asked for.
+  // Tests whether the first n_bytes of the tokens' text are a complete answer.
   bool is_whole(const std::vector<int32_t>& tokens, size_t n_bytes) const;
 
-  // Why kNothingLeft came after `text`.
+  // Explains kNothingLeft after `text`.
   std::string why_stuck(const std::string& text) const;
 
   bool has_choices() const { return choice_ != nullptr; }
-  // Choices of which the most probable is wanted, as the model itself has them; null: the
+  // Choices of which the most probable under the model itself is to be found; null: the
   // answer is drawn token by token.
   const Choices* sought() const;
-  // That was found: it ends with this node of theirs. What is written then is its path.
+  // Sets the most probable choice by its last node. The answer then follows the path to
+  // it.
   void aim_at(int32_t node) { choice_->aim_at(node); }
   int32_t aimed_token() const { return choice_->aimed_token(); }
-  // Of choices: the answer that was written.
+  // Returns the chosen text of the answer.
   std::string choice(const std::string& written, bool is_complete) const {
     return choice_->text(written, is_complete);
   }
@@ -139,10 +143,10 @@ class Sampler {
   std::shared_ptr<const SamplerCache::Bias> bias_;
   Penalties penalties_;
   std::unique_ptr<Dry> dry_;
-  std::shared_ptr<const Constraint> start_;  // none: all texts are as asked for
+  std::shared_ptr<const Constraint> start_;  // null: the answer is unconstrained
   std::unique_ptr<Constraint> constraint_;
   ChoiceConstraint* choice_ = nullptr;  // the constraint, if it is one of choices
-  SamplerPtr chain_;                    // empty when greedy
+  SamplerPtr chain_;                    // null if greedy
 };
 
 }  // namespace lh

@@ -11,14 +11,14 @@ using lh::Error;
 
 namespace {
 
-constexpr int32_t kMaxTokens = 256;  // of a chunk
-// Tokens decoded at once. It bounds the logits that are there at any time, which are the
-// large part: 64 MiB a model with a vocabulary of 262k.
+constexpr int32_t kMaxTokens = 256;  // maximum tokens of a chunk
+// Tokens per decode. Limits the size of the logits, the main use of memory: 64 MiB per
+// model with a vocabulary of 262k.
 constexpr int32_t kPiece = 64;
 
 bool on_abort(void* flag) { return static_cast<std::atomic<bool>*>(flag)->load(); }
 
-// A row of logits as a distribution.
+// Distribution given by a row of logits.
 struct Distribution {
   const float* logits;
   int32_t top;
@@ -53,7 +53,7 @@ double kl_divergence(const Distribution& p, const Distribution& q, int32_t n) {
     const auto share = static_cast<double>(std::exp(static_cast<float>(log_p)));
     if (share > 0) sum += share * (log_p - q.log_p(i));
   }
-  return std::max(sum, 0.0);  // rounding may leave a little less than nothing
+  return std::max(sum, 0.0);  // rounding may give a slightly negative sum
 }
 
 }  // namespace
@@ -112,9 +112,10 @@ void lh_comparison::add(const int32_t* tokens, int32_t n_tokens) {
   for (const ContextPtr* ctx : {&base_, &other_}) {
     llama_memory_clear(llama_get_memory(ctx->get()), true);
   }
-  // As llama.cpp's perplexity program: only tokens with half a chunk before them count.
+  // As in llama.cpp's perplexity program, only tokens in the second half of a chunk
+  // count.
   const int32_t first = n_tokens / 2 - 1;
-  const int32_t end = n_tokens - 1;  // the last token has none after it
+  const int32_t end = n_tokens - 1;  // no token follows the last one
   for (int32_t begin = 0; begin < end; begin += kPiece) {
     const int32_t n = std::min(kPiece, end - begin);
     batch_.clear();

@@ -1,4 +1,4 @@
-// How far the predictions of one model are from those of another, on the same tokens.
+// Difference between the predictions of two models for the same tokens.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ struct lh_comparison {
   void decode(llama_context* ctx);
   void score(int32_t row, int32_t next_token);
 
-  // First: they go last.
+  // First members, so destroyed last.
   const std::shared_ptr<const lh_model> held_base_;
   const std::shared_ptr<const lh_model> held_other_;
   std::atomic<bool> abort_flag_{false};
@@ -37,7 +37,7 @@ struct lh_comparison {
   ContextPtr base_;
   ContextPtr other_;
   lh::Batch batch_;
-  std::vector<double> kl_;  // of each token that was scored, in nats
+  std::vector<double> kl_;  // per scored token, in nats
   double base_nll_ = 0;     // sums of -log p(token)
   double other_nll_ = 0;
   int64_t n_same_top_ = 0;

@@ -6,13 +6,14 @@
 #include <string>
 
 #include "guard.hpp"
+#include "llama_compat.hpp"
 #include "log.hpp"
 
 using lh::Error;
 
 namespace {
 
-constexpr int32_t kMostTokens = 16'777'216;  // of a batch
+constexpr int32_t kMostTokens = 16'777'216;  // maximum tokens of a batch
 
 bool on_abort(void* flag) { return static_cast<std::atomic<bool>*>(flag)->load(); }
 
@@ -32,7 +33,7 @@ lh_embedder_params checked(const lh_model& model, const lh_embedder_params& p) {
   return p;
 }
 
-// The vector that sums stand for. NaN where there is none to be had.
+// Writes the vector for pooled sums; NaN if there is none.
 void write_vector(double* sums, int32_t n_embd, bool normalize, float* out) {
   double square = 0;
   for (int32_t i = 0; i < n_embd; ++i) square += sums[i] * sums[i];
@@ -52,7 +53,7 @@ lh_embedder::lh_embedder(const lh_model& model, const lh_embedder_params& params
       params_(checked(model, params)),
       ctx_(make_context()),
       memory_(llama_get_memory(ctx_.get())),
-      is_causal_(memory_ != nullptr && llama_get_causal_attn(ctx_.get())),
+      is_causal_(memory_ != nullptr && lh::compat::is_causal(ctx_.get())),
       n_embd_(llama_model_n_embd_out(model.get())),
       batch_(params.n_batch) {}
 
@@ -60,11 +61,11 @@ lh::ContextPtr lh_embedder::make_context() {
   llama_context_params native = llama_context_default_params();
   native.n_ctx = static_cast<uint32_t>(params_.n_ctx);
   native.n_batch = static_cast<uint32_t>(params_.n_batch);
-  native.n_ubatch = native.n_batch;  // what is not causal is computed as a whole
+  native.n_ubatch = native.n_batch;  // a non-causal model computes a batch as a whole
   native.n_seq_max = static_cast<uint32_t>(params_.n_seq_max);
-  native.kv_unified = true;  // texts of different lengths in one computation
+  native.kv_unified = true;  // texts of different lengths share a computation
   native.embeddings = true;
-  // A row for each token, which is pooled here: libllama pools what one computation has.
+  // One row per token, pooled here, because libllama pools only within one computation.
   native.pooling_type = LLAMA_POOLING_TYPE_NONE;
   if (params_.n_threads > 0) {
     native.n_threads = native.n_threads_batch = params_.n_threads;
@@ -110,8 +111,8 @@ void lh_embedder::run(const int32_t* tokens, const int64_t* offsets, int32_t n_t
   sums_.assign(static_cast<size_t>(n_texts) * static_cast<size_t>(n_embd_), 0.0);
   if (memory_ != nullptr) llama_memory_clear(memory_, true);
 
-  // Where a token knows only what is before it, rows are asked for of those that are
-  // pooled alone: each costs a row of logits, which libllama computes along.
+  // In a causal model only the rows of pooled tokens are requested, because libllama also
+  // computes a row of logits for each.
   std::vector<Place> before;
   std::vector<Place> pooled;
   for (int32_t text = 0; text < n_texts; ++text) {

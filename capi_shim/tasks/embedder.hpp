@@ -1,4 +1,4 @@
-// Vectors that stand for texts: a llama_context of its own, many texts a batch.
+// Embeddings of texts: a separate llama_context, many texts per batch.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ struct lh_embedder {
   void abort(bool on) { abort_flag_ = on; }
 
  private:
-  // One token of the texts that are run.
+  // One token of the current texts.
   struct Place {
     int32_t text;
     int32_t position;
@@ -35,18 +35,18 @@ struct lh_embedder {
   void decode();
   void take_row(int32_t text, const float* row);
 
-  const std::shared_ptr<const lh_model> held_model_;  // first: goes last
+  const std::shared_ptr<const lh_model> held_model_;  // first member, so destroyed last
   const lh_model& model_;
   const lh_embedder_params params_;
   std::atomic<bool> abort_flag_{false};
   lh::ContextPtr ctx_;
-  llama_memory_t memory_;  // null: the model reads a text as a whole and keeps nothing
+  llama_memory_t memory_;  // null: the model reads a text as a whole and keeps no cells
   const bool is_causal_;
   const int32_t n_embd_;
   lh::Batch batch_;
 
-  // Of the texts that are run.
+  // Arrays of the current run.
   const int32_t* tokens_ = nullptr;
   const int64_t* offsets_ = nullptr;
-  std::vector<double> sums_;  // double[n_texts, n_embd], of the rows that are pooled
+  std::vector<double> sums_;  // double[n_texts, n_embd], sums of the pooled rows
 };

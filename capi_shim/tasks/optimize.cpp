@@ -1,4 +1,4 @@
-// extern "C" functions of llamaherd.h that requantize models and compare them.
+// extern "C" functions of llamaherd.h that requantize and compare models.
 #include <string>
 #include <thread>
 
@@ -16,14 +16,14 @@ int32_t lh_model_quantize(const char* path, const char* out_path, int32_t ftype,
     deref(out_path, "out_path");
     lh::require_range("ftype", ftype, 0, LLAMA_FTYPE_GUESSED - 1);
     lh::require_range("n_threads", n_threads, 0, 1024);
-    // libllama would map a file and write into it at once.
+    // libllama would map the file and write to it at the same time.
     lh::require(std::string(path) != out_path, "out_path must not be path");
     lh::backend_init(false);
     llama_model_quantize_params params = llama_model_quantize_default_params();
     params.ftype = static_cast<llama_ftype>(ftype);
     params.nthread = n_threads;
     params.allow_requantize = true;
-    // It makes threads, and does not expect that it cannot.
+    // libllama creates threads and does not handle a failure to do so.
     const auto n = n_threads > 0 ? static_cast<unsigned>(n_threads)
                                  : std::thread::hardware_concurrency();
     lh::require_memory(lh::kRoom + lh::kThreadRoom * n);
@@ -45,9 +45,7 @@ int32_t lh_comparison_new(const lh_model* base, const lh_model* other, int32_t n
   });
 }
 
-void lh_comparison_free(lh_comparison* comparison) {
-  std::unique_ptr<lh_comparison>{comparison};
-}
+void lh_comparison_free(lh_comparison* comparison) { lh::free_unless_forked(comparison); }
 
 int32_t lh_comparison_add(lh_comparison* comparison, const int32_t* tokens,
                           int32_t n_tokens, lh_error* error) {

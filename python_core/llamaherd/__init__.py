@@ -14,24 +14,39 @@ from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 
 from llamaherd import structured
+from llamaherd.api.chat import Chat, chat
 from llamaherd.api.classify import classify_calibrated, classify_parallel, start_classify
-from llamaherd.api.embed import EmbedJob, embed_parallel, start_embed
+from llamaherd.api.embed import embed_parallel, start_embed
 from llamaherd.api.generate import generate, generate_parallel, start_parallel
+from llamaherd.api.replies import Reply
 from llamaherd.api.score import (
     perplexity,
     score_parallel,
     start_perplexity,
     start_score,
 )
-from llamaherd.core.calibration import (
+from llamaherd.api.turns import Turn
+from llamaherd.asks.annotate_options import CodingSettings
+from llamaherd.asks.calibration import (
     Calibration,
     calibrate_batch,
     calibrate_contextual,
 )
+from llamaherd.asks.continuations import (
+    Continuation,
+    PerplexityResults,
+    ScoreResults,
+)
+from llamaherd.asks.scores import ClassifyResults
+from llamaherd.asks.votes import Vote, vote
 from llamaherd.core.embeddings import Embeddings, EmbedProgress, EmbedStats
 from llamaherd.core.errors import (
     AbiMismatchError,
     AnswerError,
+    ArgumentError,
+    ArgumentTypeError,
+    BadArgumentError,
+    ChatFullError,
     ChatTemplateError,
     ClusterError,
     ContextClosedError,
@@ -51,17 +66,12 @@ from llamaherd.core.errors import (
     PromptError,
     QuantizeError,
     SamplerError,
+    ThinkingWarning,
 )
 from llamaherd.core.results import Result, Results
 from llamaherd.core.sampling import SamplingParams
-from llamaherd.core.scores import (
-    ClassifyResults,
-    Continuation,
-    PerplexityResults,
-    ScoreResults,
-)
 from llamaherd.core.stats import ActorStats, Load, Progress, RequestStats, Stats
-from llamaherd.core.votes import Vote, vote
+from llamaherd.core.thinking import Thinking
 from llamaherd.hub.fetch import download_model
 from llamaherd.hub.folders import CachedModel, list_cached_models, model_cache_dir
 from llamaherd.hub.ollama import OllamaModel, list_ollama_models
@@ -74,7 +84,7 @@ from llamaherd.model.chat import apply_chat_template
 from llamaherd.model.dates import chat_date
 from llamaherd.model.model import Model, model_metadata
 from llamaherd.model.tokens import detokenize, tokenize
-from llamaherd.optimize.cached import optimized_model
+from llamaherd.optimize.fastest_files import optimized_model
 from llamaherd.optimize.job import OptimizeJob, OptimizeProgress
 from llamaherd.optimize.optimize import model_optimize, start_optimize
 from llamaherd.optimize.report import OptimizeReport
@@ -83,31 +93,50 @@ from llamaherd.research.coding.codebook import Codebook, Example
 from llamaherd.research.coding.codebook_file import read_codebook, write_codebook
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.prompts import PromptPreview, prompt_preview
-from llamaherd.research.coding.settings import CodingSettings
+from llamaherd.research.coding.scales import NumberScale, number_scale
 from llamaherd.research.estimation.estimate import estimate
 from llamaherd.research.estimation.estimates import Estimate, Estimates
 from llamaherd.research.estimation.gold import gold_sample
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_read import read_gold
+from llamaherd.research.estimation.recalibrated import ProbabilityScores, Recalibrated
+from llamaherd.research.estimation.recalibration import recalibrate
 from llamaherd.research.estimation.robustness import Robustness, robustness
+from llamaherd.research.estimation.widths import Width
 from llamaherd.research.reports.plots import plot
 from llamaherd.research.reports.report import report
 from llamaherd.research.reports.reproduce import reproduce
 from llamaherd.research.reports.reproduction import Reproduction
+from llamaherd.research.selection.candidates import CodebookCandidate, candidate
+from llamaherd.research.selection.choice import CodebookChoice, best_codebook
+from llamaherd.research.selection.compare import compare_codebooks
+from llamaherd.research.selection.comparison import CodebookComparison
+from llamaherd.research.selection.disagreements import Disagreements, disagreements
+from llamaherd.research.selection.evaluation import Evaluation, evaluate_codebook
+from llamaherd.research.selection.examples import choose_examples
+from llamaherd.research.selection.split import gold_part, gold_split
 from llamaherd.research.statistics import (
     cohen_kappa,
     gwet_ac1,
     krippendorff_alpha,
     percent_agreement,
 )
+from llamaherd.research.statistics.paired_size import PairedSize
 from llamaherd.research.statistics.sampling import GoldSize, gold_size
 from llamaherd.research.validation.reliability import (
     compute_confusion_matrices,
     intercoder_reliability,
 )
+from llamaherd.research.validation.spans import (
+    SpanCodes,
+    SpanValidation,
+    read_spans,
+    validate_spans,
+)
 from llamaherd.research.validation.validate import validate
 from llamaherd.research.validation.validation import Validation
 from llamaherd.run.context import Context
+from llamaherd.run.embed_job import EmbedJob
 from llamaherd.run.handle import Handle
 from llamaherd.run.job import Job
 
@@ -115,12 +144,20 @@ __all__ = [
     "AbiMismatchError",
     "ActorStats",
     "AnswerError",
+    "ArgumentError",
+    "ArgumentTypeError",
+    "BadArgumentError",
     "CachedModel",
     "Calibration",
+    "Chat",
+    "ChatFullError",
     "ChatTemplateError",
     "ClassifyResults",
     "ClusterError",
     "Codebook",
+    "CodebookCandidate",
+    "CodebookChoice",
+    "CodebookComparison",
     "Coded",
     "CodingSettings",
     "Context",
@@ -128,6 +165,7 @@ __all__ = [
     "ContextError",
     "Continuation",
     "CutOffError",
+    "Disagreements",
     "DownloadError",
     "EmbedJob",
     "EmbedProgress",
@@ -135,6 +173,7 @@ __all__ = [
     "Embeddings",
     "Estimate",
     "Estimates",
+    "Evaluation",
     "Example",
     "ForkError",
     "GenerationError",
@@ -154,16 +193,21 @@ __all__ = [
     "ModelLoadError",
     "NativeError",
     "NoSpaceError",
+    "NumberScale",
     "OllamaModel",
     "OptimizeJob",
     "OptimizeProgress",
     "OptimizeReport",
+    "PairedSize",
     "PerplexityResults",
     "Plan",
+    "ProbabilityScores",
     "Progress",
     "PromptError",
     "PromptPreview",
     "QuantizeError",
+    "Recalibrated",
+    "Reply",
     "Reproduction",
     "RequestStats",
     "Result",
@@ -172,26 +216,41 @@ __all__ = [
     "SamplerError",
     "SamplingParams",
     "ScoreResults",
+    "SpanCodes",
+    "SpanValidation",
     "Stats",
+    "Thinking",
+    "ThinkingWarning",
+    "Turn",
     "Validation",
     "Vote",
+    "Width",
     "annotate",
     "apply_chat_template",
+    "best_codebook",
     "calibrate_batch",
     "calibrate_contextual",
+    "candidate",
+    "chat",
     "chat_date",
+    "choose_examples",
     "classify_calibrated",
     "classify_parallel",
     "cohen_kappa",
+    "compare_codebooks",
     "compute_confusion_matrices",
     "detokenize",
+    "disagreements",
     "download_model",
     "embed_parallel",
     "estimate",
+    "evaluate_codebook",
     "generate",
     "generate_parallel",
+    "gold_part",
     "gold_sample",
     "gold_size",
+    "gold_split",
     "gwet_ac1",
     "hardware_profile",
     "intercoder_reliability",
@@ -202,6 +261,7 @@ __all__ = [
     "model_cache_dir",
     "model_metadata",
     "model_optimize",
+    "number_scale",
     "optimized_model",
     "percent_agreement",
     "perplexity",
@@ -209,6 +269,8 @@ __all__ = [
     "prompt_preview",
     "read_codebook",
     "read_gold",
+    "read_spans",
+    "recalibrate",
     "report",
     "reproduce",
     "robustness",
@@ -224,6 +286,7 @@ __all__ = [
     "structured",
     "tokenize",
     "validate",
+    "validate_spans",
     "vote",
     "write_codebook",
 ]
@@ -231,7 +294,7 @@ __version__ = _version("llamaherd")
 
 
 def __getattr__(name: str) -> object:
-    """What is seldom needed is imported when it is."""
+    """Import rarely needed modules on first use."""
     if name == "ray":
         return _import_module("llamaherd.ray")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,48 +1,47 @@
-#' How far coders agree
+#' Inter-coder agreement
 #'
 #' @description
-#' The usual coefficients for the codes that several people, or models, gave to the same units,
-#' with confidence intervals. Codes may be missing.
+#' Computes coefficients of agreement between the codes of several people or models for the same
+#' units, with confidence intervals. Codes may be missing.
 #'
-#' @section Which one to report:
-#' `alpha`, with its interval, for any number of coders and any scale; `kappa` beside it where
-#' reviewers expect it; `ac1` where one label is much more frequent than all others, because alpha
-#' and kappa are low then whatever the coders do. `percent` alone says little: of two labels, one
-#' of which 95% of the units have, coders who guess agree on 90%.
+#' @section Coefficients to report:
+#' Report `alpha` with its interval, for any number of coders and any scale; `kappa` where reviewers
+#' expect it; `ac1` if one label is much more frequent than all others, because alpha and kappa are
+#' then low whatever the coders do. `percent` alone is not informative: if 95% of the units have one
+#' of two labels, coders who guess agree on 90%.
 #'
-#' @section What is computed:
-#' * `percent`: the share of a unit's pairs of codes that are the same, averaged over units.
-#'   Interval: Wilson's.
-#' * `kappa`, of two coders: Cohen's \eqn{(p_o - p_e) / (1 - p_e)}. For scales with an order also
-#'   `linear kappa` and `quadratic kappa`, which weigh a disagreement by the distance of the two
-#'   labels, or its square. Standard error: Fleiss, Cohen and Everitt (1969).
+#' @section Computation:
+#' * `percent`: share of equal pairs of codes within a unit, averaged over units. Interval: Wilson.
+#' * `kappa`, two coders: Cohen's \eqn{(p_o - p_e) / (1 - p_e)}. For ordered scales also
+#'   `linear kappa` and `quadratic kappa`, which weight a disagreement by the distance of the two
+#'   labels or its square. Standard error: Fleiss, Cohen and Everitt (1969).
 #' * `alpha`: Krippendorff's \eqn{1 - D_o / D_e}. Interval: percentiles of a bootstrap of units
 #'   (Zapf et al. 2016). `observed` and `expected` are disagreements.
-#' * `ac1`: Gwet's (2008), with his standard error and an interval by t.
+#' * `ac1`: Gwet (2008), with his standard error and an interval by the t distribution.
 #'
-#' A coefficient is NA where it is not defined: if all codes are the same, chance cannot disagree.
-#' Where all coders agree `kappa`, `alpha` and `ac1` have no interval: their formulas give no width.
+#' A coefficient is NA if it is undefined: if all codes are equal, there is no disagreement by
+#' chance. If all coders agree, `kappa`, `alpha` and `ac1` have no interval, because their formulas
+#' give width 0.
 #'
-#' @param ... Codes: a [gold_sample()] with codes, a data frame or matrix with a column for each
-#'   coder, or a vector for each.
-#'   Factors, text or numbers; NA, blank text and `"NA"` are missing. A number, a truth value and
-#'   the text of it are the same code; texts that differ only in case or space are an error.
-#' @param scale What distances between codes mean: `"nominal"`, `"ordinal"`, `"interval"` or
-#'   `"ratio"`. NULL: `"ordinal"` for ordered factors, for a codebook of that type and for samples
-#'   drawn from such labels, else `"nominal"`.
-#' @param levels All labels in their order; NULL: the levels of factors, or what occurs. Text needs
-#'   it for `scale = "ordinal"`.
-#' @param weights A weight for each unit, such as 1 / inclusion probability. NULL: of a gold sample
-#'   this, so that coefficients are those of [validate()]; else all units count the same.
-#' @param kappa_weights For two coders: how grave disagreements are, for a row `weighted kappa`:
-#'   numbers by the distance of the two labels' places, from 0 on, such as `c(0, 1, 4)` for three
-#'   labels, or a matrix of disagreement.
-#' @param level Of the confidence intervals.
-#' @param n_bootstrap Draws for the interval of alpha; 0: none.
-#' @param seed Of these draws.
-#' @returns A `llamaherd_agreement`: a data frame with a row for each coefficient and the columns
-#'   `coefficient`, `value`, `low`, `high`, `se` (NA where the interval needs none), `observed`,
-#'   `expected`, `n_units` (units with two codes or more) and `n_coders`.
+#' @param ... Codes: a coded [gold_sample()]; a data frame or matrix with one column per coder; or
+#'   one vector per coder. Factors, text or numbers; NA, blank text and `"NA"` are missing. A number
+#'   or logical value equals its text; texts that differ only in case or spaces are an error.
+#' @param scale Scale of measurement, which defines distances between codes: `"nominal"`,
+#'   `"ordinal"`, `"interval"` or `"ratio"`. NULL is `"ordinal"` for ordered factors, ordinal
+#'   codebooks and samples drawn from such labels, and `"nominal"` otherwise.
+#' @param levels All labels in order. NULL uses the levels of factors, or the labels that occur.
+#'   Text needs levels for `scale = "ordinal"`.
+#' @param weights Weight of each unit, such as 1 / inclusion probability. NULL uses the inverse
+#'   inclusion probabilities of a gold sample, as [validate()] does, and equal weights otherwise.
+#' @param kappa_weights Disagreement weights for two coders, for the row `weighted kappa`: numbers
+#'   by distance of the labels' positions, starting at 0, such as `c(0, 1, 4)` for three labels, or
+#'   a matrix.
+#' @param level Confidence level.
+#' @param n_bootstrap Number of bootstrap draws for the interval of alpha. 0 computes none.
+#' @param seed Seed of the bootstrap.
+#' @returns A `llamaherd_agreement`: a data frame with one row per coefficient and the columns
+#'   `coefficient`, `value`, `low`, `high`, `se` (NA if the interval needs none), `observed`,
+#'   `expected`, `n_units` (units with at least two codes) and `n_coders`.
 #' @references
 #' Cohen (1960), Educational and Psychological Measurement 20; Cohen (1968), Psychological Bulletin
 #' 70; Fleiss, Cohen, Everitt (1969), Psychological Bulletin 72; Gwet (2008), British Journal of
@@ -123,7 +122,7 @@ agreement_frame <- function(columns) {
   )
 }
 
-# The columns of data frames and matrices, and vectors, as a list.
+# Returns the columns of data frames and matrices, and vectors, as one list.
 coder_columns <- function(dots, error_call) {
   columns <- unlist(
     lapply(dots, \(x) {
@@ -153,8 +152,8 @@ coder_columns <- function(dots, error_call) {
   columns
 }
 
-# Codes as Python takes them: NA is None; numbers, also those that have labels as haven has them,
-# go as such, everything else as text. Python knows which of them are equal.
+# Converts codes for Python: NA becomes None; numbers, also those with haven's labels, remain
+# numbers; everything else becomes text. Python decides which codes are equal.
 as_codes <- function(x) {
   missing <- is.na(x)
   if (inherits(x, "haven_labelled")) {
@@ -178,7 +177,7 @@ check_scale <- function(scale, columns, error_call) {
   check_choice(scale, choices, "scale", error_call)
 }
 
-# All labels in their order, as a list; NULL: what occurs.
+# Returns all labels in their order, as a list; NULL stands for the labels that occur.
 check_levels <- function(levels, error_call, arg = "levels") {
   if (is.null(levels)) {
     return(NULL)
@@ -192,14 +191,14 @@ check_levels <- function(levels, error_call, arg = "levels") {
   as_codes(levels)
 }
 
-# The levels of each factor, ordered ones first.
+# Returns the levels of each factor, those of ordered factors first.
 known_levels <- function(columns) {
   factors <- Filter(is.factor, columns)
   factors <- factors[order(!vapply(factors, is.ordered, logical(1)))]
   unname(lapply(factors, \(x) as_py_list(as_utf8(levels(x)))))
 }
 
-# A vector as a list, a matrix as a list of rows.
+# Converts a vector to a list, a matrix to a list of rows.
 kappa_weights_list <- function(x, error_call) {
   if (is.null(x)) {
     return(NULL)
@@ -219,7 +218,7 @@ check_numeric <- function(
   if (!is.numeric(x)) {
     abort_argument(arg, "a vector of numbers", x, error_call)
   }
-  x[is.na(x)] <- NaN # R's NA raises a flag when Python computes with it
+  x[is.na(x)] <- NaN # Python raises a floating-point flag when it computes with R's NA
   as.double(x)
 }
 

@@ -1,16 +1,19 @@
-# The way to Python: one module, `llamaherd._r`, that catches everything and returns lists
-# and scalars. Nothing else in this package talks to Python.
+# Calls Python: a single module, `llamaherd._r`, which catches all exceptions and returns lists and
+# scalars. No other file of this package calls Python.
 
-# Calls a function of the module and returns its value. Python's exceptions arrive as data
-# and become conditions of this package; its warnings become R's.
+# Calls a function of the module and returns its value. Exceptions of Python arrive as data and
+# become conditions of this package; warnings of Python become warnings of R.
 #
-# Ctrl-C waits until Python is done, so calls must be short. Otherwise reticulate 1.28 may
-# crash: its signal handler in Python asks R whether an interrupt is pending, and if R takes
-# it there and then, it jumps over Python's frames.
+# Ctrl-C waits until Python is done, so calls must be short. Otherwise reticulate 1.28 may crash:
+# its signal handler in Python asks R whether an interrupt is pending, and if R then handles the
+# interrupt, R jumps over Python's stack frames.
 py_call <- function(fun, ..., error_call = rlang::caller_env()) {
   status <- suspendInterrupts(py_module(error_call)[[fun]](...))
   for (text in status[["warnings"]]) {
     warn("{text}", "python", error_call)
+  }
+  for (text in status[["notices"]]) {
+    rlang::inform(text, class = "llamaherd_message_thinking")
   }
   if (!isTRUE(status[["ok"]])) {
     abort_python(status, error_call)
@@ -29,8 +32,10 @@ py_module <- function(error_call) {
   the$module
 }
 
-# Classes of R's conditions by Python's exceptions; any other one is "internal".
+# Classes of R's conditions for Python's exceptions; all other exceptions are "internal".
 error_classes <- c(
+  ArgumentError = "argument",
+  ArgumentTypeError = "argument",
   TypeError = "argument",
   ValueError = "argument",
   SamplerError = "argument",
@@ -50,6 +55,14 @@ error_classes <- c(
   ContextClosedError = "context",
   JournalError = "journal",
   GenerationError = "generation",
+  PromptError = "generation",
+  AnswerError = "generation",
+  CutOffError = "generation",
+  ChatFullError = "generation",
+  PromptError = "generation",
+  ChatFullError = "generation",
+  AnswerError = "generation",
+  CutOffError = "generation",
   AbiMismatchError = "python",
   ForkError = "process"
 )
@@ -68,7 +81,11 @@ abort_python <- function(status, error_call) {
     "{message}",
     kind,
     error_call,
-    python = list(type = type, traceback = status[["traceback"]])
+    python = list(type = type, traceback = status[["traceback"]]),
+    argument = status[["argument"]],
+    place = as.list(status[["place"]]),
+    code = status[["code"]],
+    problem = status[["problem"]]
   )
 }
 
@@ -89,9 +106,9 @@ warn <- function(message, kind, error_call, ..., .envir = parent.frame()) {
   cli::cli_warn(message, class = class, call = error_call, ..., .envir = .envir)
 }
 
-# ---- Python's lists in R ---------------------------------------------------------------
+# ---- converting lists of Python ---------------------------------------------------------------
 
-# A list of texts, where Python's None came as NULL and [] as list().
+# Converts a list of texts in which NULL stands for Python's None and list() for [].
 as_text <- function(x) {
   vapply(
     as.list(x),
@@ -100,5 +117,5 @@ as_text <- function(x) {
   )
 }
 
-# R's vectors go as lists: reticulate makes a scalar of a vector of length 1.
+# Converts a vector to a list, because reticulate turns a vector of length 1 into a scalar.
 as_py_list <- function(x) as.list(unname(x))

@@ -1,35 +1,35 @@
-#' Take a model's preferences out of probabilities
+#' Remove a model's preference for labels
 #'
 #' @description
-#' Models prefer some labels whatever the text is. A calibration divides the probabilities of
-#' labels by what they have without a text, or on average, and makes them sum to 1 again: with
-#' \eqn{p} those of a text and \eqn{q} those of the prior,
+#' Models prefer some labels regardless of the text. A calibration divides the probabilities of
+#' labels by a prior, their probabilities without a text or on average, and scales them to sum to 1:
+#' with \eqn{p} the probabilities of a text and \eqn{q} the prior,
 #' \eqn{p_j / q_j / \sum_i p_i / q_i}.
 #'
-#' * `calibrate_batch()` takes the mean over the texts themselves for the prior ([Zhou et al.
-#'   2023](https://arxiv.org/abs/2309.17249)). That supposes labels that are about equally
-#'   frequent. Fit it once to all texts and keep it: another batch would give another one.
-#' * `calibrate_contextual()` takes the mean over prompts with `"N/A"` or the like in the text's
-#'   place ([Zhao et al. 2021](https://arxiv.org/abs/2102.09690)).
-#' * `calibrated()` applies one. `classify_calibrated()` does all that is needed.
+#' * `calibrate_batch()` uses the mean over the texts themselves as the prior ([Zhou et al.
+#'   2023](https://arxiv.org/abs/2309.17249)), which assumes that labels are about equally frequent.
+#'   Fit it once to all texts and store it: another batch gives another calibration.
+#' * `calibrate_contextual()` uses the mean over prompts with `"N/A"` or similar in place of the
+#'   text ([Zhao et al. 2021](https://arxiv.org/abs/2102.09690)).
+#' * `calibrated()` applies a calibration. `classify_calibrated()` does all steps.
 #'
 #' @inheritParams classify_parallel
-#' @param x What [classify_parallel()] returned, or a matrix of probabilities with a row for
-#'   each text and a column for each label. For `calibrate_contextual()` those of prompts
+#' @param x Return value of [classify_parallel()], or a matrix of probabilities with one row per
+#'   text and one column per label. For `calibrate_contextual()` the probabilities after prompts
 #'   without content.
-#' @param calibration What `calibrate_batch()` or `calibrate_contextual()` returned, which may
-#'   have been kept with [saveRDS()].
-#' @param method `"batch"`: fitted to these prompts; `"contextual"`: to `content_free`.
-#' @param content_free For `method = "contextual"`: the prompts with `"N/A"`, `""` or the like in
-#'   place of the text.
+#' @param calibration Return value of `calibrate_batch()` or `calibrate_contextual()`, possibly
+#'   stored with [saveRDS()].
+#' @param method `"batch"` fits the calibration to these prompts; `"contextual"` to `content_free`.
+#' @param content_free For `method = "contextual"`: prompts with `"N/A"`, `""` or similar in place
+#'   of the text.
 #' @param ... Further arguments of [classify_parallel()].
-#' @returns `calibrate_batch()` and `calibrate_contextual()`: a `llamaherd_calibration`, a list
-#'   with `names` of the labels, NULL if a matrix had none, which then fits any, `prior`, their
-#'   probabilities, `method` and `n`, the number of texts it was fitted to.
+#' @returns `calibrate_batch()` and `calibrate_contextual()`: a `llamaherd_calibration`, a list with
+#'   `names` of the labels (NULL for a matrix without names, which fits any labels), `prior`,
+#'   `method` and `n`, the number of texts.
 #'
-#'   `calibrated()` and `classify_calibrated()`: `x`, or what [classify_parallel()] returns, with
-#'   calibrated probabilities and what follows from them, and the calibration as the attribute
-#'   `calibration`. `coverage` and `logprobs` stay the model's own.
+#'   `calibrated()` and `classify_calibrated()`: `x`, or the return value of [classify_parallel()],
+#'   with calibrated probabilities and the columns derived from them, and the calibration as the
+#'   attribute `calibration`. `coverage` and `logprobs` remain those of the model.
 #' @seealso [classify_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -72,6 +72,7 @@ calibrated <- function(x, calibration) {
     return(structure(values, calibration = calibration))
   }
   changed <- class_frame(columns, names)
+  changed$between <- of_labels(attr(x, "between"), changed$label)
   for (name in names(changed)) {
     x[[name]] <- changed[[name]]
   }
@@ -102,12 +103,14 @@ classify_calibrated <- function(
   }
   if (!is.null(calibration)) {
     check_calibration(calibration, error_call)
-    # No rows: it tells whether the labels fit before anything is computed.
+    # A call without rows checks that the labels fit before anything is computed.
     names <- unique(unlist(class_labels(labels, error_call)$names))
     none <- matrix(0, 0, length(names))
     apply_calibration(calibration, none, names, error_call)
   }
   if (needs_free) {
+    thinking <- check_thinking(list(...)$thinking, error_call)
+    py_call("contextual_check", thinking, error_call = error_call)
     calibration <- calibrate_contextual(classify_parallel(
       context,
       content_free,
@@ -148,7 +151,7 @@ check_calibration <- function(calibration, error_call) {
   }
 }
 
-# Columns as classify_result has them, of probabilities with a row for each text.
+# Computes the columns of classify_result from probabilities with one row per text.
 apply_calibration <- function(calibration, values, names, error_call) {
   py_call(
     "calibration_apply",
@@ -159,7 +162,7 @@ apply_calibration <- function(calibration, values, names, error_call) {
   )
 }
 
-# Probabilities as a matrix, with the names of labels.
+# Returns probabilities as a matrix with the names of the labels.
 check_probs <- function(x, error_call) {
   if (!is.null(attr(x, "calibration"))) {
     abort("{.arg x} is calibrated already.", "argument", error_call)
@@ -176,7 +179,7 @@ check_probs <- function(x, error_call) {
   list(values = unname(x), names = colnames(x))
 }
 
-# Rows as Python takes them. R's NA is a NaN that raises a flag when it is computed with.
+# Converts rows for Python. R's NA is a NaN that raises a floating-point flag in computations.
 rows_of <- function(values) {
   values[is.na(values)] <- NaN
   lapply(seq_len(nrow(values)), \(i) as.list(as.double(values[i, ])))

@@ -1,23 +1,22 @@
-#' Messages to a prompt
+#' Format messages with a chat template
 #'
-#' Writes a conversation in the form that the model was trained on, with the Jinja template
-#' that it brings along. What stands in a message stays text: if a document has the text of
-#' one of the model's special tokens in it, such as `<|im_end|>`, the prompt marks it (with
-#' the characters U+FDD0 and U+FDD1), and [generate_parallel()] takes it as plain text.
+#' Formats conversations with the model's Jinja template, in the form that the model was trained on.
+#' Text in messages remains text: if a document contains the text of a special token, such as
+#' `<|im_end|>`, the prompt marks it (with the characters U+FDD0 and U+FDD1), and
+#' [generate_parallel()] reads it as plain text.
 #'
 #' @param model A `llamaherd_model` from [model_load()].
-#' @param messages A character vector with what users say, for one prompt each, NA allowed;
-#'   or a conversation: a list of messages `list(role = "user", content = "...")`, or a data
-#'   frame with the columns `role` and `content`, one message per row; or a list of
-#'   conversations.
-#' @param template Text of another Jinja template. NULL takes the model's own.
+#' @param messages A character vector of user messages, one per prompt, NA allowed; or a
+#'   conversation: a list of messages `list(role = "user", content = "...")`, or a data frame with
+#'   the columns `role` and `content`; or a list of conversations.
+#' @param template Text of another Jinja template. NULL uses the model's own.
 #' @param add_assistant TRUE ends the prompt where the assistant's answer begins.
-#' @param variables A named list of further variables for the template, for example
+#' @param variables Named list of further variables for the template, such as
 #'   `list(enable_thinking = FALSE)`.
-#' @param system Text of a system message that comes before each conversation; NULL: none.
-#' @returns Prompts: a character vector of the same length and order as `messages`, with its
-#'   names, and NA where that has NA; for one conversation a string.
-#' @seealso `generate_parallel(chat = TRUE, system = )`, which does this on its way.
+#' @param system Text of a system message before each conversation. NULL adds none.
+#' @returns Prompts: a character vector of the same length and order as `messages`, with their
+#'   names, and NA for NA; for one conversation a string.
+#' @seealso `generate_parallel(chat = TRUE, system = )`, which formats messages itself.
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())
@@ -50,20 +49,10 @@ apply_chat_template <- function(
       as_conversation
     }
   )
-  check_no_problem(prompts$problems, "messages", error_call)
+  check_no_problem(prompts, "messages", error_call)
   template <- check_string(template, null = TRUE)
   add_assistant <- check_flag(add_assistant)
-  if (
-    !is.list(variables) ||
-      (length(variables) > 0 && !rlang::is_named(variables))
-  ) {
-    abort_argument("variables", "a named list", variables, error_call)
-  }
-  for (name in names(variables)) {
-    if (is.character(variables[[name]])) {
-      variables[[name]] <- check_text(variables[[name]], sprintf("variables$%s", name))
-    }
-  }
+  variables <- check_variables(variables, error_call)
   given <- is.na(prompts$problems)
   texts <- rep(NA_character_, length(given))
   texts[given] <- as_text(py_call(
@@ -84,9 +73,10 @@ with_system <- function(conversation, system) {
   c(if (!is.null(system)) list(list(role = "system", content = system)), conversation)
 }
 
-# NA stays NA, but a text that cannot be read would be lost without a word.
-check_no_problem <- function(problems, arg, error_call) {
-  bad <- which(!is.na(problems) & problems != "the prompt is NA")
+# NA remains NA; a text with invalid encoding is an error, because it would otherwise be lost
+# silently.
+check_no_problem <- function(prompts, arg, error_call) {
+  bad <- which(!is.na(prompts$problems) & !prompts$missing)
   if (length(bad) > 0) {
     abort(
       c(
@@ -99,7 +89,7 @@ check_no_problem <- function(problems, arg, error_call) {
   }
 }
 
-# A text of a user, or messages.
+# Converts a text of the user, or messages.
 as_conversation <- function(x, arg, error_call) {
   if (is.factor(x)) {
     x <- as.character(x)
@@ -113,14 +103,14 @@ as_conversation <- function(x, arg, error_call) {
   check_messages(x, arg, error_call)
 }
 
-# Token ids are a list, too.
+# A list may also consist of token ids.
 is_messages <- function(prompt) is.list(prompt) && is.list(prompt[1][[1]])
 
 contents <- function(messages) {
   paste(vapply(messages, \(message) message$content, ""), collapse = "\n")
 }
 
-# Whether it is one conversation, and not a list of them.
+# TRUE for one conversation, FALSE for a list of conversations.
 is_conversation <- function(x) {
   fields <- c("role", "content")
   all(fields %in% names(x)) ||

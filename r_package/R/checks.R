@@ -1,5 +1,5 @@
-# Checks of arguments. Each one names the argument and the value, and returns the value in
-# the type that Python takes: reticulate turns 1 into a float and 1L into an int.
+# Checks of arguments. Each check names the argument and the value in its error, and returns the
+# value in the type that Python needs: reticulate turns 1 into a float and 1L into an int.
 
 abort_argument <- function(arg, must, x, error_call, hint = NULL) {
   cli::cli_abort(
@@ -8,17 +8,18 @@ abort_argument <- function(arg, must, x, error_call, hint = NULL) {
       i = if (!is.null(hint)) "{hint}"
     ),
     class = c("llamaherd_error_argument", "llamaherd_error"),
-    call = error_call
+    call = error_call,
+    argument = arg
   )
 }
 
-# A value as a message shows it: short ones themselves, others by their type.
+# Describes a value in a message: short values are shown, others are described by their type.
 describe <- function(x) {
   if (is.null(x)) {
     return("NULL")
   }
   if (any(startsWith(class(x), "llamaherd_"))) {
-    return(sprintf("a <%s>", class(x)[[1]])) # its inner parts are nobody's business
+    return(sprintf("a <%s>", class(x)[[1]])) # do not show internal classes
   }
   if (rlang::is_formula(x)) {
     return(shorten(deparse1(x), 60L))
@@ -45,7 +46,7 @@ shorten <- function(x, width) {
   x
 }
 
-# An argument that has no default must be given; `hint` says what.
+# Requires an argument without a default; `hint` describes the value.
 check_given <- function(
   x,
   hint,
@@ -88,7 +89,7 @@ check_string <- function(
   check_text(x, arg, error_call)
 }
 
-# Text in UTF-8, without names. NA and bytes that are no text are refused.
+# Returns text in UTF-8, without names. NA and invalid bytes are errors.
 check_text <- function(
   x,
   arg = rlang::caller_arg(x),
@@ -111,9 +112,9 @@ check_text <- function(
   text
 }
 
-# NA where the bytes are no text. Bytes that are valid UTF-8 are taken as that whatever the
-# locale, and others are those of the locale or none: enc2utf8() would write "<e9>" for what
-# it cannot read in the C locale.
+# Converts text to UTF-8, with NA for invalid bytes. Bytes that are valid UTF-8 are read as UTF-8 in
+# any locale; other bytes are read in the encoding of the locale. In the C locale enc2utf8() would
+# write "<e9>" for bytes that it cannot read.
 as_utf8 <- function(x) {
   text <- as.character(x)
   unmarked <- Encoding(text) == "unknown" & validUTF8(text)
@@ -126,7 +127,7 @@ as_utf8 <- function(x) {
   text
 }
 
-# Whole numbers: one, or with n > 1 also n of them.
+# Requires a whole number, or with n > 1 also n whole numbers.
 check_whole <- function(
   x,
   arg = rlang::caller_arg(x),
@@ -194,7 +195,7 @@ check_choice <- function(
   x
 }
 
-# A whole number or "auto".
+# Requires a whole number or "auto".
 check_auto <- function(
   x,
   arg = rlang::caller_arg(x),
@@ -209,7 +210,7 @@ check_auto <- function(
   check_whole(x, arg, min = 1, error_call = error_call)
 }
 
-# TRUE, FALSE or "auto".
+# Requires TRUE, FALSE or "auto".
 check_auto_flag <- function(
   x,
   arg = rlang::caller_arg(x),
@@ -221,7 +222,7 @@ check_auto_flag <- function(
   x
 }
 
-# What `...` may hold: named arguments among `known`, each once.
+# Requires that `...` has only named arguments among `known`, each once.
 check_dots <- function(dots, known, error_call = rlang::caller_env()) {
   given <- rlang::names2(dots)
   bad <- given[!given %in% known | duplicated(given)]
@@ -251,10 +252,13 @@ check_dots <- function(dots, known, error_call = rlang::caller_env()) {
   dots
 }
 
-# The name that somebody may have meant; NULL: none is near. The arguments of a function are
-# in its environment.
+# Returns the known name that is most similar; NULL if no name is similar. The arguments of a
+# function are in its environment.
 closest <- function(name, names) {
   distance <- utils::adist(name, names, ignore.case = TRUE)[1, ]
+  letters_of <- \(x) sort(strsplit(tolower(x), "")[[1]])
+  swapped <- vapply(names, \(each) identical(letters_of(each), letters_of(name)), NA)
+  distance[swapped] <- pmin(distance[swapped], 1)
   if (nzchar(name) && any(distance <= max(1, nchar(name) %/% 3))) {
     names[[which.min(distance)]]
   }

@@ -1,49 +1,72 @@
-#' The probability of each label
+#' Probabilities of labels
 #'
 #' @description
-#' For each prompt the probability that the model gives to each label as what comes next. No
-#' text is generated: every prompt is read once, and labels of one token cost nothing more.
+#' Computes for each prompt the probability of each label as its continuation. Nothing is generated:
+#' each prompt is read once, and labels of one token add no cost.
 #'
-#' @section What is computed:
-#' With \eqn{t_1 \ldots t_m} the tokens of a label after those of the prompt (both are cut into
-#' tokens together), its log-probability is
+#' @section How probabilities are computed:
+#' With \eqn{t_1 \ldots t_m} the tokens of a label after the prompt (prompt and label are tokenized
+#' together), its log-probability is
 #'
 #' \deqn{\log P(label) = \sum_i \log P(t_i | prompt, t_1 \ldots t_{i-1}) + \log P(end)}
 #'
-#' where \eqn{P(end)} is 1 less the probabilities of the tokens by which longer labels go on from
-#' this one, so 1 where none does. Thus "Sport" is not the likelier for being how "Sport and games"
-#' begins. `normalize` says what of that is compared, and made to sum to 1:
+#' where \eqn{P(end)} is 1 minus the probabilities of the tokens with which longer labels continue
+#' this label, so 1 if no label does. So the probability of "Sport" does not include that of "Sport
+#' and games". `normalize` determines which values are compared and scaled to sum to 1:
 #'
-#' * `"sum"`: \eqn{\log P(label)}. Labels of more tokens have less.
-#' * `"token"`, `"byte"`: that divided by the number of the label's tokens, or bytes.
-#' * `"pmi"`: that less \eqn{\log P(label)} after `pmi_prompt`, so how much the text speaks for it.
+#' * `"sum"`: \eqn{\log P(label)}. Labels with more tokens have lower values.
+#' * `"token"`, `"byte"`: the log-probability divided by the number of tokens, or bytes, of the
+#'   label.
+#' * `"pmi"`: the log-probability minus the label's log-probability after `pmi_prompt`; a measure of
+#' how much the text increases it.
+#'
+#' @section Probabilities after thinking:
+#' With `chat = TRUE` and `thinking = 256` the model first writes a thought, and the labels are
+#' scored behind its end. A thought mostly settles on an answer, so the probabilities given a single
+#' thought are near 0 or 1: they say that the model follows its thought, not that the thought is
+#' right. `n_thoughts = 5` draws five thoughts per prompt; the probabilities are the mean over them,
+#' and the column `between` says how far they differ. `vignette("thinking", "llamaherd")` has an
+#' example. `normalize = "pmi"` and contextual calibrations cannot be combined with thoughts.
 #'
 #' @inheritParams generate_parallel
-#' @param labels Character vector or factor with what the model may answer. Names, where there
-#'   are any, are what the result has: `c(pos = "positive", neg = "negative")`; those of one name
-#'   are added up.
-#' @param normalize How labels of different lengths are compared; see below.
-#' @param pmi_prompt For `normalize = "pmi"`: the prompt without a text to be judged. `""` stands
-#'   for the start of a text.
-#' @param space Whether a space comes between prompt and label. `"auto"`: unless one of them has
-#'   white space there, or with `chat`.
-#' @returns A `llamaherd_table`: a data frame with one row for each prompt, in their order, NA where
-#'   a prompt failed. In [dplyr::mutate()] it becomes columns of the data.
+#' @param labels Character vector or factor of possible continuations. If it has names, the result
+#'   uses the names: `c(pos = "positive", neg = "negative")`. Probabilities of labels with the same
+#'   name are added.
+#' @param normalize Comparison of labels of different lengths: `"sum"`, `"token"`, `"byte"` or
+#'   `"pmi"`; see below.
+#' @param pmi_prompt Prompt without the text to classify, for `normalize = "pmi"`. `""` is the start
+#'   of a text.
+#' @param space Whether to put a space between prompt and label. `"auto"` adds one unless either has
+#'   white space there or `chat` is TRUE.
+#' @param n_thoughts Number of thoughts per prompt before the labels are scored. The probabilities
+#'   are the mean over them. More than one are drawn at temperature 0.6 with `top_p = 0.95`; a
+#'   single one takes the most likely tokens. Needs `thinking`.
+#' @param seed Seed of the random numbers of thoughts. It counts with several of them.
+#' @returns A `llamaherd_table`: a data frame with one row per prompt, in the same order, NA where a
+#'   prompt failed. In [dplyr::mutate()] it becomes columns of the data.
 #'
-#'   * `label`: the most likely label, a factor with all of them as levels.
-#'   * `prob`: its probability, and `margin`, how far that is above the second.
-#'   * `entropy`: of the probabilities, in nats: 0 if one label has all of it, `log(k)` if k labels
-#'     have the same.
-#'   * `coverage`: the probability of all labels together, before it is made 1. If it is small, the
-#'     model wanted to say something else.
+#'   * `label`: the most probable label, a factor with all labels as levels.
+#'   * `prob`: its probability; `margin`: the difference to the second most probable label.
+#'   * `entropy`: entropy of the probabilities in nats: 0 if one label has probability 1, `log(k)`
+#'     if k labels are equally probable.
+#'   * `coverage`: total probability of all labels before scaling. A small value means that the
+#'     model would continue differently.
 #'   * `p_<label>`: the probability of each label.
+#'   * With several thoughts, `between`: standard deviation of the label's probability over the
+#'     thoughts of the prompt, before a calibration.
+#'   * With thoughts, `thinking`, the text of the first; `n_thinking_tokens`, the tokens of all; and
+#'     `thinking_complete`, FALSE if one of them used up its budget.
 #'
-#'   Its attributes are `errors`, the reason why a prompt failed, NA if it did not;
-#'   `finish_reason`, `"stop"`, `"cancelled"` or `"error"`; `stats`; `timing`, as of
-#'   [generate_parallel()], which `plot(type = "time")` shows; and `logprobs`, a matrix of
-#'   \eqn{\log P(label)} with a row for each prompt and a column for each label.
-#' @seealso [calibrate_batch()] against a model's preferences, [score_parallel()], and
-#'   [generate_parallel()] with `choices`, which writes a label instead.
+#'   A median `coverage` below 0.05 gives a warning of class `llamaherd_warning_coverage` that names
+#'   the likely cause.
+#'
+#'   Attributes: `errors`, the reason why a prompt failed, NA for others; `finish_reason`, `"stop"`,
+#'   `"cancelled"` or `"error"`; `stats`; `timing`, as in [generate_parallel()], for
+#'   `plot(type = "time")`; `logprobs`, a matrix of \eqn{\log P(label)} with one row per prompt and
+#'   one column per label; with several thoughts `between`, such a matrix of standard deviations;
+#'   and `notes`, the texts of the warning on coverage.
+#' @seealso [calibrate_batch()] to remove a model's preferences, [score_parallel()], and
+#'   [generate_parallel()] with `choices`, which generates a label.
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())
@@ -52,7 +75,7 @@
 #' prompts <- paste0("Text: ", texts, "\nTopic:")
 #' classify_parallel(context, prompts, c("Sports", "Business"))
 #'
-#' # In a data frame, with words of your own for the labels:
+#' # In a data frame, with names for the labels:
 #' data <- data.frame(texts)
 #' words <- c(good = " great", bad = " awful")
 #' cbind(data, classify_parallel(context, paste(texts, "It is"), words))
@@ -70,7 +93,14 @@ classify_parallel <- function(
   on_error = c("continue", "return", "stop"),
   journal = NULL,
   chat = FALSE,
-  system = NULL
+  system = NULL,
+  thinking = NULL,
+  variables = NULL,
+  template = NULL,
+  prefix = NULL,
+  merge_system = FALSE,
+  n_thoughts = 1L,
+  seed = 1234L
 ) {
   error_call <- rlang::current_env()
   check_given(
@@ -84,11 +114,15 @@ classify_parallel <- function(
     normalize = check_choice(normalize, c("sum", "token", "byte", "pmi")),
     pmi_prompt = check_string(pmi_prompt),
     space = check_auto_flag(space),
+    n_thoughts = check_whole(n_thoughts, min = 1),
+    seed = as.double(check_whole(seed, min = 0, max = 2^32 - 1)),
     task_options(prompts, error_call)
   )
   task <- new_task("classify_start", "classify_result", new_classes)
   result <- run_task(task, object, prompts, options, error_call)
-  settings <- options[c("labels", "normalize")]
+  warn_coverage(result, verbosity, error_call)
+  drawn <- if (n_thoughts > 1) c("n_thoughts", "seed")
+  settings <- options[c("labels", "normalize", drawn)]
   document_answers(
     "classify_parallel",
     context,
@@ -100,7 +134,7 @@ classify_parallel <- function(
   result
 }
 
-# What the model reads, and what the user gets.
+# Returns the texts that the model reads, and the names in the result.
 class_labels <- function(x, error_call) {
   if (is.factor(x)) {
     x <- levels(x)
@@ -122,7 +156,7 @@ class_labels <- function(x, error_call) {
   list(labels = as_py_list(readings), names = as_py_list(names))
 }
 
-# Options that all tasks but generating have.
+# Returns the options of all tasks except generation.
 task_options <- function(prompts, env) {
   on_error <- check_choice(env$on_error, c("continue", "return", "stop"), "on_error", env)
   journal <- check_string(env$journal, "journal", null = TRUE, error_call = env)
@@ -150,16 +184,34 @@ new_classes <- function(columns, prompts, display) {
   order <- c("label", "prob", "margin", "entropy", "coverage")
   frame <- frame[c(order, setdiff(names(frame), order))]
   logprobs <- matrix_of(columns[["logprobs"]], names)
+  between <- if (!is.null(columns[["between"]])) matrix_of(columns[["between"]], names)
+  frame$between <- of_labels(between, frame$label)
+  thoughts <- thoughts_of(columns[["thoughts"]])
+  frame[names(thoughts)] <- thoughts
   task_table(
     new_frame(frame, nrow(logprobs)),
     columns,
     prompts,
     logprobs = logprobs,
-    timing = timing_of(columns[["timing"]])
+    between = between,
+    timing = timing_of(columns[["timing"]]),
+    notes = as_text(columns[["notes"]])
   )
 }
 
-# Columns that follow from the probabilities.
+# The element of each row in the column of its label; NULL of no matrix.
+of_labels <- function(values, labels) {
+  if (!is.null(values)) values[cbind(seq_along(labels), as.integer(labels))]
+}
+
+# The labels say little if the model would rather go on in another way.
+warn_coverage <- function(result, verbosity, error_call) {
+  for (note in if (verbosity >= 0) attr(result, "notes")) {
+    warn("{note}.", "coverage", error_call)
+  }
+}
+
+# Computes the columns that depend on the probabilities.
 class_frame <- function(columns, names) {
   probs <- matrix_of(columns[["probs"]], names)
   each <- lapply(seq_along(names), \(i) unname(probs[, i]))
@@ -174,7 +226,7 @@ class_frame <- function(columns, names) {
   )
 }
 
-# What all tasks but generating return.
+# Creates the result of all tasks except generation.
 task_table <- function(frame, columns, prompts, ...) {
   new_table(
     frame,

@@ -1,38 +1,44 @@
-#' A codebook: what is asked of each text, and what may be answered
+#' Create, write and read a codebook
 #'
 #' @description
-#' A codebook says in words what is to be done with each text, which labels there are and what
-#' they mean, and shows coded examples. [annotate_texts()] codes a column of texts by it,
-#' [prompt_preview()] shows what the model reads.
+#' A codebook describes in words what to label in each text, the labels and their definitions, and
+#' coded examples. [annotate_texts()] labels a column of texts by it; [prompt_preview()] shows the
+#' prompt.
 #'
-#' `write_codebook()` makes a YAML file of it that people can edit and compare,
-#' `read_codebook()` reads one. In such a file every value is text: a label called `no` is not
-#' FALSE.
+#' `write_codebook()` writes it to a YAML file that people can edit and compare; `read_codebook()`
+#' reads such a file. All values in the file are text: a label `no` is not FALSE.
 #'
-#' @param question What is to be done, in words for the model.
-#' @param labels Character vector of labels, or definitions with labels as names:
+#' @param question The question or instruction for the model.
+#' @param labels Character vector of labels, or definitions named by labels:
 #'   `c(negative = "Complains or attacks.", neutral = "")`. A factor stands for its levels; an
-#'   ordered one makes `type` `"ordinal"`. Numbers, such as 0 and 1, become the labels `"0"` and
-#'   `"1"`.
-#' @param type `"label"`: one of them; `"ordinal"`: one, and their order has a meaning, from the
-#'   least to the most; `"multiple"`: any number of them; `"fields"`: data by `schema`, which is
-#'   the default where there is one.
-#' @param schema For `"fields"`: as in [generate_parallel()], such as [type_object()] makes.
-#' @param examples Texts that were coded already: a data frame with columns `text`, `label` and,
-#'   if you like, `reason`, which may be NA. With several labels a text, or fields, `label` is a
-#'   list column, of character vectors or of named lists.
-#' @param text_role,answer_role What the prompt calls a text and an answer; NULL: `"Text"` and
-#'   `"Label"`, in its language.
-#' @param language Language of the prompt's fixed words. The model is also told that the texts
-#'   are in it: `"en"`, `"de"`, `"fr"`, `"es"`, or another one with all of
-#'   its `words`. NULL: English words, and the model is told nothing.
-#' @param words Replaces the fixed words of the prompt, such as "Labels:": a named character
-#'   vector; names are `text`,
-#'   `answer`, `reason`, `labels`, `one`, `ordinal`, `several`, `fields`, `yes`, `no`, `told`.
-#' @param system Text of a system message; without `chat` it comes first in the prompt.
-#' @returns `codebook()` and `read_codebook()`: a `llamaherd_codebook`, which prints as a page.
-#'   It is a list with `question`, `labels` (definitions, with labels as names), `type`,
-#'   `hash` (SHA-256 of its content) and `content`, all of it as JSON.
+#'   ordered factor makes `type` `"ordinal"`. Numbers, such as 0 and 1, become the labels `"0"` and
+#'   `"1"`. [number_scale()] describes a scale of numbers and makes `type` `"scale"`.
+#' @param type `"label"`: exactly one label per text. `"ordinal"`: one label of an ordered scale,
+#'   from the lowest to the highest. `"scale"`: one number of a [number_scale()]. `"multiple"`: any
+#'   number of labels. `"fields"`: data that follow `schema`; the default with a schema. `"spans"`:
+#'   passages of the text, each with a label, see [coded_spans()].
+#' @param schema For `"fields"`: a schema, see [generate_parallel()] and [type_object()].
+#' @param examples Coded examples: a data frame with the columns `text`, `label` and optionally
+#'   `reason`, which may be NA. With several labels per text, or fields, `label` is a list column of
+#'   character vectors or named lists; with spans, of data frames with the columns `quote`, words of
+#'   the text, and `label`.
+#' @param text_role,answer_role Names of a text and an answer in the prompt. NULL is `"Text"` and
+#'   `"Label"`, in the language of the prompt.
+#' @param language Language of the prompt's fixed words, and of the texts, which the prompt
+#'   mentions: `"en"`, `"de"`, `"fr"`, `"es"`, or another language with all of its `words`. NULL
+#'   uses English words and does not mention a language.
+#' @param words Replacements for fixed words of the prompt, such as "Labels:": a named character
+#'   vector with names among `text`, `answer`, `reason`, `labels`, `one`, `ordinal`, `several`,
+#'   `fields`, `yes`, `no`, `told`, `number`, `numbers`, `scale`, `quote`.
+#' @param system Text of a system message; without `chat` it begins the prompt.
+#' @param max_spans For `"spans"`: maximum number of passages per text. NULL is 10.
+#' @param quote For `"spans"`: length of a passage, made by [type_quote()]. NULL is 1 to 60 words.
+#' @param ... Must be empty. A misspelt argument is an error that names the one you meant.
+#' @returns `codebook()` and `read_codebook()`: a `llamaherd_codebook`, which prints as a page: a
+#'   list with `question`, `labels` (definitions named by labels), `type`, `hash` (SHA-256 of the
+#'   content), `measured` (`"nominal"`, `"ordinal"` or `"interval"`), `is_numeric` (whether labels
+#'   are numbers in order, so that coded columns are numeric) and `content`, the whole codebook as
+#'   JSON.
 #'
 #'   `write_codebook()`: its `codebook`, invisibly.
 #' @seealso [annotate_texts()], [prompt_preview()], [robustness()]
@@ -66,27 +72,36 @@ codebook <- function(
   answer_role = NULL,
   language = NULL,
   words = NULL,
-  system = NULL
+  system = NULL,
+  max_spans = NULL,
+  quote = NULL,
+  ...
 ) {
   error_call <- rlang::current_env()
+  check_dots(list(...), character())
   check_given(question, "What is asked of each text, such as \"Is it for or against?\".")
   question <- check_string(question)
   type <- type %||%
     if (!is.null(schema)) {
       "fields"
+    } else if (inherits(labels, "llamaherd_scale")) {
+      "scale"
     } else if (is.ordered(labels)) {
       "ordinal"
     } else {
       "label"
     }
-  type <- check_choice(type, c("label", "ordinal", "multiple", "fields"))
+  kinds <- c("label", "ordinal", "scale", "multiple", "fields", "spans")
+  type <- check_choice(type, kinds)
+  scale <- if (type == "scale") check_scale_of(labels, error_call)
   if (is.null(labels) && type != "fields") {
     must <- "a character vector of labels, or of definitions with labels as names"
     abort_argument("labels", must, labels, error_call)
   }
   content <- list(
     question = value_json(question, "question", error_call),
-    labels = labels_json(labels, error_call),
+    labels = if (type != "scale") labels_json(labels, error_call),
+    scale = scale,
     type = value_json(type, "type", error_call),
     schema = if (!is.null(schema)) schema_text(schema, "schema", error_call),
     examples = examples_json(examples, type, error_call),
@@ -94,7 +109,13 @@ codebook <- function(
     answer_role = string_json(answer_role, "answer_role", error_call),
     language = string_json(language, "language", error_call),
     words = words_json(words, error_call),
-    system = string_json(system, "system", error_call)
+    system = string_json(system, "system", error_call),
+    max_spans = if (!is.null(max_spans)) {
+      value_json(check_whole(max_spans, min = 1), "max_spans", error_call)
+    },
+    quote = if (!is.null(quote)) {
+      value_json(check_quote_type(quote, error_call), "quote", error_call)
+    }
   )
   json <- json_object(Filter(Negate(is.null), content))
   new_codebook(py_call("codebook_make", json, error_call = error_call))
@@ -133,6 +154,8 @@ new_codebook <- function(described) {
       type = described[["type"]],
       schema = described[["schema"]],
       hash = described[["hash"]],
+      measured = described[["measured"]],
+      is_numeric = described[["is_numeric"]],
       content = described[["json"]],
       page = as_text(described[["page"]])
     ),
@@ -162,7 +185,15 @@ print.llamaherd_codebook <- function(x, ...) {
   invisible(x)
 }
 
-# ---- parts of a codebook as JSON -----------------------------------------------------------
+check_quote_type <- function(x, error_call) {
+  if (!inherits(x, "llamaherd_type") || x$kind != "quote") {
+    abort_argument("quote", "what type_quote() makes", x, error_call)
+  }
+  x$rule
+}
+
+# ---- converting parts of a codebook to JSON
+# -----------------------------------------------------------
 
 string_json <- function(x, arg, error_call) {
   if (is.null(x)) {
@@ -171,7 +202,7 @@ string_json <- function(x, arg, error_call) {
   value_json(check_string(x, arg, error_call = error_call), arg, error_call)
 }
 
-# Definitions by label; a label without a name has none.
+# Definitions by label; a label without a name has no definition.
 labels_json <- function(x, error_call) {
   if (is.null(x)) {
     return(NULL)
@@ -180,8 +211,7 @@ labels_json <- function(x, error_call) {
     x <- levels(x)
   }
   if (is.numeric(x) && is.null(attr(x, "class")) && all(is.finite(x))) {
-    numbers <- vapply(x, format, "", digits = 15, scientific = FALSE)
-    x <- stats::setNames(numbers, names(x))
+    x <- stats::setNames(number_texts(x), names(x))
   }
   if (!is.character(x)) {
     must <- "a character vector of labels, or of definitions with labels as names"
@@ -210,6 +240,8 @@ labels_json <- function(x, error_call) {
   ))
 }
 
+number_texts <- function(x) vapply(x, format, "", digits = 15, scientific = FALSE)
+
 words_json <- function(x, error_call) {
   if (is.null(x)) {
     return(NULL)
@@ -234,18 +266,32 @@ examples_json <- function(x, type, error_call) {
   extra <- setdiff(names(x), c("text", "label", "reason"))
   if (!fits || length(extra) > 0) {
     must <- "a data frame with columns `text`, `label` and perhaps `reason`"
-    abort_argument("examples", must, x, error_call)
+    meant <- if (length(extra) > 0) closest(extra[[1]], c("text", "label", "reason"))
+    hint <- if (!is.null(meant)) {
+      sprintf("It has a column `%s`; did you mean `%s`?", extra[[1]], meant)
+    }
+    abort_argument("examples", must, x, error_call, hint)
   }
   texts <- check_text(as_plain(x[["text"]]), "examples$text", error_call)
   labels <- x[["label"]]
+  if (is.numeric(labels) && all(is.finite(labels))) {
+    labels <- number_texts(labels)
+  }
   if (!is.list(labels)) {
     labels <- as.list(check_text(as_plain(labels), "examples$label", error_call))
   }
   reasons <- as_utf8(x[["reason"]] %||% rep(NA_character_, nrow(x)))
   one <- function(text, label, reason) {
-    # R has no scalars: only the type tells a list of one label from a label.
+    # R has no scalars, so only the type of the codebook distinguishes a list of one label from a
+    # label.
     label <- if (type == "multiple") as.list(as_plain(label)) else label
-    parts <- list(text = text, label = unname_unless(label, type == "fields"))
+    if (type == "spans" && is.data.frame(label)) {
+      rows <- lapply(as.list(label), \(x) as.list(as_plain(x)))
+      label <- lapply(seq_len(nrow(label)), \(i) lapply(rows, `[[`, i))
+    } else {
+      label <- unname_unless(label, type == "fields")
+    }
+    parts <- list(text = text, label = label)
     if (!is.na(reason)) {
       parts$reason <- reason
     }

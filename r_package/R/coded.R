@@ -1,7 +1,7 @@
-# The class llamaherd_coded: any data frame with columns that annotate_texts() has added, and
-# the attribute `llamaherd`, which says how they came about. It stays as long as it is true: the
-# columns of texts and labels are there, under whatever name, and each row is one of those that
-# were coded, with the label that it got. Otherwise what is left is the data frame alone.
+# The class llamaherd_coded: a data frame with columns that annotate_texts() has added, and the
+# attribute `llamaherd`, the record of how they were made. An operation keeps the class and the
+# record as long as the record is true: the columns of texts and labels exist, possibly renamed, and
+# each row is a coded row with its original label. Otherwise the result is a plain data frame.
 
 as_coded <- function(data, coding) {
   if (!all(coding$needs %in% names(data))) {
@@ -17,7 +17,7 @@ as_coded <- function(data, coding) {
   data
 }
 
-# What was made of coded texts, as coded texts if it still is.
+# Returns the result of an operation on coded texts: as coded texts if the record is still true.
 kept_coding <- function(data, coded) {
   coding <- attr(coded, "llamaherd")
   is_there <- all(coding$needs %in% names(data))
@@ -27,7 +27,8 @@ kept_coding <- function(data, coded) {
   as_coded(data, coding)
 }
 
-# For each row of `data` an equal one of `coded`, by some columns; NA where there is none.
+# Finds for each row of `data` the row of `coded` with equal values in some columns; NA if there is
+# none.
 match_rows <- function(data, coded, columns) {
   rows <- lapply(columns, \(name) data[[name]])
   known <- lapply(columns, \(name) coded[[name]])
@@ -37,7 +38,7 @@ match_rows <- function(data, coded, columns) {
   at <- of <- 1
   for (i in seq_along(columns)) {
     values <- as.character(known[[i]])
-    # Numbers of pairs: of the rows with the same values so far, and of this value.
+    # Numbers the pairs of a group of rows with equal values so far and a value.
     of <- of * (length(values) + 1) + match(values, values)
     at <- at * (length(values) + 1) + match(as.character(rows[[i]]), values)
     at <- match(at, of)
@@ -46,7 +47,7 @@ match_rows <- function(data, coded, columns) {
   at
 }
 
-# The data frame alone, of the class that it had.
+# Returns the plain data frame, with its original class.
 without_coding <- function(x) {
   if (inherits(x, "data.table")) {
     return(set_coding(data.table::copy(x), NULL))
@@ -60,7 +61,7 @@ without_coding <- function(x) {
 `[.llamaherd_coded` <- function(x, ...) {
   if (inherits(x, "data.table")) {
     before <- lapply(attr(x, "llamaherd")$needs, \(name) rlang::duplicate(x[[name]]))
-    # The method evaluates its arguments where this one was called, as data.table's do.
+    # Evaluates the arguments in the frame of the caller, as methods of data.table do.
     part <- NextMethod()
     data_table_part(part, x, before)
   } else {
@@ -69,8 +70,9 @@ without_coding <- function(x) {
   }
 }
 
-# What data.table made of coded texts: a part of them, or with `:=` `x` itself, which is changed
-# in place, so that changed labels show only beside what they were before.
+# Handles the result of data.table's `[`: a part of the coded texts, or with `:=` `x` itself.
+# Because `:=` changes `x` in place, changed labels are visible only by comparison with a copy made
+# before.
 data_table_part <- function(part, x, before) {
   coding <- attr(x, "llamaherd")
   changed <- !identical(before, lapply(coding$needs, \(name) x[[name]]))
@@ -80,13 +82,13 @@ data_table_part <- function(part, x, before) {
       set_coding(each, if (is_it) coding)
     }
   }
-  # `[` is always visible: what `:=` returns is not to be printed, as of a data.table.
+  # A value of `[` is always visible; as for a data.table, the value of `:=` should not be printed.
   the$not_printed <- if (rlang::is_reference(part, x)) rlang::obj_address(part)
   part
 }
 
-# The record of a data.table, in place: R's own replacement would leave a copy that data.table
-# does not change by reference.
+# Sets the record of a data.table in place: R's replacement function would create a copy, which
+# data.table does not change by reference.
 set_coding <- function(data, coding) {
   plain <- setdiff(class(data), "llamaherd_coded")
   data.table::setattr(data, "llamaherd", coding)
@@ -113,7 +115,7 @@ set_coding <- function(data, coding) {
   x
 }
 
-# By which dplyr::rename() works, too.
+# dplyr::rename() calls this method, too.
 #' @export
 `names<-.llamaherd_coded` <- function(x, value) {
   coding <- attr(x, "llamaherd")
@@ -127,7 +129,7 @@ set_coding <- function(data, coding) {
   as_coded(data, coding)
 }
 
-# What of a coding is names of columns.
+# Elements of the record that are names of columns.
 named_columns <- c("text", "label", "probs", "columns", "needs")
 
 #' @export
@@ -138,8 +140,8 @@ rbind.llamaherd_coded <- function(...) {
   do.call(rbind, frames)
 }
 
-# A join on the left of which coded texts are. Where it renames their columns, what is left is
-# the data frame alone.
+# Joins coded texts as the left table. If the join renames their columns, the result is a plain data
+# frame.
 #' @export
 merge.llamaherd_coded <- function(x, y, ...) {
   if (inherits(y, "llamaherd_coded")) {
@@ -180,20 +182,20 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
   as.data.frame(without_coding(x), ...)
 }
 
-#' Give coded texts back how they came about
+#' Restore the record of how labels were made
 #'
-#' What [annotate_texts()] returns knows by which codebook, prompts and model its labels came
-#' about, which [report()], [plot()][plots] and [gold_sample()] need. It keeps that when rows are
-#' left out or sorted, and columns added or renamed. Saving as CSV,
-#' [cbind()], [transform()], right joins, binding rows of several runs, and editing a label or a
-#' text all drop the record of how labels were made; the columns stay. This restores the record
-#' from what `annotate_texts()` returned: keep that with [saveRDS()].
+#' The return value of [annotate_texts()] records the codebook, prompts and model of its labels,
+#' which [report()], [plot()][plots] and [gold_sample()] use. The record is kept when rows are
+#' removed or sorted and columns are added or renamed. It is lost in CSV files and by [cbind()],
+#' [transform()], right joins, binding rows of several runs, and editing a label or a text; the
+#' columns remain. This function restores the record from the return value of `annotate_texts()`,
+#' which you can store with [saveRDS()].
 #'
-#' @param data A data frame with the columns of texts and labels, of some or all of the rows that
-#'   were coded, in any order, with any further columns. Labels may be text, as a CSV has them.
-#' @param coded What `annotate_texts()` returned.
-#' @returns `data` as what `annotate_texts()` returns. A text that was not coded, or that has
-#'   another label than then, is an error.
+#' @param data A data frame with the columns of texts and labels, for some or all of the labelled
+#'   rows, in any order, with any further columns. Labels may be text, as in a CSV file.
+#' @param coded Return value of `annotate_texts()`.
+#' @returns `data` in the form that `annotate_texts()` returns. A text that was not labelled, or
+#'   that has another label, is an error.
 #' @seealso [report()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -205,7 +207,7 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #' kept <- tempfile(fileext = ".rds")
 #' saveRDS(coded, kept)
 #'
-#' # A table on its way through another program.
+#' # A table that another program reads and writes.
 #' table <- tempfile(fileext = ".csv")
 #' write.csv(as.data.frame(coded)[c("text", "label")], table, row.names = FALSE)
 #' coded_restore(read.csv(table), readRDS(kept))
@@ -240,7 +242,7 @@ coded_restore <- function(data, coded) {
   as_coded(data, coding)
 }
 
-# Each row must be one of those that were coded.
+# Checks that each row is one of the coded rows.
 check_same_coding <- function(data, coded, needs, error_call) {
   other <- which(is.na(match_rows(data, coded, needs)))
   if (length(other) > 0) {
@@ -279,6 +281,9 @@ print.llamaherd_coded <- function(
     counts <- paste0(": ", paste(names(shown), shown, collapse = ", "))
   }
   cat(sprintf("<llamaherd_coded> %d texts%s\n", nrow(x), counts))
+  if (!is.null(coding$recalibration)) {
+    cat(coding$recalibration$line, sep = "\n")
+  }
   notes <- as_text(coding$run$notes)
   cat(sprintf("Note: %s\n", notes), sep = "")
   data <- without_coding(x)

@@ -1,8 +1,8 @@
-# Columns of data frames of coded texts, as Python takes them.
+# Converts columns of data frames of coded texts for Python.
 
-# Columns that annotate_texts() knows: label, text, margin and prob; names, the labels; codebook, as
-# JSON; several, whether a text may have more than one label; each, the columns of their
-# probabilities. An empty list for other data frames.
+# Returns the columns that annotate_texts() has recorded: `label`, `text`, `margin` and `prob`;
+# `names`, the labels; `codebook`, as JSON; `several`, whether a text may have more than one label;
+# `each`, the columns of the labels' probabilities. The list is empty for other data frames.
 coded_columns <- function(data) {
   if (!inherits(data, "llamaherd_coded")) {
     return(list())
@@ -21,8 +21,25 @@ coded_columns <- function(data) {
     prob = there(by_role$prob),
     codebook = known$codebook$content,
     several = identical(known$codebook$type, "multiple"),
+    scale = known$codebook$measured,
     each = intersect(unname(known$probs), names(data))
   )
+}
+
+# Columns of the model's labels and probabilities in recalibrated data.
+raw_columns <- function(data, columns) {
+  intersect(paste0("raw_", columns), names(data))
+}
+
+# Columns of the labels' probabilities, by label: those that annotate_texts() knows, or else all
+# that begin with "p_".
+prob_columns <- function(data) {
+  known <- if (inherits(data, "llamaherd_coded")) attr(data, "llamaherd")$probs
+  if (!is.null(known) && all(known %in% names(data))) {
+    return(unlist(known))
+  }
+  found <- names(data)[startsWith(names(data), "p_") & nchar(names(data)) > 2L]
+  rlang::set_names(found, substring(found, 3L))
 }
 
 check_data <- function(x, error_call, arg = "data") {
@@ -32,7 +49,7 @@ check_data <- function(x, error_call, arg = "data") {
   x
 }
 
-# Names of columns that were given as strings, or as unquoted names; NULL if none were.
+# Returns names of columns given as strings or unquoted; NULL if none are given.
 columns_named <- function(quo, data, arg, error_call) {
   expr <- rlang::quo_get_expr(quo)
   if (is.null(expr)) {
@@ -58,33 +75,89 @@ columns_named <- function(quo, data, arg, error_call) {
   unname(found)
 }
 
-# What an argument stands for: the name of a column that was given unquoted, unless a variable of
-# that name is there; else the value.
-column_or_object <- function(quo, data) {
+# Returns the value of an argument, or the names of columns that it gives unquoted. If a column and
+# a variable have the same name, this is an error, unless both have the same values or the argument
+# accepts only one of them: `is_object` tests for values that the argument accepts besides columns.
+column_or_object <- function(quo, data, arg, error_call, is_object = \(x) FALSE) {
   expr <- rlang::quo_get_expr(quo)
   parts <- if (rlang::is_call(expr, "c")) as.list(expr)[-1] else list(expr)
-  is_column <- \(part) {
-    name <- if (rlang::is_symbol(part)) as.character(part) else ""
-    env <- rlang::quo_get_env(quo)
-    nzchar(name) && name %in% names(data) && !exists_as_value(name, env)
+  is_column <- \(part) rlang::is_symbol(part) && as.character(part) %in% names(data)
+  if (
+    !is.data.frame(data) || length(parts) == 0 || !all(vapply(parts, is_column, TRUE))
+  ) {
+    return(evaluated(quo, data, arg, error_call))
   }
-  if (is.data.frame(data) && length(parts) > 0 && all(vapply(parts, is_column, TRUE))) {
-    return(vapply(unname(parts), as.character, ""))
+  named <- vapply(unname(parts), as.character, "")
+  for (name in named) {
+    variable <- variable_of(name, rlang::quo_get_env(quo))
+    if (is_object(variable)) {
+      return(rlang::eval_tidy(quo))
+    }
+    is_same <- identical(as.character(variable), as.character(data[[name]]))
+    if (is.atomic(variable) && !is.null(variable) && !is_same) {
+      abort_ambiguous(arg, name, error_call)
+    }
+  }
+  named
+}
+
+# Returns the value of an argument that names no columns. An unknown name is an error that lists the
+# columns.
+evaluated <- function(quo, data, arg, error_call) {
+  expr <- rlang::quo_get_expr(quo)
+  if (rlang::is_symbol(expr) && is.data.frame(data) && nzchar(as.character(expr))) {
+    name <- as.character(expr)
+    if (!exists(name, envir = rlang::quo_get_env(quo))) {
+      abort_argument(arg, columns_of_data(data), name, error_call)
+    }
   }
   rlang::eval_tidy(quo)
 }
 
-exists_as_value <- function(name, env) {
-  value <- rlang::env_get(env, name, default = NULL, inherit = TRUE)
-  !is.null(value) && !is.function(value)
+# Returns a variable of the user; NULL if there is none. Functions and objects of packages do not
+# count.
+variable_of <- function(name, env) {
+  repeat {
+    if (identical(env, emptyenv()) || isNamespace(env)) {
+      return(NULL)
+    }
+    value <- rlang::env_get(env, name, default = NULL)
+    if (!is.null(value) && !is.function(value)) {
+      return(value)
+    }
+    if (identical(env, globalenv())) {
+      return(NULL)
+    }
+    env <- parent.env(env)
+  }
 }
+
+abort_ambiguous <- function(arg, name, error_call) {
+  cli::cli_abort(
+    c(
+      "{.arg {arg}} is ambiguous: {.code {name}} is a column and a variable with other values.",
+      i = paste(
+        "Write {.code {encodeString(name, quote = '\"')}} for the column,",
+        "or {.code !!{name}} for the variable."
+      )
+    ),
+    class = c("llamaherd_error_argument", "llamaherd_error"),
+    call = error_call,
+    argument = arg
+  )
+}
+
+# Human codes that are not columns: a gold sample, a data frame or a list of coders.
+is_codes <- function(x) is.list(x)
+
+is_table <- function(x) is.matrix(x) || is.data.frame(x)
 
 columns_of_data <- function(data) {
   there <- paste(utils::head(names(data), 10), collapse = ", ")
   sprintf("names of columns (there are %s)", there)
 }
 
-# Where a string names no column.
+# Error for a string that names no column.
 column_hint <- function(x, data) {
   if (rlang::is_string(x) && is.data.frame(data)) {
     sprintf("Columns are %s.", paste(utils::head(names(data), 10), collapse = ", "))
@@ -99,7 +172,7 @@ one_column <- function(quo, data, arg, error_call) {
   found
 }
 
-# The name of a column, or a number for each row.
+# Requires the name of a column, or one number per row.
 column_or_values <- function(quo, data, arg, error_call) {
   expr <- rlang::quo_get_expr(quo)
   is_column <- rlang::is_symbol(expr) && as.character(expr) %in% names(data)
@@ -110,14 +183,14 @@ column_or_values <- function(quo, data, arg, error_call) {
   one_column(quo, data, arg, error_call)
 }
 
-# Columns by name, as lists for Python.
+# Converts columns to a named list of lists for Python.
 py_columns <- function(data, names) {
   names <- unique(names)
   rlang::set_names(lapply(names, \(name) as_codes(data[[name]])), names)
 }
 
 
-# Numbers as a list; NA as NaN.
+# Converts numbers to a list, NA to NaN.
 as_py_numbers <- function(x) {
   x <- as.double(unname(x))
   x[is.na(x)] <- NaN

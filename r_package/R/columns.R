@@ -1,19 +1,19 @@
-# From JSON texts to the columns of a data frame.
+# Converts JSON texts to the columns of a data frame.
 
-# A data frame with a row for each text; NA: a row of NA. What is no object is a column
-# `value`.
+# Returns a data frame with one row per text; NA gives a row of NA. Values other than objects become
+# a column `value`.
 text_columns <- function(text, column, dotted = FALSE) {
   columns <- as_column(parse_texts(text), column, dotted)
   if (column$kind == "object") columns else new_frame(list(value = columns), length(text))
 }
 
-# Parsed values, NULL for NA. All at once is much faster than one by one; what is no JSON, of
-# which Python lets none through, would spoil all others.
+# Returns parsed values, NULL for NA. Parsing all texts together is much faster than one by one. A
+# single invalid text would make all fail, but Python returns only valid JSON.
 parse_texts <- function(text) {
   values <- vector("list", length(text))
   given <- which(!is.na(text))
   json <- without_nul(text[given])
-  # Whole numbers beyond 2^53, which R's numbers would round, come as texts.
+  # Whole numbers beyond 2^53 become texts, because R's numbers would round them.
   parse <- \(json) jsonlite::parse_json(json, bigint_as_char = TRUE)
   values[given] <- tryCatch(
     parse(sprintf("[%s]", paste(json, collapse = ","))),
@@ -22,13 +22,13 @@ parse_texts <- function(text) {
   values
 }
 
-# R's texts have no NUL.
+# Texts in R cannot contain NUL.
 without_nul <- function(json) {
   gsub("(?<!\\\\)((?:\\\\\\\\)*)\\\\u0000", "\\1\\\\ufffd", json, perl = TRUE)
 }
 
-# `values` is a list of what jsonlite makes of JSON without simplifying, NULL where there is
-# none. What is of another type than the column's is NA.
+# `values` is a list of jsonlite's values without simplification, NULL for missing ones. A value of
+# another type than the column's becomes NA.
 as_column <- function(values, column, dotted) {
   switch(
     column$kind,
@@ -51,7 +51,7 @@ atomic_column <- function(values, is_kind, missing) {
   vapply(values, \(x) if (is_kind(x)) x[[1]] else missing, missing)
 }
 
-# How jsonlite gives a whole number beyond 2^53.
+# Recognizes jsonlite's form of a whole number beyond 2^53.
 is_large <- function(x) is.character(x) && grepl("^-?[0-9]{16,}$", x[[1]])
 
 number_column <- function(values) {
@@ -60,8 +60,8 @@ number_column <- function(values) {
   atomic_column(values, is.numeric, NA_real_)
 }
 
-# Doubles where a value has more than 32 bits: NA would look like an answer left open. Texts
-# where one is beyond 2^53: a double would be another number.
+# Returns doubles if a value has more than 32 bits, because NA would look like a missing answer.
+# Returns texts if a value is beyond 2^53, because a double would be a different number.
 integer_column <- function(values) {
   large <- vapply(values, is_large, logical(1))
   if (any(large)) {
@@ -75,7 +75,7 @@ integer_column <- function(values) {
   if (all(fits)) as.integer(numbers) else numbers
 }
 
-# All elements are made one column, which is then cut up. NULL where there is no array.
+# Converts all elements to one column and then splits it. NULL if there is no array.
 array_column <- function(values, items, dotted) {
   given <- vapply(values, is.list, logical(1))
   flat <- as_column(
@@ -90,7 +90,7 @@ array_column <- function(values, items, dotted) {
   result
 }
 
-# `n` elements, or rows, after the first `from`.
+# Returns `n` elements, or rows, after the first `from`.
 slice <- function(x, from, n) {
   at <- from + seq_len(n)
   if (!is.data.frame(x)) {
@@ -109,19 +109,19 @@ object_column <- function(values, fields, dotted) {
   if (dotted) dotted_frame(frame) else frame
 }
 
-# A name may be "", by which `[[` finds nothing.
+# A name may be "", which `[[` does not find.
 member <- function(x, name) {
   at <- if (is.list(x)) match(name, names(x), nomatch = 0L) else 0L
   if (at > 0) x[[at]]
 }
 
-# A data frame whose columns may be data frames; data.frame() would spread them.
+# Creates a data frame whose columns may be data frames; data.frame() would split these.
 new_frame <- function(columns, n, row_names = .set_row_names(n)) {
   names(columns) <- names(columns) %||% character()
   structure(columns, row.names = row_names, class = "data.frame")
 }
 
-# Data frames in columns as columns with dotted names.
+# Replaces columns that are data frames by columns with dotted names.
 dotted_frame <- function(frame) {
   parts <- Map(
     \(column, name) {

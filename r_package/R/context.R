@@ -1,59 +1,54 @@
 #' Create a context
 #'
-#' A context holds what prompts in work need: cells for their tokens (`n_ctx`), and places
-#' for `n_seq_max` prompts at once. Any number of prompts can be given to it, one call
-#' after the other.
+#' A context holds the memory for running prompts: KV cells for `n_ctx` tokens, and slots for
+#' `n_seq_max` prompts at a time. Any number of prompts can be run through it, in any number of
+#' calls.
 #'
 #' @param model A `llamaherd_model` from [model_load()].
-#' @param n_ctx Tokens, of prompts and answers together, that the context has room for. One
-#'   long prompt may use all of it; how many prompts are worked on at once follows from
-#'   what fits. `"auto"` makes it fit the prompts of each call and the memory there is.
-#' @param n_threads Number of threads. `"auto"`, or NULL, takes as many as the processor has
-#'   cores for.
-#' @param n_seq_max Number of prompts that are worked on at once, at most 248; `"auto"`
-#'   chooses. One at a time takes three to five times as long as 32 together.
-#' @param verbosity Negative: errors only. From 2 on, also a line about the context. The
-#'   rest is the default: errors and warnings.
-#' @param kv_layout `"per_sequence"`: each prompt in work has cells of its own, enough for
-#'   the longest of the call. `"unified"`: all prompts take cells from one pool, which is
-#'   faster where they are a long beginning in common and little else, and lets more of
-#'   them fit where lengths differ and memory is short. `"auto"`: what suits the prompts of
-#'   each call.
-#' @param n_batch Tokens of prompts that are worked on in one step at most. NULL chooses.
-#' @param ... Further settings, by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE,
-#'   FALSE or `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or
-#'   `"q8_0"`), `offload_kqv`, `swa_full`, and `deterministic` (TRUE: every answer is the
-#'   same, to the last bit, whatever runs beside it, in whatever order; prompts are then
-#'   read more slowly, by up to half; recurrent and hybrid models such as Mamba, Granite 4 H
-#'   and LFM2 refuse it); and those of rotary embeddings, where the model's
-#'   file is not to decide: `rope_scaling_type` (`"none"`, `"linear"`, `"yarn"` or
-#'   `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
-#'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name
-#'   is an error.
-#' @param cluster Where to compute. NULL: in this process. `"local"`: in several processes of
-#'   this machine; `"auto"`: on the Ray cluster that this machine is part of; `"host:port"` or
-#'   `"ray://host:port"`: on the one there. See below.
-#' @param n_actors Number of processes (Ray's actors), wherever there is room; `"numa"`: one
-#'   on each NUMA node of each machine. NULL, or `"nodes"`: one on each machine.
-#' @param num_cpus Processors that each of them takes; NULL: an equal share of all.
+#' @param n_ctx Number of tokens, of prompts and answers together, that the context can hold. A
+#'   single long prompt may use all of it; the number of prompts that run at a time depends on what
+#'   fits. `"auto"` fits it to the prompts of each call and the available memory.
+#' @param n_threads Number of threads. `"auto"` or NULL uses the number of physical cores.
+#' @param n_seq_max Maximum number of prompts that run at a time, at most 248. `"auto"` chooses. One
+#'   at a time takes three to five times as long as 32 together.
+#' @param verbosity Negative values show errors only; 2 or more adds a line about the context.
+#' @param kv_layout `"per_sequence"` gives each running prompt its own cells, enough for the longest
+#'   prompt of the call. `"unified"` shares one pool among all prompts: faster if prompts have a
+#'   long beginning in common and little else, and better if lengths differ and memory is short.
+#'   `"auto"` chooses by the prompts of each call.
+#' @param n_batch Maximum number of prompt tokens per step. NULL chooses.
+#' @param ... Further settings by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE, FALSE or
+#'   `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or `"q8_0"`),
+#'   `offload_kqv`, `swa_full`, and `deterministic` (TRUE: an answer is identical to the last bit,
+#'   whatever else runs and in any order; prompts are computed up to half as fast; recurrent and
+#'   hybrid models such as Mamba, Granite 4 H and LFM2 refuse it); and settings of rotary
+#'   embeddings, in place of those of the model's file: `rope_scaling_type` (`"none"`, `"linear"`,
+#'   `"yarn"` or `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
+#'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name is an
+#'   error.
+#' @param cluster Where to compute. NULL: in this process. `"local"`: in several processes of this
+#'   machine. `"auto"`: on the Ray cluster of this machine. `"host:port"` or `"ray://host:port"`: on
+#'   the Ray cluster at that address. See below.
+#' @param n_actors Number of processes (Ray actors). `"numa"` starts one per NUMA node of each
+#'   machine; NULL or `"nodes"` one per machine.
+#' @param num_cpus Number of CPUs per process. NULL gives each an equal share.
 #'
-#' @section Many processes, many machines:
-#' With `cluster`, prompts are answered by processes with a model and a context each, on
-#' as many machines as the cluster has. Every function that takes a context takes this one,
-#' with the same results; journal, progress and Ctrl-C stay in this session. Prompts that
-#' begin alike go to the same process. One that dies is started again, and what it had not
-#' delivered is computed again. Sizes (`n_ctx`, `n_threads`, `n_seq_max`) are each process's.
-#' `model` is loaded there from the same path, or sent where it is not; here only its
-#' vocabulary is used, so `model_load(check_memory = FALSE)` may load one that is larger than
-#' this machine's memory. `attr(result, "stats")$actors` has a row for each process, with what
-#' it did for the call.
+#' @section Clusters:
+#' With `cluster`, prompts are answered by processes with a model and a context each, on the
+#' machines of the cluster. Such a context works in all functions that take a context, with the same
+#' results; journal, progress and Ctrl-C work in this session. Prompts with the same beginning go to
+#' the same process. A process that dies is started again, and its unfinished prompts are computed
+#' again. Sizes (`n_ctx`, `n_threads`, `n_seq_max`) are per process. `model` is loaded from the same
+#' path on each machine, or sent to machines that do not have it; this session uses only its
+#' vocabulary, so `model_load(check_memory = FALSE)` may load a model larger than its memory.
+#' `attr(result, "stats")$actors` has one row per process.
 #'
-#' It needs the Python package ray, on all machines in the same version:
-#' `reticulate::virtualenv_install("r-llamaherd", "ray")`. On one machine it gains nothing
-#' unless that has several sockets: one context uses all cores as it is.
+#' Clusters need the Python package ray, in the same version on all machines:
+#' `reticulate::virtualenv_install("r-llamaherd", "ray")`. On a single machine a cluster is faster
+#' only with several sockets: one context uses all cores.
 #'
-#' @returns A `llamaherd_context`. `close()` gives its memory back; so does R when no
-#'   variable holds it any more.
+#' @returns A `llamaherd_context`. `close()` frees its memory; so does R when no variable refers to
+#'   it.
 #' @seealso [generate_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -125,7 +120,7 @@ context_create <- function(
   context
 }
 
-# In Python NULL stands for "auto".
+# Python reads NULL as "auto".
 auto_threads <- function(n_threads, error_call = rlang::caller_env()) {
   if (!is.null(n_threads) && !identical(n_threads, "auto")) {
     check_auto(n_threads, "n_threads", error_call)

@@ -10,7 +10,7 @@ check_cluster <- function(cluster, error_call = rlang::caller_env()) {
   cluster
 }
 
-# What is given of both, for Python.
+# Returns the given arguments of both kinds, for Python.
 check_actors <- function(n_actors, num_cpus, cluster, error_call = rlang::caller_env()) {
   given <- c("n_actors", "num_cpus")[c(!is.null(n_actors), !is.null(num_cpus))]
   if (is.null(cluster) && length(given) > 0) {
@@ -35,20 +35,26 @@ check_actors <- function(n_actors, num_cpus, cluster, error_call = rlang::caller
   actors
 }
 
-# Machines may take minutes to be ready. Ctrl-C between slices of waiting ends the actors.
+# Machines may take minutes to be ready. Ctrl-C ends the actors.
 start_herd <- function(object, cluster, options, error_call = rlang::caller_env()) {
-  suspendInterrupts({
-    start <- py_call("herd_start", object, cluster, options, error_call = error_call)
-    job <- start[["job"]]
-    on.exit(py_call("herd_cancel", job))
-    allowInterrupts(wait_for_herd(job, error_call))
-    on.exit()
+  collect <- function(job) {
     end_herds_at_exit()
     py_call("herd_result", job, error_call = error_call)
-  })
+  }
+  run <- run_in_slices(
+    py_call("herd_start", object, cluster, options, error_call = error_call),
+    collect,
+    new_bar(FALSE),
+    error_call,
+    keep = FALSE
+  )
+  if (run$interrupted) {
+    interrupt("Interrupted: the actors are ended.", NULL, 0L)
+  }
+  run$columns
 }
 
-# R ends without Python's own end, and Ray's threads would crash it then.
+# R ends without finalizing Python, and Ray's threads would then crash it.
 end_herds_at_exit <- local({
   herds <- NULL
   function() {
@@ -60,13 +66,7 @@ end_herds_at_exit <- local({
   }
 })
 
-wait_for_herd <- function(job, error_call) {
-  while (!py_call("herd_wait", job, slice_s, error_call = error_call)) {
-    Sys.sleep(0) # looks for Ctrl-C, which R by itself does rarely
-  }
-}
-
-# A line for each actor; for some of them, if there are many.
+# Returns a line per actor; for some actors only, if there are many.
 format_actors <- function(columns, n_max = 10L) {
   actors <- lapply(columns, unlist)
   n <- length(actors$actor)

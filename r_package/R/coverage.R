@@ -1,27 +1,28 @@
-#' Accuracy against coverage, and what to send to people
+#' Accuracy against coverage, and texts for human coding
 #'
 #' @description
-#' A model labels the texts of which it is sure, people code the rest. `coverage_curve()` tells how
-#' accurate labels are for every share of texts that the model keeps; `texts_for_people()` which
-#' texts to send to people so that the labels that stay are as accurate as wanted.
+#' A model labels the texts of which it is certain, people code the others. `coverage_curve()`
+#' computes the accuracy of the labels for every share of texts that the model labels.
+#' `texts_for_people()` selects the texts to be coded by people so that the remaining labels have a
+#' given accuracy.
 #'
-#' @param x A [validate()] result, or numbers from 0 to 1: how sure the model was of the label of
-#'   each coded text. For `texts_for_people()` also what `coverage_curve()` returned.
-#' @param correct TRUE where that label was right.
-#' @param weights A weight for each of them, such as 1 / inclusion probability.
-#' @param level Of the confidence intervals.
-#' @param accuracy Wanted of the labels that stay, from 0 to 1.
-#' @param prob How sure the model is of the labels of all texts; NULL: those that [validate()] saw.
-#' @param sure Whether the lower end of the interval has to reach `accuracy`. Without it about half
-#'   of all such choices end somewhat below what is wanted, because the threshold is chosen on the
-#'   texts that accuracy is measured by.
-#' @returns `coverage_curve()`: a `llamaherd_coverage`, a data frame with a row for each confidence
-#'   that occurs, the highest first: `threshold`, `coverage`, the share of texts of that confidence
-#'   or more, `accuracy` of these, `low` and `high` (Wilson's interval, for each row by itself).
+#' @param x A [validate()] result, or a numeric vector from 0 to 1: the probability of the label of
+#'   each coded text. For `texts_for_people()` also the return value of `coverage_curve()`.
+#' @param correct Logical vector: TRUE for a correct label.
+#' @param weights Weight of each text, such as 1 / inclusion probability.
+#' @param level Confidence level.
+#' @param accuracy Required accuracy of the model's labels, from 0 to 1.
+#' @param prob Probability of the label of each text. NULL uses those of the [validate()] result.
+#' @param sure TRUE requires the lower end of the confidence interval to reach `accuracy`. Otherwise
+#'   about half of all selections end somewhat below it, because the threshold is chosen on the
+#'   texts that accuracy is measured on.
+#' @returns `coverage_curve()`: a `llamaherd_coverage`, a data frame with one row per probability
+#'   that occurs, in decreasing order: `threshold`; `coverage`, the share of texts with at least
+#'   that probability; `accuracy` of these texts; `low` and `high` (pointwise Wilson intervals).
 #'
-#'   `texts_for_people()`: the numbers of the rows to send to people, the least sure first, those
-#'   without a label before them; its attribute `threshold` is what a label needs to stay, Inf where
-#'   none is enough.
+#'   `texts_for_people()`: an integer vector of the rows to be coded by people: those without a
+#'   label, then the others by increasing probability. The attribute `threshold` is the probability
+#'   that a label needs to be kept, Inf if none is sufficient.
 #' @references El-Yaniv and Wiener (2010), Journal of Machine Learning Research 11.
 #' @seealso [validate()]
 #' @export
@@ -96,8 +97,8 @@ new_coverage <- function(found, level) {
 abort_no_prob <- function(error_call) {
   abort(
     c(
-      "It is not known how sure the model is of its labels.",
-      i = "Give {.fn validate} the argument {.arg prob}."
+      "There are no probabilities of the labels.",
+      i = "Pass them to {.fn validate} as {.arg prob}."
     ),
     "argument",
     error_call
@@ -135,7 +136,8 @@ as.data.frame.llamaherd_coverage <- function(x, ...) {
   new_frame(lapply(unclass(x), identity)[names(x)], nrow(x))
 }
 
-# Some points of a curve are no curve: its last one has all texts.
+# Selected points of a curve are a plain data frame, because the last point of a curve must cover
+# all texts.
 #' @export
 `[.llamaherd_coverage` <- function(x, ...) as.data.frame(x)[...]
 

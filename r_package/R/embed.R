@@ -1,46 +1,43 @@
-#' Make vectors of texts
+#' Compute embeddings of texts
 #'
 #' @description
-#' Gives each text a vector of numbers, an embedding: texts that mean about the same get
-#' vectors that point in about the same direction. Many texts are computed at once; equal
-#' ones once; one that fails becomes a row of NA and the others get their vectors.
+#' Computes an embedding of each text: a numeric vector such that texts with similar meaning have
+#' vectors with similar directions. Many texts are computed at once and equal texts once; a text
+#' that fails becomes a row of NA.
 #'
 #' @section Models:
-#' Best is a model made for it, such as all-MiniLM-L6-v2 (BERT and the like, which have an
-#' encoder only and cannot generate), loaded with [model_load()]. Any model that generates has
-#' vectors, too, but those of small ones say little. Some models want a few words before
-#' each text, such as `"query: "`: their descriptions say so.
+#' Models trained for embeddings are best, such as all-MiniLM-L6-v2 (BERT-like encoders, which
+#' cannot generate); load them with [model_load()]. Generative models have embeddings, too, but
+#' embeddings of small models carry little information. Some models expect a prefix before each
+#' text, such as `"query: "`; see their descriptions.
 #'
-#' @section Ctrl-C:
-#' Ctrl-C ends the call within a fraction of a second, and goes on as an interrupt of class
-#' `llamaherd_interrupt`, which has the matrix as `results`: rows that were not computed are
-#' NA. [last_results()] has it as well.
+#' @section Interrupting a call:
+#' Ctrl-C ends the call within a fraction of a second with an interrupt of class
+#' `llamaherd_interrupt`, whose `results` is the matrix with NA in the rows that were not computed.
+#' [last_results()] returns it as well.
 #'
-#' @param model A `llamaherd_model` from [model_load()], or a `llamaherd_context`, whose model
-#'   is taken.
-#' @param texts Character vector, names and NA allowed; or a list with a string or an integer
-#'   vector of token ids for each text. The texts of special tokens in them mean nothing
-#'   special.
-#' @param pooling What becomes of the vectors of a text's tokens: `"mean"`, that of the first
-#'   (`"cls"`) or of the `"last"` one. `"auto"`: what the model's file says, and `"mean"` where
-#'   it says nothing.
-#' @param normalize TRUE makes vectors of length 1, so that `x %*% t(x)` has the cosines.
-#' @param truncate TRUE cuts texts that are longer than the model was trained for; otherwise
-#'   they fail.
-#' @param deterministic TRUE computes each text by itself: its vector is then the same to the
-#'   last bit, whatever else is asked for. It takes longer.
-#' @param n_threads Number of threads; NULL: the physical cores.
+#' @param model A `llamaherd_model` from [model_load()], or a `llamaherd_context`, whose model is
+#'   used.
+#' @param texts Character vector; names and NA are allowed. Also a list with a string or an integer
+#'   vector of token ids per text. Texts are never read as special tokens.
+#' @param pooling How the vectors of a text's tokens are combined: `"mean"`, or the vector of the
+#'   first (`"cls"`) or the `"last"` token. `"auto"` uses the setting of the model's file, or
+#'   `"mean"`.
+#' @param normalize TRUE scales vectors to length 1, so that `x %*% t(x)` has the cosines.
+#' @param truncate TRUE cuts texts that are longer than the model's maximum; FALSE makes them fail.
+#' @param deterministic TRUE computes each text alone, which is slower: its vector is then identical
+#'   to the last bit, whatever else is in the call.
+#' @param n_threads Number of threads. NULL uses the number of physical cores.
 #' @param progress TRUE shows a progress bar.
-#' @param verbosity Negative: no warnings. From 2 on, also a line of statistics.
-#' @returns A numeric matrix with a row for each text, in the order of `texts`, with their
-#'   names as row names; none for no texts. A row of NA for each text that is NA or failed, and
-#'   then one warning says so. Attributes: `errors`, a character vector with the reason for
-#'   each text, NA where there is none; `stats`, statistics of the call.
+#' @param verbosity Negative values suppress warnings; 2 or more adds a line of statistics.
+#' @returns A numeric matrix with one row per text, in the order of `texts`, with their names as row
+#'   names. Rows of texts that are NA or failed are NA, with one warning. Attributes: `errors`, the
+#'   reason why a text failed, NA for others; `stats`, statistics of the call.
 #' @seealso [model_load()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())
-#' # Models made for it, such as all-MiniLM-L6-v2, tell meanings apart better.
+#' # Models for embeddings, such as all-MiniLM-L6-v2, distinguish meanings better.
 #' texts <- c(a = "A cat sleeps.", b = "A dog barks.", c = "Shares fell by nine percent.")
 #' vectors <- embed_parallel(model, texts)
 #' tcrossprod(vectors) # cosines
@@ -117,7 +114,7 @@ run_embed <- function(object, values, options, progress, error_call) {
   )
 }
 
-# Python's bytes, float32 row by row, as a matrix.
+# Converts bytes from Python, float32 in row-major order, to a matrix.
 as_vectors <- function(columns, texts) {
   n <- length(texts$values)
   numbers <- readBin(
@@ -129,7 +126,11 @@ as_vectors <- function(columns, texts) {
   )
   errors <- as_text(columns[["errors"]])
   missing <- !is.na(texts$problems)
-  errors[missing] <- sub("^the prompt", "the text", texts$problems[missing])
+  errors[missing] <- ifelse(
+    texts$missing[missing],
+    "the text is NA",
+    "the text is not valid text in its encoding; see ?iconv"
+  )
   vectors <- matrix(
     numbers,
     nrow = n,

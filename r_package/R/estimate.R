@@ -1,76 +1,80 @@
-#' Shares, means and regressions that are right although labels are not
+#' Estimate shares, means and regressions, corrected for labelling errors
 #'
 #' @description
-#' Labels that are right in four of five cases give wrong shares, and wrong regressions, with
-#' intervals that are too short: errors are not the same everywhere. `estimate()` corrects them by
-#' the codes of a [gold_sample()], and shows the corrected estimates beside the naive ones.
+#' Labels with errors bias shares and regression coefficients, and make their intervals too short,
+#' since errors are not equally frequent everywhere. `estimate()` corrects estimates with the codes
+#' of a [gold_sample()] and returns them together with the naive estimates.
 #'
 #' @section Methods:
 #' * `"dsl"`, design-based supervised learning ([Egami et al.
 #'   2023](https://arxiv.org/abs/2306.04746)): with \eqn{\psi} the terms of the estimating equation,
-#'   \eqn{\hat D_i} a label, \eqn{D_i} a code and \eqn{\pi_i} the probability that a text was drawn
-#'   (\eqn{R_i = 1} if it was), it solves
+#'   \eqn{\hat D_i} a label, \eqn{D_i} a code and \eqn{\pi_i} the inclusion probability of a text
+#'   (\eqn{R_i = 1} if it was drawn), it solves
 #'
 #'   \deqn{\sum_i \psi(\hat D_i; \theta) + \frac{R_i}{\pi_i} (\psi(D_i; \theta) - \psi(\hat D_i;
 #'   \theta)) = 0}
 #'
-#'   It is right for any labels, whatever errors they have, on either side of a formula.
+#'   It is valid for any labels, whatever their errors, on either side of a formula.
 #' * `"ppi"`, prediction-powered inference with power tuning ([Angelopoulos et al.
-#'   2023](https://arxiv.org/abs/2311.01453)): labels count as far as they are worth it, `lam` from
-#'   0 to 1, so that intervals are not wider than those by the codes alone. It is made for a simple
-#'   sample and for labels as the outcome; with other samples it is weighted by
-#'   \eqn{1 / \pi_i}, as a note says.
-#' * `"gold"`: the codes alone, weighted by \eqn{1 / \pi_i}.
-#' * `"naive"`: the labels as if they were right.
+#'   2023](https://arxiv.org/abs/2311.01453)): labels are weighted by `lam`, from 0 to 1, so that
+#'   intervals are not wider than with codes alone. The method assumes simple samples and labels as
+#'   the outcome; for other samples it is weighted by \eqn{1 / \pi_i}, and a note reports this.
+#' * `"gold"`: codes alone, weighted by \eqn{1 / \pi_i}.
+#' * `"naive"`: labels treated as correct.
 #'
 #' @section Few codes, few errors:
-#' Intervals are by the t distribution, with the degrees of freedom of the codes in each group. With
-#' fewer than 30 codes in a group, or for a coefficient, there is a warning: intervals of DSL hold
-#' the truth about as often as they say, those of PPI++ a little less often.
+#' Intervals use the t distribution with the degrees of freedom of the codes in each group. A
+#' warning reports groups or coefficients with fewer than 30 codes: the coverage of DSL intervals is
+#' then close to the nominal level, that of PPI++ intervals slightly lower.
 #'
-#' Where few coded texts of a stratum have a wrong label, the variance knows little of errors among
-#' its other texts. Intervals are then by Wilson's limits of the rates of errors, put together over
-#' strata (MOVER), and longer on the side where more errors may be. A warning names strata with
-#' fewer than 5 wrong labels, their share of the texts and the number of codes; a note says where
-#' no label was wrong.
+#' If few coded texts of a stratum have a wrong label, the variance estimate knows little about
+#' errors among its other texts. Intervals then combine Wilson's limits of the error rates over
+#' strata (MOVER) and are longer on the side where further errors may be. A warning names strata
+#' with fewer than 5 wrong labels, their share of the texts and their number of codes; a note names
+#' those without any.
 #'
-#' @param coded What [annotate_texts()] returned, or another data frame with a column of labels: all
-#'   texts that the sample was drawn from.
-#' @param gold A [gold_sample()] with codes; of several coders what most of them say. Where equally
-#'   many say one thing and another, the first of them decides, as a note says: let somebody decide
-#'   these texts, as one more coder. Or codes, one for each row and NA where there is none,
-#'   as a vector or the name of a column; these need `prob`.
-#' @param formula A regression, in which the column of labels may be on either side:
-#'   `label == "negative" ~ party + age`, `votes ~ label`. It is evaluated on all rows, with the
-#'   labels and again with the codes in their place; then the rows that are used are taken, so that
-#'   `I(age - mean(age))` is the same as a column made before. A term may use a text's own label
-#'   only, not such as `mean(label)`.
-#' @param outcome Without a formula: the labels whose shares are estimated; or a named vector with a
-#'   number for each label, `c(negative = -1, neutral = 0, positive = 1)`, whose mean is. `NULL`:
-#'   the share of each label; of numbers with fractions, or more than 20 different ones, their mean.
-#' @param by Columns: shares or means for each of their values, and differences from the first
-#'   (of a factor: of its first level). Names, or unquoted as in `c(party, year)`.
-#' @param model `"mean"`, `"ols"` or `"logit"`. `NULL`: `"mean"` without a formula, `"ols"` with
-#'   one.
-#' @param methods Methods to compute; results come in this order.
-#' @param level Confidence level of the intervals. Those of shares end at 0 and 1, those of
-#'   differences of shares at -1 and 1: what is cut off cannot be the truth (Newcombe, *Statistics
-#'   in Medicine* 17, 1998).
-#' @param label,text Columns; `NULL`: those that `coded` or `gold` know.
-#' @param several Whether a text may have several labels, joined by `"; "`: then shares are of the
-#'   texts that have a label among others, and do not sum to 1, and formulas have
-#'   `has_label(label, "negative")` for it. `NULL`: as `coded` or `gold` know.
-#' @param prob For codes that no [gold_sample()] was drawn for: `"simple"` if all texts had the same
-#'   probability to be coded, or the probability of each.
-#' @param target `"population"`: estimates are about what these texts are a sample of; `"texts"`:
-#'   about these texts.
-#' @param cluster A column; texts with the same value depend on each other, as those of a speaker.
-#' @returns A `llamaherd_estimates`. As a data frame it has a row for each number and method:
+#' @param coded Return value of [annotate_texts()], or another data frame with a column of labels:
+#'   all texts that the sample was drawn from.
+#' @param gold A coded [gold_sample()]; with several coders the majority counts. In a tie the code
+#'   of the first of the tied coders counts, and a note reports this; let another coder decide these
+#'   texts. Or codes, one per row and NA for none, as a vector or the name of a column; these need
+#'   `prob`.
+#' @param formula A regression formula with the column of labels on either side:
+#'   `label == "negative" ~ party + age`, `votes ~ label`. It is evaluated on all rows, once with
+#'   the labels and once with the codes in their place, before rows are selected, so `I(age -
+#'   mean(age))` gives the same result as a column computed before the call. A term may only use a
+#'   text's own label, not, for example, `mean(label)`.
+#' @param outcome Without a formula: labels whose shares are estimated, or a named vector with a
+#'   number per label, `c(negative = -1, neutral = 0, positive = 1)`, whose mean is estimated, or
+#'   `"mean"` for the mean of labels that are numbers. `NULL` estimates the share of each label, or
+#'   the mean of a [number_scale()] and of numbers that have fractions or more than 20 distinct
+#'   values.
+#' @param by Columns for estimates by group, and differences from the first group (of a factor its
+#'   first level). Names, or unquoted as in `c(party, year)`.
+#' @param model `"mean"`, `"ols"` or `"logit"`. `NULL` is `"mean"` without a formula and `"ols"`
+#'   with one.
+#' @param methods Methods to compute, in the order of the result.
+#' @param level Confidence level. Intervals of shares are limited to 0 and 1, those of differences
+#'   of shares to -1 and 1 (Newcombe, *Statistics in Medicine* 17, 1998).
+#' @param label,text Columns of labels and texts; `NULL` uses those that `coded` or `gold` know.
+#' @param several Whether a text may have several labels, joined by `"; "`. Shares are then those of
+#'   texts with a label among others and do not sum to 1, and formulas use
+#'   `has_label(label, "negative")`. `NULL` takes it from `coded` or `gold`.
+#' @param prob For codes without a [gold_sample()]: `"simple"` if all texts had the same probability
+#'   of being coded, or the probability of each text.
+#' @param target Target of inference: `"population"`, of which the texts are a sample, or the
+#'   `"texts"` themselves.
+#' @param cluster A column of clusters, such as speakers, within which texts are not independent.
+#' @param predictions What is corrected by the codes: `"labels"`, or `"probs"`, the probabilities of
+#'   all labels (columns `p_<label>`). `NULL` is `"probs"` after [recalibrate()] and `"labels"`
+#'   otherwise. With probabilities the result compares the widths of the intervals.
+#' @returns A `llamaherd_estimates`. As a data frame it has one row per estimate and method:
 #'   `outcome`, `term`, `group`, `method`, `estimate`, `std_error`, `low`, `high`, `lam` and `df`,
-#'   the degrees of freedom of the t distribution that the interval is by.
-#'   [coef()], [vcov()] and [confint()] give those of one method, the first one unless `method` says
-#'   otherwise. `n_texts`, `n_gold`, `design` and `notes` tell the rest.
-#' @seealso [gold_sample()], [gold_size()]
+#'   the degrees of freedom of the interval. [coef()], [vcov()] and [confint()] return the values of
+#'   one method, by default the first. Further elements are `n_texts`, `n_gold`, `design`, `notes`,
+#'   `predictions`, which is `"recalibrated"` after [recalibrate()], and `widths`, a data frame of
+#'   the mean widths of intervals by predictions and method, with no rows for labels.
+#' @seealso [gold_sample()], [gold_size()], [recalibrate()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
 #' # 2,000 speeches; the model misses half of what party B says against.
@@ -106,12 +110,19 @@ estimate <- function(
   prob = NULL,
   target = c("population", "texts"),
   cluster = NULL,
-  several = NULL
+  several = NULL,
+  predictions = NULL
 ) {
   error_call <- rlang::current_env()
   check_data(coded, error_call, "coded")
   known <- coded_columns(coded)
-  gold <- column_or_object(rlang::enquo(gold), coded)
+  gold <- column_or_object(
+    rlang::enquo(gold),
+    coded,
+    "gold",
+    error_call,
+    is_object = is_codes
+  )
   design <- if (inherits(gold, "llamaherd_gold")) gold$design
   there <- \(name) if (!is.null(name) && name %in% names(coded)) name
   label <- one_column(rlang::enquo(label), coded, "label", error_call) %||%
@@ -142,6 +153,9 @@ estimate <- function(
     prob = check_prob(prob, "simple", error_call)
   )
   uses <- c(label, text, if (!is.null(design)) gold_columns(gold, coded))
+  probs <- probs_used(coded, label, predictions, error_call)
+  options$predictions <- if (is.null(probs)) "labels" else as.list(probs)
+  uses <- c(uses, probs, raw_columns(coded, c(label, probs)))
   options$several <- several
   options$levels <- if (is.factor(coded[[label]])) as_py_list(levels(coded[[label]]))
   options$ordered <- is.ordered(coded[[label]])
@@ -167,7 +181,8 @@ estimate <- function(
     }
     columns <- py_columns(coded, uses)
     read <- codes_in_one_form(columns, codes, options)
-    matrices <- formula_matrices(coded, formula, label, read, cluster, error_call)
+    names <- names(probs)
+    matrices <- formula_matrices(coded, formula, label, read, cluster, error_call, names)
     found <- py_call("estimate_regression", columns, read$gold, matrices, options)
   }
   result <- new_estimates(found, options, formula, methods)
@@ -199,8 +214,8 @@ check_model_name <- function(x, formula, error_call) {
   }
   x <- check_choice(x, c("mean", "ols", "logit"), "model", error_call)
   if ((x == "mean") != is.null(formula)) {
-    needs <- if (x == "mean") "without" else "with"
-    abort("{.code model = \"{x}\"} goes {needs} a formula.", "argument", error_call)
+    needs <- if (x == "mean") "takes no" else "needs a"
+    abort("{.code model = \"{x}\"} {needs} formula.", "argument", error_call)
   }
   x
 }
@@ -228,7 +243,7 @@ levels_by <- function(data, by) {
   rlang::set_names(lapply(factors, \(name) as_py_list(levels(data[[name]]))), factors)
 }
 
-# A sample or codes as Python takes them.
+# Converts a sample or codes for Python.
 gold_codes_of <- function(gold, coded, error_call) {
   if (inherits(gold, "llamaherd_gold")) {
     return(check_gold(gold, error_call))
@@ -243,7 +258,8 @@ gold_codes_of <- function(gold, coded, error_call) {
   as_codes(gold)
 }
 
-# Labels, and codes of the rows that have one, as Python reads them: equal ones are the same text.
+# Returns labels, and codes of the coded rows, as Python reads them: equal values have the same
+# text.
 codes_in_one_form <- function(columns, codes, options) {
   read <- py_call("codes_in_one_form", columns, codes, options)
   list(
@@ -292,13 +308,25 @@ new_estimates <- function(found, options, formula, methods) {
       notes = as_text(found[["notes"]]),
       grouped_by = unlist(options$by),
       line = found[["line"]],
+      predictions = found[["predictions"]],
+      widths = widths_of(found[["widths"]]),
       source = found[["source"]]
     ),
     class = "llamaherd_estimates"
   )
 }
 
-# Rows of one method, with the names that coefficients have.
+# Returns mean widths of intervals as a data frame.
+widths_of <- function(widths) {
+  columns <- list(
+    predictions = as_text(widths[["predictions"]]),
+    method = as_text(widths[["method"]]),
+    width = numbers_of(widths[["width"]])
+  )
+  new_frame(columns, length(columns$width))
+}
+
+# Returns the rows of one method, named like coefficients.
 rows_by <- function(object, method, error_call) {
   method <- method %||% object$methods[[1]]
   method <- check_choice(method, object$methods, "method", error_call)
@@ -316,15 +344,18 @@ rows_by <- function(object, method, error_call) {
 
 #' Coefficients, covariances and intervals of estimates
 #'
-#' @param object What [estimate()] returned.
-#' @param parm Names of coefficients, or their numbers; all if missing.
-#' @param level Confidence level; that of the estimates if `NULL`.
-#' @param method One of the methods; the first one if `NULL`.
-#' @param outcome For `vcov()` of several labels' shares: which label.
+#' @param object Return value of [estimate()].
+#' @param parm Names or indices of coefficients; all if
+#'   missing.
+#' @param level Confidence level. `NULL` uses the level of the estimates.
+#' @param method
+#'   One of the methods. `NULL` uses the first.
+#' @param outcome For `vcov()` of the shares of several
+#'   labels: the label.
 #' @param ... Not used.
 #' @returns `coef()`: a named vector. `confint()`: a matrix with a row for each coefficient.
-#'   `vcov()`: a matrix, without the differences, which follow from it. `nobs()`: the number of
-#'   texts by which it was estimated: all, but of `"gold"` those with a code.
+#'   `vcov()`: a matrix, without the differences between groups, which follow from it. `nobs()`: the
+#'   number of texts used: all texts, or for `"gold"` the texts with a code.
 #' @name estimate-methods
 #' @examplesIf llamaherd::llamaherd_available()
 #' data <- data.frame(label = rep(c("a", "b"), c(60, 40)), code = NA)
@@ -355,7 +386,8 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NUL
   }
   limits <- cbind(rows$low, rows$high)
   if (level != object$level) {
-    # Few errors make one side longer: each side keeps its length, relative to t, unless it was cut.
+    # Few errors make one side of an interval longer. Each side keeps its length relative to the t
+    # quantile, unless the side was cut at a bound.
     far <- stats::qt(0.5 + level / 2, rows$df)
     longer <- far / stats::qt(0.5 + object$level / 2, rows$df)
     ends <- ends_of(rows)
@@ -370,7 +402,7 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NUL
   if (missing(parm)) limits else limits[parm, , drop = FALSE]
 }
 
-# What the numbers can be: shares, and differences of shares, have ends.
+# Range of the values: shares and differences of shares are bounded.
 ends_of <- function(rows) {
   of_shares <- any(rows$term == "share")
   list(
@@ -403,7 +435,7 @@ as.data.frame.llamaherd_estimates <- function(x, ...) x$rows
 #' @export
 format.llamaherd_estimates <- function(x, ...) strsplit(x$line, "\n", fixed = TRUE)[[1]]
 
-# Notes in lines of the console's width; numbers stay in their columns.
+# Wraps notes to the width of the console; tables keep their columns.
 notes_wrapped <- function(lines, width = getOption("width")) {
   is_note <- grepl("^(Note: |Intervals are )", lines)
   wrapped <- lapply(lines[is_note], strwrap, width, exdent = 2)

@@ -1,6 +1,6 @@
-# Formulas of estimate(): matrices with the labels, and again with the codes.
+# Formulas of estimate(): computes their matrices with the labels, and again with the codes.
 
-# What formulas may call: 1 where a label is among those of a text that may have several, else 0.
+# A function for formulas: 1 if a text with several labels has a given label, else 0.
 has_label <- function(label, name) {
   given <- strsplit(as.character(label), ";", fixed = TRUE)
   ifelse(is.na(label), NA_real_, vapply(given, \(x) name %in% trimws(x), 0))
@@ -16,7 +16,7 @@ check_has_label <- function(formula, label, error_call) {
   }
 }
 
-# An expression with 0 in place of each has_label(label, ...).
+# Replaces each has_label(label, ...) in an expression by 0.
 without_has_label <- function(expr, label) {
   if (!is.call(expr)) {
     return(expr)
@@ -27,9 +27,18 @@ without_has_label <- function(expr, label) {
   as.call(lapply(as.list(expr), without_has_label, label))
 }
 
-# The formula's matrices with the labels of all rows, and with the codes of those that have one.
-# It is evaluated on all rows; then those in which something is missing are left out.
-formula_matrices <- function(coded, formula, label, codes, cluster, error_call) {
+# Returns the formula's matrices with the labels of all rows, and with the codes of coded rows. The
+# formula is evaluated on all rows; then rows with missing values are left out.
+# With `names` of labels it is also evaluated as if all rows had each label.
+formula_matrices <- function(
+  coded,
+  formula,
+  label,
+  codes,
+  cluster,
+  error_call,
+  names = NULL
+) {
   if (!label %in% all.vars(formula)) {
     must <- sprintf("a formula that uses the column of labels, `%s`", label)
     abort_argument("formula", must, formula, error_call)
@@ -62,6 +71,18 @@ formula_matrices <- function(coded, formula, label, codes, cluster, error_call) 
   labels <- with_levels(labels, levels, label)
   gold <- with_levels(gold, levels, label)
   x_hat <- stats::model.matrix(terms, labels)
+  has_label_right <- label %in% all.vars(formula[[3]])
+  names <- intersect(as.character(names), c(codes$labels[made$keep], codes$codes))
+  each <- lapply(rlang::set_names(names), \(name) {
+    all <- frames$labels
+    all[[label]] <- frames$constant(name)
+    all <- stats::model.frame(terms, all, na.action = stats::na.pass)
+    all <- with_levels(all[made$keep, , drop = FALSE], levels, label)
+    list(
+      x_hat = if (has_label_right) columns_of(stats::model.matrix(terms, all)),
+      y_hat = response_of(all, error_call)
+    )
+  })
   list(
     kept = as.list(which(made$keep) - 1),
     x_hat = columns_of(x_hat),
@@ -73,13 +94,14 @@ formula_matrices <- function(coded, formula, label, codes, cluster, error_call) 
     },
     terms = as_py_list(colnames(x_hat)),
     outcome = deparse1(formula[[2]]),
-    has_label_right = label %in% all.vars(formula[[3]]),
+    has_label_right = has_label_right,
+    each = each,
     formula = deparse1(formula)
   )
 }
 
-# The data with the labels, and with the codes in place of those of the rows that have one; both
-# have the same levels. Truth values and numbers stay such.
+# Returns the data with the labels, and a copy in which codes replace the labels of coded rows. Both
+# have the same levels. Logical values and numbers keep their type.
 frames_of <- function(coded, label, codes) {
   frame <- as.data.frame(coded)
   values <- frame[[label]]
@@ -90,7 +112,7 @@ frames_of <- function(coded, label, codes) {
   } else {
     there <- c(sort(unique(codes$labels)), codes$codes)
     known <- intersect(unique(c(levels(values), there)), there)
-    # Ordered, so that label >= "neutral" can be said.
+    # Ordered, so that formulas may contain label >= "neutral".
     \(x) factor(x, known, ordered = is.ordered(values))
   }
   mixed <- codes$labels
@@ -98,11 +120,11 @@ frames_of <- function(coded, label, codes) {
   gold <- frame
   frame[[label]] <- as_was(codes$labels)
   gold[[label]] <- as_was(mixed)
-  list(labels = frame, codes = gold)
+  n <- nrow(frame)
+  list(labels = frame, codes = gold, constant = \(name) as_was(rep(name, n)))
 }
 
-# Rows without a code have the same values in both frames, unless a term computes them from the
-# labels of other rows.
+# Rows without a code have equal values in both frames, unless a term uses labels of other rows.
 check_by_row <- function(labels, codes, rows, error_call) {
   same <- function(name) {
     rest <- function(x) {
@@ -122,7 +144,7 @@ check_by_row <- function(labels, codes, rows, error_call) {
   }
 }
 
-# Levels that there are, of each factor. One that no row has would be a column of zeros.
+# Keeps the levels that occur in each factor. A level without a row would be a column of zeros.
 used_levels <- function(terms, labels, gold) {
   levels <- stats::.getXlevels(terms, labels)
   for (name in names(levels)) {
@@ -135,7 +157,8 @@ used_levels <- function(terms, labels, gold) {
   levels
 }
 
-# An ordinal label is compared by its order, but has a coefficient for each level, as others do.
+# Gives an ordinal label a coefficient for each level, as for other factors; its order only affects
+# comparisons.
 with_levels <- function(frame, levels, label) {
   for (name in names(levels)) {
     values <- frame[[name]]

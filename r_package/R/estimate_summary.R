@@ -1,14 +1,14 @@
-# Estimates as other packages of R take them: summary() and, for tables as modelsummary makes
-# them, tidy() and glance(), whose generics the package generics has.
+# Estimates for other packages of R: summary() and, for tables of modelsummary, tidy() and glance(),
+# whose generics are in the package generics.
 
 #' @rdname estimate-methods
 #' @returns
 #' `summary()`: `coefficients`, a matrix with a row for each coefficient, with `t` and `p` of those
 #'   that 0 is a question for: of regressions and differences. It prints as a table.
 #'
-#'   `tidy()` and `glance()`, of which broom and modelsummary make tables: data frames with
-#'   `term`, `estimate`, `std.error`, `statistic`, `p.value` and, if wanted, `conf.low` and
-#'   `conf.high`; and with one row, of `nobs`, `n_gold`, `design`, `model` and `method`.
+#'   `tidy()` and `glance()` return the data frames that broom and modelsummary use for tables.
+#'   `tidy()` has `term`, `estimate`, `std.error`, `statistic`, `p.value` and optionally `conf.low`
+#'   and `conf.high`. `glance()` has one row with `nobs`, `n_gold`, `design`, `model` and `method`.
 #' @export
 summary.llamaherd_estimates <- function(object, method = NULL, ...) {
   rows <- rows_by(object, method, rlang::current_env())
@@ -32,12 +32,20 @@ summary.llamaherd_estimates <- function(object, method = NULL, ...) {
   )
 }
 
-# Whether coefficients and differences are 0. Nobody asks that of a share.
+# Tests whether coefficients and differences are 0. A share gets no test.
 tests_of <- function(rows, object) {
   asked <- object$model != "mean" | rows$term == "difference"
   t <- ifelse(asked, rows$estimate / rows$std_error, NA_real_)
   data.frame(t = t, p = 2 * stats::pt(-abs(t), rows$df))
 }
+
+# Names of the methods, as in the plots and reports of Python.
+method_names <- c(
+  dsl = "corrected (DSL)",
+  ppi = "corrected (PPI++)",
+  gold = "codes of people alone",
+  naive = "labels as if right"
+)
 
 #' @export
 format.llamaherd_summary <- function(x, ..., digits = 4L) {

@@ -1,10 +1,10 @@
 #' A small model for examples
 #'
-#' The examples of this package run where this finds a model. It looks for SmolLM2-135M, an
-#' instruction-tuned model of 92 MB: in the environment variable `LLAMAHERD_TEST_SMOLLM2`,
-#' then in the cache. It downloads nothing and starts no Python.
+#' Finds SmolLM2-135M, an instruction-tuned model of 92 MB: first by the environment variable
+#' `LLAMAHERD_TEST_SMOLLM2`, then in the cache. The examples of this package run only if this
+#' function finds the model. It downloads nothing and does not start Python.
 #'
-#' @returns Path of the file, or NULL: there is none, or no Python side to load it.
+#' @returns Path of the file. NULL if there is no file, or no Python package to load it.
 #' @seealso [list_cached_models()] for all models on this computer
 #' @export
 #' @examples
@@ -21,7 +21,7 @@ llamaherd_example_model <- function() {
     recursive = TRUE,
     full.names = TRUE
   )
-  # Not what model_optimize() made.
+  # Files of model_optimize() do not count.
   found <- found[!grepl("llamaherd[.]gguf$", found)]
   paths <- c(Sys.getenv("LLAMAHERD_TEST_SMOLLM2"), found)
   paths <- paths[file.exists(paths)]

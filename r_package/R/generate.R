@@ -1,14 +1,13 @@
 #' Answer one prompt
 #'
-#' As [generate_parallel()] for one prompt, but a failure is an error.
+#' Like [generate_parallel()] for a single prompt, but a failure is an error.
 #'
 #' @inheritParams generate_parallel
-#' @param prompt A string, or an integer vector of token ids; with `chat = TRUE` a string or
-#'   a list of messages.
-#' @param ... Further sampling settings by name, see [generate_parallel()].
-#' @returns A `llamaherd_result` of length 1: a string with the attributes that
-#'   [generate_parallel()] describes, also what becomes of Ctrl-C. With `schema` a data frame
-#'   with one row.
+#' @param prompt A string, or an integer vector of token ids; with `chat = TRUE` a string or a list
+#'   of messages.
+#' @returns A `llamaherd_result` of length 1: a string with the attributes described in
+#'   [generate_parallel()], which also describes interrupts. With `schema` a data frame with one
+#'   row.
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())
@@ -42,6 +41,13 @@ generate <- function(
   retries = 2L,
   dotted = FALSE,
   logprobs = NULL,
+  sampling = NULL,
+  thinking = NULL,
+  variables = NULL,
+  template = NULL,
+  prefix = NULL,
+  merge_system = FALSE,
+  quote_from = NULL,
   ...
 ) {
   error_call <- rlang::current_env()
@@ -60,7 +66,7 @@ generate <- function(
     abort_argument("prompt", "a string or token ids", prompt, error_call, hint)
   }
   prompts <- chat_or_prompts(prompt, "prompt", error_call)
-  options <- c(sampling_options(error_call, list(...), 1L), prompts$options)
+  options <- c(call_options(error_call, list(...), 1L), prompts$options)
   options$on_error <- "continue"
   display <- check_display(error_call)
 

@@ -1,182 +1,183 @@
 #' Answer many prompts at once
 #'
 #' @description
-#' Answers every prompt of a vector. Up to `n_seq_max` of them (see [context_create()]) are
-#' worked on at once, and one that ends makes room for the next; beginnings that prompts
-#' share are computed once; a prompt that fails becomes NA and the others are answered.
+#' Answers every prompt of a vector in one call. Up to `n_seq_max` prompts run at a time (see
+#' [context_create()]), and a prompt that ends makes room for the next. A beginning that several
+#' prompts share is computed once. A prompt that fails becomes NA; the others are answered.
 #'
-#' @section Ctrl-C:
-#' Ctrl-C ends the call within a fraction of a second, and goes on: a loop or a script around
-#' it ends as well, the latter with an exit status of 1, so that nobody takes a part of the
-#' answers for all of them. What had finished is not lost: [last_results()] returns it, and
-#' so does the interrupt itself, which has it as `results`:
+#' @section Interrupting a call:
+#' Ctrl-C ends the call within a fraction of a second and also interrupts the loop or script around
+#' it; a script ends with exit status 1. Finished answers are kept: [last_results()] returns them,
+#' and the interrupt condition has them as `results`:
 #'
 #'     answers <- tryCatch(
 #'       generate_parallel(context, prompts),
 #'       interrupt = \(cnd) cnd$results
 #'     )
 #'
-#' `as.data.frame()` also shows what there was of unfinished answers. With a `journal`, the
-#' same call run again goes on where this one ended.
+#' `as.data.frame()` also shows the beginnings of unfinished answers. With a `journal`, the same
+#' call run again continues where this call ended.
 #'
 #' @section Arguments with one value per prompt:
-#' The numeric arguments of sampling, `max_tokens`, `seed`, `grammar` and `regex` take one value
-#' for all prompts or one for each of them, `choices` and `schema` a list with one for each of
-#' them, or NULL for none. The columns of schemas that differ are put together; a prompt
-#' without one has a row of NA, and its answer is in `attr(result, "text")`.
+#' The numeric sampling arguments, `max_tokens`, `seed`, `grammar` and `regex` take one value for
+#' all prompts or one value per prompt. `choices` and `schema` take a list with one element per
+#' prompt, NULL for none. If schemas differ, the result has the columns of all of them; a prompt
+#' without a schema has a row of NA, and its answer is in `attr(result, "text")`.
 #'
-#' @section Data:
-#' With `schema` every answer is JSON that follows it, and the result is a data frame with a
-#' column for each field: see [type_object()] for the types, and what becomes of them. Answers
-#' are as short as JSON can be, without white space between its parts.
+#' @section Structured data:
+#' With `schema` every answer is JSON that follows the schema, and the result is a data frame with
+#' one column per field; see [type_object()] for types and columns. The JSON has no white space
+#' between its parts.
 #'
-#' The form is sure, the content is the model's: it knows of the fields only what the prompt
-#' says. [schema_prompt()] writes that down. Small models judge worse when they have to write
-#' JSON; a field for reasons before that for the label may help, as it gives them room.
+#' The schema guarantees the form of an answer, not its content: the model knows about the fields
+#' only what the prompt says. [schema_prompt()] describes a schema in words. Small models answer
+#' less accurately when they write JSON; a field for reasons before the field for the label may
+#' help.
 #'
-#' Some keywords of JSON Schema cannot be enforced while an answer is written, such as
-#' `uniqueItems`. What they say is checked afterwards, and an answer that fails is tried again,
-#' with another seed. One that fails each time is the prompt's error, and so is one that
-#' `max_tokens` cut off: the row is NA and `attr(result, "partial")` has the text.
+#' Some keywords of JSON Schema, such as `uniqueItems`, cannot be enforced during generation. They
+#' are checked afterwards, and an answer that violates them is generated again with another seed.
+#' The prompt fails if every try does, or if `max_tokens` cuts the JSON off: the row is NA, and
+#' `attr(result, "partial")` has the text.
 #'
-#' @section Several samples of each prompt:
-#' With `n = 10` each prompt is computed once and answered ten times, with `temperature` above
-#' 0, and the result is a `llamaherd_samples`: a list with a `llamaherd_result` of length 10
-#' for each prompt, with the prompts' names, fit for a list column. [vote()] gives the
-#' majority, [as.data.frame()][as.data.frame.llamaherd_result] a table with one row per
-#' sample. Each sample depends on the seed, the prompt's place and its own number only: the
-#' first is what the prompt gets without `n`, and more of them leave those before as they
-#' are. The messages of failures and Ctrl-C count samples. With `schema` the elements are
-#' `llamaherd_table`s.
-#'
-#' @section Further sampling settings:
-#' `...` takes these, by name; any other name is an error. The values given here switch
-#' them off. `typical_p` (1), `top_n_sigma` (-1), `penalty_freq` (0), `penalty_present`
-#' (0), `xtc_probability` (0) and `xtc_threshold`, `dry_multiplier` (0), `dry_base`,
-#' `dry_allowed_length`, `dry_penalty_last_n` and `dry_breakers` (texts), `mirostat` (0;
-#' or 1 or 2), `mirostat_tau` and `mirostat_eta`, and `logit_bias`: a numeric vector with
-#' token ids as names, such as ``c(`42` = -Inf)`` to forbid token 42.
+#' @section Several samples per prompt:
+#' With `n = 10` and a `temperature` above 0, each prompt is computed once and answered ten times.
+#' The result is a `llamaherd_samples`: a list with one `llamaherd_result` of length 10 per prompt
+#' (with `schema` a `llamaherd_table`), named like the prompts, which can be a list column. [vote()]
+#' returns the majority, [as.data.frame()][as.data.frame.llamaherd_result] a table with one row per
+#' sample. A sample depends only on the seed, the index of the prompt and the index of the sample:
+#' the first sample is the answer without `n`, and a larger `n` does not change earlier samples.
+#' Messages about failures and interrupts count samples.
 #'
 #' @section Journal:
-#' With `journal = "run.sqlite"` each finished result is on the disk a tenth of a second
-#' later. After a crash, a power cut or Ctrl-C, run the same call again: what the journal
-#' has is answered at once, the rest is computed, and the result is that of an unbroken
-#' run. Prompts that failed are tried again. `attr(result, "stats")$n_journal` says how many
-#' answers came from the journal.
+#' With `journal = "run.sqlite"` each answer is on disk within a tenth of a second after it is
+#' finished. After a crash, a power cut or Ctrl-C, run the same call again: answers in the journal
+#' are returned at once, the others are computed, and the result is that of an uninterrupted call.
+#' Failed prompts are tried again. `attr(result, "stats")$n_journal` is the number of answers taken
+#' from the journal.
 #'
-#' An answer is found again if the content of the model's file, the prompt's tokens and all
-#' settings that decide the text are the same, and where something is drawn
-#' (`temperature` above 0) also the prompt's seed, which is made from `seed` and the
-#' prompt's place: with a negative seed or NULL nothing is. Anything else adds to the
-#' journal. So one file can serve many calls, also at the same time.
+#' An answer is reused if the content of the model's file, the tokens of the prompt and all settings
+#' that affect the text are the same and, with `temperature` above 0, the seed of the prompt, which
+#' is derived from `seed` and the index of the prompt. With a negative seed or NULL no sampled
+#' answer is reused. Other answers are added to the journal, so one file can serve many calls, also
+#' simultaneously.
 #'
-#' The journal holds prompts and answers as plain text, readable for whoever may read the
-#' file; nothing of it leaves the machine. Keep it on a disk of this machine: SQLite cannot
-#' share it over a network. If it is removed or moved while the call runs, it is made anew at
-#' its path with all it held, and a warning tells. [journal_read()] gives a table of it.
+#' The journal has prompts and answers as plain text for everyone who may read the file. Keep it on
+#' a local disk: SQLite cannot share it over a network. If the file is removed or moved while the
+#' call runs, it is written again at its path, with a warning. [journal_read()] returns a data frame
+#' of it.
 #'
 #' @param context A `llamaherd_context` from [context_create()].
-#' @param prompts Character vector, names and NA allowed. Also a factor, or a list with a
-#'   string or an integer vector of token ids for each prompt. Bytes that are no text in
-#'   their encoding fail their own prompt.
-#' @param max_tokens Number of tokens to generate for each prompt at most. NULL: 100, with
-#'   `schema` 512, or with `choices` as many as any of them can take, so that none is cut off.
-#' @param top_k Draw from the `top_k` most likely tokens only; 0 or less: from all.
-#' @param top_p Draw from the most likely tokens that have this probability together; 1:
-#'   from all.
-#' @param temperature 0 or less always takes the most likely token. Larger values draw, and
-#'   the larger, the wilder.
-#' @param repeat_last_n Number of last tokens that the penalties look at, if one is set;
-#'   0: none, -1: all.
-#' @param penalty_repeat Penalty for tokens that are among those; 1: none.
-#' @param seed Start of the random numbers. Each prompt has its own, derived from the seed
-#'   and the prompt's place in the vector. Negative or NULL: a new one each time, which
-#'   `attr(result, "stats")$seed` tells.
+#' @param prompts Character vector; names and NA are allowed. Also a factor, or a list with a string
+#'   or an integer vector of token ids per prompt. A text with invalid encoding fails alone.
+#' @param max_tokens Maximum number of tokens to generate per prompt. NULL is 512 with `schema`,
+#'   enough for any of the `choices`, and 100 otherwise.
+#' @param top_k Number of most likely tokens to draw from. 0 or less draws from all tokens.
+#' @param top_p Cumulative probability of the most likely tokens to draw from. 1 draws from all
+#'   tokens.
+#' @param temperature Sampling temperature. Higher values give more varied answers; 0 or less always
+#'   takes the most likely token.
+#' @param repeat_last_n Number of last tokens, including prompt tokens, that the penalties consider.
+#'   0 considers none, -1 all.
+#' @param penalty_repeat Repetition penalty for tokens among the last `repeat_last_n`. 1 is no
+#'   penalty.
+#' @param seed Seed of the random numbers. Each prompt has its own seed, derived from `seed` and the
+#'   index of the prompt. A negative value or NULL chooses a new seed per call, which
+#'   `attr(result, "stats")$seed` reports.
 #' @param progress TRUE shows a progress bar.
-#' @param verbosity Negative: no warnings. From 2 on, also a line of statistics. The rest
-#'   is the default: errors and warnings.
-#' @param clean TRUE removes white space around the answers and the markers of chat
-#'   templates that a model wrote out as text.
+#' @param verbosity Negative values suppress warnings; 2 or more adds a line of statistics.
+#' @param clean TRUE removes surrounding white space from answers, and chat template markers that
+#'   the model wrote as text.
 #' @param hash TRUE adds the attribute `hashes`.
-#' @param min_p Draw from tokens that are at least this likely, compared to the most
-#'   likely one; 0: from all.
-#' @param stop Texts that end an answer and are not part of it. NULL: an answer ends where
-#'   the model ends it, or after `max_tokens`.
-#' @param ignore_eos TRUE does not let the model end an answer.
-#' @param grammar A grammar that the answers follow, in llama.cpp's notation GBNF, such as
-#'   `root ::= "yes" | "no"`. One that cannot be parsed is an error, or if there is one
-#'   for each prompt, that prompt fails. For labels there is `choices`.
-#' @param parse_special Whether texts of special tokens, such as `<|im_end|>`, in prompts
-#'   are these tokens (TRUE) or plain text (FALSE). `"auto"` takes prompts that
-#'   [apply_chat_template()] made for the first and others for the second.
-#' @param on_error What to do when a prompt fails. `"continue"`: answer all others.
-#'   `"return"`: start no more prompts, finish those in work, and return. `"stop"`: an error
-#'   of class `llamaherd_error_generation`, whose field `results` has what was done.
-#' @param journal Path of a file that results are stored in as they are finished, made if
-#'   it is not there; NULL: none. See below.
-#' @param chat TRUE takes each prompt for what a user says to a chat model, and makes the
-#'   prompt with the model's chat template, as [apply_chat_template()] does. An element may
-#'   also be a conversation: a list of messages, as described there. Nothing that stands in
-#'   a text is taken for a special token.
-#' @param system With `chat = TRUE`: text of a system message that comes before each prompt.
-#' @param choices Texts of which each answer is one, such as `c("yes", "no")`: exactly,
-#'   without quotes or a space before it, whatever characters they have; with `temperature`
-#'   0 the most probable one, as [classify_parallel()] has it. Thousands are fine. A factor
-#'   stands for its levels; a list has a vector for each prompt, or NULL for none. Not together
-#'   with `grammar`. An answer is known as soon as only one choice is left, so that it may take
-#'   fewer tokens than its text has.
-#' @param n Number of samples of each prompt, see below. More than one need a `temperature`
-#'   above 0: others would all be the same.
-#' @param schema What each answer is made of: a type such as [type_object()] makes, those of
-#'   the package ellmer among them, or a JSON Schema, which may be a list, a text or the path of
-#'   a file. See below. Not together with `grammar`, `regex` or `choices`.
-#' @param regex Regular expression that the whole answer matches, such as
-#'   `"[0-9]{4}-[0-9]{2}"`.
-#' @param strict TRUE refuses schemas with keywords that cannot be enforced, and names them.
-#' @param retries How often an answer is tried again that does not follow its schema.
-#' @param dotted TRUE makes columns with dotted names of objects in objects, where FALSE makes
-#'   data frames in columns.
-#' @param logprobs Number of the most likely tokens to tell the log-probabilities of, in the
-#'   place of each token of an answer; 0: of its own tokens only. NULL: of none.
-#' @param ... Further sampling settings, see below.
+#' @param min_p Minimum probability of a token to draw, relative to the most likely token. 0 draws
+#'   from all tokens.
+#' @param stop Texts that end an answer and are not part of it. NULL ends an answer at the model's
+#'   end token or after `max_tokens`.
+#' @param ignore_eos TRUE continues after the model's end token.
+#' @param grammar Grammar that answers follow, in llama.cpp's GBNF notation, such as
+#'   `root ::= "yes" | "no"`. An invalid grammar is an error; with one grammar per prompt only its
+#'   prompt fails. For a set of labels use `choices`.
+#' @param parse_special TRUE reads the texts of special tokens in prompts, such as `<|im_end|>`, as
+#'   these tokens, FALSE as plain text. `"auto"` is TRUE for prompts made by
+#'   [apply_chat_template()].
+#' @param on_error What to do if a prompt fails. `"continue"` answers all others. `"return"` starts
+#'   no more prompts, finishes the running ones and returns. `"stop"` signals an error of class
+#'   `llamaherd_error_generation`, whose field `results` has the finished answers.
+#' @param journal Path of a file that stores each answer as it is finished; see below. The file is
+#'   created if it does not exist. NULL stores nothing.
+#' @param chat TRUE formats each prompt as a user message with the model's chat template, as
+#'   [apply_chat_template()] does. A prompt may also be a conversation: a list of messages. Text in
+#'   messages is never read as special tokens.
+#' @param system Text of a system message before each prompt; needs `chat = TRUE`.
+#' @param choices Texts of which each answer is exactly one, such as `c("yes", "no")`, without
+#'   quotes or a space before it. With `temperature = 0` it is the most probable one, as in
+#'   [classify_parallel()]. A factor stands for its levels; a list has one vector per prompt, or
+#'   NULL. Thousands of choices are possible. Cannot be combined with `grammar`. Generation ends as
+#'   soon as one choice is left, so an answer may need fewer tokens than its text has.
+#' @param n Number of samples per prompt; see below. More than one need a `temperature` above 0.
+#' @param schema Structure of each answer: a type such as [type_object()], also of package ellmer,
+#'   or a JSON Schema as a list, a string or the path of a file. See below. Cannot be combined with
+#'   `grammar`, `regex` or `choices`.
+#' @param regex Regular expression that the whole answer matches, such as `"[0-9]{4}-[0-9]{2}"`.
+#' @param strict TRUE refuses schemas with keywords that cannot be enforced during generation.
+#' @param retries Maximum number of further tries for an answer that violates its schema.
+#' @param dotted TRUE makes nested objects columns with dotted names; FALSE makes them data frame
+#'   columns.
+#' @param logprobs Number of alternatives whose log-probabilities are returned for each generated
+#'   token. 0 returns only those of the generated tokens; NULL returns none.
+#' @param sampling Rarely used sampling settings from [sampling_options()].
+#' @param thinking Maximum number of tokens of a thought before the answer; FALSE turns thinking
+#'   off, and NULL leaves it to the chat template. See [thinking()]. Needs `chat = TRUE`.
+#' @param variables Further variables of the chat template, a named list such as
+#'   `list(reasoning_effort = "low")`. Needs `chat = TRUE`.
+#' @param template Jinja template to use in place of the model's chat template. Needs `chat = TRUE`.
+#' @param prefix Text that each answer starts with, written into the prompt. It is not part of the
+#'   result. Needs `chat = TRUE`.
+#' @param merge_system TRUE puts the system text into the first user message where the template
+#'   refuses a system role. Needs `chat = TRUE`.
+#' @param quote_from Text that the quotes of a schema are parts of, see [type_quote()]: one text,
+#'   or one for each prompt. NULL or NA takes the prompt, and with `chat = TRUE` the last message of
+#'   the user.
+#' @param ... Settings of [sampling_options()] by name. Any other name is an error.
 #' @returns With `n = 1` a `llamaherd_result`: a character vector of the same length and order as
-#'   `prompts`, with their names; none for no prompts. NA for prompts that failed or were not
-#'   finished, and then one warning says so. Editing it, with [trimws()] for example, gives a
-#'   plain character vector. Its attributes, each with one element or row per prompt:
+#'   `prompts`, with their names. Prompts that failed or were not finished are NA, with one warning.
+#'   Editing the vector, for example with [trimws()], gives a plain character vector. Attributes,
+#'   with one element or row per prompt:
 #'
-#'   * `errors`: the reason why a prompt failed; NA if it did not.
-#'   * `finish_reason`: `"stop"` (the model or the grammar ended the answer, or a stop
-#'     text), `"length"` (`max_tokens`), `"cancelled"` or `"error"`.
-#'   * `partial`: what there was of an answer that was not finished; NA for others.
-#'   * `complete`: TRUE for answers that came to their own end, which are those with
-#'     `"stop"`; with `grammar`, `regex` or `choices` one that a text of `stop` ended only if
-#'     what is before it is whole. If `max_tokens` cut any of these off, one warning says so.
-#'   * `timing`: a data frame with `queue_s`, `first_token_s` and `wall_s`: seconds from the call's
-#'     beginning until the prompt got a slot, had its first token, was done; NA if it did not run.
-#'   * `usage`: a data frame with `n_prompt_tokens`, `n_reused_tokens` (those not computed
-#'     for this prompt itself), `n_generated_tokens` and `seed`.
-#'   * `hashes`: a list with `input` and `output`, the SHA-256 of the UTF-8 bytes of each
-#'     prompt and each answer, as `printf %s "$text" | sha256sum` computes it. For token
-#'     ids that of the ids with single spaces between them, for a conversation that of its
-#'     texts with newlines between them.
-#'   * `logprobs`, if asked for: a list with a data frame for each prompt, which has a row for
-#'     each token of the answer: `token`, its text, `id`, `logprob`, the natural logarithm of the
-#'     probability that the model itself gave it, before grammars, penalties and temperature,
-#'     and `top`, a list of data frames with the same of the most likely tokens in its place.
-#'     NaN where a token was not drawn, as the rest of a choice is not. NULL for prompts
-#'     without an answer.
+#'   * `errors`: the reason why a prompt failed; NA for others.
+#'   * `finish_reason`: `"stop"` (end token, end of the grammar, or a text of `stop`), `"length"`
+#'     (`max_tokens`), `"cancelled"` or `"error"`.
+#'   * `partial`: the beginning of an unfinished answer; NA for others.
+#'   * `complete`: TRUE for answers that ended by themselves (`"stop"`). With `grammar`, `regex` or
+#'     `choices` an answer that a text of `stop` ended is complete only if it matches as a whole.
+#'     One warning reports such answers that `max_tokens` cut off.
+#'   * `timing`: a data frame with `queue_s`, `first_token_s` and `wall_s`: seconds from the start
+#'     of the call until the prompt got a slot, had its first token, was finished; NA if it did not
+#'     run.
+#'   * `usage`: a data frame with `n_prompt_tokens`, `n_reused_tokens` (tokens that were not
+#'     computed for this prompt itself), `n_generated_tokens` and `seed`.
+#'   * `thoughts`, if the model could think: a data frame with `thinking`, the text of the thought
+#'     before the answer, `n_thinking_tokens`, and `thinking_complete`, which is FALSE if its budget
+#'     was used up. NA where a prompt failed. The answer and all other attributes are without it.
+#'   * `hashes`: a list with `input` and `output`, the SHA-256 of the UTF-8 bytes of each prompt and
+#'     answer, equal to `printf %s "$text" | sha256sum`. Token ids are hashed as text separated by
+#'     single spaces, the texts of a conversation separated by newlines.
+#'   * `logprobs`, on request: a list with one data frame per prompt and one row per token of the
+#'     answer: `token`, its text; `id`; `logprob`, the natural logarithm of its probability by the
+#'     model itself, before grammar, penalties and temperature; and `top`, a list of data frames of
+#'     the most likely tokens at that position. NaN for tokens that were not drawn, such as the rest
+#'     of a choice. NULL for prompts without an answer.
 #'
-#'   The attribute `stats` has statistics of the whole call. [as.data.frame()] gives a
-#'   table with one row per prompt.
+#'   The attribute `stats` has statistics of the call. [as.data.frame()] returns a table with one
+#'   row per prompt.
 #'
-#'   With `schema` a `llamaherd_table`: a data frame with a row for each prompt and a column for
-#'   each field, NA where a prompt failed. Columns have the same types whatever the answers are;
-#'   whole numbers beyond 32 bits alone make a column of them double. Its row names are the
-#'   prompts' names, if no two are the same. It has the attributes above, and `text`, the JSON.
-#'   In [dplyr::mutate()] it becomes columns of the data; rows cut out of it are a plain data
-#'   frame.
-#' @seealso [generate()] for a single prompt, [apply_chat_template()] for chat models,
-#'   [journal_read()] for journals.
+#'   With `schema` a `llamaherd_table`: a data frame with one row per prompt and one column per
+#'   field, NA where a prompt failed. Column types do not depend on the answers, except that whole
+#'   numbers beyond 32 bits make a column double. Row names are the names of the prompts if these
+#'   are unique. The attributes are those above, and `text`, the JSON; thoughts are also columns. In
+#'   [dplyr::mutate()] the result becomes columns of the data; subsets of rows are plain data
+#'   frames.
+#' @seealso [generate()] for a single prompt, [thinking()] for models that think,
+#'   [apply_chat_template()] for chat models, [journal_read()] for journals.
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())
@@ -230,12 +231,19 @@ generate_parallel <- function(
   retries = 2L,
   dotted = FALSE,
   logprobs = NULL,
+  sampling = NULL,
+  thinking = NULL,
+  variables = NULL,
+  template = NULL,
+  prefix = NULL,
+  merge_system = FALSE,
+  quote_from = NULL,
   ...
 ) {
   error_call <- rlang::current_env()
   object <- check_context(context)
   prompts <- chat_or_prompts(prompts, "prompts", error_call)
-  options <- sampling_options(error_call, list(...), length(prompts$values))
+  options <- call_options(error_call, list(...), length(prompts$values))
   options <- c(options, prompts$options)
   options$on_error <- check_choice(on_error, c("continue", "return", "stop"))
   options$journal <- expand_path(check_string(journal, null = TRUE))
@@ -259,8 +267,8 @@ generate_parallel <- function(
   as_samples(result, prompts$names, n)
 }
 
-# Asks for answers: texts, or with a schema data. Which columns it has is found out when
-# Python has taken it.
+# Requests answers: texts, or data with a schema. The columns are known as soon as Python has read
+# the schema.
 generate_task <- function(options, dotted, model) {
   each <- options$each[["schema"]]
   schemas <- unlist(c(options$sampling[["schema"]], each))

@@ -1,72 +1,75 @@
-#' Draw the texts that people are to code
+#' Draw a gold-standard sample for human coding
 #'
 #' @description
-#' A gold sample is a part of the texts that people code, so that it is known how often a model's
-#' labels are right, and so that [estimate()] can correct what they get wrong. Both are possible
-#' only if the probability is known with which each text came into the sample. `gold_sample()`
-#' draws it and keeps these inclusion probabilities. `write_gold()` writes a CSV for a spreadsheet,
-#' and `read_gold()` reads it back when people have coded it.
+#' A gold-standard sample is a probability sample of the texts that people code. It shows how often
+#' a model's labels are correct, and [estimate()] uses it to correct estimates for the errors. Both
+#' need the probability with which each text was drawn. `gold_sample()` draws the sample and stores
+#' these inclusion probabilities. `write_gold()` writes a CSV file for a spreadsheet program, and
+#' `read_gold()` reads the coded file.
 #'
-#' `gold_size()` tells how many texts are needed.
+#' `gold_size()` computes how many texts are needed.
 #'
-#' @section Which sample to draw:
-#' * `"simple"`: all texts equally probable. Right for everything, and all that PPI needs.
-#' * `"stratified"`: a fixed number from each stratum, which is a label if `by` names no columns.
-#'   For rare labels (`allocation = "equal"`) and for comparing groups.
-#' * `"uncertainty"`: the less sure the model is, the more probable; estimates become more precise
-#'   where its confidence tells where it errs. `floor` is the share of the sample that is given out
-#'   evenly all the same, so that no text has a tiny probability.
-#' * A vector of probabilities, one for each text, that sum to `n`.
+#' @section Sampling designs:
+#' * `"simple"`: equal probabilities. Suitable for all purposes, and sufficient for PPI.
+#' * `"stratified"`: a fixed number from each stratum; strata are the labels unless `by` names
+#'   columns. For rare labels (`allocation = "equal"`) and comparisons of groups.
+#' * `"uncertainty"`: higher probabilities for texts with less certain labels; estimates are more
+#'   precise if the model's confidence predicts its errors. `floor` is the share of the sample that
+#'   is distributed evenly, so that no text has a very small probability.
+#' * A vector of probabilities, one per text, with sum `n`.
 #'
-#' Texts that were picked by hand have no probabilities, and nothing valid follows from them.
+#' Texts chosen by hand have no inclusion probabilities and allow no valid inference.
 #'
-#' @section The file:
-#' It has the columns `id`, `text` and one for each coder, to be filled in with labels. It does not
-#' tell what the model said (`blind`), is in a random order, so that those who do not come to the
-#' end have coded a random part, and has a mark by which Excel knows UTF-8. Texts that a
-#' spreadsheet would run as formulas get an apostrophe in front, which `read_gold()` takes away.
-#' Of several labels a cell has all that apply, in any order, with semicolons between them, or the
-#' word `none` (`(none)` if a label is called so): an empty cell is not coded yet.
+#' @section The CSV file:
+#' The columns are `id`, `text` and one column per coder, to be filled in with labels. The file
+#' omits the model's labels (`blind`), is in random order, so that coders who stop early have coded
+#' a random part, and begins with a byte order mark, by which Excel recognises UTF-8. Texts that a
+#' spreadsheet program would evaluate as formulas are prefixed by an apostrophe, which `read_gold()`
+#' removes. If texts may have several labels, a cell has all labels that apply, in any order,
+#' separated by semicolons, or the word `none` (`(none)` if a label has that name); an empty cell is
+#' not coded yet.
 #'
-#' Beside the CSV lies `<path>.json` with the design; `read_gold()` needs that or the sample.
+#' The design is written to `<path>.json`; `read_gold()` needs this file or the sample.
 #'
-#' @param data What [annotate_texts()] returned, or another data frame with a row for each text.
-#' @param n How many texts to draw.
+#' @param data Return value of [annotate_texts()], or another data frame with one row per text.
+#' @param n Number of texts to draw.
 #' @param by Columns whose combinations are strata: names, or unquoted as in `c(party, year)`.
-#' @param prob How to draw; see below. `NULL` stands for `"stratified"` if there is `by`, else
-#'   `"simple"`.
-#' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL`: those of
-#'   `data` if it knows them. For `id` that is a column called `id` in which no value is missing or
-#'   there twice; numbers of rows are identifiers otherwise. By identifiers codes find their texts
-#'   in data that were sorted, also where the column of texts was dropped.
-#' @param confidence For `"uncertainty"`: a column, or a number for each text, of how sure the model
-#'   is, from 0 to 1. `NULL`: the column `margin` of [annotate_texts()]; of several labels
-#'   `2 * abs(p - 1/2)` of the one that is least sure.
-#' @param floor For `"uncertainty"`: no text's probability is below `floor * n / nrow(data)`.
+#' @param prob Sampling design; see below. `NULL` is `"stratified"` with `by` and `"simple"`
+#'   otherwise.
+#' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL` uses
+#'   those that `data` knows; for `id` a column called `id` without missing or duplicated values,
+#'   and row numbers otherwise. Codes are matched to texts by identifiers, also after `data` was
+#'   sorted or its column of texts removed.
+#' @param confidence For `"uncertainty"`: a column, or a number per text from 0 to 1, of the model's
+#'   confidence. `NULL` uses the column `margin` of [annotate_texts()]; with several labels
+#'   `2 * abs(p - 1/2)` of the least certain label.
+#' @param floor For `"uncertainty"`: the minimum probability of a text is `floor * n / nrow(data)`.
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
-#'   number for each stratum. At least 2 are drawn where a stratum has them.
-#' @param names The labels that codes may be. `NULL`: those of `data`.
-#' @param seed A whole number. `NULL`: a random one, which the result's `design` tells.
-#' @param several Whether a text may have several labels, joined by `"; "`. `NULL`: as `data` knows,
-#'   else not.
+#'   number for each stratum. At least 2 texts are drawn per stratum if it has them.
+#' @param names Labels that codes may have. `NULL` uses those of `data`.
+#' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
+#' @param several Whether a text may have several labels, joined by `"; "`. `NULL` is TRUE if `data`
+#'   says so.
 #' @param gold A `llamaherd_gold`.
-#' @param path Of a CSV. For `read_gold()` also several, of a coder each, or a data frame with a
-#'   column `id` and one for each coder. Texts of the sample without a row are told in a warning.
-#' @param coders Names of the columns for codes. For `read_gold()` `NULL` stands for all further
-#'   columns but those in which nothing is a label, which a warning tells; of a data frame the
-#'   model's labels are left out, too.
-#' @param blind Whether to leave out the model's label and the probability.
-#' @param shuffle Whether to write in a random order.
-#' @param bom Whether to write the mark by which Excel knows UTF-8.
-#' @param overwrite Whether a file that is there already, and may have codes in it, may be lost.
-#' @param delimiter What is between cells: `","`, `";"` or `"\t"`. Where numbers have a decimal
-#'   comma Excel expects `";"`, and shows a file with `","` as one column. `read_gold()` knows all.
-#' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the rows of
-#'   `data` that were drawn; `ids`, `texts`, `labels` and `probs` of these; `all_probs`, the
-#'   inclusion probability of every row of `data`; `strata`; `names`; `codes`, a list with a
-#'   character vector for each coder; `gold`, what most coders said; and `design`. As a data
-#'   frame it has a row for each text: `id`, `text`, `model_label`, `inclusion_prob` and the coders'
-#'   columns. It may be kept with [saveRDS()].
+#' @param path Path of a CSV file. For `read_gold()` also several paths, one per coder, or a data
+#'   frame with a column `id` and one column per coder. A warning reports texts of the sample
+#'   without a row.
+#' @param coders Names of the columns for codes. For `read_gold()` `NULL` uses all further columns,
+#'   except those without any label, which a warning reports, and the model's labels in a data
+#'   frame.
+#' @param blind TRUE omits the model's label and the inclusion probability.
+#' @param shuffle TRUE writes texts in random order.
+#' @param bom TRUE writes a byte order mark, by which Excel recognises UTF-8.
+#' @param overwrite TRUE replaces an existing file, which may have codes.
+#' @param delimiter Separator of cells: `","`, `";"` or `"\t"`. In locales with a decimal comma
+#'   Excel expects `";"` and shows a file with `","` as one column. `read_gold()` recognises all
+#'   three.
+#' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the drawn
+#'   rows of `data`; their `ids`, `texts`, `labels` and `probs`; `all_probs`, the inclusion
+#'   probability of every row of `data`; `strata`; `names`; `codes`, a list with one character
+#'   vector per coder; `gold`, the majority code; and `design`. As a data frame it has one row per
+#'   text: `id`, `text`, `model_label`, `inclusion_prob` and the coders' columns. It can be stored
+#'   with [saveRDS()].
 #'
 #'   `write_gold()`: `path`, invisibly.
 #' @references Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992. Hartley, Rao,
@@ -116,7 +119,7 @@ gold_sample <- function(
   each <- if (several && identical(prob, "uncertainty")) known$each
   is_factor <- !is.null(label) && is.factor(data[[label]])
   uses <- c(text, label, id, by, each, if (is.character(confidence)) confidence)
-  # Its own ids are taken if they are unique.
+  # A column `id` is used if its values are unique.
   uses <- c(uses, if (is.null(id) && length(uses) > 0) intersect("id", names(data)))
   if (length(uses) == 0) {
     must <- "the column of texts, which people are to read"
@@ -205,42 +208,63 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
   read
 }
 
-#' How many texts people have to code
+#' Number of texts to code
 #'
 #' @description
-#' The size of a simple gold sample for a confidence interval of a wanted width, with people's codes
-#' alone, and with a model's labels that are corrected by them.
+#' Computes the size of a simple gold-standard sample for a confidence interval of a given width:
+#' with human codes alone, and with a model's labels corrected by the codes.
 #'
-#' With \eqn{V} the variance that the draw has to average out and \eqn{N} texts in all,
+#' With \eqn{V} the variance that sampling averages out and \eqn{N} the number of all texts,
 #' \eqn{n = 1 / ((width^2 / z^2 - p (1 - p) / N) / V + 1 / N)}, without the subtraction for
 #' `target = "texts"`. For codes alone \eqn{V = p (1 - p)}, with \eqn{p} the share; for DSL the
-#' variance of code less label, \eqn{2 (1 - \kappa) p (1 - p)}; for PPI++
+#' variance of code minus label, \eqn{2 (1 - \kappa) p (1 - p)}; for PPI++
 #' \eqn{(1 - \kappa^2) p (1 - p)}.
 #'
-#' @param width Half of the interval's width: 0.05 for plus or minus 5 percentage points.
-#' @param share The share that is expected; 0.5 is the worst case. An accuracy is a share, too.
+#' With `compare` it computes how many texts tell two codebooks apart whose accuracies differ by so
+#' much: \eqn{n = (z_a \sqrt{s} + z_b \sqrt{s - d^2})^2 / d^2}, with \eqn{d} the difference,
+#' \eqn{s} the share `differ`, and normal quantiles of confidence and power (Connett, Smith and
+#' McHugh 1987). That is the number of texts in the part `select` of [gold_split()].
+#'
+#' @param width Half the width of the interval: 0.05 for plus or minus 5 percentage points.
+#' @param share Expected share; 0.5 is the worst case. An accuracy is a share, too.
 #' @param level Confidence level.
-#' @param accuracy The share of texts where model and people are expected to agree on whether the
-#'   label applies; or `kappa`, Cohen's kappa of both.
-#' @param kappa See `accuracy`.
-#' @param population How many texts there are; `NULL` for endlessly many.
-#' @param target As in [estimate()]: the share in what these texts are a sample of
-#'   (`"population"`), or among these `"texts"`, which takes fewer codes.
-#' @returns A `llamaherd_gold_size`, a list with the numbers of texts `gold`, `dsl` and `ppi`
-#'   (`NA` if neither `accuracy` nor `kappa` is given) and with `kappa`.
-#' @seealso [gold_sample()]
+#' @param accuracy Expected share of texts on which model and people agree whether the label
+#'   applies; or give `kappa`.
+#' @param kappa Expected Cohen's kappa of model and people; see `accuracy`.
+#' @param population Number of all texts; `NULL` for an infinite population.
+#' @param target Target of inference, see [estimate()]: the population that the texts are a sample
+#'   of (`"population"`), or the `"texts"` themselves, which needs fewer codes.
+#' @param compare Instead of `width`: difference of the accuracies of two codebooks to find.
+#' @param differ With `compare`: share of texts of which exactly one codebook is right. It is small
+#'   for codebooks that differ in a few words, and larger for other models; `pairs` of
+#'   [compare_codebooks()] has it.
+#' @param power With `compare`: probability to find the difference.
+#' @param candidates With `compare`: number of codebooks, of which all pairs are compared
+#'   (Bonferroni).
+#' @returns A `llamaherd_gold_size`, a list with the numbers of texts `gold`, `dsl` and `ppi` (`NA`
+#'   if neither `accuracy` nor `kappa` is given) and with `kappa`. With `compare`, `gold` is the
+#'   number of texts to compare on.
+#' @references Connett, Smith, McHugh, *Sample size and power for pair-matched case-control
+#'   studies*, Stat. Med. 6, 1987.
+#' @seealso [gold_sample()], [gold_split()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
 #' gold_size(0.05)
 #' gold_size(0.03, share = 0.2, accuracy = 0.9, population = 20000)
+#' gold_size(compare = 0.05)
+#' gold_size(compare = 0.1, differ = 0.3, candidates = 5)
 gold_size <- function(
-  width,
+  width = NULL,
   share = 0.5,
   level = 0.95,
   accuracy = NULL,
   kappa = NULL,
   population = NULL,
-  target = c("population", "texts")
+  target = c("population", "texts"),
+  compare = NULL,
+  differ = 0.2,
+  power = 0.8,
+  candidates = 2L
 ) {
   options <- list(
     share = check_number(share),
@@ -248,9 +272,13 @@ gold_size <- function(
     accuracy = if (!is.null(accuracy)) check_number(accuracy),
     kappa = if (!is.null(kappa)) check_number(kappa),
     population = if (!is.null(population)) check_whole(population, min = 1),
-    target = check_choice(target, c("population", "texts"))
+    target = check_choice(target, c("population", "texts")),
+    compare = if (!is.null(compare)) check_number(compare),
+    differ = check_number(differ),
+    power = check_number(power),
+    candidates = check_whole(candidates, min = 2)
   )
-  found <- py_call("gold_size", check_number(width), options)
+  found <- py_call("gold_size", if (!is.null(width)) check_number(width), options)
   structure(
     list(
       gold = found[["gold"]],
@@ -269,7 +297,7 @@ print.llamaherd_gold_size <- function(x, ...) {
   invisible(x)
 }
 
-# The sample with the rows of `data` in which its texts are.
+# Returns the sample with the rows of `data` that have its texts.
 joined_gold <- function(gold, data, label, text, error_call) {
   json <- check_gold(gold, error_call)
   uses <- c(label, text, gold_columns(gold, data))
@@ -280,9 +308,10 @@ joined_gold <- function(gold, data, label, text, error_call) {
   gold
 }
 
-# Columns of data by which the texts of a sample are found.
+# Columns of data that identify the texts of a sample.
 gold_columns <- function(gold, data) {
-  intersect(unlist(gold$design[c("id", "text", "label")]), names(data))
+  there <- intersect(unlist(gold$design[c("id", "text", "label")]), names(data))
+  c(there, raw_columns(data, gold$design$label))
 }
 
 new_gold <- function(value) {
@@ -300,6 +329,7 @@ new_gold <- function(value) {
       names = as_text(value[["names"]]),
       codes = rlang::set_names(codes, coders),
       gold = as_text(value[["gold"]]),
+      parts = if (!is.null(value[["parts"]])) as_text(value[["parts"]]),
       design = value[["design"]]
     ),
     json = value[["json"]],
@@ -347,6 +377,7 @@ as.data.frame.llamaherd_gold <- function(x, ...) {
   if (all(is.na(x$texts))) {
     columns$text <- NULL
   }
+  columns$part <- x$parts
   new_frame(c(columns, x$codes), length(x$ids))
 }
 

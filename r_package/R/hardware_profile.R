@@ -1,16 +1,15 @@
-#' What this computer can run
+#' Estimate which models this computer can run
 #'
-#' Tells what processor and memory there are, which sizes of models fit, and about how fast
-#' they would be.
+#' Reports the processor and memory, the sizes of models that fit, and their approximate speed.
 #'
-#' The speeds are rough estimates from two numbers that are measured in about a second, each
-#' the best of three rounds: one answer at a time is bound by reading all weights from memory
-#' for each token, prompts and many answers together by arithmetic. Real speeds are often
-#' half or double, because kernels of quantized weights are no float32 products, and where
-#' other programs run, now or later, up to four times off. [model_optimize()] measures a
-#' model itself.
+#' The speeds are rough estimates from two numbers that are measured in about a second, each the
+#' best of three rounds. Memory bandwidth limits a single answer, because each token reads all
+#' weights. Arithmetic limits prompts, and many answers that run together. Real speeds are often
+#' half or double the estimate, because kernels for quantized weights do not multiply float32
+#' matrices. They differ by up to a factor of four if other programs run during the measurement or
+#' later. [model_optimize()] measures the speed of a given model.
 #'
-#' @param refresh TRUE measures and looks once more; otherwise a session does that once.
+#' @param refresh TRUE measures again; FALSE measures once per session.
 #' @returns A list of class `llamaherd_hardware`, which prints as a table: `os`, `release`,
 #'   `cpu`, `cpu_cores`, `cpu_features`, `ram_total` and `ram_available` (bytes), `gpu`, a list
 #'   with `name`, `vram_bytes`, `cores` and `source` (NA where there is none), `uses_gpu`

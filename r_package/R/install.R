@@ -1,21 +1,21 @@
-# Where llamaherd is: no package index has it.
+# Address of llamaherd's repository; llamaherd is on no package index.
 repository <- "https://github.com/llamaherd/llamaherd"
 
-#' Install the Python side
+#' Install the Python package
 #'
-#' Makes a Python virtual environment and installs the Python package llamaherd in it,
-#' which compiles llama.cpp for this machine's processor: some minutes, once.
-#' Needs Python 3.10 or later, a C++ compiler and, for an address, git; looks for these first, and
-#' names the one that is missing. An environment of that name that is there already is kept,
-#' and the package in it brought up to date.
+#' Creates a Python virtual environment and installs the Python package llamaherd in it. The
+#' installation compiles llama.cpp for this machine's processor, which takes some minutes. It needs
+#' Python 3.10 or later, a C++ compiler and, for an address, git; if one is missing, an error names
+#' it before anything is installed. An existing environment of this name is kept, and its package is
+#' updated.
 #'
 #' @param envname Name or path of the virtual environment. The package finds
 #'   `r-llamaherd` by itself; for another one, set the environment variable
 #'   `LLAMAHERD_PYTHON` to the path of its Python.
-#' @param path The address of a Git repository, also with a branch, tag or commit after an `@`; or
-#'   a folder with the sources of llamaherd, for example a clone of its repository. NULL stands
-#'   for the default.
-#' @param python Path of the Python to make the environment with. NULL searches.
+#' @param path The address of a Git repository, also with a branch, tag or commit after an `@`; or a
+#'   folder with the sources of llamaherd, for example a clone of its repository. NULL uses the
+#'   default.
+#' @param python Path of the Python program that creates the environment. NULL searches for one.
 #' @param pip_options Further options for `pip install`, as a character vector.
 #' @returns The path of the environment's Python, invisibly.
 #' @seealso [llamaherd_available()]
@@ -74,7 +74,7 @@ install_llamaherd <- function(
   invisible(installed)
 }
 
-# What is left to do until the package uses the environment.
+# Prints the steps that remain until the package uses the environment.
 how_to_use <- function(installed, envname) {
   named <- Sys.getenv("LLAMAHERD_PYTHON")
   hint <- if (nzchar(named) && named != installed) {
@@ -96,7 +96,7 @@ how_to_use <- function(installed, envname) {
 
 is_address <- function(path) grepl("^(git\\+)?(https|http|ssh|git|file)://", path)
 
-# With what downloading models of the Hugging Face hub needs, and plots in reports.
+# Includes the extras for models of the Hugging Face hub and for plots in reports.
 install_source <- function(path, error_call) {
   if (is_address(path)) {
     return(paste0("llamaherd[hub,plot] @ git+", sub("^git\\+", "", path)))
@@ -113,7 +113,7 @@ install_source <- function(path, error_call) {
   paste0(normalizePath(folder), "[hub,plot]")
 }
 
-# How to get what the system lacks, by the system.
+# Names the command that installs missing programs, by operating system.
 system_hints <- function(debian, mac, windows) {
   switch(
     Sys.info()[["sysname"]],
@@ -126,7 +126,7 @@ system_hints <- function(debian, mac, windows) {
 check_compiler <- function(error_call) {
   named <- strsplit(Sys.getenv("CXX"), " ", fixed = TRUE)[[1]]
   programs <- c(utils::head(named, 1), "c++", "g++", "clang++")
-  # Visual Studio's is not on the path.
+  # The compiler of Visual Studio is not on the path.
   if (.Platform$OS.type == "windows" || any(nzchar(Sys.which(programs)))) {
     return(invisible())
   }
@@ -138,7 +138,7 @@ check_compiler <- function(error_call) {
   )
 }
 
-# Whether the repository can be read, which pip would say in many lines.
+# Checks that the repository can be read; pip's message would have many lines.
 check_repository <- function(path, error_call) {
   if (!nzchar(Sys.which("git"))) {
     hint <- system_hints(
@@ -157,7 +157,7 @@ check_repository <- function(path, error_call) {
     )
   }
   address <- sub("^git\\+", "", path)
-  # A branch, tag or commit, as pip has it.
+  # A branch, tag or commit, in pip's notation.
   address <- sub("^([a-z]+://[^/]*/.*)@[^@]*$", "\\1", address)
   output <- suppressWarnings(with_envvar(
     c(GIT_TERMINAL_PROMPT = "0", GIT_SSH_COMMAND = "ssh -o BatchMode=yes"),
@@ -176,7 +176,7 @@ check_repository <- function(path, error_call) {
   }
 }
 
-# Exits with 0 where a virtual environment can be made, and R can load the Python.
+# Program that exits with 0 if Python can create a virtual environment and R can load this Python.
 python_fits <- "
 import sys, sysconfig
 from pathlib import Path
@@ -193,7 +193,7 @@ is_shared = any(f.suffix != '.a' and f.is_file() for f in files)
 sys.exit(0 if is_shared or sys.platform in ('win32', 'darwin') else 4)
 "
 
-# A Python that a virtual environment can be made with.
+# Finds a Python that can create a virtual environment.
 python_to_start_from <- function(python, error_call) {
   candidates <- if (is.null(python)) {
     Sys.which(c("python3", "python"))
@@ -224,9 +224,9 @@ python_to_start_from <- function(python, error_call) {
   abort(c(problem, i = hint), "python", error_call)
 }
 
-# What newer Intel processors need. GCC before the cure of its bug 114098 breaks ggml's code
-# for AMX, their matrix instructions; and ggml computes many a model's attention slowly with
-# their arithmetic of half precision.
+# Compiler flags for newer Intel processors. GCC versions with bug 114098 break ggml's code for AMX,
+# the matrix instructions of these processors. With their half-precision arithmetic ggml computes
+# the attention of many models slowly.
 compiler_flags <- c(amx_tile = "-fno-dse", avx512_fp16 = "-U__AVX512FP16__")
 
 with_compiler_flags <- function(expr, cpuinfo = "/proc/cpuinfo") {
@@ -257,9 +257,10 @@ run_python <- function(expr, problem, hint, error_call = rlang::caller_env()) {
   )
 }
 
-#' Is the Python side there?
+#' Is the Python package installed?
 #'
-#' Looks without starting Python. A Python that was named and is not there has no package: FALSE.
+#' Checks for the Python package without starting Python in this session. The result is also FALSE
+#' if the environment variable names a Python that does not exist.
 #'
 #' @returns TRUE if the Python that would be used has the package llamaherd, else FALSE.
 #' @seealso [install_llamaherd()]
@@ -273,20 +274,3 @@ llamaherd_available <- function() {
   python <- tryCatch(find_python(), llamaherd_error_python = \(cnd) NULL)
   !is.null(python) && has_llamaherd(python)
 }
-
-#' Where the library is
-#'
-#' For scripts that ask: [llamaherd_available()] is this package's own way.
-#'
-#' @returns `lib_is_installed()`: TRUE or FALSE. `get_lib_path()`: the path of llama.cpp's
-#'   library, or an error that says how to install it.
-#' @seealso [install_llamaherd()]
-#' @export
-#' @examplesIf llamaherd_available()
-#' lib_is_installed()
-#' get_lib_path()
-lib_is_installed <- function() llamaherd_available()
-
-#' @rdname lib_is_installed
-#' @export
-get_lib_path <- function() py_call("lib_path")

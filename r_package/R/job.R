@@ -1,17 +1,16 @@
-# A call to generate runs in a thread of Python's. R waits for it in short slices, which
-# keeps the progress bar going. Ctrl-C is let through between slices only, so that no job
-# is lost that runs already.
+# A call runs in a thread of Python. R waits for it in short slices, between which it updates the
+# progress bar. R handles Ctrl-C only between slices, so that a running job is not lost.
 
 slice_s <- 0.1
 
-# What a call asks Python for: functions that start it and collect it, and the one of R that
-# makes the result of the columns.
+# Describes a call: the Python functions that start it and collect its results, and the R function
+# that creates the result from the columns.
 new_task <- function(start, collect, make) {
   list(start = start, collect = collect, make = make)
 }
 
-# Returns the result, of repeated() prompts if there are several samples. Ctrl-C goes on as
-# an interrupt that has the result.
+# Returns the result; with several samples, the result of repeated() prompts. After Ctrl-C signals
+# an interrupt that contains the result.
 run_call <- function(task, context, prompts, options, display, progress, error_call) {
   suspendInterrupts({
     run <- quietly(
@@ -23,7 +22,7 @@ run_call <- function(task, context, prompts, options, display, progress, error_c
     if (run$interrupted) {
       results <- as_samples(result, prompts$names, n)
       the$last_results <- results
-      # Ctrl-C pressed once more meanwhile must not throw away what was collected.
+      # A second Ctrl-C must not discard the collected results.
       is_interrupted(Sys.sleep(0))
       reason <- attr(result, "finish_reason")
       n_answered <- sum(reason %in% c("stop", "length"))
@@ -39,9 +38,10 @@ run_call <- function(task, context, prompts, options, display, progress, error_c
   })
 }
 
-# Does what R does on Ctrl-C: whoever waits for an interrupt gets it, and otherwise all that
-# runs ends, a script with an exit status of 1. A warning before that could be caught by
-# someone who would go on. `journal` is the path of a file that has what is done, or NULL.
+# Signals an interrupt as R does on Ctrl-C: a handler for interrupts gets it; without one the
+# running code ends, a script with exit status 1. There is no warning before, because a handler
+# could catch it and continue. `journal` is the path of the file that has the finished results, or
+# NULL.
 interrupt <- function(message, results, verbosity, journal = NULL) {
   signalCondition(structure(
     class = c("llamaherd_interrupt", "interrupt", "condition"),
@@ -61,7 +61,7 @@ interrupt <- function(message, results, verbosity, journal = NULL) {
   invokeRestart("abort")
 }
 
-# Returns Python's columns, and whether Ctrl-C ended the call.
+# Returns the columns from Python, and whether Ctrl-C ended the call.
 run_job <- function(task, context, prompts, options, progress, error_call) {
   run_in_slices(
     py_call(
@@ -77,9 +77,14 @@ run_job <- function(task, context, prompts, options, progress, error_call) {
   )
 }
 
-# Waits for the job that `start` makes, and returns what `collect` makes of it, and whether
-# Ctrl-C ended it. `bar` is what new_bar() made.
-run_in_slices <- function(start, collect, bar, error_call) {
+# Waits for a job of any kind and collects its results. `start` contains the job that Python
+# started, `collect` is the Python function that returns its columns, and `bar` is the return value
+# of new_bar() or part_of_bar().
+#
+# Returns the columns, and whether Ctrl-C ended the job. `keep = FALSE` is for jobs without
+# partial results: after Ctrl-C they end in the background, and the columns are NULL.
+run_in_slices <- function(start, collect, bar, error_call, keep = TRUE) {
+  force(bar) # checks its arguments before the job starts
   suspendInterrupts({
     job <- start[["job"]]
     collected <- FALSE
@@ -89,13 +94,13 @@ run_in_slices <- function(start, collect, bar, error_call) {
     if (interrupted) {
       py_call("job_cancel", job)
     }
-    columns <- collect(job)
+    columns <- if (keep || !interrupted) collect(job)
     collected <- TRUE
     list(columns = columns, interrupted = interrupted)
   })
 }
 
-# Whether Ctrl-C ended the expression.
+# Returns TRUE if Ctrl-C ended the expression.
 is_interrupted <- function(expr) {
   tryCatch(
     {
@@ -114,29 +119,40 @@ wait_for <- function(job, bar, error_call) {
     if (state[["done"]]) {
       break
     }
-    Sys.sleep(0) # looks for Ctrl-C, which R by itself does rarely
+    Sys.sleep(0) # checks for Ctrl-C; R itself checks rarely
   }
 }
 
-# In a knitted document each refresh of a bar would be a line.
+# In a knitted document each update of a bar would be a separate line.
 shows_progress <- function(progress) {
   progress && !isTRUE(getOption("knitr.in.progress"))
 }
 
-# What shows how far a job is: a bar on the console, or nothing.
-new_bar <- function(progress) {
-  if (!shows_progress(progress)) {
-    return(list(show = \(state) NULL, end = \() NULL))
-  }
+# Shows the progress of a job: its messages, unless `verbosity` is below 0, and a bar.
+new_bar <- function(progress, verbosity = 0L) {
+  shown <- shows_progress(progress)
   id <- NULL
+  n_said <- 0L
+  say <- function(texts) {
+    for (text in utils::tail(texts, length(texts) - n_said)) {
+      cli::cli_inform("{text}")
+    }
+    n_said <<- length(texts)
+  }
   show <- function(state) {
+    if (verbosity >= 0) {
+      say(state[["messages"]])
+    }
+    if (!shown || state[["n_total"]] == 0) {
+      return(invisible())
+    }
     if (is.null(id)) {
       id <<- begin_bar(state[["n_total"]])
     }
     cli::cli_progress_update(
       set = state[["n_done"]],
       total = state[["n_total"]],
-      extra = list(bar = draw_bar(state), rates = state[["rates"]]),
+      extra = list(bar = draw_bar(state), counts = format_counts(state)),
       id = id
     )
   }
@@ -152,18 +168,27 @@ new_bar <- function(progress) {
 begin_bar <- function(n) {
   cli::cli_progress_bar(
     total = n,
-    format = paste(
-      "{cli::pb_extra$bar}{cli::pb_current}/{cli::pb_total}",
-      "| {cli::pb_extra$rates} | ETA {cli::pb_eta}"
-    ),
-    extra = list(bar = "", rates = ""),
+    format = "{cli::pb_extra$bar}{cli::pb_extra$counts} | ETA {cli::pb_eta}",
+    extra = list(bar = "", counts = ""),
     clear = TRUE,
     auto_terminate = FALSE,
     .auto_close = FALSE
   )
 }
 
-# The same for job `i` of `n` that are about as long and share a bar. Whoever made it ends it.
+# Formats the counts and the line from Python.
+format_counts <- function(state) {
+  counts <- if (identical(state[["unit"]], "B")) {
+    paste0(format_bytes(state[["n_done"]]), "/", format_bytes(state[["n_total"]]))
+  } else {
+    sprintf("%.0f/%.0f", state[["n_done"]], state[["n_total"]])
+  }
+  line <- state[["line"]]
+  if (is.null(line) || !nzchar(line)) counts else paste(counts, "|", line)
+}
+
+# Does the same for job `i` of `n` jobs of similar length that share a bar. The function that
+# created the bar ends it.
 part_of_bar <- function(bar, i, n) {
   show <- function(state) {
     each <- state[["n_total"]]
@@ -174,23 +199,22 @@ part_of_bar <- function(bar, i, n) {
   list(show = show, end = \() NULL)
 }
 
-# As wide as the rest of the line lets it be.
+# The bar fills the rest of the line.
 draw_bar <- function(state, width = cli::console_width()) {
-  counts <- sprintf("%d/%d", state[["n_done"]], state[["n_total"]])
-  rest <- nchar(counts) + nchar(state[["rates"]]) + nchar("  |  | ETA 99m 59s")
+  rest <- nchar(format_counts(state)) + nchar("  | ETA 99m 59s")
   width <- min(30L, width - rest)
   if (width < 5L) {
     return("")
   }
-  n_full <- floor(width * state[["n_done"]] / max(state[["n_total"]], 1L))
+  n_full <- floor(width * state[["n_done"]] / max(state[["n_total"]], 1))
   paste0(
     strrep(if (cli::is_utf8_output()) "\u25a0" else "=", n_full),
     strrep(" ", width - n_full + 1L)
   )
 }
 
-# What a call has to say at its end: a line of statistics, and one warning, or the error
-# that on_error = "stop" asks for.
+# Reports the end of a call: a line of statistics, and one warning, or the error for on_error =
+# "stop".
 tell_failures <- function(
   result,
   on_error,
@@ -238,10 +262,10 @@ tell_failures <- function(
   }
 }
 
-# What is counted where each prompt has n samples.
+# Counts samples if each prompt has n samples.
 counted <- function(n) if (n > 1) "sample" else "prompt"
 
-# Where a result has a column of its table.
+# Code that returns a column of a result, for messages.
 column_of <- function(name, n) {
   if (n > 1) {
     return(sprintf("as.data.frame(result)$%s", name))
@@ -249,7 +273,7 @@ column_of <- function(name, n) {
   sprintf('attr(result, "%s")', if (name == "error") "errors" else name)
 }
 
-# Part of a label, or of a number, looks like a whole one.
+# A cut-off label or number looks like a complete one.
 warn_incomplete <- function(result, bound, error_call, n_samples) {
   cut <- which(bound & !is.na(unclass(result)) & !attr(result, "complete"))
   if (length(cut) == 0) {
@@ -276,12 +300,12 @@ warn_incomplete <- function(result, bound, error_call, n_samples) {
   )
 }
 
-# For texts that are no templates of cli's.
+# Escapes texts that are not templates of cli.
 escape_cli <- function(text) {
   gsub("}", "}}", gsub("{", "{{", text, fixed = TRUE), fixed = TRUE)
 }
 
-# The first few reasons, with the prompts' names or places.
+# Returns the first reasons, with the names or indices of the prompts.
 failed_bullets <- function(result, failed) {
   shown <- utils::head(failed, 3)
   label <- labels_of(result)[shown]

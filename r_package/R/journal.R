@@ -1,26 +1,27 @@
 #' Read a journal
 #'
-#' A table of the results that [generate_parallel()] stored with its argument `journal`. The
-#' file may be in use by a call that runs, in this session or another. It needs no model.
+#' Returns the results that [generate_parallel()] stored with its argument `journal`. The file may
+#' be in use by a running call of any session. No model is needed.
 #'
 #' @param path Path of a journal; `~` is expanded.
-#' @returns A data frame with one row per result, in the order in which they were stored
-#'   first:
+#' @returns A data frame with one row per result, in the order in which they were first stored:
 #'
-#'   * `prompt`, and `text`, the answer; NA for a prompt that failed the last time, and for those of
+#'   * `prompt`; `text`, the answer, NA if the prompt failed the last time, and for
 #'     [classify_parallel()] and [annotate_texts()], which only score labels.
-#'   * `finish_reason`: `"stop"`, `"length"` or `"error"`; `complete`: whether the answer
-#'     came to its own end, and `error`, the reason of a failure; NA if there was none.
+#'   * `finish_reason`: `"stop"`, `"length"` or `"error"`; `complete`: whether the answer ended by
+#'     itself; `error`: the reason of a failure, NA for others.
 #'   * `n_prompt_tokens`, `n_generated_tokens` and `seed`.
-#'   * `model`, the name of the model's file, and `model_sha256`, the SHA-256 of its content,
-#'     as `sha256sum` computes it.
-#'   * `settings`: what else decided the text, as JSON: `max_tokens`, `stop`, sampling
-#'     settings that were not the defaults, settings of the context.
-#'   * `created`: when it was stored, a [POSIXct][base::DateTimeClasses] in UTC, and
-#'     `version`, that of llamaherd.
+#'   * `thinking`, the thought before the answer as the model wrote it, NA without one;
+#'     `n_thinking_tokens`, the number of its tokens; and `thinking_complete`, FALSE if it used up
+#'     its budget.
+#'   * `model`, the name of the model's file, and `model_sha256`, its SHA-256.
+#'   * `settings`: further settings that affect the text, as JSON: `max_tokens`, `stop`, sampling
+#'     settings other than the defaults, settings of the context.
+#'   * `created`: time of storage, a [POSIXct][base::DateTimeClasses] in UTC; `version` of
+#'     llamaherd.
 #'
-#'   A file that is no journal, or damaged, is an error of class
-#'   `llamaherd_error_journal`, and stays as it is.
+#'   A file that is not a journal, or is damaged, is an error of class `llamaherd_error_journal` and
+#'   remains unchanged.
 #' @seealso [generate_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -45,6 +46,7 @@ journal_read <- function(path) {
     n_prompt_tokens = counts("n_prompt_tokens"),
     n_generated_tokens = counts("n_generated_tokens"),
     seed = numbers("seeds"),
+    thoughts_of(columns),
     model = as_text(columns[["models"]]),
     model_sha256 = as_text(columns[["model_sha256s"]]),
     settings = as_text(columns[["settings"]]),
@@ -57,6 +59,6 @@ expand_path <- function(path) {
   if (is.null(path)) {
     return(NULL)
   }
-  # path.expand() cuts off what it finds too long.
+  # path.expand() truncates long paths.
   as_utf8(if (startsWith(path, "~")) path.expand(path) else path)
 }

@@ -1,16 +1,15 @@
-#' What Ctrl-C left
+#' Results of an interrupted call
 #'
-#' Ctrl-C during [generate_parallel()] or [generate()] ends the call, and whatever the call
-#' stands in: nothing is assigned, and a loop does not go on. What had been answered is kept
-#' here, until the next such interrupt.
+#' Ctrl-C during [generate_parallel()] or [generate()] ends the call and the code around it: nothing
+#' is assigned, and loops end. The finished answers are kept here until the next interrupt.
 #'
-#' In a script, catch it: the interrupt is a condition of class `llamaherd_interrupt`, which
-#' has the same as `results`.
+#' In scripts, catch the interrupt: it is a condition of class `llamaherd_interrupt`, whose
+#' `results` are the same.
 #'
-#' @returns The `llamaherd_result` of the last call that Ctrl-C ended, with NA for prompts
-#'   that were not finished; [as.data.frame()][as.data.frame.llamaherd_result] shows what
-#'   there was of these. NULL if there was no such call.
-#' @seealso [generate_parallel()], section Ctrl-C
+#' @returns The `llamaherd_result` of the last interrupted call, with NA for unfinished prompts;
+#'   [as.data.frame()][as.data.frame.llamaherd_result] shows the beginnings of their answers. NULL
+#'   if no call was interrupted.
+#' @seealso [generate_parallel()], section "Interrupting a call"
 #' @export
 #' @examples
 #' answers <- last_results()

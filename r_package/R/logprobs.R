@@ -1,10 +1,11 @@
-# The argument `logprobs` of generate(), and what comes back.
+# The argument `logprobs` of generate(), and its results.
 
 check_logprobs <- function(x, error_call) {
   if (!is.null(x)) check_whole(x, "logprobs", min = 0, error_call = error_call)
 }
 
-# A data frame for each prompt, NULL where there was no answer; `top` if there are k of them.
+# Returns a data frame per prompt, NULL without an answer; with the column `top` if alternatives
+# were requested.
 logprob_frames <- function(parts, k, model) {
   ids <- unique(as.integer(unlist(lapply(parts, `[`, c("tokens", "top_tokens")))))
   texts <- py_call("detokenize", model$python, lapply(ids, list), FALSE, TRUE)

@@ -1,50 +1,44 @@
 #' Load a model
 #'
-#' Loads a model from a GGUF file, which is downloaded if it is not here yet.
+#' Loads a model from a GGUF file, and downloads the file if necessary.
 #'
-#' @section What a model may be called:
+#' @section Names of models:
 #' * a path; `~` is expanded;
-#' * `"hf:owner/repo"`, a repository of the Hugging Face hub; with a file
-#'   (`"hf:owner/repo/file.gguf"`) or a quantization (`"hf:owner/repo:Q4_K_M"`). Without one,
-#'   `Q4_K_M` is taken, or `Q8_0` of a model of up to 1.5 GB, or the next best that fits into
-#'   memory, and a message says which;
-#' * an address, `"https://..."`;
+#' * `"hf:owner/repo"`, a repository of the Hugging Face hub, optionally with a file
+#'   (`"hf:owner/repo/file.gguf"`) or a quantization (`"hf:owner/repo:Q4_K_M"`). The default is
+#'   `Q4_K_M`, or `Q8_0` for models of up to 1.5 GB, or the next best file that fits into memory; a
+#'   message names it;
+#' * a URL, `"https://..."`;
 #' * `"ollama:llama3.2"`, a model that Ollama has downloaded;
-#' * the name of a file in the cache, or a part of it that only one has.
+#' * the name of a file in the cache, or a part of the name that is unique.
 #'
-#' What is in the cache is used without asking anybody. A download that breaks off goes on
-#' where it ended when the call is run again. Files of the hub are compared with the SHA-256
-#' that the hub states. A model that does not fit into memory is refused before it is
-#' downloaded, with what would fit. With the environment variable `HF_HUB_OFFLINE=1` nothing
-#' of the hub is downloaded.
+#' Files in the cache are used without network access. An interrupted download is continued by the
+#' next call. Files of the hub are compared with the SHA-256 that the hub states. A model that does
+#' not fit into memory is refused before it is downloaded, with the name of a file that fits. The
+#' environment variable `HF_HUB_OFFLINE=1` prevents downloads from the hub.
 #'
-#' @param model_path What to load, see below.
-#' @param cache_dir Folder for downloads; NULL: [get_model_cache_dir()].
-#' @param n_gpu_layers Number of layers to keep in video memory; negative: all of them;
-#'   `"auto"`: all of them where there is a GPU that can be used. Without a GPU there is a
-#'   warning and the processor does the work.
+#' @param model_path Model; see below.
+#' @param cache_dir Folder for downloads. NULL uses [get_model_cache_dir()].
+#' @param n_gpu_layers Number of layers in GPU memory. Negative values and `"auto"` use all layers,
+#'   `"auto"` only with a usable GPU. Without a GPU there is a warning, and the CPU is used.
 #' @param use_mmap TRUE maps the file into memory instead of reading it.
-#' @param use_mlock TRUE keeps the model from being swapped out.
-#' @param show_progress TRUE shows how far a download is.
-#' @param force_redownload TRUE downloads a file that is in the cache once more.
-#' @param verify_integrity TRUE checks that the file is a GGUF file before Python is
-#'   started. Loading itself always checks the file: one that is cut off or damaged is
-#'   refused with the reason.
-#' @param check_memory TRUE refuses a model that is larger, with its adapters, than the
-#'   memory available now; models with layers on a GPU are not checked.
-#' @param hf_token Access token of the hub, for models that want one. NULL: that of
-#'   [set_hf_token()] or of the environment variable `HF_TOKEN`.
-#' @param verbosity Negative: errors only. From 2 on, also a line about the model. The
-#'   rest is the default: errors, warnings, and what is downloaded.
-#' @param lora LoRA adapters that were made for the model, as GGUF files: their paths, or
-#'   numbers to scale them by, named by their paths, as in `c("a.gguf" = 0.5)`. Several add
-#'   up. NULL: none.
-#' @param optimize TRUE loads the file that [model_optimize()] finds fastest on this
-#'   computer. It is looked for once, which takes minutes for a model of some GB, and kept in
-#'   the cache.
-#' @returns A `llamaherd_model`. `close()` gives its memory back; so does R when no
-#'   variable holds it any more.
-#' @seealso [context_create()], [model_metadata()], [hardware_profile()] for what this
+#' @param use_mlock TRUE prevents the model from being swapped out.
+#' @param show_progress TRUE shows the progress of a download.
+#' @param force_redownload TRUE downloads the file even if it is in the cache.
+#' @param verify_integrity TRUE checks that the file is a GGUF file before Python starts. Loading
+#'   always checks the file and refuses one that is truncated or damaged.
+#' @param check_memory TRUE refuses a model that, with its adapters, is larger than the available
+#'   memory. Models with layers on a GPU are not checked.
+#' @param hf_token Access token of the hub, for restricted models. NULL uses the token of
+#'   [set_hf_token()] or the environment variable `HF_TOKEN`.
+#' @param verbosity Negative values show errors only; 2 or more adds a line about the model.
+#' @param lora LoRA adapters for the model, as GGUF files: their paths, or scales named by paths, as
+#'   in `c("a.gguf" = 0.5)`. Several adapters are added up. NULL uses none.
+#' @param optimize TRUE loads the file that [model_optimize()] finds fastest on this computer. The
+#'   search takes minutes for a model of some GB; its result is kept in the cache.
+#' @returns A `llamaherd_model`. `close()` frees its memory; so does R when no variable refers to
+#'   it.
+#' @seealso [context_create()], [model_metadata()], [hardware_profile()] for models that this
 #'   computer can run, [list_cached_models()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -127,7 +121,7 @@ model_load <- function(
   model
 }
 
-# "auto" and numbers.
+# Accepts "auto" and numbers.
 gpu_layers <- function(n_gpu_layers, error_call = rlang::caller_env()) {
   if (identical(n_gpu_layers, "auto")) {
     return(if (py_call("supports_gpu", error_call = error_call)) -1L else 0L)
@@ -158,7 +152,7 @@ check_gguf <- function(path, error_call) {
   }
 }
 
-# Pairs of path and scale, as Python takes them; NULL for none.
+# Returns pairs of path and scale for Python; NULL for no adapters.
 check_lora <- function(
   x,
   arg = rlang::caller_arg(x),
@@ -207,10 +201,10 @@ format_bytes <- function(x) {
 
 #' Metadata of a model
 #'
-#' All keys and values that the model's GGUF file holds.
+#' Returns all keys and values of the model's GGUF file.
 #'
 #' @param model A `llamaherd_model` from [model_load()].
-#' @returns A named character vector with one element per key; numbers are given as text.
+#' @returns A named character vector with one element per key; numbers are text.
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

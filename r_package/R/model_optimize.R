@@ -1,37 +1,38 @@
 #' Make a model faster on this computer
 #'
-#' How fast a processor computes a model depends on the type of its weights. This tries
-#' some types: it writes the model in each, measures how fast both files are, taking turns,
-#' and how far the answers move. It keeps the fastest file whose answers move little enough
-#' and removes the others. The original is not touched, and no file is ever overwritten.
+#' The speed of a model depends on the type of its weights and on the processor. This function
+#' writes the model in several types. For each type it measures the speed of the new and the
+#' original file in turns, and how much the answers change. It keeps the fastest file whose answers
+#' change little enough and removes the others. It never changes the original and never overwrites a
+#' file.
 #'
-#' Speed is measured on a prompt of 512 tokens and on 8 answers generated together. Files
-#' are ranked by the geometric mean of the two speedups; less than 1.05 is not worth a file.
-#' How far answers move is the Kullback-Leibler divergence between what the two files
-#' predict for each token of a text, as llama.cpp's perplexity program computes it.
+#' Speed is measured on a prompt of 512 tokens and on 8 answers generated together. Files are ranked
+#' by the geometric mean of the two speedups; a speedup below 1.05 is ignored. The change of answers
+#' is the Kullback-Leibler divergence between the predictions of the two files for each token of a
+#' text, as in llama.cpp's perplexity program.
 #'
-#' Ctrl-C ends it and leaves no file, but a file that is being written is finished first:
-#' llama.cpp cannot be interrupted there, which takes some seconds per GB.
+#' Ctrl-C ends the function and leaves no file. If a file is being written, it is finished first,
+#' because llama.cpp cannot be interrupted; this takes some seconds per GB.
 #'
 #' @param path Path of a GGUF file; `~` is expanded.
-#' @param out Folder for the new file, `NULL` for that of `path`. The file's name is
+#' @param out Folder for the new file. `NULL` uses the folder of `path`. The file's name is
 #'   `<name>.<type>.llamaherd.gguf`.
 #' @param types Types to try, out of `"F16"`, `"BF16"`, `"Q8_0"`, `"Q6_K"`, `"Q5_1"`,
 #'   `"Q5_0"`, `"Q5_K_M"`, `"Q5_K_S"`, `"Q4_1"`, `"Q4_0"`, `"Q4_K_M"`, `"Q4_K_S"` and
-#'   `"IQ4_NL"`. `NULL` tries `"Q8_0"`, `"Q4_0"` and `"Q4_K_M"`, but not the one that the
-#'   model has already.
+#'   `"IQ4_NL"`. `NULL` tries `"Q8_0"`, `"Q4_0"` and `"Q4_K_M"`, except the type of the model.
 #' @param max_kl Largest mean divergence, in nats, that the kept file may have.
-#' @param text A sample text to compare the files on, 64 tokens or more, of which up to 4096
-#'   are used; best such as the model will meet. `NULL` takes one from a novel.
-#' @param n_threads Number of threads; `NULL`: the physical cores.
-#' @param progress TRUE shows what is being done.
+#' @param text Sample text for comparing the files, of at least 64 tokens, of which up to 4096 are
+#'   used; ideally similar to your texts. `NULL` uses a text from a novel.
+#' @param n_threads Number of threads. `NULL` uses the number of physical cores.
+#' @param progress
+#'   TRUE shows the progress.
 #' @returns A data frame of class `llamaherd_optimize` with one row per file, the original
 #'   first, and the columns `type`, `size_bytes`, `prefill_tokens_per_s`,
 #'   `decode_tokens_per_s`, `speedup`, `perplexity`, `mean_kl`, `p99_kl` (divergence from
 #'   the original in nats: mean and 99th percentile), `same_top` (share of predictions with
 #'   the same most likely token) and `same_answers` (share of equal greedy answers). Its
 #'   attribute `path` is the file to use, `chosen` that file's type; `chosen` is `NA`, and
-#'   `path` the original, if nothing was better.
+#'   `path` the original, if no file was better.
 #' @seealso [model_load()]
 #' @export
 #' @examples
@@ -78,52 +79,18 @@ model_optimize <- function(
   )
 }
 
-# As run_job() does: Ctrl-C is let through between slices of waiting only. It ends the job,
-# whose files are gone when the interrupt goes on to whoever called.
+# Ctrl-C ends the job. Its files are removed before the caller gets the interrupt.
 run_optimize <- function(path, out, options, progress, error_call) {
-  suspendInterrupts({
-    start <- py_call("optimize_start", path, out, options, error_call = error_call)
-    job <- start[["job"]]
-    on.exit({
-      py_call("job_cancel", job)
-      py_call("optimize_result", job)
-    })
-    allowInterrupts(wait_for_steps(job, progress, error_call))
-    on.exit()
-    py_call("optimize_result", job, error_call = error_call)
-  })
-}
-
-wait_for_steps <- function(job, progress, error_call) {
-  progress <- shows_progress(progress)
-  bar <- if (progress) {
-    cli::cli_progress_bar(
-      total = NA,
-      format = "{cli::pb_spin} {cli::pb_extra$step} [{cli::pb_elapsed}]",
-      extra = list(step = ""),
-      clear = TRUE,
-      auto_terminate = FALSE
-    )
+  run <- run_in_slices(
+    py_call("optimize_start", path, out, options, error_call = error_call),
+    \(job) py_call("optimize_result", job, error_call = error_call),
+    new_bar(progress),
+    error_call
+  )
+  if (run$interrupted) {
+    interrupt("Interrupted: no file was made.", NULL, 0L)
   }
-  repeat {
-    state <- py_call("job_wait", job, slice_s, error_call = error_call)
-    if (progress) {
-      step <- sprintf(
-        "Step %d of %d: %s",
-        min(state[["n_done"]] + 1L, state[["n_total"]]),
-        state[["n_total"]],
-        state[["step"]]
-      )
-      cli::cli_progress_update(extra = list(step = step), id = bar)
-    }
-    if (state[["done"]]) {
-      break
-    }
-    Sys.sleep(0) # looks for Ctrl-C, which R by itself does rarely
-  }
-  if (progress) {
-    cli::cli_progress_done(id = bar)
-  }
+  run$columns
 }
 
 #' @export
@@ -154,7 +121,7 @@ format.llamaherd_optimize <- function(x, ...) {
 print.llamaherd_optimize <- function(x, ...) {
   columns <- c("type", "size_bytes", "prefill_tokens_per_s", "same_answers")
   if (!all(columns %in% names(x)) || is.null(attr(x, "verdict"))) {
-    return(NextMethod()) # a part of the table
+    return(NextMethod()) # part of a table
   }
   lines <- format(x)
   cli::cat_line(cli::style_bold(lines[[1]]))

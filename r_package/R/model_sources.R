@@ -1,13 +1,13 @@
 #' Download a model
 #'
-#' Downloads a model's file, if it is not in the cache yet. [model_load()] does this on its
-#' way, and describes what a model may be called.
+#' Downloads the file of a model unless it is in the cache. [model_load()] does this automatically;
+#' its help page describes the names of models.
 #'
 #' @inheritParams model_load
-#' @param model_url What to download, such as `"hf:owner/repo:Q4_K_M"` or an address.
-#' @param output_path Path to copy the file to; NULL: it stays in the cache.
-#' @param max_retries Accepted, so that scripts run unchanged: a connection that breaks is
-#'   gone on with, five times in a row without anything new.
+#' @param model_url Model to download, such as `"hf:owner/repo:Q4_K_M"` or an address.
+#' @param output_path Path to which the file is copied. NULL keeps the file only in the cache.
+#' @param max_retries Ignored, for compatibility: a broken connection is always retried, until
+#'   five tries in a row bring no new data.
 #' @param verify_integrity TRUE checks that the file is a GGUF file. The SHA-256 that the hub
 #'   states is always compared.
 #' @returns The path of the file, invisibly.
@@ -58,146 +58,10 @@ download_model <- function(
   invisible(path)
 }
 
-#' Models on this computer
-#'
-#' `list_cached_models()` lists the model files in the cache: those that [model_load()]
-#' downloaded or somebody put there, and those that other programs downloaded from the
-#' Hugging Face hub. `list_ollama_models()` lists those that Ollama has, which need not run
-#' for that. `get_model_cache_dir()` tells the folder of the cache; the environment variable
-#' `LLAMAHERD_CACHE_DIR` names another one.
-#'
-#' @param cache_dir Folder to look in; NULL: the usual ones.
-#' @param min_size_mb Smallest size, in MB, of a model of Ollama's that is listed.
-#' @param verify Accepted, so that scripts run unchanged: files that are no GGUF files are
-#'   never listed.
-#' @returns `list_cached_models()`: a data frame with a row for each file, the newest first:
-#'   `name`, `path`, `size_bytes`, `modified` and `source`, where it came from, such as
-#'   `"hf:owner/repo"`, and NA of a file that somebody put there. It has no rows where there is
-#'   nothing.
-#'
-#'   `list_ollama_models()`: a data frame with `name`, `path`, `size_mb`, `size_gb`,
-#'   `size_bytes`, `sha256`, `modified`, `source`, `tag` and `model`; `name` goes into
-#'   `model_load("ollama:NAME")`.
-#'
-#'   `get_model_cache_dir()`: a string.
-#' @seealso [model_load()]
-#' @export
-#' @examplesIf llamaherd_available()
-#' list_cached_models()
-#' list_ollama_models()
-#' get_model_cache_dir()
-list_cached_models <- function(cache_dir = NULL) {
-  cache_dir <- expand_path(check_string(cache_dir, null = TRUE))
-  columns <- py_call("cached_models", cache_dir)
-  models <- data.frame(
-    name = as_text(columns[["name"]]),
-    path = as_text(columns[["path"]]),
-    size_bytes = as.double(unlist(columns[["size_bytes"]])),
-    modified = as_time(columns[["modified"]]),
-    source = as_text(columns[["source"]])
-  )
-  models$source[!nzchar(models$source)] <- NA
-  if (nrow(models) == 0) {
-    cli::cli_inform(c(
-      "There are no models in the cache.",
-      i = "{.code model_load(\"hf:owner/repo\")} downloads one."
-    ))
-  }
-  models
-}
-
-#' @rdname list_cached_models
-#' @export
-list_ollama_models <- function(min_size_mb = 50, verify = TRUE) {
-  min_size_mb <- check_number(min_size_mb)
-  check_flag(verify)
-  columns <- py_call("ollama_models")
-  name <- as_text(columns[["name"]])
-  size <- as.double(unlist(columns[["size_bytes"]]))
-  models <- data.frame(
-    name = name,
-    path = as_text(columns[["path"]]),
-    size_mb = size / 1e6,
-    size_gb = size / 1e9,
-    size_bytes = size,
-    sha256 = as_text(columns[["sha256"]]),
-    modified = as_time(columns[["modified"]]),
-    source = rep("ollama", length(name)),
-    tag = sub("^.*:", "", name),
-    model = sub(":[^:]*$", "", name)
-  )
-  models <- models[models$size_mb >= min_size_mb, , drop = FALSE]
-  row.names(models) <- NULL
-  models
-}
-
-#' @rdname list_cached_models
-#' @export
-get_model_cache_dir <- function() py_call("cache_dir")
-
-#' Access token of the Hugging Face hub
-#'
-#' Some models can be downloaded only by those who accepted their terms. The hub knows them by
-#' a token, which <https://huggingface.co/settings/tokens> gives. It is sent to the hub alone,
-#' and stands in no message and, unless you ask for it, in no file.
-#'
-#' @param token The token. It is put into the environment variable `HF_TOKEN` of this session.
-#' @param persist TRUE also writes it into a file of yours, as plain text.
-#' @param renviron_path With `persist = TRUE`: that file, such as `"~/.Renviron"`.
-#' @returns The token, invisibly.
-#' @seealso [model_load()]
-#' @export
-#' @examples
-#' old <- Sys.getenv("HF_TOKEN")
-#' set_hf_token("hf_example")
-#' Sys.setenv(HF_TOKEN = old)
-set_hf_token <- function(token, persist = FALSE, renviron_path = NULL) {
-  error_call <- rlang::current_env()
-  if (!is_token(token)) {
-    # Never with the value.
-    abort(
-      c(
-        "{.arg token} must be an access token of the hub: one word, which is not shown here.",
-        i = "{.url https://huggingface.co/settings/tokens} gives it."
-      ),
-      "argument",
-      error_call
-    )
-  }
-  token <- trimws(token)
-  renviron_path <- expand_path(check_string(renviron_path, null = TRUE))
-  if (check_flag(persist)) {
-    if (is.null(renviron_path)) {
-      abort(
-        c(
-          "{.code persist = TRUE} needs {.arg renviron_path}, the file to write the token to.",
-          i = "R reads {.path ~/.Renviron} when it starts."
-        ),
-        "argument",
-        error_call
-      )
-    }
-    lines <- if (file.exists(renviron_path)) readLines(renviron_path, warn = FALSE)
-    lines <- c(lines[!startsWith(lines, "HF_TOKEN=")], paste0("HF_TOKEN=", token))
-    writeLines(lines, renviron_path)
-    Sys.chmod(renviron_path, "600")
-  }
-  Sys.setenv(HF_TOKEN = token)
-  invisible(token)
-}
-
-is_token <- function(token) {
-  is.character(token) &&
-    length(token) == 1 &&
-    !is.na(token) &&
-    nzchar(trimws(token)) &&
-    !grepl("[^!-~]", trimws(token))
-}
-
-# ---- finding and downloading -----------------------------------------------------------
+# ---- searching and downloading -----------------------------------------------------------
 
 fetch_options <- function(cache_dir, force, check_memory, token) {
-  # Python took R's environment when it started; what was set later it does not see.
+  # Python copied R's environment variables when it started and does not see later changes.
   token <- token %||% Sys.getenv("HF_TOKEN")
   options <- list(force = force, check_memory = check_memory)
   options$cache_dir <- cache_dir
@@ -205,7 +69,7 @@ fetch_options <- function(cache_dir, force, check_memory, token) {
   options
 }
 
-# The path of a model's file. What is here needs no Python.
+# Returns the path of a model's file. For local files Python is not needed.
 find_model <- function(source, options, progress, verbosity, error_call) {
   path <- path.expand(check_text(source, "model_path", error_call))
   is_local <- !grepl("^[A-Za-z][A-Za-z0-9+.-]+:", path)
@@ -227,54 +91,23 @@ find_model <- function(source, options, progress, verbosity, error_call) {
   run_fetch(source, options, progress, verbosity, error_call)
 }
 
-# As run_optimize() does: Ctrl-C is let through between slices of waiting only. It ends the
-# download, of which what is there is kept.
+# Ctrl-C ends the download and keeps its bytes for the next call. R does not wait for the job to
+# end, because it gives up a silent server only after half a minute.
 run_fetch <- function(source, options, progress, verbosity, error_call) {
-  suspendInterrupts({
-    start <- py_call("fetch_start", source, options, error_call = error_call)
-    job <- start[["job"]]
-    # Not waited for: a server that is silent is given up after half a minute.
-    on.exit(py_call("fetch_cancel", job))
-    allowInterrupts(wait_for_bytes(job, progress, verbosity, error_call))
-    on.exit()
-    py_call("fetch_result", job, error_call = error_call)
-  })
+  run <- run_in_slices(
+    py_call("fetch_start", source, options, error_call = error_call),
+    \(job) py_call("fetch_result", job, error_call = error_call),
+    new_bar(progress, verbosity),
+    error_call,
+    keep = FALSE
+  )
+  if (run$interrupted) {
+    interrupt("Interrupted: the same call goes on with the download.", NULL, verbosity)
+  }
+  run$columns
 }
 
-wait_for_bytes <- function(job, progress, verbosity, error_call) {
-  bar <- NULL
-  progress <- shows_progress(progress)
-  repeat {
-    state <- py_call("fetch_wait", job, slice_s, error_call = error_call)
-    if (verbosity >= 0) {
-      for (text in state[["messages"]]) {
-        cli::cli_inform("{text}")
-      }
-    }
-    if (progress && state[["n_total"]] > 0) {
-      bar <- bar %||%
-        cli::cli_progress_bar(
-          total = state[["n_total"]],
-          format = paste(
-            "{cli::pb_bar} {cli::pb_current_bytes}/{cli::pb_total_bytes}",
-            "| {cli::pb_rate_bytes} | ETA {cli::pb_eta}"
-          ),
-          clear = TRUE,
-          auto_terminate = FALSE
-        )
-      cli::cli_progress_update(set = state[["n_done"]], id = bar)
-    }
-    if (state[["done"]]) {
-      break
-    }
-    Sys.sleep(0) # looks for Ctrl-C, which R by itself does rarely
-  }
-  if (!is.null(bar)) {
-    cli::cli_progress_done(id = bar)
-  }
-}
-
-# The file that is fastest here, found once.
+# Returns the fastest file for this computer, which is searched once.
 optimized_path <- function(path, cache_dir, progress, verbosity, error_call) {
   found <- py_call("optimized_look", path, cache_dir, error_call = error_call)
   if (!is.null(found[["path"]])) {

@@ -1,7 +1,7 @@
-# Models and contexts: lists of class llamaherd_model and llamaherd_context, whose element
-# `python` is the object in Python.
+# Models and contexts: lists of class llamaherd_model and llamaherd_context, with the Python object
+# as element `python`.
 
-# These return the object in Python.
+# These functions return the Python object.
 check_model <- function(
   x,
   arg = rlang::caller_arg(x),
@@ -28,7 +28,7 @@ check_object <- function(x, kind, maker, arg, error_call) {
     abort(
       c(
         "{.arg {arg}} cannot be used: it {problem}.",
-        i = "Make it again with {.fn {maker}}."
+        i = "Create it again with {.fn {maker}}."
       ),
       kind,
       error_call
@@ -37,7 +37,7 @@ check_object <- function(x, kind, maker, arg, error_call) {
   x$python
 }
 
-# How to get from what was given to what is wanted.
+# Suggests how to get the required object from the given one.
 object_hint <- function(x, kind) {
   if (is.character(x)) {
     x <- "model_load(\"model.gguf\") loads a model"
@@ -54,8 +54,8 @@ object_hint <- function(x, kind) {
   NULL
 }
 
-# Why an object cannot be used any more; NULL if it can. One that comes out of readRDS() or
-# a restored session has lost its Python side.
+# Returns the reason why an object cannot be used any more; NULL if it can. An object from readRDS()
+# or a restored session has lost its Python object.
 object_problem <- function(x) {
   if (reticulate::py_is_null_xptr(x$python)) {
     "was saved in another R session"
@@ -64,7 +64,7 @@ object_problem <- function(x) {
   }
 }
 
-# Closing what is closed already does nothing.
+# Closing a closed object does nothing.
 close_object <- function(x) {
   if (!reticulate::py_is_null_xptr(x$python)) {
     py_call("close", x$python)

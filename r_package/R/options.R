@@ -1,8 +1,8 @@
-# What generate() and generate_parallel() have in common: their arguments as Python takes
-# them. Types are checked here, ranges in Python, which names argument and value as well.
+# Arguments of generate() and generate_parallel(), converted for Python. R checks types; Python
+# checks ranges and names the argument and the value in its errors.
 
-# Kinds of the sampling settings, by name. Those that are no arguments of generate() come
-# through `...`.
+# Types of the sampling settings by name. Settings that are not arguments of generate() are
+# arguments of sampling_options().
 sampling_kinds <- c(
   max_tokens = "limit",
   top_k = "whole",
@@ -17,7 +17,8 @@ sampling_kinds <- c(
   grammar = "strings",
   choices = "choices",
   schema = "schema",
-  regex = "strings"
+  regex = "strings",
+  quote_from = "sources"
 )
 further_kinds <- c(
   typical_p = "number",
@@ -38,9 +39,9 @@ further_kinds <- c(
 )
 
 # `env` is the frame of the function that the user called.
-sampling_options <- function(env, dots, n) {
-  check_dots(dots, names(further_kinds), env)
-  values <- c(mget(names(sampling_kinds), envir = env), dots)
+call_options <- function(env, dots, n) {
+  further <- further_settings(env$sampling, dots, env)
+  values <- c(mget(names(sampling_kinds), envir = env), further)
   kinds <- c(sampling_kinds, further_kinds)[names(values)]
   values <- Map(
     \(value, kind, name) check_sampling(value, kind, name, n, env),
@@ -63,7 +64,7 @@ sampling_options <- function(env, dots, n) {
   )
 }
 
-# Which prompts have an answer that follows a grammar or an expression, or is one of some
+# TRUE for prompts whose answer follows a grammar or a regular expression, or is one of some
 # choices.
 is_bound <- function(grammar, regex, choices, n) {
   has_choices <- if (is.list(choices)) {
@@ -89,6 +90,7 @@ check_sampling <- function(x, kind, arg, n, error_call) {
     strings = check_grammar(x, arg, n, error_call),
     choices = check_choices(x, arg, n, error_call),
     schema = check_schema(x, arg, n, error_call),
+    sources = check_sources(x, arg, n, error_call),
     bias = check_bias(x, arg, error_call)
   )
 }
@@ -104,7 +106,7 @@ check_texts <- function(x, arg, error_call) {
   as_py_list(x)
 }
 
-# Seeds are unsigned in C, so they may be larger than R's integers.
+# Seeds are unsigned in C and so may exceed R's integers.
 check_seed <- function(x, arg, n, error_call) {
   if (is.null(x)) {
     return(-1L)
@@ -128,7 +130,7 @@ check_grammar <- function(x, arg, n, error_call) {
   check_text(x, arg, error_call)
 }
 
-# One vector of texts for all prompts, or a list with one for each of them.
+# Requires one vector of texts for all prompts, or a list with one vector per prompt.
 check_choices <- function(x, arg, n, error_call) {
   if (is.list(x) && n == 1 && length(x) == 1) {
     x <- x[[1]]
@@ -143,6 +145,24 @@ check_choices <- function(x, arg, n, error_call) {
   arg <- sprintf("%s[[%d]]", arg, seq_along(x))
   x <- Map(\(labels, name) check_labels(labels, name, error_call), unname(x), arg)
   structure(unname(x), class = "per_prompt")
+}
+
+# Texts to quote from, one for all prompts or one for each; NA is the prompt itself.
+check_sources <- function(x, arg, n, error_call) {
+  if (is.factor(x)) {
+    x <- as.character(x)
+  }
+  if (is.null(x) || is.logical(x) && all(is.na(x)) && length(x) %in% c(1L, n)) {
+    return(NULL)
+  }
+  if (!is.character(x) || !length(x) %in% c(1L, n)) {
+    abort_argument(arg, paste(one_or_n("a string", n), "or NULL"), x, error_call)
+  }
+  missing <- is.na(x)
+  x[missing] <- ""
+  texts <- as.list(unname(check_text(x, arg, error_call)))
+  texts[missing] <- list(NULL)
+  if (length(texts) == 1) texts[[1]] else structure(texts, class = "per_prompt")
 }
 
 check_labels <- function(x, arg, error_call) {
@@ -174,19 +194,31 @@ check_bias <- function(x, arg, error_call) {
   unname(Map(list, tokens, as.double(x)))
 }
 
-# Prompts, and the options that `chat` and `system` add.
+# Returns the prompts and the options of `chat`.
 chat_or_prompts <- function(x, arg, env) {
   chat <- check_flag(env$chat, "chat", env)
   system <- check_string(env$system, "system", null = TRUE, error_call = env)
-  if (!chat && !is.null(system)) {
-    abort("{.arg system} needs {.code chat = TRUE}.", "argument", env)
+  options <- list(
+    thinking = check_thinking(env$thinking, env),
+    variables = if (length(env$variables) > 0) check_variables(env$variables, env),
+    template = check_string(env$template, "template", null = TRUE, error_call = env),
+    prefix = check_string(env$prefix, "prefix", null = TRUE, error_call = env),
+    merge_system = check_flag(env$merge_system, "merge_system", env)
+  )
+  options <- Filter(Negate(is.null), options)
+  given <- c(
+    if (!is.null(system)) "system",
+    names(options)[!vapply(options, isFALSE, NA)] # thinking needs a chat
+  )
+  if (!chat && length(given) > 0) {
+    abort("{.arg {given[[1]]}} needs {.code chat = TRUE}.", "argument", env)
   }
   prompts <- as_prompts(x, arg, env, if (chat) as_conversation else as_prompt)
-  prompts$options <- if (chat) list(chat = TRUE, system = system)
+  prompts$options <- if (chat) c(list(chat = TRUE, system = system), options)
   prompts
 }
 
-# Arguments that concern what is shown and returned.
+# Checks the arguments for messages and the form of the result.
 check_display <- function(env) {
   list(
     verbosity = check_whole(env$verbosity, "verbosity", error_call = env),
@@ -195,10 +227,10 @@ check_display <- function(env) {
   )
 }
 
-# Prompts in three forms: as Python takes them (NULL where there is none to take), as text
-# for hashes, and the reasons why there is none.
+# Returns prompts in three forms: for Python (NULL for prompts that fail in R), as text for hashes,
+# and the reasons of failures.
 #
-# `read` makes one of an element of a list.
+# `read` converts an element of a list.
 prompts_hint <- function(x) {
   if (is.data.frame(x)) {
     "Take the column with the texts, such as data$text."
@@ -249,11 +281,12 @@ as_prompts <- function(x, arg, error_call, read = as_prompt) {
     values = values,
     text = text,
     problems = problems,
+    missing = missing,
     names = valid_names(x, arg, error_call)
   )
 }
 
-# Names are only shown, so one that is no text is no reason to stop.
+# Names are only shown, so a name with invalid encoding is not an error.
 valid_names <- function(x, arg, error_call) {
   names <- names(x)
   bad <- which(!is.na(names) & is.na(as_utf8(names %||% character())))

@@ -1,32 +1,37 @@
 #' Plots of labels, validations, agreement, estimates, robustness and calls
 #'
 #' @description
-#' Each plot shows one thing, with intervals where there are some, in colours that people with any
-#' colour vision can tell apart. With ggplot2 installed it is drawn by that, and returned, to add
-#' to it or to save it; otherwise by base graphics. `options(llamaherd.graphics = "base")` draws
-#' by base graphics in any case.
+#' Plots objects of this package with their confidence intervals. The colours are distinct for all
+#' kinds of colour vision. If ggplot2 is installed, the plot is a ggplot object, which can be
+#' modified and saved; otherwise it is drawn with base graphics. `options(llamaherd.graphics =
+#' "base")` always uses base graphics. Python computes the numbers of a plot, so Python must be
+#' installed.
 #'
-#' @param x What [annotate_texts()], [classify_parallel()], [validate()], [coverage_curve()],
-#'   [agreement()], [estimate()], [robustness()] or [generate_parallel()] returned; or the attribute
-#'   `stats` of what a call returned.
-#' @param type Of what [classify_parallel()] returned: `"labels"`, or `"time"`, when each prompt
-#'   waited and was read. Of a validation: `"measures"` (accuracy and agreement), `"labels"`
+#' @param x Return value of [annotate_texts()], [classify_parallel()], [validate()],
+#'   [coverage_curve()], [agreement()], [estimate()], [robustness()], [compare_codebooks()] or
+#'   [generate_parallel()], or the attribute `stats` of a result.
+#' @param type For [classify_parallel()]: `"labels"`, or `"time"`, the times at which each prompt
+#'   waited and was computed. For a validation: `"measures"` (accuracy and agreement), `"labels"`
 #'   (precision, recall and F1 of each label), `"confusion"`, `"calibration"` (a reliability
-#'   diagram) or `"coverage"` (accuracy of the labels that the model is most sure of).
-#' @param ... Not used, but by R's own plot of tables that are not of labels.
-#' @returns With ggplot2 the plot, invisibly; otherwise the data frame that was drawn, invisibly.
+#'   diagram), `"coverage"` (accuracy of the most certain labels) or `"numbers"` (a Bland-Altman
+#'   plot of labels that are numbers).
+#' @param ... Ignored, except for tables without labels, which are plotted as data frames.
+#' @returns With ggplot2 the plot, otherwise the data frame that is drawn; invisibly.
 #' @details
-#' * Coded texts, and probabilities of labels: how many have each label, in shades by its
-#'   probability.
-#' * A validation: see `type`. Beside the accuracy is that of giving always the most frequent label.
-#' * A coverage curve: as `type = "coverage"` of a validation.
+#' * Labels: number of texts or prompts with each label, in shades by the probability of the label.
+#' * Validation: see `type`. The accuracy of always predicting the most frequent label is shown next
+#'   to the accuracy.
+#' * Coverage curve: as `type = "coverage"` of a validation.
 #' * Agreement: all coefficients with their intervals.
-#' * Estimates: all methods side by side; of a regression a panel for each coefficient, with an axis
-#'   of its own, since coefficients have different units.
-#' * Robustness: the share of each label in each variant, and the range of these; with a gold sample
+#' * Estimates: all methods side by side. Coefficients of a regression have one panel each, because
+#'   their units differ.
+#' * Robustness: share of each label in each variant and the range of the shares; with a gold sample
 #'   the estimates in each variant.
-#' * A result of [generate_parallel()]: when each prompt waited for a slot, was read, was answered.
-#' * Statistics of a call: what its time went to.
+#' * Comparison of codebooks: agreement with codes against seconds per text; candidates that cannot
+#'   be told apart from the best have one colour, the others another one.
+#' * Result of [generate_parallel()]: the times at which each prompt waited for a slot, was
+#'   computed, was answered.
+#' * Statistics of a call: seconds spent on prompts and on answers.
 #' @name plots
 #' @examplesIf llamaherd::llamaherd_available()
 #' truth <- rep(c("pro", "con", "none"), c(40, 40, 20))
@@ -39,7 +44,7 @@ NULL
 
 #' @rdname plots
 #' @export
-plot.llamaherd_coded <- function(x, ...) draw(picture_coded(x))
+plot.llamaherd_coded <- function(x, ...) draw(picture_coded(x, rlang::current_env()))
 
 #' @rdname plots
 #' @export
@@ -49,27 +54,20 @@ plot.llamaherd_table <- function(x, type = c("labels", "time"), ...) {
     return(plot(plain_frame(x), ...))
   }
   type <- check_choice(type, c("labels", "time"))
-  draw(if (type == "labels") picture_classes(x) else picture_timeline(x, error_call))
+  make <- if (type == "labels") picture_classes else picture_timeline
+  draw(make(x, error_call))
 }
 
 #' @rdname plots
 #' @export
 plot.llamaherd_validation <- function(
   x,
-  type = c("measures", "labels", "confusion", "calibration", "coverage"),
+  type = c("measures", "labels", "confusion", "calibration", "coverage", "numbers"),
   ...
 ) {
-  error_call <- rlang::current_env()
-  known <- c("measures", "labels", "confusion", "calibration", "coverage")
+  known <- c("measures", "labels", "confusion", "calibration", "coverage", "numbers")
   type <- if (missing(type)) known[[1]] else check_choice(type, known)
-  draw(switch(
-    type,
-    measures = picture_measures(x),
-    labels = picture_scores(x),
-    confusion = picture_confusion(x),
-    calibration = picture_calibration(x, error_call),
-    coverage = picture_coverage(x$coverage %||% abort_no_prob(error_call), error_call)
-  ))
+  draw(picture_validation(x, type, rlang::current_env()))
 }
 
 #' @rdname plots
@@ -80,15 +78,27 @@ plot.llamaherd_coverage <- function(x, ...) {
 
 #' @rdname plots
 #' @export
-plot.llamaherd_agreement <- function(x, ...) draw(picture_agreement(x))
+plot.llamaherd_agreement <- function(x, ...) {
+  draw(picture_agreement(x, rlang::current_env()))
+}
 
 #' @rdname plots
 #' @export
-plot.llamaherd_estimates <- function(x, ...) draw(picture_estimates(x))
+plot.llamaherd_estimates <- function(x, ...) {
+  draw(picture_estimates(x, rlang::current_env()))
+}
 
 #' @rdname plots
 #' @export
-plot.llamaherd_robustness <- function(x, ...) draw(picture_robustness(x))
+plot.llamaherd_robustness <- function(x, ...) {
+  draw(picture_robustness(x, rlang::current_env()))
+}
+
+#' @rdname plots
+#' @export
+plot.llamaherd_codebooks <- function(x, ...) {
+  draw(picture_comparison(x, rlang::current_env()))
+}
 
 #' @rdname plots
 #' @export
@@ -98,9 +108,9 @@ plot.llamaherd_result <- function(x, ...) {
 
 #' @rdname plots
 #' @export
-plot.llamaherd_stats <- function(x, ...) draw(picture_stats(x))
+plot.llamaherd_stats <- function(x, ...) draw(picture_stats(x, rlang::current_env()))
 
-# By ggplot2 if it is there, unless an option says otherwise.
+# Draw with ggplot2 if it is installed, unless the option `llamaherd.graphics` says otherwise.
 draw <- function(picture) {
   wanted <- getOption("llamaherd.graphics", "ggplot2")
   check_choice(wanted, c("ggplot2", "base"), "llamaherd.graphics")
@@ -113,8 +123,8 @@ draw <- function(picture) {
   invisible(picture$data)
 }
 
-# Okabe and Ito's colours for all kinds of colour vision, but for the yellow, which is too light
-# for lines on white; and shades of one hue, which differ in grey, too.
+# The colours of Okabe and Ito for all kinds of colour vision, without the yellow, which is too
+# light for lines on white; and shades of one hue, which are distinct in grey, too.
 okabe_ito <- c(
   "#0072B2",
   "#D55E00",
@@ -128,27 +138,27 @@ shades <- c("#08306B", "#3787C0", "#9AC8E1", "#DBE9F6")
 blues <- c("#F7FBFF", "#6BAED6", "#154E86")
 plot_symbols <- c(21L, 22L, 24L, 23L, 25L)
 phase_colours <- c("#C8C8C8", "#E69F00", "#0072B2")
-small <- 0.95 # size of names and notes beside that of the axes' titles, in base graphics
+small <- 0.95 # size of names and notes relative to the titles of axes, in base graphics
 
 colours_for <- function(n) rep_len(okabe_ito, n)
 symbols_for <- function(n) rep_len(plot_symbols, n)
 
-# A title, or a legend's, in lines of at most so many characters.
+# Wraps the title of a plot or a legend to lines of a maximum width.
 in_lines <- function(text, width) paste(strwrap(text, width + 1L), collapse = "\n")
 
-# Shades of a matrix, on which black or white can be read.
+# Shades for shares, with enough contrast to black or white text.
 shades_of_shares <- function(share) {
   grDevices::rgb(grDevices::colorRamp(blues)(share), maxColorValue = 255)
 }
 
-# Names of rows in a few lines.
+# Wraps names of rows.
 wrapped <- function(x, width = 26L, n_lines = 3L) {
   x <- gsub("[[:cntrl:]]+", " ", as.character(x))
   vapply(
     x,
     \(name) {
       lines <- strwrap(name, width)
-      # Words that are too long by themselves.
+      # Splits words that are too long for a line.
       lines <- unlist(lapply(lines, in_pieces, width))
       lines <- lines[nzchar(lines)]
       if (length(lines) > n_lines) {
@@ -166,3 +176,6 @@ in_pieces <- function(line, width) {
   at <- seq(1L, max(nchar(line), 1L), by = width)
   substring(line, at, at + width - 1L)
 }
+
+big <- function(n) formatC(n, format = "d", big.mark = ",")
+percent <- function(level) sprintf("%g%%", 100 * level)

@@ -1,4 +1,4 @@
-# Pictures by base graphics.
+# Draws shapes by base graphics.
 
 draw_base <- function(picture) {
   old <- graphics::par(no.readonly = TRUE)
@@ -15,18 +15,20 @@ draw_base <- function(picture) {
     panels = base_panels(picture),
     matrix = base_matrix(picture),
     curve = base_curve(picture),
+    tradeoff = base_tradeoff(picture),
+    scatter = base_scatter(picture),
     timeline = base_timeline(picture)
   )
   invisible()
 }
 
-# Margins in lines: room for the rows' names, and for a legend of so many lines below.
+# Margins in lines: room for the names of rows, and for a legend with the given number of lines.
 base_margins <- function(names, n_legend, left = 1.5) {
   wide <- left_margin(names, graphics::par("din")[[1]], left)
   graphics::par(mar = c(4 + n_legend, wide, 2.5, 1))
 }
 
-# Lines that names need, at most half of so many inches.
+# Left margin in lines that names need, at most 0.45 of the given inches.
 left_margin <- function(names, inches, left = 1.5) {
   line <- graphics::par("csi")
   needed <- max(graphics::strwidth(names, "inches", cex = small), 0)
@@ -50,7 +52,7 @@ base_title <- function(picture) {
   graphics::mtext(title, adj = 0, line = line, font = 2, at = left_edge())
 }
 
-# Where a title begins: at the left of the figure, whatever the names' width.
+# Position of a title: at the left of the figure, whatever the width of the names.
 left_edge <- function() {
   graphics::grconvertX(0.02, "ndc", "user")
 }
@@ -72,7 +74,7 @@ base_legend <- function(names, ..., title = NULL, lines = length(names)) {
   )
 }
 
-# How many lines names take: one if they fit beside each other, in columns of one width.
+# Number of lines of a legend: one if all names fit into a row, else one per name.
 legend_lines <- function(names) {
   inches <- length(names) * (max(graphics::strwidth(names, "inches", cex = small)) + 0.45)
   if (inches < 0.9 * graphics::par("din")[[1]]) 1 else length(names)
@@ -94,7 +96,7 @@ base_bars <- function(picture) {
   total <- colSums(counts)
   base_margins(names, if (single) 0 else 2)
   n <- length(names)
-  end <- max(total, 1e-9) * (1.03 + 0.02 * max(nchar(picture$notes)))
+  end <- max(total, 1e-9) * (1.05 + 0.026 * max(nchar(picture$notes)))
   base_frame(c(0, end), c(n + 0.6, 0.4), picture, names)
   base_grid()
   fill <- if (single) okabe_ito[[1]] else shades[seq_len(nrow(counts))]
@@ -124,9 +126,9 @@ base_forest <- function(picture) {
   shown <- if (n > 1) series
   n_lines <- if (length(shown) > 0) legend_lines(shown) else 0
   base_margins(names, n_lines)
-  limits <- forest_limits(picture)
+  limits <- picture$limits %||% c(0, 1)
   has_zero <- limits[[1]] < 0 && limits[[2]] > 0
-  limits <- limits + c(-0.02, 0.02) * diff(limits)
+  limits <- limits + c(-0.02, 0.02) * max(diff(limits), 1e-9)
   base_frame(limits, c(length(names) + 0.6, 0.4), picture, names)
   base_grid()
   spans <- picture$spans
@@ -169,7 +171,7 @@ base_forest <- function(picture) {
   }
 }
 
-# A small plot for each row, whose rows are the series.
+# Draws a small plot per row, with the series as its rows.
 base_panels <- function(picture) {
   names <- wrapped(levels(picture$data$series))
   rows <- levels(picture$data$row)
@@ -197,7 +199,7 @@ base_panels <- function(picture) {
   graphics::mtext(picture$x, 1, line = 0.4, outer = TRUE)
 }
 
-# How far from the middle of its row a point is: one beside the other.
+# Offsets of points from the middle of their row, so that they do not overlap.
 beside <- function(data) {
   of <- ifelse(is.na(data$value), NA, as.integer(data$series))
   place <- stats::ave(of, data$row, FUN = \(x) rank(x, na.last = "keep"))
@@ -220,6 +222,7 @@ base_matrix <- function(picture) {
   }
   base_margins(names, 0, left = 3)
   margins <- graphics::par("mar")
+  low <- min(low, 0.45 * graphics::par("din")[[2]] / line - 5)
   graphics::par(mar = c(low + 5, margins[-1]))
   graphics::plot.new()
   graphics::plot.window(
@@ -266,7 +269,7 @@ base_matrix <- function(picture) {
 base_curve <- function(picture) {
   data <- picture$data
   graphics::par(mar = c(5, 5, 2.5, 1))
-  limits <- curve_limits(picture)
+  limits <- picture$limits
   base_frame(limits$x + c(0, 0.01), limits$y + c(0, 0.01), picture)
   graphics::axis(2, col = NA, col.ticks = "#555555")
   words <- in_lines(picture$y, 26)
@@ -288,10 +291,46 @@ base_curve <- function(picture) {
   base_legend(picture$named, lty = 2, col = "#777777")
 }
 
+base_tradeoff <- function(picture) {
+  data <- picture$data
+  series <- levels(data$series)
+  n_lines <- if (length(series) > 1) legend_lines(series) else 0
+  graphics::par(mar = c(4 + n_lines, 5, 2.5, 1))
+  base_frame(picture$limits$x, picture$limits$y, picture)
+  graphics::axis(2, col = NA, col.ticks = "#555555")
+  graphics::title(ylab = in_lines(picture$y, 26), line = 2.6, cex.lab = 1)
+  base_grid(horizontal = TRUE)
+  of <- as.integer(data$series)
+  colour <- colours_for(length(series))
+  symbol <- symbols_for(length(series))
+  graphics::segments(data$x, data$low, data$x, data$high, col = colour[of])
+  graphics::points(data$x, data$y, pch = symbol[of], col = colour[of], bg = colour[of])
+  graphics::text(data$x, data$y, wrapped(data$name), pos = 4, cex = small)
+  if (length(series) > 1) {
+    base_legend(series, pch = symbol, col = colour, pt.bg = colour, lines = n_lines)
+  }
+}
+
+base_scatter <- function(picture) {
+  data <- picture$data
+  lines <- picture$lines
+  graphics::par(mar = c(5, 5, 2.5, 1))
+  wider <- function(x) range(x) + c(-0.06, 0.06) * max(diff(range(x)), 0.1)
+  across <- wider(data$x)
+  base_frame(across, wider(c(data$y, lines$y)), picture)
+  graphics::axis(2, col = NA, col.ticks = "#555555")
+  graphics::title(ylab = in_lines(picture$y, 26), line = 2.6, cex.lab = 1)
+  base_grid(horizontal = TRUE)
+  shade <- grDevices::adjustcolor(okabe_ito[[1]], 0.5)
+  graphics::points(data$x, data$y, pch = 19, col = shade, cex = 0.8 * data$size)
+  graphics::abline(h = lines$y, col = "#555555", lty = c(1, 2, 2)[seq_along(lines$y)])
+  graphics::text(across[[2]], lines$y, lines$name, adj = c(1.02, -0.4), cex = small)
+}
+
 base_timeline <- function(picture) {
   data <- picture$data
   n <- nrow(data)
-  phases <- c("waited", "prompt read, to the first token", "answer")
+  phases <- picture$phases
   n_lines <- legend_lines(phases)
   graphics::par(mar = c(4 + n_lines, 5, 2.5, 1))
   base_frame(c(0, max(data$end) * 1.02), c(n + 0.5, 0.5), picture)

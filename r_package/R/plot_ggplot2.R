@@ -1,4 +1,4 @@
-# Pictures by ggplot2.
+# Draws shapes by ggplot2.
 
 ggplot_of <- function(picture) {
   plot <- switch(
@@ -8,6 +8,8 @@ ggplot_of <- function(picture) {
     panels = ggplot_panels(picture),
     matrix = ggplot_matrix(picture),
     curve = ggplot_curve(picture),
+    tradeoff = ggplot_tradeoff(picture),
+    scatter = ggplot_scatter(picture),
     timeline = ggplot_timeline(picture)
   )
   plot +
@@ -18,7 +20,7 @@ ggplot_of <- function(picture) {
     )
 }
 
-# Of data frames' columns, which checks of the package take for variables.
+# Names of columns, which R CMD check would report as undefined variables.
 of_data <- function(name) rlang::sym(name)
 
 ggplot_theme <- function(grid = "x") {
@@ -97,7 +99,7 @@ ggplot_forest <- function(picture) {
         linewidth = 3
       )
   }
-  limits <- forest_limits(picture)
+  limits <- picture$limits %||% c(0, 1)
   if (limits[[1]] < 0 && limits[[2]] > 0) {
     plot <- plot +
       ggplot2::geom_vline(xintercept = 0, colour = "#999999", linewidth = 0.4)
@@ -139,7 +141,7 @@ ggplot_forest <- function(picture) {
     ggplot_theme()
 }
 
-# A panel for each row, whose rows are the series.
+# Draws a panel per row, with the series as its rows.
 ggplot_panels <- function(picture) {
   data <- picture$data
   n <- nlevels(data$series)
@@ -175,17 +177,10 @@ ggplot_panels <- function(picture) {
     ggplot2::theme(strip.text = ggplot2::element_text(hjust = 0))
 }
 
-# So many columns that a legend fits below a plot with long names of rows.
+# Number of columns with which a legend fits below a plot with long names of rows.
 legend_columns <- function(names) {
   wide <- max(nchar(names)) + 6
   max(1, min(length(names), 58 %/% wide))
-}
-
-# All that is drawn, and what the picture wants to be seen.
-forest_limits <- function(picture) {
-  data <- picture$data
-  values <- c(data$value, data$low, data$high, picture$limits)
-  range(values, na.rm = TRUE)
 }
 
 ggplot_matrix <- function(picture) {
@@ -243,24 +238,67 @@ ggplot_curve <- function(picture) {
       ggplot2::geom_linerange(ends, colour = okabe_ito[[1]], linewidth = 0.5) +
       ggplot2::geom_point(colour = okabe_ito[[1]], size = 2)
   }
-  limits <- curve_limits(picture)
   plot +
-    ggplot2::coord_cartesian(xlim = limits$x, ylim = limits$y) +
+    ggplot2::coord_cartesian(xlim = picture$limits$x, ylim = picture$limits$y) +
     ggplot_theme("xy")
 }
 
-curve_limits <- function(picture) {
+ggplot_tradeoff <- function(picture) {
   data <- picture$data
-  if (picture$steps) {
-    return(list(x = c(0, 1), y = c(max(0, min(data$low, na.rm = TRUE) - 0.05), 1)))
-  }
-  least <- min(data$x, 0.45, na.rm = TRUE) - 0.05
-  list(x = c(least, 1), y = c(min(data$low, least, na.rm = TRUE), 1))
+  data$name <- paste0(" ", wrapped(data$name))
+  n <- nlevels(data$series)
+  guide <- if (n > 1) ggplot2::guide_legend() else "none"
+  ends <- ggplot2::aes(ymin = !!of_data("low"), ymax = !!of_data("high"))
+  ggplot2::ggplot(
+    data,
+    ggplot2::aes(
+      x = !!of_data("x"),
+      y = !!of_data("y"),
+      colour = !!of_data("series"),
+      fill = !!of_data("series"),
+      shape = !!of_data("series")
+    )
+  ) +
+    ggplot2::geom_linerange(ends, linewidth = 0.6, na.rm = TRUE) +
+    ggplot2::geom_point(size = 2.4) +
+    ggplot2::geom_text(
+      ggplot2::aes(label = !!of_data("name")),
+      hjust = 0,
+      size = 3.6,
+      colour = "#000000"
+    ) +
+    ggplot2::scale_shape_manual(NULL, values = symbols_for(n), guide = guide) +
+    ggplot2::scale_fill_manual(NULL, values = colours_for(n), guide = guide) +
+    ggplot2::scale_colour_manual(NULL, values = colours_for(n), guide = guide) +
+    ggplot2::coord_cartesian(xlim = picture$limits$x, ylim = picture$limits$y) +
+    ggplot_theme("xy")
+}
+
+ggplot_scatter <- function(picture) {
+  data <- picture$data
+  lines <- picture$lines
+  lines$x <- max(data$x)
+  point <- ggplot2::aes(!!of_data("x"), !!of_data("y"))
+  ggplot2::ggplot(data, point) +
+    ggplot2::geom_hline(
+      yintercept = lines$y,
+      colour = "#555555",
+      linetype = c("solid", "dashed", "dashed")[seq_along(lines$y)]
+    ) +
+    ggplot2::geom_point(colour = okabe_ito[[1]], alpha = 0.5, size = 2 * data$size) +
+    ggplot2::geom_text(
+      ggplot2::aes(!!of_data("x"), !!of_data("y"), label = !!of_data("name")),
+      data = lines,
+      hjust = 1,
+      vjust = -0.5,
+      size = 3
+    ) +
+    ggplot_theme("xy")
 }
 
 ggplot_timeline <- function(picture) {
   data <- picture$data
-  phases <- c("waited", "prompt read, to the first token", "answer")
+  phases <- picture$phases
   n <- nrow(data)
   long <- data.frame(
     place = rep(seq_len(n), 3),

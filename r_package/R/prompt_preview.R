@@ -1,16 +1,16 @@
-#' The very prompt that a text gets
+#' Show the prompt for a text
 #'
-#' Shows what the model reads: the words, the number of tokens, and what is the same for all
-#' texts, which is computed only once.
+#' Shows the prompt as the model reads it, the number of its tokens, and the part that all texts
+#' share, which is computed once.
 #'
-#' @param codebook A codebook made by [codebook()].
+#' @param codebook A codebook from [codebook()].
 #' @param text A text.
-#' @param model A model or a context whose tokens are counted; NULL: they are not.
-#' @param chat TRUE shows the prompt that the model's chat template makes; needs `model`.
-#' @returns A `llamaherd_preview`, which prints: a list with `prompt`, `shared` (how it begins
-#'   for every text), `n_prompts` (prompts for each text: with several labels one for each, of
-#'   which this is the first), `tokens` and `n_shared` (tokens that all prompts begin with),
-#'   NULL without a model.
+#' @param model A model or context for counting tokens. NULL does not count them.
+#' @param chat TRUE formats the prompt with the model's chat template; needs `model`.
+#' @returns A `llamaherd_preview`, which prints: a list with `prompt`; `shared`, its beginning,
+#'   which all texts share; `n_prompts`, the number of prompts per text (with several labels one per
+#'   label, of which this is the first); `tokens` and `n_shared`, the number of shared tokens, NULL
+#'   without a model.
 #' @seealso [codebook()], [annotate_texts()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()

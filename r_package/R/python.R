@@ -1,7 +1,7 @@
-# Where Python is, decided before it starts: once reticulate has started one, the session
-# keeps it.
+# Choice of Python, made before it starts: once reticulate has started a Python, the session cannot
+# change it.
 
-# Tells reticulate which Python to start. Does nothing if one runs already.
+# Sets the Python that reticulate starts. Does nothing if Python already runs.
 use_python <- function(error_call) {
   if (reticulate::py_available()) {
     return(invisible())
@@ -18,8 +18,8 @@ use_python <- function(error_call) {
   }
 }
 
-# Path of the Python that the package uses or would use, without starting it; NULL if there
-# is none.
+# Returns the path of the Python that the package uses or would use, without starting it; NULL if
+# none is found.
 find_python <- function(error_call = rlang::caller_env()) {
   if (reticulate::py_available()) {
     return(reticulate::py_config()$python)
@@ -34,7 +34,7 @@ find_python <- function(error_call = rlang::caller_env()) {
   discover_python()
 }
 
-# What the user named; NULL: nothing.
+# Returns the Python that the user named; NULL if there is none.
 python_of_variable <- function(error_call = rlang::caller_env()) {
   for (variable in c("LLAMAHERD_PYTHON", "RETICULATE_PYTHON")) {
     path <- path.expand(Sys.getenv(variable))
@@ -53,7 +53,8 @@ python_of_variable <- function(error_call = rlang::caller_env()) {
   NULL
 }
 
-# A Python program, or the one in the folder of an environment, which reticulate takes as well.
+# Returns a Python program; a folder of an environment, which reticulate also accepts, stands for
+# its program.
 python_at <- function(path) {
   if (dir.exists(path)) {
     programs <- c("bin/python", "bin/python3", "Scripts/python.exe", "python.exe")
@@ -65,8 +66,8 @@ python_at <- function(path) {
 
 default_envname <- "r-llamaherd"
 
-# reticulate's own search, kept from offering to install Miniconda (up to 1.40), from
-# downloading a Python (since 1.41), and from advice on pyproject.toml files.
+# Runs reticulate's own search without its offer to install Miniconda (up to 1.40), its download of
+# a Python (since 1.41), and its advice on pyproject.toml files.
 discover_python <- function() {
   config <- with_envvar(
     c(RETICULATE_MINICONDA_ENABLED = "FALSE", RETICULATE_USE_MANAGED_VENV = "no"),
@@ -78,8 +79,8 @@ discover_python <- function() {
   config$python
 }
 
-# Asks that Python itself, in a process of its own. A folder that happens to have the
-# package's name counts as a package, too, but has no origin.
+# Runs this Python in a process of its own to find the package. A folder with the package's name
+# counts as a package, too, but has no origin.
 has_llamaherd <- function(python) {
   code <- paste(
     "import importlib.util as u, sys; spec = u.find_spec('llamaherd');",
@@ -88,18 +89,18 @@ has_llamaherd <- function(python) {
   runs(python, code)
 }
 
-# Whether a Python runs the code without an error.
+# Returns TRUE if a Python runs the code without an error.
 runs <- function(python, code) status_of(python, code) == 0
 
-# With which exit status a Python runs the code.
+# Returns the exit status of a Python that runs the code.
 status_of <- function(python, code) {
   as_python_likes(suppressWarnings(
     system2(python, c("-c", shQuote(code)), stdout = FALSE, stderr = FALSE)
   ))
 }
 
-# R puts its own folders and the system's in front of LD_LIBRARY_PATH. A Python that was
-# not installed by the system would then find the system's libpython instead of its own.
+# R puts its own folders and the system's in front of LD_LIBRARY_PATH. A Python that was not
+# installed by the system would then load the system's libpython instead of its own.
 as_python_likes <- function(expr) {
   folders <- strsplit(Sys.getenv("LD_LIBRARY_PATH"), ":", fixed = TRUE)[[1]]
   from_r <- startsWith(folders, R.home()) | startsWith(folders, "/usr/lib")
@@ -117,7 +118,7 @@ with_envvar <- function(values, expr) {
 }
 
 set_envvar <- function(values) {
-  # Sys.setenv() does not take an empty list.
+  # Sys.setenv() does not accept an empty list.
   if (length(values) > 0) do.call(Sys.setenv, as.list(values))
 }
 
@@ -146,7 +147,7 @@ abort_no_python <- function(python, error_call, parent = NULL) {
   )
 }
 
-# A Python that a variable names comes before the one of install_llamaherd().
+# A Python that a variable names has priority over the environment of install_llamaherd().
 unset_hint <- function() {
   named <- c("LLAMAHERD_PYTHON", "RETICULATE_PYTHON")
   named <- named[!Sys.getenv(named) %in% c("", "managed")]

@@ -1,28 +1,28 @@
-#' Tell how labels came about, in one page
+#' Write a report on how labels were made
 #'
-#' Writes a page that needs no other file, no network and no script: the codebook, the exact
+#' Writes a self-contained HTML page, without scripts or network access: the codebook, the exact
 #' prompts, the model's file with its SHA-256, settings, versions, machine, tables, plots, and texts
-#' where model and people disagree. All of it is in the page as JSON, too, which [reproduce()] runs
-#' again.
+#' on which model and people disagree. The page also contains all data as JSON, from which
+#' [reproduce()] repeats the coding.
 #'
-#' @param x What [annotate_texts()] returned; rows may have been left out or sorted. A data frame
-#'   that no longer knows how it came about, as after a join or from a CSV file, gets that back
-#'   by [coded_restore()].
-#' @param path Where to write: `".html"` for the page, `".json"` for the JSON alone.
-#' @param validation What [validate()] returned.
-#' @param estimates What [estimate()] returned.
-#' @param robustness What [robustness()] returned; its first variant must be how the labels of `x`
-#'   were made, as `robustness(x, ...)` has it.
+#' @param x Return value of [annotate_texts()]; rows may have been removed or sorted. Use
+#'   [coded_restore()] for a data frame that has lost the record of its labels, for example after a
+#'   join or in a CSV file.
+#' @param path Path of the file: `".html"` for the page, `".json"` for the JSON alone.
+#' @param validation Return value of [validate()].
+#' @param estimates Return value of [estimate()].
+#' @param robustness Return value of [robustness()], whose first variant must be the coding of `x`,
+#'   as in `robustness(x, ...)`.
 #'
-#'   All three must come from the texts and labels of `x`: results of other labels, such as those
-#'   before a calibration, of other data, or of an earlier version are an error.
-#' @param title Of the page.
-#' @param texts Whether texts are in it. FALSE for texts that must not be shared: then there are
-#'   only their hashes, and [reproduce()] has to be given the data. The codebook and its examples
-#'   are in it all the same. Who has a short text in mind can tell by its hash whether it is there.
-#' @param n_examples Most texts that the page shows.
-#' @returns The path, invisibly. For plots in the page the Python package matplotlib is needed,
-#'   which [install_llamaherd()] installs.
+#'   All three must be computed from the texts and labels of `x`: results of other labels, other
+#'   data or an earlier version are an error.
+#' @param title Title of the page.
+#' @param texts FALSE leaves out texts that must not be shared: the report then contains only their
+#'   hashes, and [reproduce()] needs the data. The codebook and its examples are included in any
+#'   case. Somebody who guesses a short text can check the guess against the hashes.
+#' @param n_examples Maximum number of texts that the page shows.
+#' @returns The path, invisibly. Plots in the page need the Python package matplotlib, which
+#'   [install_llamaherd()] installs.
 #' @seealso [reproduce()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -90,11 +90,11 @@ check_coded <- function(x, error_call) {
   }
   abort(
     c(
-      "{.arg x} is a data frame that does not know how its labels came about.",
-      x = "A join with it on the right, {.fn cbind}, CSV files, rows of several runs and edited
-           labels keep the columns alone.",
-      i = "{.code coded_restore(x, coded)} gives the rest back, from what
-           {.fn annotate_texts} returned. Of several runs report each by itself."
+      "{.arg x} has no record of how its labels were made.",
+      x = "Right joins, {.fn cbind}, CSV files, binding rows of several runs and editing labels
+           drop the record and keep the columns.",
+      i = "{.code coded_restore(x, coded)} restores the record from the return value of
+           {.fn annotate_texts}. Report several runs one by one."
     ),
     "argument",
     error_call
@@ -124,6 +124,8 @@ coded_for_report <- function(x, error_call) {
   values <- if (has_probs) {
     matrix(vapply(probs, \(name) as.double(x[[name]]), double(n)), n)
   }
+  raw <- paste0("raw_", c(coding$label, probs))
+  is_recalibrated <- has_probs && all(raw %in% names(x))
   error <- unname(coding$columns["error"])
   errors <- if (isTRUE(error %in% names(x))) x[[error]] else rep(NA_character_, n)
   list(
@@ -132,13 +134,19 @@ coded_for_report <- function(x, error_call) {
     labels = text_list(labels_for_report(x, coding, error_call)),
     names = as_py_list(coding$names),
     probs = if (has_probs) rows_of(values),
+    original = if (is_recalibrated) {
+      list(
+        labels = text_list(as.character(x[[raw[[1]]]])),
+        probs = rows_of(do.call(cbind, lapply(raw[-1], \(name) as.double(x[[name]]))))
+      )
+    },
     errors = text_list(as.character(errors)),
     run = coding$run_json,
     stats = stats_for_report(coding$stats)
   )
 }
 
-# Of a data frame reticulate would make one of pandas.
+# reticulate would convert a data frame to a pandas data frame.
 stats_for_report <- function(stats) {
   stats <- unclass(stats)
   if (!is.null(stats$actors)) {
@@ -148,7 +156,7 @@ stats_for_report <- function(stats) {
 }
 
 labels_for_report <- function(x, coding, error_call) {
-  if (identical(coding$codebook$type, "fields")) {
+  if (isTRUE(coding$codebook$type %in% c("fields", "spans"))) {
     if (length(coding$answers) == nrow(x)) {
       return(coding$answers)
     }
@@ -181,7 +189,7 @@ estimates_for_report <- function(x) {
   )
 }
 
-# The estimates of all variants in place of those of the first.
+# Replaces the estimates of the first variant by those of all variants.
 variants_for_report <- function(x) {
   all <- x$fit
   all$rows <- x$estimates

@@ -1,24 +1,25 @@
-#' Run a report again
+#' Repeat the coding of a report
 #'
-#' Codes the texts of a report again and compares every label and every probability, bit by bit.
-#' Model, codebook and texts must be those of then; versions and machines that differ are told. If
-#' the context was made with `deterministic = TRUE`, everything is the same with the same versions,
-#' in a new session and with another `n_seq_max`, too; without it that is likely, not sure.
+#' Labels the texts of a report again and compares every label and every probability, bit by bit.
+#' Model, codebook and texts must be the original ones; different versions and machines are
+#' reported. If the context was created with `deterministic = TRUE`, results are identical with the
+#' same versions, also in a new session and with another `n_seq_max`. Without it they are probably
+#' identical.
 #'
-#' @param path What [report()] wrote, the page or the JSON.
-#' @param model The model's file; or a model, or a context, to use. NULL: a file of that name beside
-#'   the report, in the working directory, or in the models' cache.
-#' @param data For a report without texts: the data frame that was coded, with the same rows in the
-#'   same order.
-#' @param text Its column of texts; NULL: the column of then.
-#' @param n_seq_max Prompts that may run at once; NULL: as then.
-#' @param n_threads Threads; NULL: as then, but not more than this machine has cores.
+#' @param path Path of a [report()], the page or the JSON.
+#' @param model The model's file; or a model or context to use. NULL searches a file of the same
+#'   name next to the report, in the working directory and in the model cache.
+#' @param data For a report without texts: the data frame that was labelled, with the same rows in
+#'   the same order.
+#' @param text Column of texts in `data`. NULL uses the original name.
+#' @param n_seq_max Maximum number of prompts that run at a time. NULL uses the original value.
+#' @param n_threads Number of threads. NULL uses the original value, at most the number of cores.
 #' @inheritParams generate_parallel
-#' @returns A `llamaherd_reproduction`, which prints what is the same: a list with `same`, whether
-#'   everything is; `n`, the rows that were compared; `n_same` and `n_same_labels`, those of which
-#'   everything or the label is the same; `largest_difference` of two probabilities;
-#'   `deterministic`; `changed`, a data frame of rows with another label; `versions`, one of what is
-#'   otherwise now.
+#' @returns A `llamaherd_reproduction`, which prints the comparison: a list with `same`, whether
+#'   everything is identical; `n`, the number of compared rows; `n_same` and `n_same_labels`, the
+#'   numbers of rows with identical results and labels; `largest_difference` of two probabilities;
+#'   `deterministic`; `changed`, a data frame of rows with another label; and `versions`, a data
+#'   frame of versions and settings that differ now.
 #' @seealso [report()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -30,8 +31,8 @@
 #' path <- tempfile(fileext = ".json")
 #' report(coded, path)
 #'
-#' # Mostly in another session, or by somebody else. With `model`, the file is not searched for.
-#' reproduce(path, model = model, n_seq_max = 2)
+#' # Usually run in another session, or by another person. With `model`, the file is not searched
+#' for. reproduce(path, model = model, n_seq_max = 2)
 reproduce <- function(
   path,
   model = NULL,

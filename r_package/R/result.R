@@ -1,7 +1,7 @@
-# The class llamaherd_result: a character vector that knows how each of its elements came
-# about. R's functions that edit texts, such as trimws(), copy the attributes of what they
-# edit. So the answers are in it once more, as `answers`: where these are others, the texts
-# are edited, and what was known of them says nothing of what they are now.
+# The class llamaherd_result: a character vector with attributes that describe each answer. R's
+# functions that edit texts, such as trimws(), copy the attributes of their argument. Therefore the
+# attribute `answers` stores the original answers: if the texts differ from them, they were edited,
+# and the other attributes no longer describe them.
 
 new_result <- function(columns, prompts, display) {
   text <- as_text(columns[["texts"]])
@@ -24,6 +24,7 @@ new_result <- function(columns, prompts, display) {
       seed = as.double(unlist(columns[["seeds"]]))
     ),
     timing = timing_of(columns[["timing"]]),
+    thoughts = thoughts_of(columns[["thoughts"]]),
     stats = new_stats(columns[["stats"]]),
     class = c("llamaherd_result", "character")
   )
@@ -36,12 +37,14 @@ new_result <- function(columns, prompts, display) {
   result
 }
 
-# When each prompt waited, had its first token and was done, in seconds since the call began.
+# Returns the times at which each prompt got a slot, had its first token and was finished, in
+# seconds since the start of the call.
 timing_of <- function(columns) {
   if (!is.null(columns)) as.data.frame(lapply(columns, numbers_of))
 }
 
-# Why prompts failed; of those that never got to Python, what R found.
+# Returns the reasons why prompts failed; for prompts that were not sent to Python, the reasons of
+# R.
 errors_of <- function(columns, prompts) {
   errors <- as_text(columns[["errors"]])
   missing <- !is.na(prompts$problems) & !is.na(errors)
@@ -55,8 +58,8 @@ sha256 <- function(text) {
   as_text(py_call("sha256", values))
 }
 
-# Markers of chat templates that a model wrote out as text, with the role after one that
-# begins a message.
+# Markers of chat templates that a model wrote as text, with the role after a marker that begins a
+# message.
 clean_text <- function(x) {
   bar <- "[|\uff5c]"
   role <- "(system|user|assistant|model)?"
@@ -70,7 +73,7 @@ clean_text <- function(x) {
 
 is_edited <- function(x) !identical(attr(x, "answers"), as.character(unclass(x)))
 
-# The plain vector.
+# Returns the plain vector.
 plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
 
 #' @export
@@ -87,6 +90,10 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
   usage <- attr(x, "usage")[at, , drop = FALSE]
   rownames(usage) <- NULL
   timing <- attr(x, "timing")[at, , drop = FALSE]
+  thoughts <- attr(x, "thoughts")[at, , drop = FALSE]
+  if (!is.null(thoughts)) {
+    rownames(thoughts) <- NULL
+  }
   structure(
     result[i],
     answers = unname(result[i]),
@@ -96,6 +103,7 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
     complete = attr(x, "complete")[at],
     usage = usage,
     timing = timing,
+    thoughts = thoughts,
     stats = attr(x, "stats"),
     hashes = if (!is.null(hashes)) lapply(hashes, \(hash) hash[at]),
     logprobs = attr(x, "logprobs")[at],
@@ -103,7 +111,8 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
   )
 }
 
-# Texts that a user writes into it are no answers: hashes and reasons say nothing of them.
+# Texts that a user assigns are not answers, so the result becomes a plain vector without hashes and
+# reasons.
 #' @export
 `[<-.llamaherd_result` <- function(x, ..., value) {
   x <- plain(x)
@@ -125,7 +134,7 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
   x
 }
 
-# Comparisons give plain vectors; by default they would carry the attributes along.
+# Comparisons give plain vectors; by default R would copy the attributes.
 #' @export
 Ops.llamaherd_result <- function(e1, e2) {
   if (inherits(e1, "llamaherd_result")) {
@@ -137,25 +146,24 @@ Ops.llamaherd_result <- function(e1, e2) {
   get(.Generic)(e1, e2)
 }
 
-#' Results as a table
+#' Convert results to a data frame
 #'
-#' Results are character vectors, and R's functions that edit texts take them: what [trimws()],
-#' [sub()] or [toupper()] return is shown, cut and made a table of as the plain texts it is.
-#' Writing into a result, such as `answers[2] <- "no"`, makes it plain, too. Attributes that R
-#' copies to edited texts, such as `hashes`, are those of the answers before;
-#' `trimws(as.character(answers))` has none.
+#' Results are character vectors, which functions such as [trimws()], [sub()] and [toupper()] edit.
+#' The edited value is printed, subset and converted as plain text. Assigning to elements, such as
+#' `answers[2] <- "no"`, also makes a result plain text. Attributes that R copies to edited texts,
+#' such as `hashes`, describe the original answers; `trimws(as.character(answers))` has none.
 #'
 #' @param x A `llamaherd_result` or `llamaherd_samples` from [generate_parallel()].
-#' @param row.names,... As in [base::as.data.frame()].
-#' @param optional TRUE, which [data.frame()] uses for its columns, gives the texts alone.
-#' @returns A data frame with one row per prompt, in their order: `name` (if the prompts
-#'   have names), `text`, `finish_reason`, `complete`, `error`, `n_prompt_tokens`,
-#'   `n_reused_tokens`, `n_generated_tokens`, `seed` and `partial`. `text` is NA where there
-#'   is no answer, `error` where nothing went wrong; `complete` is FALSE where an answer was
-#'   cut off before its end. `partial` is what there was of an answer that was not finished,
-#'   because of Ctrl-C for example, and NA elsewhere. If log-probabilities were asked for, also
-#'   `logprobs`, a list column. Of samples one row for each of them, with `prompt`, the
-#'   prompt's place, and `sample`, the sample's, before `text`.
+#' @param row.names,... See [base::as.data.frame()].
+#' @param optional TRUE, which [data.frame()] uses for its columns, returns only the texts.
+#' @returns A data frame with one row per prompt, in the same order: `name` (if the prompts have
+#'   names), `text`, `finish_reason`, `complete`, `error`, `n_prompt_tokens`, `n_reused_tokens`,
+#'   `n_generated_tokens`, `seed` and `partial`. `text` is NA without an answer, `error` without a
+#'   failure; `complete` is FALSE if an answer was cut off; `partial` is the beginning of an
+#'   unfinished answer, for example after Ctrl-C, and NA otherwise. With log-probabilities there is
+#'   also `logprobs`, a list column, and where the model could think, `thinking`,
+#'   `n_thinking_tokens` and `thinking_complete`. Samples have one row each, with the columns
+#'   `prompt`, the index of the prompt, and `sample`, that of the sample, before `text`.
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())
@@ -175,12 +183,16 @@ as.data.frame.llamaherd_result <- function(
   if (is_edited(x)) {
     return(data.frame(text = unname(plain(x)), row.names = row.names))
   }
+  usage <- attr(x, "usage")
+  if (!is.null(attr(x, "thoughts"))) {
+    usage <- cbind(usage, attr(x, "thoughts"))
+  }
   table <- data.frame(
     text = unname(plain(x)),
     finish_reason = attr(x, "finish_reason"),
     complete = attr(x, "complete"),
     error = attr(x, "errors"),
-    attr(x, "usage"),
+    usage,
     partial = attr(x, "partial"),
     row.names = row.names
   )
@@ -240,25 +252,25 @@ print.llamaherd_result <- function(
   invisible(x)
 }
 
-# Whether print() can show the one answer in a line; otherwise it is shown as it is.
+# TRUE if print() can show the single answer in one line; otherwise it prints the answer unchanged.
 fits_line <- function(x, width) {
   text <- encode(plain(x))
   text == plain(x) && nchar(text, "width") + nchar(labels_of(x), "width") < width
 }
 
-# A text in one line; NA is "NA".
+# Formats a text in one line; NA becomes "NA".
 encode <- function(x) {
   encodeString(ifelse(is.na(x) | validUTF8(x), x, "(not valid UTF-8)"))
 }
 
-# Cut to a number of columns on the screen.
+# Cuts texts to a number of columns on the screen.
 cut_to <- function(x, width) {
   long <- nchar(x, "width") > width
   x[long] <- paste0(strtrim(x[long], width - 3L), "...")
   x
 }
 
-# Names of prompts, or places for those that have none.
+# Returns the names of prompts, or the index of a prompt without a name.
 labels_of <- function(x) {
   rows <- attr(x, "row.names")
   if (is.numeric(rows)) {
@@ -268,7 +280,7 @@ labels_of <- function(x) {
   ifelse(nzchar(label), label, sprintf("[%d]", seq_along(x)))
 }
 
-# Statistics of a call, with a data frame of actors where a cluster computed.
+# Returns statistics of a call, with a data frame of actors for a cluster.
 new_stats <- function(stats) {
   actors <- lapply(stats[["actors"]], unlist)
   n <- length(actors$actor)
@@ -285,8 +297,8 @@ print.llamaherd_stats <- function(x, ...) {
   invisible(x)
 }
 
-# In tibbles, answers that are combined with others become plain text: attributes of one
-# call say nothing about another.
+# In tibbles, answers combined with others become plain text, because attributes of one call do not
+# describe another.
 #' @exportS3Method vctrs::vec_ptype2
 vec_ptype2.llamaherd_result.llamaherd_result <- function(x, y, ...) character()
 
@@ -299,7 +311,7 @@ vec_ptype2.character.llamaherd_result <- function(x, y, ...) character()
 #' @exportS3Method vctrs::vec_cast
 vec_cast.character.llamaherd_result <- function(x, to, ...) plain(x)
 
-# What tibbles cut out of it or write into it is plain text as well.
+# Slices of tibbles, and values assigned in tibbles, are plain text as well.
 #' @exportS3Method vctrs::vec_proxy
 vec_proxy.llamaherd_result <- function(x, ...) plain(x)
 

@@ -1,44 +1,49 @@
-#' How far labels depend on words, order, model and chance
+#' Sensitivity of labels to wording, order, model and chance
 #'
-#' Codes the same texts in several ways and tells how many labels change: under codebooks that
-#' ask the same in other words, with the labels in another order, with other models, and, for
-#' labels that are written with a temperature, with other seeds.
+#' Labels the same texts in several variants and compares the labels: with codebooks in other words,
+#' with the labels in another order, with other models, with and without thoughts and, for labels
+#' generated with a temperature, with other seeds.
 #'
-#' @param data What [annotate_texts()] returned: the first variant is how these labels were made, by
-#'   their codebook, settings and seed, so that [report()] takes the result. Or another data frame.
-#' @param text As in [annotate_texts()]; not needed for what it returned.
-#' @param codebooks A codebook, or a list of several with the same labels; the first is what the
-#'   others are compared with. Names of the list are shown. Not needed for what [annotate_texts()]
-#'   returned, whose codebook is the first.
-#' @param contexts A context, or a list of several, on other models; the first on the model that
-#'   labels were made by.
-#' @param orders Orders of the labels to try beside the codebook's own: a number, drawn by
-#'   `seed`, or a list of character vectors. Not for an ordinal scale.
-#' @param seeds Whole numbers to draw with; needs `method = "generate"` and a `temperature`.
-#' @param n_texts Number of texts to draw, by `seed`; NULL: all that are not NA.
-#' @param seed Of orders and texts.
-#' @param crossed TRUE tries all combinations; FALSE each alone, with the others as in the first.
-#' @param gold A [gold_sample()] of `data` with codes: adds an estimate by DSL for each variant,
-#'   from its labels and the same codes, which tells how far a conclusion depends on the variant.
-#'   With `n_texts` only the codes of texts that are drawn count.
-#' @param formula,outcome As in [estimate()]; labels are called `label` in the formula.
-#' @param progress,verbosity As in [annotate_texts()].
-#' @param ... Further arguments of [annotate_texts()], such as `method`, `chat` and `calibrate`; in
-#'   place of those that the labels of `data` were made with.
+#' @param data Return value of [annotate_texts()]; its codebook, settings and seed are then the
+#'   first variant, so that [report()] accepts the result. Or another data frame.
+#' @param text See [annotate_texts()]; not needed for its return value.
+#' @param codebooks A codebook, or a list of codebooks with the same labels. The first is the
+#'   reference. The result shows the names of the list. Not needed for the return value of
+#'   [annotate_texts()], whose codebook is the first.
+#' @param contexts A context, or a list of contexts on several models. The first must use the model
+#'   of the labels.
+#' @param orders Further orders of the labels: a number of random orders, or a list of character
+#'   vectors. Not for ordinal scales.
+#' @param seeds Seeds for sampling; needs `method = "generate"` and a `temperature`.
+#' @param thinking Values of `thinking` to try, such as `list(FALSE, 128, 512)`; see `costs` of the
+#'   result for what each takes. A single value, also one made by [thinking()], applies to all
+#'   variants. Needs `chat = TRUE`.
+#' @param n_texts Number of texts to draw. NULL uses all texts that are not NA.
+#' @param seed Seed for drawing orders and texts.
+#' @param crossed TRUE runs all combinations; FALSE varies one factor at a time.
+#' @param gold A coded [gold_sample()] of `data`: adds a DSL estimate for each variant, from its
+#'   labels and the same codes, which shows how much a conclusion depends on the variant. With
+#'   `n_texts` only codes of drawn texts are used.
+#' @param formula,outcome See [estimate()]; labels are called `label` in the formula.
+#' @param progress,verbosity See [annotate_texts()].
+#' @param ... Further arguments of [annotate_texts()], such as `method`, `chat` and `template`,
+#'   which replace the arguments of the coding of `data`.
 #' @returns A `llamaherd_robustness`, a list:
 #'
-#'   * `summary`: a data frame with a row for each variant: `variant`, its name; `flips`, the
-#'     share of texts whose label is not that of the first variant; and the share of each label.
-#'   * `labels`: a data frame with a row for each text, `row`, its row in `data`, `unstable`, the
-#'     share of variants that do not give it its most frequent label, and its label in each.
-#'   * `pairwise`: a matrix of the share of texts whose labels differ between two variants.
+#'   * `summary`: a data frame with one row per variant: `variant`, its name; `flips`, the share of
+#'     texts with another label than in the first variant; and the share of each label.
+#'   * `labels`: a data frame with one row per text: `row`, its row in `data`; `unstable`, the share
+#'     of variants that differ from its most frequent label; and its label in each variant.
+#'   * `pairwise`: a matrix of the share of texts with different labels in two variants.
 #'   * `ranges`: a data frame of the smallest and the largest share of each label.
-#'   * `agreement`: the mean share of equal labels over all pairs, and `alpha`, Krippendorff's,
-#'     with variants as coders.
-#'   * `estimates`: with `gold`, a data frame with a row for each variant and estimate: `variant`,
-#'     and what [estimate()] has. A variant whose labels give none has no row, with a warning.
-#'   * `notes`: what to know of the estimates.
-#'   * `runs`: how each variant's labels came about, as JSON.
+#'   * `agreement`: mean share of equal labels over all pairs; `alpha`: Krippendorff's alpha with
+#'     variants as coders.
+#'   * `estimates`: with `gold`, a data frame with one row per variant and estimate: `variant`, and
+#'     the columns of [estimate()]. A variant without an estimate is left out with a warning.
+#'   * `notes`: notes on the estimates.
+#'   * `costs`: a data frame with one row per variant: `variant`, and per text `seconds`, `tokens`
+#'     (computed ones) and `thinking_tokens`.
+#'   * `runs`: the record of the coding of each variant, as JSON.
 #' @seealso [annotate_texts()], [estimate()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -69,7 +74,8 @@ robustness <- function(
   formula = NULL,
   outcome = NULL,
   progress = interactive(),
-  verbosity = 0L
+  verbosity = 0L,
+  thinking = NULL
 ) {
   error_call <- rlang::current_env()
   if (!is.data.frame(data)) {
@@ -85,7 +91,12 @@ robustness <- function(
       "split",
       "part_tokens",
       "temperature",
-      "max_tokens"
+      "max_tokens",
+      "n_thoughts",
+      "variables",
+      "template",
+      "merge_system",
+      "date"
     )
   )
   own <- attr(data, "llamaherd")
@@ -98,7 +109,7 @@ robustness <- function(
   }
   found <- texts_of(data, text, error_call)
   texts <- found$values
-  # Labels that there are, unless other texts are to be coded.
+  # Returns the existing labels, unless other texts are coded.
   run <- if (found$is_column && identical(found$name, own$text)) own$run_json
   books <- if (is.null(codebooks) && !is.null(run)) {
     list()
@@ -110,6 +121,7 @@ robustness <- function(
   progress <- check_flag(progress)
   verbosity <- check_whole(verbosity)
   settings <- checked_counts(settings, error_call)
+  thinking <- check_budgets(thinking, error_call)
   plan <- py_call(
     "robustness_plan",
     as_py_list(lapply(books, \(book) book$content)),
@@ -124,7 +136,8 @@ robustness <- function(
       crossed = check_flag(crossed),
       run = run,
       context = if (!is.null(run)) objects[[1]],
-      settings = settings
+      settings = settings,
+      thinking = thinking
     ),
     error_call = error_call
   )
@@ -135,7 +148,6 @@ robustness <- function(
     plan,
     objects,
     texts[rows],
-    list(settings = plan[["settings"]]),
     progress,
     verbosity,
     error_call
@@ -159,7 +171,7 @@ robustness <- function(
   result
 }
 
-# Whether estimates will be possible, before anything is coded.
+# Checks before anything is coded that estimates will be possible.
 check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
   if (is.null(gold)) {
     if (!is.null(formula) || !is.null(outcome)) {
@@ -168,7 +180,7 @@ check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
     }
     return(NULL)
   }
-  # Labels of variants are not those that it was drawn by.
+  # Labels of variants differ from the labels by which the sample was drawn.
   attr(gold, "json") <- py_call("gold_unlabelled", check_gold(gold, error_call))
   gold <- joined_gold(gold, data, NULL, text, error_call)
   if (sum(gold$rows %in% rows & !is.na(gold$gold)) < 2) {
@@ -186,13 +198,13 @@ check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
   gold
 }
 
-# The estimates by the labels of each variant.
+# Computes the estimates with the labels of each variant.
 with_estimates <- function(result, data, text, gold, formula, outcome, several) {
   frame <- as.data.frame(data)
   class(frame) <- "data.frame"
   frame$label <- NULL
   document <- the$document
-  the$document <- NULL # the log has the whole, and not each estimate
+  the$document <- NULL # the log records the robustness check, not each estimate
   on.exit(the$document <- document)
   fits <- lapply(result$summary$variant, \(variant) {
     labels <- result$labels[[variant]]
@@ -220,7 +232,7 @@ with_estimates <- function(result, data, text, gold, formula, outcome, several) 
   result
 }
 
-# A single thing or a list of them as a list with names.
+# Converts a single object or a list of objects to a named list.
 listed <- function(x, class, arg, error_call) {
   if (inherits(x, class)) {
     x <- list(x)
@@ -237,6 +249,18 @@ listed <- function(x, class, arg, error_call) {
   x
 }
 
+# Values of `thinking` to try; NULL for none.
+check_budgets <- function(x, error_call) {
+  if (is.null(x) || inherits(x, "llamaherd_thinking") || length(x) == 1) {
+    return(check_thinking(if (is.list(x) && is.null(names(x))) x[[1]] else x, error_call))
+  }
+  if (!is.list(x) && !is.numeric(x) || length(x) == 0) {
+    must <- "NULL, one value, or several such as list(FALSE, 128, 512)"
+    abort_argument("thinking", must, x, error_call)
+  }
+  lapply(unname(as.list(x)), check_thinking, error_call)
+}
+
 check_orders <- function(x, error_call) {
   if (is.list(x)) {
     return(lapply(unname(x), \(order) {
@@ -246,9 +270,9 @@ check_orders <- function(x, error_call) {
   check_whole(x, "orders", min = 0, error_call = error_call)
 }
 
-# Settings whose numbers must be whole.
+# Settings that must be whole numbers.
 checked_counts <- function(settings, error_call) {
-  for (name in intersect(c("max_tokens", "part_tokens"), names(settings))) {
+  for (name in intersect(c("max_tokens", "part_tokens", "n_thoughts"), names(settings))) {
     settings[[name]] <- check_whole(
       settings[[name]],
       name,
@@ -256,15 +280,19 @@ checked_counts <- function(settings, error_call) {
       error_call = error_call
     )
   }
+  if (!is.null(settings$variables)) {
+    settings$variables <- check_variables(settings$variables, error_call)
+  }
+  settings$date <- check_date(settings$date, "date", error_call)
   settings
 }
 
-# Python's results of each variant. One that Ctrl-C has ended is left out, with all after it.
+# Returns the results of each variant from Python. If Ctrl-C ended a variant, it and all later
+# variants are left out.
 run_variants <- function(
   plan,
   objects,
   texts,
-  settings,
   progress,
   verbosity,
   error_call
@@ -276,7 +304,7 @@ run_variants <- function(
   bar <- new_bar(progress)
   on.exit(bar$end())
   for (i in seq_along(names)) {
-    options <- settings
+    options <- list(settings = plan[["settings"]][[i]])
     if (!is.null(plan[["seeds"]][[i]])) {
       options$seed <- plan[["seeds"]][[i]]
     }
@@ -316,11 +344,17 @@ new_robustness <- function(plan, runs, rows, texts, error_call) {
   labels <- lapply(runs, \(run) as_text(run[["labels"]]))
   some <- seq_along(runs)
   names <- as_text(plan[["names"]])[some]
+  coded <- lapply(some, \(i) {
+    list(
+      name = names[[i]],
+      codebook = plan[["codebooks"]][[i]],
+      labels = text_list(labels[[i]]),
+      run = runs[[i]][["run"]]
+    )
+  })
   found <- py_call(
     "robustness_compare",
-    as_py_list(names),
-    as_py_list(as_text(plan[["codebooks"]])[some]),
-    lapply(labels, text_list),
+    coded,
     as_py_list(rows),
     as_py_list(texts),
     error_call = error_call
@@ -349,6 +383,8 @@ new_robustness <- function(plan, runs, rows, texts, error_call) {
       ),
       agreement = numbers_of(found[["agreement"]]),
       alpha = found[["alpha"]],
+      costs = data.frame(variant = names, lapply(found[["costs"]], numbers_of)),
+      thinks = found[["thinks"]],
       runs = vapply(runs, \(run) run[["run"]], character(1)),
       source = found[["source"]]
     ),
@@ -356,7 +392,7 @@ new_robustness <- function(plan, runs, rows, texts, error_call) {
   )
 }
 
-# Of several labels a text there are combinations.
+# With several labels per text, the levels are the combinations of labels that occur.
 label_levels <- function(labels, names) {
   found <- unique(unlist(labels))
   if (all(found %in% c(names, NA))) names else sort(found)
@@ -374,11 +410,22 @@ print.llamaherd_robustness <- function(x, ...) {
   print(shown, row.names = FALSE)
   alpha <- if (!is.null(x$alpha)) sprintf(", Krippendorff's alpha %.3f", x$alpha)
   cat(sprintf("agreement %.1f%%%s\n", 100 * x$agreement, alpha %||% ""))
+  if (isTRUE(x$thinks)) {
+    print_costs(x$costs)
+  }
   print_variants(x$estimates, x$notes)
   invisible(x)
 }
 
-# Each estimate under each variant, and how far it goes.
+print_costs <- function(costs) {
+  cat("cost per text:\n")
+  wide <- formatC(costs$variant, width = -max(nchar(costs$variant)))
+  each <- "%.3g s, %.0f tokens computed, %.0f of them in thoughts"
+  numbers <- sprintf(each, costs$seconds, costs$tokens, costs$thinking_tokens)
+  cat(paste0("  ", wide, "  ", numbers, "\n"), sep = "")
+}
+
+# Prints each estimate under each variant, and its range.
 print_variants <- function(rows, notes) {
   if (is.null(rows)) {
     return(invisible())

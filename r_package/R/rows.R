@@ -1,6 +1,6 @@
-# Data frames on the console: a few rows, each in a line, and the columns that have room.
+# Prints data frames on the console: a few rows, one line per row, and the columns that fit.
 
-# `first` are columns that are shown before others if there is not room for all.
+# `first` are columns that are shown before others if not all fit.
 print_rows <- function(frame, n, width, first = character()) {
   shown <- utils::head(frame, n)
   most <- min(36L, max(12L, width %/% 2L))
@@ -47,7 +47,7 @@ print_rows <- function(frame, n, width, first = character()) {
 # cli::pluralize() needs the package glue in some versions of cli.
 plural <- function(n, noun) if (n == 1) noun else paste0(noun, "s")
 
-# Values as texts in a line, of at most so many columns on the screen.
+# Formats values as texts in a line with a maximum width on the screen.
 cells_of <- function(x, most = 36L) {
   if (is.list(x)) {
     return(sprintf("<%s>", vapply(x, \(one) class(one)[[1]], "")))

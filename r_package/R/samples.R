@@ -1,7 +1,7 @@
-# Several samples of each prompt: a llamaherd_samples, which is a list with a
-# llamaherd_result for each prompt, or a llamaherd_table.
+# Several samples per prompt: the class llamaherd_samples, a list with a llamaherd_result or a
+# llamaherd_table per prompt.
 
-# Prompts as new_result() takes them, each n times.
+# Repeats the prompts of new_result() n times each.
 repeated <- function(prompts, n) {
   if (n == 1) {
     return(prompts)
@@ -12,7 +12,7 @@ repeated <- function(prompts, n) {
   prompts
 }
 
-# The result of repeated prompts, by prompt.
+# Splits the result of repeated prompts by prompt.
 as_samples <- function(result, names, n) {
   if (n == 1) {
     return(result)
@@ -86,30 +86,29 @@ n_samples <- function(x) {
   )
 }
 
-#' Let samples vote
+#' Majority vote among samples
 #'
-#' What several samples of each prompt say together: the most frequent answer, and how many
-#' agree with it (self-consistency, [arXiv 2203.11171](https://arxiv.org/abs/2203.11171)).
+#' Computes the most frequent answer among several samples of each prompt, and the share of samples
+#' that agree with it (self-consistency, [arXiv 2203.11171](https://arxiv.org/abs/2203.11171)).
 #'
-#' Of labels that are equally frequent the one wins that came first among the samples, and
-#' `is_tie` is TRUE. Samples without a label are counted as `n_failed` and are in no share:
-#' those that failed or were not finished, and those that `key` makes NA.
+#' Among equally frequent labels the first in the order of the samples wins, and `is_tie` is TRUE.
+#' Samples that failed or were not finished, and samples for which `key` returns NA, count as
+#' `n_failed` and in no share.
 #'
-#' @param x What `generate_parallel(n = )` returned; or a list with a character vector for
-#'   each prompt.
-#' @param key A function that makes labels of a character vector of answers, NA for those
-#'   that have no vote. It gets the `llamaherd_result` of a prompt's samples without those
-#'   that have no answer, so that `\(x) ifelse(attr(x, "complete"), x, NA)` leaves out
-#'   what was cut off. With `schema` it gets their `llamaherd_table`: `\(x) x$field` votes
-#'   on a field, the default on the whole answer, as JSON.
-#' @returns A data frame with one row per prompt, in their order: `name` (if the prompts
-#'   have names), `majority`, the label that wins (NA if there is none), `agreement`, its
-#'   share of the votes (NaN if there are none), `n_votes`, `n_failed`, `is_tie`, and
-#'   `shares`, a list with a named numeric vector for each prompt: the share of each label,
-#'   the most frequent first.
+#' @param x Return value of `generate_parallel(n = )`, or a list with one character vector per
+#'   prompt.
+#' @param key Function that returns the labels for a character vector of answers, NA for no vote. It
+#'   gets the `llamaherd_result` of the answered samples of a prompt, so that
+#'   `\(x) ifelse(attr(x, "complete"), x, NA)` leaves out answers that were cut off. With `schema`
+#'   it gets their `llamaherd_table`: `\(x) x$field` votes on a field; the default votes on the
+#'   whole answer as JSON.
+#' @returns A data frame with one row per prompt, in the same order: `name` (if the prompts have
+#'   names); `majority`, the winning label (NA without votes); `agreement`, its share of the votes
+#'   (NaN without votes); `n_votes`; `n_failed`; `is_tie`; and `shares`, a list with one named
+#'   numeric vector per prompt: the share of each label, in decreasing order.
 #' @seealso [generate_parallel()]
 #' @export
-#' @examples
+#' @examplesIf llamaherd_available()
 #' vote(list(c("yes", "no", "yes "), c("a", NA)))
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())
@@ -137,30 +136,34 @@ vote <- function(x, key = trimws) {
     abort_argument("x", must, x, error_call)
   }
   key <- rlang::as_function(key, call = error_call)
-  votes <- lapply(unclass(x), \(samples) count_votes(samples, key, error_call))
-  pick <- function(name, type) {
-    vapply(votes, \(vote) vote[[name]], type, USE.NAMES = FALSE)
-  }
+  labels <- lapply(unclass(x), \(samples) voted_labels(samples, key, error_call))
+  found <- py_call("vote", unname(lapply(labels, text_list)), error_call = error_call)
   table <- data.frame(
-    majority = pick("majority", character(1)),
-    agreement = pick("agreement", double(1)),
-    n_votes = pick("n_votes", integer(1)),
-    n_failed = pick("n_failed", integer(1)),
-    is_tie = pick("is_tie", logical(1))
+    majority = as_text(found$majority),
+    agreement = as.double(unlist(found$agreement)),
+    n_votes = as.integer(unlist(found$n_votes)),
+    n_failed = as.integer(unlist(found$n_failed)),
+    is_tie = as.logical(unlist(found$is_tie))
   )
-  table$shares <- unname(lapply(votes, \(vote) vote$shares))
+  table$shares <- Map(
+    \(shares, labels) stats::setNames(as.double(unlist(shares)), as_text(labels)),
+    found$shares,
+    found$labels,
+    USE.NAMES = FALSE
+  )
   if (!is.null(names(x))) {
     table <- cbind(name = names(x), table)
   }
   table
 }
 
-# What `schema` makes of samples; a table of labels or scores has no texts.
+# TRUE for a table of answers with `schema`; a table of labels or scores has no texts.
 is_answers_table <- function(x) {
   inherits(x, "llamaherd_table") && !is.null(attr(x, "text"))
 }
 
-count_votes <- function(samples, key, error_call) {
+# Returns the label of each sample, NA for samples without a vote.
+voted_labels <- function(samples, key, error_call) {
   texts <- as.character(unclass(text_result(samples)))
   at <- which(!is.na(texts))
   answered <- if (!is.data.frame(samples)) {
@@ -179,18 +182,5 @@ count_votes <- function(samples, key, error_call) {
       error_call
     )
   }
-  labels <- labels[!is.na(labels)]
-  seen <- unique(labels)
-  counts <- tabulate(match(labels, seen), length(seen))
-  # Ties stay in the order in which the labels came.
-  ranked <- order(-counts, seq_along(counts))
-  shares <- stats::setNames(counts[ranked] / length(labels), seen[ranked])
-  list(
-    majority = if (length(seen) > 0) names(shares)[[1]] else NA_character_,
-    agreement = if (length(seen) > 0) shares[[1]] else NaN,
-    n_votes = length(labels),
-    n_failed = length(texts) - length(labels),
-    is_tie = length(seen) > 1 && shares[[1]] == shares[[2]],
-    shares = shares
-  )
+  replace(rep(NA_character_, length(texts)), at, as_utf8(labels))
 }

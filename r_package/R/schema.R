@@ -1,6 +1,6 @@
-# The argument `schema` as JSON text, which is what Python takes.
+# Converts the argument `schema` to JSON text for Python.
 
-# One text for all prompts, or a list with one or NULL for each of them. NULL: none.
+# Returns one text for all prompts, or a list with a text or NULL per prompt. NULL without a schema.
 check_schema <- function(x, arg, n, error_call) {
   if (is.null(x)) {
     return(NULL)
@@ -25,13 +25,13 @@ check_schema <- function(x, arg, n, error_call) {
   }
 }
 
-# A schema that is a list has names, those of its keywords.
+# A schema in the form of a list has keywords as names.
 is_per_prompt_schema <- function(x) {
   several <- is.character(x) && length(x) != 1 || is.list(x) && length(x) > 0
   several && !is_type(x) && is.null(names(x))
 }
 
-# A type, a list, a JSON text or the path of a file, as JSON text.
+# Converts a type, a list, a JSON text or the path of a file to JSON text.
 schema_text <- function(x, arg, error_call) {
   if (is_type(x)) {
     return(schema_json(as_type(x, arg, error_call), arg, error_call))
@@ -94,8 +94,7 @@ read_schema <- function(path, arg, error_call) {
   check_json(text, arg, error_call)
 }
 
-# jsonlite reads values within values by calling itself, so it is given no text that is
-# nested without end.
+# jsonlite parses nested values recursively, so deeply nested texts are refused before.
 max_depth <- 500L
 
 check_json <- function(text, arg, error_call) {
@@ -118,10 +117,11 @@ json_depth <- function(text) {
   max(0, cumsum(ifelse(opens, 1, -1)))
 }
 
-# ---- lists and types as JSON ---------------------------------------------------------------
+# ---- converting lists and types to JSON
+# ---------------------------------------------------------------
 
-# Keywords by what their values hold: a schema, schemas in an array, schemas by name, or an
-# array of anything. R has no scalars, so only the keyword tells `required = "a"` from ["a"].
+# Keywords by the type of their values: a schema, an array of schemas, schemas by name, or an array
+# of any values. R has no scalars, so only the keyword shows that `required = "a"` means ["a"].
 schema_keywords <- list(
   schema = c(
     "items",
@@ -147,7 +147,7 @@ schema_keywords <- list(
   array = c("required", "enum", "examples")
 )
 
-# Further ones that a schema may consist of.
+# Further keywords of schemas.
 other_keywords <- c(
   "type",
   "const",
@@ -171,7 +171,8 @@ other_keywords <- c(
   "multipleOf",
   "minProperties",
   "maxProperties",
-  "dependentRequired"
+  "dependentRequired",
+  "quote"
 )
 
 schema_json <- function(x, arg, error_call) {
@@ -228,6 +229,7 @@ type_json <- function(type) {
         additionalProperties = text(type$additional)
       )
     },
+    quote = list(type = text("string"), quote = text(type$rule)),
     list(type = text(type$kind))
   )
   if (!is.null(type$description)) {
@@ -236,7 +238,7 @@ type_json <- function(type) {
   json_object(parts)
 }
 
-# Any value: lists with names are objects, other lists and vectors arrays.
+# Converts any value: lists with names become objects, other lists and vectors become arrays.
 value_json <- function(x, arg, error_call) {
   if (is.null(x)) {
     return("null")
@@ -271,7 +273,7 @@ value_json <- function(x, arg, error_call) {
   ))
 }
 
-# Factors and dates as they are written.
+# Factors and dates become text.
 as_plain <- function(x) {
   if (is.factor(x) || inherits(x, c("Date", "POSIXt"))) as.character(x) else x
 }

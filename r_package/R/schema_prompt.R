@@ -1,12 +1,11 @@
-#' What to say to a model about the data it shall write
+#' Describe a schema for the prompt
 #'
-#' A schema holds answers to their form, but a model does not see it. This writes an
-#' instruction that names the fields with their descriptions, for the prompt or the system
-#' message.
+#' A schema constrains the form of answers, but the model does not see it. This function writes an
+#' instruction that names the fields and their descriptions, for the prompt or the system message.
 #'
-#' @param schema As for [generate_parallel()]: a type such as [type_object()] makes, a JSON
-#'   Schema, or a list with several of them.
-#' @returns A string; for a list of schemas a character vector with one for each of them.
+#' @param schema A schema, see [generate_parallel()]: a type such as [type_object()], a JSON Schema,
+#'   or a list of several.
+#' @returns A string; for a list of schemas a character vector with one element each.
 #' @seealso [type_object()], [generate_parallel()]
 #' @export
 #' @examplesIf llamaherd_available()

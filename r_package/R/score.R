@@ -1,34 +1,34 @@
-#' The probability of given texts
+#' Probabilities of given texts
 #'
 #' @description
-#' `score_parallel()` tells how probable continuations of prompts are, token by token;
-#' `perplexity()` how well a model predicts whole texts. Nothing is generated.
+#' `score_parallel()` computes the probability of given continuations of prompts, token by token.
+#' `perplexity()` measures how well a model predicts whole texts. Nothing is generated.
 #'
 #' @inheritParams generate_parallel
 #' @inheritParams classify_parallel
-#' @param continuations What may come after the prompts: a character vector with one for all
-#'   prompts or one for each of them, or a list with a vector for each prompt. Where one of a
-#'   vector is NA, its prompt fails.
-#' @param space Whether a space comes between prompt and continuation. `"auto"`: unless one of
-#'   them has white space there, or with `chat`.
-#' @param texts As `prompts`.
-#' @returns `score_parallel()`: a `llamaherd_table`, a data frame with one row for each prompt
-#'   in their order, or if `continuations` is a list one for each of them, and then `prompt`
-#'   says which prompt it belongs to. NA where a prompt failed.
+#' @param continuations Possible continuations: a character vector with one for all prompts or one
+#'   per prompt, or a list with one vector per prompt. NA in a vector fails its prompt.
+#' @param space Whether to put a space between prompt and continuation. `"auto"` adds one unless
+#'   either has white space there or `chat` is TRUE.
+#' @param texts Texts, in the forms of `prompts`.
+#' @returns `score_parallel()`: a `llamaherd_table`, a data frame with one row per prompt in the
+#'   same order, or one row per continuation if `continuations` is a list; then `prompt` is the
+#'   index of the prompt. NA where a prompt failed.
 #'
 #'   * `continuation`: the text.
-#'   * `logprob`: the natural logarithm of its probability, the sum over its tokens.
-#'   * `n_tokens`: how many these are.
-#'   * `token_logprobs`: a list with those of each token. Prompt and continuation are cut into
-#'     tokens together; where that merges the prompt's end with what follows, the first token
-#'     holds both.
+#'   * `logprob`: natural logarithm of its probability, the sum over its tokens.
+#'   * `n_tokens`: number of its tokens.
+#'   * `token_logprobs`: list of the log-probabilities of its tokens. Prompt and continuation are
+#'     tokenized together; a token across the boundary counts as the first token of the
+#'     continuation.
+#'   * With `thinking`, `thinking`, `n_thinking_tokens` and `thinking_complete` of the thought
+#'     before the continuation, as in [classify_parallel()].
 #'
-#'   `perplexity()`: the same with one row for each text and two columns: `perplexity`, the
-#'   inverse of the geometric mean of its tokens' probabilities, each after those before it, and
-#'   `n_tokens`, how many these are. The first token is predicted only if the model begins texts
-#'   with one of its own.
+#'   `perplexity()`: one row per text and the columns `perplexity`, the inverse of the geometric
+#'   mean of the conditional probabilities of its tokens, and `n_tokens`, the number of these. The
+#'   first token of a text is predicted only if the model starts texts with a token of its own.
 #'
-#'   Both have the attributes `errors` and `finish_reason`, with an element for each prompt, and
+#'   Both have the attributes `errors` and `finish_reason`, with one element per prompt, and
 #'   `stats`.
 #' @seealso [classify_parallel()]
 #' @export
@@ -49,7 +49,12 @@ score_parallel <- function(
   on_error = c("continue", "return", "stop"),
   journal = NULL,
   chat = FALSE,
-  system = NULL
+  system = NULL,
+  thinking = NULL,
+  variables = NULL,
+  template = NULL,
+  prefix = NULL,
+  merge_system = FALSE
 ) {
   error_call <- rlang::current_env()
   check_given(continuations, "The text after each prompt whose probability is asked for.")
@@ -61,7 +66,7 @@ score_parallel <- function(
   prompts$problems[missing & is.na(prompts$problems)] <- "the continuation is NA"
   options <- c(
     list(
-      # Those of prompts that fail are looked at, too.
+      # Continuations of prompts that fail are checked, too.
       continuations = ifelse(missing, list(list("NA")), lapply(texts, as_py_list)),
       space = check_auto_flag(space)
     ),
@@ -107,7 +112,7 @@ new_perplexities <- function(columns, prompts, display) {
   task_table(new_frame(frame, length(prompts$values)), columns, prompts)
 }
 
-# A character vector for each prompt.
+# Returns a character vector per prompt.
 check_continuations <- function(x, n, error_call) {
   arg <- "continuations"
   if (is.factor(x)) {
@@ -133,7 +138,7 @@ check_continuations <- function(x, n, error_call) {
   rep_len(texts, n)
 }
 
-# `each`: whether there is a row for each continuation, and not for each prompt.
+# `each` is TRUE for a row per continuation, FALSE for a row per prompt.
 new_scores <- function(columns, prompts, texts, each) {
   token_logprobs <- lapply(
     columns[["token_logprobs"]],
@@ -151,5 +156,7 @@ new_scores <- function(columns, prompts, texts, each) {
     frame <- c(list(prompt = prompt), frame)
     prompts$names <- NULL
   }
+  thoughts <- thoughts_of(columns[["thoughts"]])
+  frame[names(thoughts)] <- thoughts
   task_table(new_frame(frame, length(token_logprobs)), columns, prompts)
 }

@@ -1,8 +1,8 @@
-# The class llamaherd_table: a data frame with a row for each prompt, and attributes with an
-# element for each. What is cut out of it or bound to others is a plain data frame: there the
-# attributes would belong to other rows.
+# The class llamaherd_table: a data frame with one row per prompt, and attributes with one element
+# per prompt. Subsets and bound rows are plain data frames, because the attributes would not match
+# their rows.
 
-# `names` are those of the prompts, `...` the attributes.
+# `names` are the names of the prompts, `...` the attributes.
 new_table <- function(frame, names, ...) {
   structure(
     frame,
@@ -12,7 +12,7 @@ new_table <- function(frame, names, ...) {
   )
 }
 
-# No two rows of a data frame can have the same name.
+# Row names of a data frame must be unique.
 row_names <- function(names, n) {
   if (is.null(names) || anyNA(names) || !all(nzchar(names)) || anyDuplicated(names)) {
     .set_row_names(n)
@@ -21,11 +21,12 @@ row_names <- function(names, n) {
   }
 }
 
-# Answers that follow a schema, from the text result; not all of them need to.
+# Creates a table of answers from the text result; prompts without a schema get a row of NA.
 answers_table <- function(result, column, dotted, has_schema = TRUE) {
   text <- unname(plain(result))
   given <- replace(text, rep_len(!has_schema, length(text)), NA)
   frame <- text_columns(given, column, dotted)
+  frame <- with_thoughts(frame, attr(result, "thoughts"))
   attributes <- attributes(result)[setdiff(
     names(attributes(result)),
     c("names", "class", "answers")
@@ -33,7 +34,7 @@ answers_table <- function(result, column, dotted, has_schema = TRUE) {
   rlang::exec(new_table, frame, names(result), text = text, !!!attributes)
 }
 
-# The texts that a table of answers was made of, with their attributes.
+# Returns the texts of a table of answers, with their attributes.
 text_result <- function(x) {
   if (!is.data.frame(x)) {
     return(x)
@@ -50,7 +51,7 @@ text_result <- function(x) {
 
 output_texts <- function(x) if (is.data.frame(x)) attr(x, "text") else plain(x)
 
-# Some rows of a table of answers, as a table.
+# Selects rows of a table of answers and returns a table.
 rows_of_table <- function(x, at) {
   part <- text_result(x)[at]
   kept <- setdiff(names(attributes(part)), c("names", "class", "answers"))
@@ -93,7 +94,7 @@ as_tibble.llamaherd_table <- function(x, ...) tibble::as_tibble(plain_frame(x), 
 #' @export
 as.data.frame.llamaherd_table <- function(x, ...) as.data.frame(plain_frame(x), ...)
 
-# Loads it, so that its methods are there, too: a tibble may come from a file.
+# Loads the package tibble, so that its methods are registered: a tibble may come from a file.
 has_tibble <- function() requireNamespace("tibble", quietly = TRUE)
 
 #' @export

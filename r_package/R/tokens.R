@@ -1,13 +1,13 @@
-#' Text to tokens
+#' Convert text to tokens
 #'
 #' @param model A `llamaherd_model` from [model_load()].
 #' @param text Character vector without NA.
-#' @param add_special TRUE adds the tokens that the model wants at the beginning and the
-#'   end of a text, such as BOS.
-#' @param parse_special TRUE takes the texts of special tokens, such as `<|im_end|>`, for
-#'   these tokens; FALSE takes them for plain text.
-#' @returns An integer vector for a single text. For a vector of any other length a list
-#'   of integer vectors, one per text, with the names of `text`.
+#' @param add_special TRUE adds the tokens that the model expects at the beginning and end of a
+#'   text, such as BOS.
+#' @param parse_special TRUE reads the texts of special tokens, such as `<|im_end|>`, as these
+#'   tokens; FALSE as plain text.
+#' @returns An integer vector for a single text. For a vector of another length a list of integer
+#'   vectors, one per text, with the names of `text`.
 #' @seealso [detokenize()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -31,15 +31,14 @@ tokenize <- function(model, text, add_special = TRUE, parse_special = FALSE) {
   if (length(tokens) == 1) tokens[[1]] else stats::setNames(tokens, names(text))
 }
 
-#' Tokens to text
+#' Convert tokens to text
 #'
 #' @param model A `llamaherd_model` from [model_load()].
 #' @param tokens Integer vector of token ids, or a list of such vectors.
-#' @param remove_special TRUE leaves out the special tokens at the beginning and the end.
-#' @param unparse_special TRUE writes special tokens as text; FALSE writes nothing for
-#'   them.
-#' @returns A string for an integer vector. For a list a character vector of the same
-#'   length, with its names.
+#' @param remove_special TRUE removes special tokens at the beginning and end.
+#' @param unparse_special TRUE writes special tokens as text; FALSE omits them.
+#' @returns A string for an integer vector. For a list a character vector of the same length, with
+#'   its names.
 #' @seealso [tokenize()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -72,25 +71,11 @@ detokenize <- function(
   stats::setNames(as_text(value), if (is.list(tokens)) names(tokens))
 }
 
-# Token ids as Python takes them. A vocabulary's size is not known here.
+# Converts token ids for Python. R does not know the size of the vocabulary.
 check_tokens <- function(x, arg, error_call) {
   whole <- is.numeric(x) && all(is.finite(x)) && all(x == trunc(x))
   if (!whole || any(abs(x) > .Machine$integer.max)) {
     abort_argument(arg, "token ids, which are whole numbers", x, error_call)
   }
   as_py_list(as.integer(x))
-}
-
-#' Try the tokenizer
-#'
-#' @param model A `llamaherd_model` from [model_load()].
-#' @returns The tokens of the text `"H"`, an integer vector.
-#' @seealso [tokenize()]
-#' @export
-#' @examplesIf !is.null(llamaherd_example_model())
-#' model <- model_load(llamaherd_example_model())
-#' tokenize_test(model)
-tokenize_test <- function(model) {
-  check_model(model)
-  tokenize(model, "H")
 }

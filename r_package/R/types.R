@@ -1,32 +1,50 @@
-#' Describe the data that answers are made of
+#' Describe the structure of answers
 #'
 #' @description
-#' These functions write what [generate_parallel()] takes as `schema`: which fields each
-#' answer has, and of what type they are. Their names and arguments are those of the package
-#' ellmer, whose own objects are taken as well, also inside of these.
+#' These functions describe the fields of each answer and their types, for the argument `schema` of
+#' [generate_parallel()]. They have the names and arguments of the functions of package ellmer.
+#' Objects of ellmer are accepted as well, also as fields of these types.
 #'
 #' * `type_boolean()`, `type_integer()`, `type_number()` and `type_string()` stand for a single
 #'   value and become a column of that type.
-#' * `type_enum()` is a text that is one of `values`, and becomes a factor with these levels.
-#' * `type_array()` is any number of values of one type, and becomes a list column: of vectors,
-#'   or of data frames if `items` is a `type_object()`.
-#' * `type_object()` has named fields. The outermost one becomes the data frame itself, one
-#'   within it a data frame in a column, or with `dotted = TRUE` columns with dotted names.
-#' * `type_from_schema()` takes a JSON Schema as it is, as text or from a file.
+#' * `type_enum()` stands for one of the texts `values`, and becomes a factor with these levels.
+#' * `type_array()` stands for any number of values of one type, and becomes a list column: of
+#' vectors, or of data frames if `items` is a `type_object()`.
+#' * `type_object()` has named fields. The outermost object becomes the data frame itself; a nested
+#' object becomes a data frame in a column, or with `dotted = TRUE` columns with dotted names.
+#' * `type_quote()` stands for a part of the prompt's text, word for word, and becomes a data frame
+#' in a column, with the columns `quote`, `start` and `end`; see below.
+#' * `type_from_schema()` takes a JSON Schema, as text or from a file.
 #'
 #' @section Descriptions:
-#' A model sees nothing of them while it answers: an answer has the right form because tokens
-#' that would break it are not available, not because the model knows of it. Put them into the
-#' prompt with [schema_prompt()].
+#' The model does not see descriptions while it answers: answers have the right form because tokens
+#' that would violate it are excluded, not because the model knows the form. Put descriptions into
+#' the prompt with [schema_prompt()].
 #'
-#' @param description,.description What the value is, for the prompt; see below.
-#' @param required,.required FALSE: an object may come without this field. It is NA, or NULL in
-#'   a list column, then.
-#' @param values Character vector, or a factor, whose levels are taken.
+#' @section Quotes:
+#' A quote is copied from the text while it is written: tokens that would leave the text are
+#' excluded, so that a quote that is not in the text cannot be written, however small the model is.
+#' The text is the prompt, with `chat = TRUE` the last message of the user, or what
+#' `quote_from` of [generate_parallel()] says; in [annotate_texts()] it is the text that is coded.
+#' `start` and `end` are the numbers of the quote's first and last character, as [substr()] takes
+#' them. Of a quote that stands in the text several times it is the first place. A quote has no
+#' white space at its ends. With `unit = "words"` it begins and ends where words do; languages
+#' without spaces need `unit = "characters"`. A text that is shorter than `least` is quoted
+#' whole. A text without any letter or sign has nothing to quote, and its prompt fails.
+#'
+#' @param description,.description Description of the value for the prompt; see below.
+#' @param required,.required FALSE allows answers without this field. The value is then NA, or
+#'   NULL in a list column.
+#' @param values Character vector, or a factor, whose levels are used.
+#' @param unit Unit of `least` and `most`: `"words"`, which are runs of letters and digits, or
+#'   `"characters"`.
+#' @param least Minimum length, at most 30 words or 300 characters. NULL is 3 words or 10
+#'   characters.
+#' @param most Maximum length. NULL is 40 words or 200 characters.
 #' @param items The type of the elements.
 #' @param ... Fields by their names, each a type.
-#' @param .additional_properties TRUE allows fields that are not named here. They become no
-#'   columns, but the texts of the answers have them.
+#' @param .additional_properties TRUE allows fields that are not named here. They do not become
+#'   columns, but are in the texts of the answers.
 #' @param text A JSON Schema as text.
 #' @param path Path of a file with a JSON Schema.
 #' @returns A `llamaherd_type`.
@@ -41,8 +59,14 @@
 #'   author = type_object(name = type_string(), age = type_integer(required = FALSE))
 #' )
 #'
-#' # What no type says, a JSON Schema does. Ranges and lengths keep small models from writing
-#' # numbers and texts without end.
+#' # A quote, for evidence of at least five words.
+#' type_object(
+#'   claim = type_string("What the text claims."),
+#'   evidence = type_quote("The words that claim it.", least = 5)
+#' )
+#'
+#' # A JSON Schema can state more than a type. Ranges and lengths keep small models from
+#' # writing endless numbers and texts.
 #' type_object(
 #'   stars = type_from_schema('{"type": "integer", "minimum": 1, "maximum": 5}'),
 #'   reason = type_from_schema('{"type": "string", "maxLength": 200}')
@@ -82,6 +106,29 @@ type_enum <- function(values, description = NULL, required = TRUE) {
     abort_argument("values", must, values, rlang::current_env())
   }
   new_type("enum", description, required, values = values)
+}
+
+#' @rdname type_boolean
+#' @export
+type_quote <- function(
+  description = NULL,
+  required = TRUE,
+  unit = c("words", "characters"),
+  least = NULL,
+  most = NULL
+) {
+  unit <- check_choice(unit, c("words", "characters"))
+  longest <- c(words = 30, characters = 300)[[unit]]
+  lengths <- list(
+    least = if (!is.null(least)) check_whole(least, min = 1, max = longest),
+    most = if (!is.null(most)) check_whole(most, min = 1, max = 1e4)
+  )
+  if (!is.null(least) && !is.null(most) && least > most) {
+    must <- sprintf("at most `most`, which is %d", most)
+    abort_argument("least", must, least, rlang::current_env())
+  }
+  rule <- c(list(unit = unit), Filter(Negate(is.null), lengths))
+  new_type("quote", description, required, rule = rule)
 }
 
 #' @rdname type_boolean
@@ -188,8 +235,8 @@ abort_unnamed <- function(which, error_call) {
 
 # ---- ellmer's types ---------------------------------------------------------------------
 
-# ellmer's objects are of S7 classes, whose properties are attributes. NULL for those that
-# are only for its tools.
+# Objects of ellmer have S7 classes, whose properties are attributes. NULL for types that only
+# ellmer's tools use.
 as_type <- function(x, arg, error_call) {
   if (inherits(x, "llamaherd_type")) {
     return(x)
@@ -218,13 +265,13 @@ as_type <- function(x, arg, error_call) {
   )
 }
 
-# S7 has a symbol where a property is NULL, which an attribute cannot be.
+# S7 stores a symbol for a property that is NULL, because an attribute cannot be NULL.
 property <- function(x, name) {
   value <- attr(x, name, exact = TRUE)
   if (is.symbol(value)) NULL else value
 }
 
-# ---- types as they print -----------------------------------------------------------------
+# ---- printing types -----------------------------------------------------------------
 
 #' @export
 format.llamaherd_type <- function(x, ...) {
@@ -239,7 +286,18 @@ print.llamaherd_type <- function(x, ...) {
   invisible(x)
 }
 
-# One line for the type, and one for each field below it.
+quote_line <- function(rule) {
+  bounds <- c(
+    if (!is.null(rule$least)) sprintf("at least %d", rule$least),
+    if (!is.null(rule$most)) sprintf("at most %d", rule$most)
+  )
+  if (length(bounds) == 0) {
+    return("quote")
+  }
+  sprintf("quote of %s %s", paste(bounds, collapse = ", "), rule$unit)
+}
+
+# Returns one line for the type, and one line for each nested field.
 type_lines <- function(x, name, indent) {
   inner <- x
   prefix <- ""
@@ -254,6 +312,7 @@ type_lines <- function(x, name, indent) {
       paste(encodeString(inner$values, quote = "\""), collapse = ", ")
     ),
     schema = "JSON Schema",
+    quote = quote_line(inner$rule),
     inner$kind
   )
   line <- paste0(

@@ -1,67 +1,75 @@
-#' How far a model's labels can be believed
+#' Validate a model's labels against human codes
 #'
 #' @description
-#' Compares a model's labels with the codes of people: accuracy with confidence intervals, by label
-#' and in all, agreement between the model and people and between the people, calibration, and the
-#' texts that the model got wrong although it was sure. With several models' labels in a long data
-#' frame, as package localLLM has them, it returns tables and reliability, as there.
+#' Compares the labels of a model with the codes of people: accuracy with confidence intervals,
+#' overall and by label; agreement between the model and people, and between people; calibration;
+#' and the texts with a wrong label of high probability.
 #'
-#' @section What counts:
-#' Where several people coded a text, what most of them say is right; where two labels have as many,
-#' the text does not count for accuracy. Texts that [gold_sample()] drew count by 1 / inclusion
-#' probability, so that all numbers are of all texts. Texts without a label are left out. Each of
-#' these leads to a warning in the result.
+#' Labels of several models in a long data frame are compared by [validate_models()], which
+#' `validate()` calls for a data frame with the columns `sample_id` and `model_id`.
 #'
-#' @section Which numbers to report:
-#' Accuracy and macro F1 with their intervals, beside the accuracy of giving always the most
-#' frequent label and beside how often two people agree; precision and recall of the labels that the
-#' analysis uses; Krippendorff's alpha between the people. A model that agrees with one of the
-#' people as often as they with each other is as good as a further person.
+#' @section How codes are used:
+#' If several people coded a text, the code of the majority is the truth; a text with a tie does
+#' not count for accuracy. Texts drawn by [gold_sample()] are weighted by 1 / inclusion
+#' probability, so that all numbers are estimates for all texts. Texts without a label are left
+#' out. Each of these cases adds a warning to the result.
 #'
-#' @param annotations The labels of a model: what [annotate_texts()] returned; a data frame with the
-#'   column `label_col`; a factor or vector with a label for each text, NA where there is none. For
-#'   several models a data frame with a row for each text and model, or what [explore()] returned.
-#' @param gold People's codes: what [gold_sample()] made, with codes; a vector with one for each
-#'   text, NA where there is none; a data frame or list with such a vector for each of several
-#'   people; names of columns of `annotations`, also unquoted. Codes are compared as [agreement()]
-#'   reads them. NULL: the column `truth_col`. For several models as
-#'   for [compute_confusion_matrices()].
-#' @inheritParams compute_confusion_matrices
-#' @param label_levels All labels, in their order; NULL: the levels of factors, those of the
-#'   codebook, or what occurs.
-#' @param method,pairwise,include_confusion,include_reliability For several models: what to compute.
-#' @param prob How sure the model is: the name of a column, or a number from 0 to 1 for each text.
-#'   NULL: what [annotate_texts()] put there.
+#' @section Numbers to report:
+#' Report accuracy and macro F1 with their intervals, next to the accuracy of always predicting the
+#' most frequent label and next to the agreement of two people; precision and recall of the labels
+#' that the analysis uses; Krippendorff's alpha between the people. If a model agrees with a person
+#' as often as people agree with each other, it is as good as an additional coder.
+#'
+#' @param annotations Labels of a model: the return value of [annotate_texts()]; a data frame with
+#'   the column `label_col`; or a factor or vector with one label per text, NA for none. For
+#'   several models see [validate_models()].
+#' @param gold Human codes: a coded [gold_sample()]; a vector with one code per text, NA for none;
+#'   a data frame or list with one such vector per coder; or names of columns of `annotations`,
+#'   quoted or unquoted; an unquoted name that is also a variable with other values is an error.
+#'   Codes are compared with labels as in [agreement()]. NULL uses the column
+#'   `truth_col`.
+#' @param ... Arguments of [validate_models()], for a data frame with labels of several models.
+#'   Any other name is an error.
+#' @param label_levels All labels, in order. NULL uses the levels of factors, the labels of the
+#'   codebook, or the labels that occur.
+#' @param label_col,truth_col Names of the columns of labels and of human codes, quoted or
+#'   unquoted.
+#' @param prob Probability of each label: the name of a column, or a number from 0 to 1 per text.
+#'   NULL uses the columns that [annotate_texts()] added.
 #' @inheritParams agreement
-#' @param n_bootstrap Draws for the intervals of F1, balanced accuracy and alpha.
+#' @param scale `"nominal"`, `"ordinal"`, `"interval"` or `"ratio"`. NULL takes it from the
+#'   codebook, an ordered factor or the gold sample, and is `"interval"` for labels with fractions
+#'   or more than 20 different numbers. Labels in order that are numbers are also compared as
+#'   numbers: Pearson's and Spearman's correlation, ICC(2,1), Krippendorff's alpha for intervals,
+#'   RMSE, MAE and bias, in the parts `numbers` and `numbers of people` of the table. The model's
+#'   number is the expected value if [annotate_texts()] gave one, that of several people the mean of
+#'   their codes.
+#' @param n_bootstrap Number of bootstrap draws for the intervals of F1, balanced accuracy and
+#'   alpha.
 #' @param several Whether a text may have several labels, joined by `"; "`, with `""` or `"none"`
-#'   for none of them. Each is measured as a yes or no of its own, and accuracy is the share of
-#'   texts with exactly the right ones. `NULL`: as `annotations` or `gold` know.
+#'   for no label. Each label is then evaluated as a yes/no question, and accuracy is the share of
+#'   texts with exactly the right labels. `NULL` takes it from `annotations` or `gold`.
 #' @returns A `llamaherd_validation`, which prints as a page: a list with
 #'
 #'   * `table`: all numbers as a long data frame with the columns `part`, `measure`, `label`,
-#'     `value`, `low`, `high` and `n`; [as.data.frame()] gives it, too.
-#'   * `labels`: a data frame with a row for each label: how often people and the model gave it,
-#'     precision, recall and F1.
+#'     `value`, `low`, `high` and `n`; [as.data.frame()] returns it.
+#'   * `labels`: a data frame with one row per label: its number of texts by people and by the
+#'     model, precision, recall and F1.
 #'   * `model_agreement`, `coder_agreement`: coefficients between the model and people, and between
-#'     people (NULL of one), as [agreement()] has them. Of several labels means over the labels, and
-#'     `label_agreement` has those of each.
-#'   * `pairs`: a data frame of how far each two coders agree, the model among them: `first`,
-#'     `second`, and the columns of [agreement()]; NULL of one person.
-#'   * `confusion`, `reliability`: as [compute_confusion_matrices()] and [intercoder_reliability()]
-#'     have them, of the model (`model`) and people (`people`); the table counts texts as they are,
-#'     and of several labels there is none.
-#'   * `bins`: for a reliability diagram, a data frame; NULL if it is not known how sure the model
-#'     is.
-#'   * `coverage`: see [coverage_curve()]; NULL likewise.
-#'   * `wrong`: a data frame of the texts that the model got wrong, the surest first: `row`,
-#'     `label`, `truth`, `prob` and, if it is known, `text`.
-#'   * `warnings`: what to think of before all that is believed.
+#'     people (NULL with one coder), as in [agreement()]. With several labels per text they are
+#'     means over the labels, and `label_agreement` has the coefficients of each label.
+#'   * `pairs`: a data frame of the agreement of each pair of coders, including the model: `first`,
+#'     `second`, and the columns of [agreement()]; NULL with one coder.
+#'   * `confusion`, `reliability`: as in [compute_confusion_matrices()] and
+#'     [intercoder_reliability()], for the model (`model`) and people (`people`). The table has
+#'     unweighted counts; there is none with several labels per text.
+#'   * `bins`: a data frame for a reliability diagram; NULL without probabilities.
+#'   * `coverage`: see [coverage_curve()]; NULL without probabilities.
+#'   * `wrong`: a data frame of the texts with a wrong label, the most probable first: `row`,
+#'     `label`, `truth`, `prob` and, if known, `text`.
+#'   * `warnings`: problems that limit what the numbers mean.
 #'   * `n_texts`, `n_gold`, `coders`, `is_weighted`, `several`, `scale`, `level`, `prob`.
-#'
-#'   For several models a `llamaherd_comparison`, which prints as a page: a list with `confusion`
-#'   and `reliability`.
-#' @seealso [agreement()], [texts_for_people()]
+#' @seealso [validate_models()] for several models, [agreement()], [texts_for_people()]
 #' @export
 #' @examplesIf llamaherd_available()
 #' truth <- rep(c("pro", "con", "none"), c(40, 40, 20))
@@ -80,15 +88,10 @@
 validate <- function(
   annotations,
   gold = NULL,
-  pairwise = TRUE,
+  ...,
   label_levels = NULL,
-  sample_col = "sample_id",
-  model_col = "model_id",
   label_col = "label",
   truth_col = "truth",
-  method = c("auto", "cohen", "krippendorff"),
-  include_confusion = TRUE,
-  include_reliability = TRUE,
   prob = NULL,
   scale = NULL,
   level = 0.95,
@@ -97,19 +100,50 @@ validate <- function(
   several = NULL
 ) {
   error_call <- rlang::current_env()
+  if (!all(nzchar(rlang::names2(as.list(substitute(list(...)))[-1])))) {
+    return(validate_by_place(sys.call(), parent.frame()))
+  }
+  models <- check_dots(list(...), models_arguments)
   label_is_default <- missing(label_col)
-  gold <- column_or_object(rlang::enquo(gold), annotations)
-  label_col <- column_or_object(rlang::enquo(label_col), annotations)
-  truth_col <- column_or_object(rlang::enquo(truth_col), annotations)
-  prob <- column_or_object(rlang::enquo(prob), annotations)
-  if (is_of_models(annotations, gold, sample_col, model_col)) {
-    return(validate_models(environment(), error_call))
+  gold <- column_or_object(
+    rlang::enquo(gold),
+    annotations,
+    "gold",
+    error_call,
+    is_object = is_codes
+  )
+  label_col <- column_or_object(
+    rlang::enquo(label_col),
+    annotations,
+    "label_col",
+    error_call
+  )
+  truth_col <- column_or_object(
+    rlang::enquo(truth_col),
+    annotations,
+    "truth_col",
+    error_call
+  )
+  prob <- column_or_object(
+    rlang::enquo(prob),
+    annotations,
+    "prob",
+    error_call,
+    is_object = is_table
+  )
+  if (is_of_models(annotations, gold, models)) {
+    own <- list(annotations, gold = gold, label_levels = label_levels)
+    own <- c(own, list(label_col = label_col, truth_col = truth_col), models)
+    return(compare_models(own, error_call))
   }
   coded <- coded_parts(annotations, label_col, label_is_default, prob, error_call)
   gold <- gold_parts(gold, coded, truth_col, error_call)
   several <- if (is.null(several)) coded$several || gold$several else check_flag(several)
   columns <- c(list(coded$labels), gold$codes)
-  scale <- check_scale(scale %||% gold$design$scale, columns, error_call)
+  scale <- scale %||% coded$scale %||% gold$design$scale
+  if (!is.null(scale) || any(vapply(columns, is.ordered, logical(1)))) {
+    scale <- check_scale(scale, columns, error_call)
+  }
   levels <- label_levels %||% coded$names
   levels <- check_levels(levels, error_call, "label_levels")
   options <- list(
@@ -127,7 +161,8 @@ validate <- function(
       known = if (several) list() else known_levels(columns),
       probs = coded_probs(coded, levels),
       texts = texts_to_compare(coded, gold),
-      codebook = coded$codebook
+      codebook = coded$codebook,
+      expected = if (!is.null(coded$expected)) as_py_numbers(coded$expected)
     ),
     list(
       codes = unname(lapply(gold$codes, as_codes)),
@@ -138,6 +173,7 @@ validate <- function(
     options,
     error_call = error_call
   )
+  options$scale <- found$scale
   result <- new_validation(found, coded, options)
   document_event("validate", \() {
     overall <- result$table[result$table$part == "accuracy", ]
@@ -154,115 +190,59 @@ validate <- function(
   result
 }
 
-# A row for each text and model, as localLLM has it.
-is_of_models <- function(annotations, gold, sample_col, model_col) {
+# Arguments that only apply to labels of several models.
+models_arguments <- c(
+  "pairwise",
+  "sample_col",
+  "model_col",
+  "method",
+  "include_confusion",
+  "include_reliability"
+)
+
+# Adds names to arguments that a call gives by position, in the order of localLLM's validate(),
+# which validate() had before validate_models() existed.
+validate_by_place <- function(call, env) {
+  before <- function(
+    annotations,
+    gold,
+    pairwise,
+    label_levels,
+    sample_col,
+    model_col,
+    label_col,
+    truth_col,
+    method,
+    include_confusion,
+    include_reliability,
+    prob,
+    scale,
+    level,
+    n_bootstrap,
+    seed,
+    several
+  ) {
+    NULL
+  }
+  named <- match.call(before, call, envir = env)
+  below <- rlang::env(env, validate = validate) # errors show the original call
+  eval(rlang::call2("validate", !!!as.list(named)[-1]), below)
+}
+
+# TRUE if the data frame has a row for each text and model.
+is_of_models <- function(annotations, gold, models) {
   if (inherits(annotations, "llamaherd_coded") || inherits(gold, "llamaherd_gold")) {
     return(FALSE)
   }
   if (is.data.frame(annotations)) {
-    return(all(c(sample_col, model_col) %in% names(annotations)))
+    columns <- c(models$sample_col %||% "sample_id", models$model_col %||% "model_id")
+    return(all(columns %in% names(annotations)))
   }
   is.list(annotations) && is.data.frame(annotations$annotations)
 }
 
-validate_models <- function(env, error_call) {
-  confusion <- check_flag(env$include_confusion, "include_confusion", error_call)
-  reliability <- check_flag(env$include_reliability, "include_reliability", error_call)
-  if (!confusion && !reliability) {
-    abort(
-      "At least one of {.arg include_confusion} and {.arg include_reliability} must be TRUE.",
-      "argument",
-      error_call
-    )
-  }
-  common <- c("annotations", "label_levels", "sample_col", "model_col", "label_col")
-  same <- mget(common, envir = env)
-  result <- list()
-  if (confusion) {
-    more <- mget(c("gold", "pairwise", "truth_col"), envir = env)
-    result$confusion <- do.call(compute_confusion_matrices, c(same, more))
-  }
-  if (reliability) {
-    result$reliability <- do.call(
-      intercoder_reliability,
-      c(same, list(method = env$method))
-    )
-  }
-  result <- structure(result, class = "llamaherd_comparison")
-  document_event("validate", \() list(models = names(shares_right(result))))
-  result
-}
-
-# For each model the share of its labels that are those of people; NULL if there are none.
-shares_right <- function(x) {
-  vapply(x$confusion$vs_gold, \(counts) sum(diag(counts)) / sum(counts), double(1))
-}
-
-#' @export
-format.llamaherd_comparison <- function(x, ...) {
-  right <- shares_right(x)
-  n <- vapply(x$confusion$vs_gold, sum, double(1))
-  kappas <- x$reliability$cohen
-  alpha <- x$reliability$krippendorff$alpha
-  parts <- list(
-    "<llamaherd_comparison> of models' labels",
-    if (length(right) > 0) {
-      c(
-        "labels that are those of people:",
-        sprintf("  %s  %5.1f%% of %s", format(names(right)), 100 * right, big(n))
-      )
-    },
-    if (!is.null(kappas)) {
-      pair <- paste(kappas$model_a, "and", kappas$model_b)
-      c(
-        "between models:",
-        sprintf(
-          "  %s  Cohen's kappa %.2f, alike %.1f%%",
-          format(pair),
-          kappas$kappa,
-          100 * kappas$observed
-        )
-      )
-    },
-    if (!is.null(alpha)) sprintf("Krippendorff's alpha of all models: %.2f", alpha),
-    lapply(names(x$confusion$vs_gold), \(name) {
-      table_lines(x$confusion$vs_gold[[name]], name, "people")
-    }),
-    lapply(names(x$confusion$pairwise), \(name) {
-      sides <- strsplit(name, " vs ", fixed = TRUE)[[1]]
-      table_lines(x$confusion$pairwise[[name]], sides[[1]], sides[[2]])
-    })
-  )
-  parts <- unlist(lapply(parts, \(part) if (is.list(part)) part else list(part)), FALSE)
-  parts <- Filter(\(part) length(part) > 0, parts)
-  utils::head(unlist(lapply(parts, c, "")), -1)
-}
-
-# A table of few labels as lines; `rows` and `columns` are whose they are.
-table_lines <- function(counts, rows, columns) {
-  if (nrow(counts) > 8) {
-    return(NULL)
-  }
-  corner <- paste(rows, columns, sep = " \\ ")
-  cells <- rbind(
-    c(corner, colnames(counts)),
-    cbind(rownames(counts), unclass(counts))
-  )
-  wide <- apply(cells, 2, \(column) max(nchar(column, "width")))
-  lines <- lapply(seq_along(wide), \(j) {
-    formatC(cells[, j], width = if (j == 1) -wide[[j]] else wide[[j]])
-  })
-  do.call(paste, c(lines, sep = "  "))
-}
-
-#' @export
-print.llamaherd_comparison <- function(x, ...) {
-  writeLines(format(x, ...))
-  invisible(x)
-}
-
-# Labels of a model: a list with `labels`, `names` of all, `prob`, `probs` (a matrix), `texts`
-# and the data frame itself.
+# Returns the labels of a model: a list with `labels`, `names` (all possible labels), `prob`,
+# `probs` (a matrix), `texts` and the data frame itself.
 coded_parts <- function(x, label_col, is_default, prob, error_call) {
   if (!is.data.frame(x)) {
     if (!is.atomic(x) || is.null(x)) {
@@ -296,9 +276,21 @@ coded_parts <- function(x, label_col, is_default, prob, error_call) {
     },
     texts = if (is_ours && isTRUE(info$text %in% names(x))) as.character(x[[info$text]]),
     codebook = if (is_ours) info$codebook$content,
+    expected = if (is_ours && isTRUE(info$codebook$is_numeric)) {
+      expected_of(x, info$columns)
+    },
     several = is_ours && identical(info$codebook$type, "multiple"),
+    scale = if (is_ours && !identical(info$codebook$measured, "nominal")) {
+      info$codebook$measured
+    },
     frame = x
   )
+}
+
+# Expected values of labels that are numbers; NULL if their column is not there.
+expected_of <- function(x, columns) {
+  name <- unname(columns["mean"])
+  if (!is.na(name) && name %in% names(x)) as.double(x[[name]])
 }
 
 coded_prob <- function(frame, prob, n, error_call) {
@@ -315,7 +307,7 @@ coded_prob <- function(frame, prob, n, error_call) {
   as.double(prob)
 }
 
-# Probabilities as Python takes them: those of all labels by rows, or the labels' own.
+# Converts probabilities for Python: of all labels by rows, or only of the given label.
 coded_probs <- function(coded, levels) {
   if (!is.null(coded$probs) && length(levels) == ncol(coded$probs)) {
     return(rows_of(coded$probs))
@@ -327,7 +319,7 @@ coded_probs <- function(coded, levels) {
   if (!is.null(coded$prob)) as_py_list(check_numeric(coded$prob))
 }
 
-# People's codes: a list with `codes`, a list of vectors, `coders`, and `json` of a sample.
+# Returns people's codes: a list with `codes`, a list of vectors, `coders`, and `json` of a sample.
 gold_parts <- function(gold, coded, truth_col, error_call) {
   n <- length(coded$labels)
   if (inherits(gold, "llamaherd_gold")) {
@@ -356,7 +348,7 @@ gold_parts <- function(gold, coded, truth_col, error_call) {
   )
 }
 
-# Those of the rows, also where the labels did not come from annotate_texts().
+# Texts of the rows, also if the labels are not from annotate_texts().
 texts_to_compare <- function(coded, gold) {
   texts <- coded$texts
   if (is.null(texts) && isTRUE(gold$text %in% names(coded$frame))) {
@@ -438,7 +430,7 @@ new_agreement <- function(columns, options) {
   )
 }
 
-# A row for each coefficient, with further columns that tell what it is of; NULL if there is none.
+# Returns a row per coefficient, with further columns that identify it; NULL without coefficients.
 agreement_by <- function(columns, names) {
   if (length(columns) > 0) {
     of <- lapply(columns[names], as_text)
@@ -446,7 +438,7 @@ agreement_by <- function(columns, names) {
   }
 }
 
-# A row for each label.
+# Returns a row per label.
 label_frame <- function(table, labels, found) {
   counts <- matrix(as.integer(unlist(found$counts)), ncol = 2, byrow = TRUE)
   columns <- list(
@@ -464,7 +456,7 @@ label_frame <- function(table, labels, found) {
   new_frame(columns, length(labels))
 }
 
-# The model and people as intercoder_reliability() has two models.
+# Formats model and people like two models of intercoder_reliability().
 reliability_of <- function(columns) {
   frame <- agreement_frame(columns)
   kappa <- frame[frame$coefficient == "kappa", ]

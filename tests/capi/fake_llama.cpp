@@ -120,6 +120,9 @@ std::vector<float> logits_for(const std::vector<int32_t>& tokens) {
       tokens.size() > static_cast<size_t>(kPeriod)) {
     row[static_cast<size_t>(*(tokens.end() - kPeriod))] = 1.5F;
   }
+  if (static_cast<double>(h / 7 % 1000) < settings().control_share * 1000) {
+    row[kControl] = 1.8F;
+  }
   const bool ends = static_cast<double>(h % 1000) < settings().eos_share * 1000;
   row[kEos] = ends ? 2.0F : -1.0F;
   return row;
@@ -159,6 +162,7 @@ bool has_room(const Context& ctx, const llama_batch& batch) {
 
 // Waits like a slow computation that asks the abort callback now and then.
 bool compute(const Context& ctx) {
+  ++counts().n_begun;
   for (int32_t ms = 0; ms < settings().decode_ms; ++ms) {
     if (ctx.params.abort_callback(ctx.params.abort_callback_data)) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -282,6 +286,7 @@ Counts& counts() {
 }
 void reset() {
   settings() = {};
+  counts().n_begun = 0;
   counts().n_decodes = 0;
   counts().n_tokens = 0;
   counts().n_computations = 0;
@@ -307,6 +312,11 @@ std::vector<double> logprobs(const std::vector<int32_t>& tokens) {
   std::vector<double> out;
   for (const float logit : row) out.push_back(static_cast<double>(logit) - std::log(sum));
   return out;
+}
+
+int32_t next(const std::vector<int32_t>& tokens) {
+  const std::vector<float> row = logits_for(tokens);
+  return static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
 }
 
 std::string answer(std::vector<int32_t> tokens, int32_t max_tokens) {

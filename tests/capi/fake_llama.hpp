@@ -36,6 +36,7 @@ struct Settings {
   int32_t n_bad_contexts = 0;  // so many of the next are not made
   int32_t n_ctx_orig = 0;      // what the model says of its original context, 0: nothing
   double eos_share = 0.05;     // how often the toy ends an answer
+  double control_share = 0;    // how often the toy writes <|x|>
   double repeat_share = 0;     // how often the token of kPeriod tokens before comes again
   bool fail_state = false;     // state_seq_get_data gives nothing
   bool fail_copy = false;      // memory_seq_cp has no memory left
@@ -51,6 +52,7 @@ constexpr const char* kModelPath = LH_EMPTY_GGUF;
 // Settings of the contexts made from now on, and what happened since reset().
 Settings& settings();
 struct Counts {
+  std::atomic<int64_t> n_begun{0};  // decodes that compute, or have computed
   std::atomic<int64_t> n_decodes{0};
   std::atomic<int64_t> n_tokens{0};        // decoded; failed batches not counted
   std::atomic<int64_t> n_computations{0};  // that libllama cuts batches of streams into
@@ -59,6 +61,9 @@ struct Counts {
 };
 Counts& counts();
 void reset();
+
+// The most likely token after some tokens.
+int32_t next(const std::vector<int32_t>& tokens);
 
 // What the toy answers to a prompt when it is alone: greedy text of at most max_tokens.
 std::string answer(std::vector<int32_t> tokens, int32_t max_tokens);

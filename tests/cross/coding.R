@@ -4,7 +4,7 @@ files <- commandArgs(TRUE)
 library(llamaherd)
 
 job <- jsonlite::read_json(files[[1]], simplifyVector = TRUE)
-context <- context_create(model_load(job$model), n_threads = 2L)
+context <- context_create(model_load(job$model), n_threads = 1L)
 codebook <- read_codebook(job$codebook)
 data <- data.frame(text = job$texts)
 coded <- withCallingHandlers(

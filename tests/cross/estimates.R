@@ -36,7 +36,11 @@ results <- lapply(drawn, \(gold) {
     colClasses = "character",
     fileEncoding = "UTF-8-BOM"
   )
-  row <- if (is.null(gold$design$id)) table$id else match(as.numeric(table$id), data$key)
+  row <- if (is.null(gold$design$id)) {
+    table$id
+  } else {
+    match(as.numeric(table$id), data$key)
+  }
   table$ann <- data$code[as.integer(row)]
   # In spreadsheets ids are numbers, and as.character() has them as 1e+05.
   numbers <- data.frame(id = as.numeric(table$id), ann = table$ann)

@@ -1,11 +1,13 @@
 # Is sent SIGINT by test_r.py: Rscript interrupted.R MODEL
 library(llamaherd)
 model <- model_load(commandArgs(TRUE)[[1]])
-context <- context_create(model, n_ctx = "auto", n_threads = 2L, n_seq_max = 8)
+context <- context_create(model, n_ctx = "auto", n_threads = 1L, n_seq_max = 8)
 
 short <- c("One fish,", "Red boats", "Two cats", "Blue skies")
 long <- paste("Long prompt number", 1:100)
-n_tokens <- c(rep(1, 4), rep(500, 100))
+# The longest ones begin first: 7 of 8 places are taken to the end, and in the last one an answer
+# ends after the other, so that a few are done when the bar is drawn.
+n_tokens <- c(rep(1, 4), rep(500, 7), rep(30, 93))
 before <- as.character(generate_parallel(context, short, max_tokens = 1))
 
 # Writes lines such as "... 4/104 updated" instead of drawing a bar.

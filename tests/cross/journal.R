@@ -2,7 +2,7 @@
 arguments <- commandArgs(TRUE)
 library(llamaherd)
 model <- model_load(arguments[[1]])
-context <- context_create(model, n_ctx = "auto", n_threads = 2L, n_seq_max = 8)
+context <- context_create(model, n_ctx = "auto", n_threads = 1L, n_seq_max = 8)
 
 prompts <- paste("Prompt number", 1:64)
 answer <- function(...) {
@@ -10,7 +10,7 @@ answer <- function(...) {
     generate_parallel(
       context,
       prompts,
-      max_tokens = 16,
+      max_tokens = 8,
       ignore_eos = TRUE,
       ...
     ),

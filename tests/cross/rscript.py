@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import shutil
@@ -35,7 +37,7 @@ def run(program: str, *arguments: object, **variables: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        timeout=300,
+        timeout=600,
         check=False,
     )
     if done.returncode != 0:
@@ -43,8 +45,58 @@ def run(program: str, *arguments: object, **variables: str) -> str:
     return done.stdout
 
 
+class Session:
+    """One R that runs programs of this folder, as R and its Python take 2 s to start."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            command("session.R", HERE),
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+        )
+
+    def run(self, program: str, *arguments: object) -> str:
+        """Runs a program and returns what it wrote to stdout and stderr."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        words = [str(len(arguments)), program, *map(str, arguments)]
+        self._process.stdin.write("".join(f"{word}\n" for word in words))
+        self._process.stdin.flush()
+        lines: list[str] = []
+        for line in self._process.stdout:
+            if line.startswith("session: done"):
+                return "".join(lines)
+            if line.startswith("session: failed"):
+                break
+            lines.append(line)
+        pytest.fail(f"{program} failed in the shared R:\n{''.join(lines)}")
+
+    def close(self) -> None:
+        """Ends R."""
+        self._process.communicate(timeout=600)
+
+
+@functools.cache
+def _session() -> Session:
+    session = Session()
+    atexit.register(session.close)
+    return session
+
+
+def run_shared(program: str, *arguments: object) -> str:
+    """Run a program in an R that others use, too, see `run`."""
+    return _session().run(program, *arguments)
+
+
 def answers(folder: Path, job: dict[str, Any], **variables: str) -> dict[str, Any]:
     """Has answers.R do a job."""
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    run("answers.R", folder / "job.json", folder / "answers.json", **variables)
+    files = folder / "job.json", folder / "answers.json"
+    if variables:
+        run("answers.R", *files, **variables)
+    else:
+        run_shared("answers.R", *files)
     return json.loads((folder / "answers.json").read_text(encoding="utf-8"))

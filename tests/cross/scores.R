@@ -5,7 +5,7 @@ files <- commandArgs(TRUE)
 library(llamaherd)
 
 job <- jsonlite::read_json(files[[1]], simplifyVector = TRUE)
-context <- context_create(model_load(job$model), n_threads = 2L)
+context <- context_create(model_load(job$model), n_threads = 1L)
 call <- \(fun, arguments) {
   withCallingHandlers(
     do.call(fun, c(list(context), arguments)),

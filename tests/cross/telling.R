@@ -5,7 +5,12 @@ library(llamaherd)
 
 job <- jsonlite::read_json(files[[1]], simplifyVector = TRUE)
 model <- model_load(job$model)
-context <- context_create(model, n_threads = 2L, n_seq_max = 4L, deterministic = TRUE)
+context <- context_create(
+  model,
+  n_threads = 1L,
+  n_seq_max = 4L,
+  deterministic = TRUE
+)
 codebook <- read_codebook(job$codebook)
 coded <- annotate_texts(data.frame(text = job$texts), text, codebook, context)
 people <- c("Sports", "no", "no", NA, "Sports", "no")
@@ -15,7 +20,13 @@ report(coded, job$page, validate(coded, people), sample, several)
 # Rows in another order are still the texts that were coded.
 report(coded[c(4, 1, 5), ], job$part, texts = FALSE)
 # What belongs to other labels.
-other <- annotate_texts(coded["text"], text, codebook, context, normalize = "token")
+other <- annotate_texts(
+  coded["text"],
+  text,
+  codebook,
+  context,
+  normalize = "token"
+)
 other$label[1] <- setdiff(levels(other$label), as.character(coded$label[1]))[1]
 kept <- tempfile(fileext = ".rds")
 saveRDS(validate(coded, people), kept)
@@ -25,9 +36,13 @@ parts <- list(
   saved = list(validation = readRDS(kept)),
   validation = list(validation = validate(other, people)),
   sorted = list(validation = validate(coded[6:1, ], rev(people))),
-  estimates = list(estimates = estimate(cbind(other, code = people), "code", prob = "simple")),
+  estimates = list(
+    estimates = estimate(cbind(other, code = people), "code", prob = "simple")
+  ),
   earlier = list(estimates = earlier),
-  robustness = list(robustness = robustness(other, contexts = context, orders = 1))
+  robustness = list(
+    robustness = robustness(other, contexts = context, orders = 1)
+  )
 )
 refused <- lapply(parts, \(part) {
   tryCatch(
@@ -39,5 +54,10 @@ refused <- lapply(parts, \(part) {
   )
 })
 again <- reproduce(job$of_python, model, n_seq_max = 2)
-results <- list(same = again$same, n = again$n, page = format(again), refused = refused)
+results <- list(
+  same = again$same,
+  n = again$n,
+  page = format(again),
+  refused = refused
+)
 writeLines(jsonlite::toJSON(results, auto_unbox = TRUE), files[[2]])

@@ -15,7 +15,10 @@ import rscript
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.model
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.long(reason="labels all texts of the examples with a real model"),
+]
 EXAMPLES = rscript.ROOT / "examples"
 TOPICS = ("Business", "Politics", "Science", "Sports")
 
@@ -56,7 +59,7 @@ def test_in_python(texts: Path, smollm2_path: Path) -> None:
         env={**os.environ, "MPLBACKEND": "agg"},
         capture_output=True,
         encoding="utf-8",
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

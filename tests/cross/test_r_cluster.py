@@ -35,6 +35,7 @@ def out(
 
 
 @pytest.mark.parametrize("name", ["texts", "text", "probs", "scores", "vectors", "codes"])
+@pytest.mark.slow(reason="starts actors of Ray from R for each kind of call")
 def test_actors_answer_as_one_process(out: dict[str, Any], name: str) -> None:
     assert out["there"][name]
     assert out["there"][name] == out["here"][name]
@@ -64,6 +65,7 @@ def test_a_cluster_that_is_not_there_is_an_error_in_r_s_words(
     assert "cluster: there is no Ray at '127.0.0.1:1'" in out["unreachable"]
 
 
+@pytest.mark.slow(reason="starts R and Ray for each way to end")
 @pytest.mark.parametrize("ends", ["NULL", 'stop("that is all")'])
 def test_r_may_end_while_a_herd_is_open(
     tiny_path: Callable[[str], Path], tmp_path: Path, ends: str
@@ -81,7 +83,7 @@ def test_r_may_end_while_a_herd_is_open(
         rscript.command(program),
         env=rscript.environment(RAY_ADDRESS=""),
         capture_output=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == (0 if ends == "NULL" else 1), done.stderr
@@ -93,7 +95,7 @@ def test_a_missing_ray_is_told_with_the_cure_in_r(
     monkeypatch.setitem(sys.modules, "ray", None)
     model = _r.model_load(str(tiny_path("llama")), {})["value"]["python"]
     job = _r.herd_start(model, "local", {"n_actors": 2})["value"]["job"]
-    assert _r.herd_wait(job, 60)["value"]
+    assert _r.job_wait(job, 60)["value"]["done"]
     status = _r.herd_result(job)
     assert status["error_type"] == "ClusterError"
     assert "Python's package ray cannot be imported" in status["message"]

@@ -42,10 +42,10 @@ def test_r_says_what_python_says(
         "arguments": arguments,
     }
     (tmp_path / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    rscript.run("coding.R", tmp_path / "job.json", tmp_path / "coded.json")
+    rscript.run_shared("coding.R", tmp_path / "job.json", tmp_path / "coded.json")
     from_r = json.loads((tmp_path / "coded.json").read_text(encoding="utf-8"))
     data = {"text": TEXTS}
-    with lh.Context(smollm2, n_threads=2) as context:
+    with lh.Context(smollm2, n_threads=1) as context:
         coded = lh.annotate(data, "text", TOPICS, context, **arguments)
         several = lh.robustness(data, "text", TOPICS, context, orders=2, n_texts=4)
         preview = lh.prompt_preview(TOPICS, "x", context)

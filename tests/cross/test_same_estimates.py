@@ -54,7 +54,7 @@ def estimates(data: pd.DataFrame, gold: lh.GoldSample) -> dict[str, lh.Estimates
 def test_r_says_what_python_says(tmp_path: Path) -> None:
     columns = texts()
     (tmp_path / "data.json").write_text(json.dumps(columns), encoding="utf-8")
-    rscript.run("estimates.R", tmp_path / "data.json", tmp_path / "out.json")
+    rscript.run_shared("estimates.R", tmp_path / "data.json", tmp_path / "out.json")
     from_r = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
 
     data = pd.DataFrame(columns)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import rscript
+from llamaherd.memory import hardware
 from llamaherd.research.reports.report_file import read_report
 
 if TYPE_CHECKING:
@@ -21,7 +22,15 @@ TEXTS = ["The keeper saved two penalties.", None,
 TOPICS = lh.Codebook("Which topic?", ["Sports", "économie", "no"])
 
 
-def test_reports_cross(smollm2: lh.Model, smollm2_path: Path, tmp_path: Path) -> None:
+@pytest.mark.slow(reason="codes, reports and runs again, in both languages")
+def test_reports_cross(
+    smollm2: lh.Model,
+    smollm2_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # R counts the cores by itself; conftest.py does not reach it.
+    monkeypatch.setattr(hardware, "n_cores", hardware.n_cores.__wrapped__)
     lh.write_codebook(TOPICS, tmp_path / "topics.yaml")
     with lh.Context(smollm2, n_seq_max=3, deterministic=True) as context:
         coded = lh.annotate({"text": TEXTS}, "text", TOPICS, context)
@@ -35,7 +44,7 @@ def test_reports_cross(smollm2: lh.Model, smollm2_path: Path, tmp_path: Path) ->
         "of_python": str(tmp_path / "python.html"),
     }
     (tmp_path / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    rscript.run("telling.R", tmp_path / "job.json", tmp_path / "found.json")
+    rscript.run_shared("telling.R", tmp_path / "job.json", tmp_path / "found.json")
 
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert found["same"]

@@ -46,10 +46,10 @@ def test_r_says_what_python_says(
         "score": {"continuations": CONTINUATIONS},
     }
     (tmp_path / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    rscript.run("scores.R", tmp_path / "job.json", tmp_path / "scores.json")
+    rscript.run_shared("scores.R", tmp_path / "job.json", tmp_path / "scores.json")
     from_r = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
 
-    with lh.Context(smollm2, n_threads=2) as context:
+    with lh.Context(smollm2, n_threads=1) as context:
         labels = dict(zip(READINGS, NAMES, strict=True))
         classes = lh.classify_parallel(context, PROMPTS, labels, **options)
         scores = lh.score_parallel(context, PROMPTS, CONTINUATIONS)

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "python"))
 from fake_engine import answer, text_of
 from journalled import FakeContext, recorded, request
 from llamaherd import JournalError, JournalWarning, journal_read
+from llamaherd.run.hosted import HostedCall
 from llamaherd.run.job import Job
 
 KIB = 1024
@@ -51,7 +52,7 @@ def call(folder: Path, problems: list[str]) -> tuple[str, set[str]]:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
-            results = Job(FakeContext(), recorded(folder, REQUESTS)).results()
+            results = Job(HostedCall(FakeContext(), recorded(folder, REQUESTS))).results()
         except JournalError as error:
             # Before anything is computed: there is no room for as much as an empty one.
             if "cannot be used" not in str(error):

@@ -8,9 +8,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+from llamaherd.asks.options import GenerateOptions
+from llamaherd.asks.requests import make_requests
 from llamaherd.core import checks
 from llamaherd.core.errors import PromptError
+from llamaherd.core.failure import Failure
+from llamaherd.core.pieces import TextPiece
 from llamaherd.core.stats import Load, RequestStats
+from llamaherd.core.thinking import checked_thinking
 from llamaherd.model.tokens import token_array
 
 if TYPE_CHECKING:
@@ -27,6 +32,13 @@ def answer(prompt: object, n: int) -> str:
     return " ".join(f"{first}/{i}" for i in range(n))
 
 
+def thought_of(options: dict[str, Any]) -> list[str]:
+    """A word of a thought for each token that the options allow."""
+    wanted = checked_thinking("thinking", options.get("thinking"))
+    n = wanted.budget if wanted else 0
+    return [f"{'' if i == 0 else ' '}hm{i}" for i in range(n)]
+
+
 class FakeHandle:
     """A request of a `FakeContext`."""
 
@@ -41,7 +53,8 @@ class FakeHandle:
         self.params = params
         self.options = options
         self.n_words = params.max_tokens or 100
-        self.pieces: list[str] = []
+        self.words: list[str] = []  # of the answer
+        self.thoughts = thought_of(options)
         self.is_cancelled = False
         self._result: lh.Result | None = None
         self._error: Exception | None = None
@@ -56,36 +69,47 @@ class FakeHandle:
         if self.is_cancelled:
             self._end("cancelled")
             return
-        if str(self.prompt).startswith("fail") or len(self.pieces) == self.fails_at:
+        if str(self.prompt).startswith("fail") or len(self.words) == self.fails_at:
             self._end("error", lh.GenerationError)
             return
-        i = len(self.pieces)
+        i = len(self.words)
         words = answer(self.prompt, i + 1).split(" ")
-        self.pieces.append(words[-1] if i == 0 else f" {words[-1]}")
+        self.words.append(words[-1] if i == 0 else f" {words[-1]}")
         if i + 1 == self.n_words:
             failure = FAILURES.get(str(self.prompt).split(" ", 1)[0])
             self._end("length" if failure is None else "error", failure)
         else:
             self._tell()
 
-    def fail(self, error: Exception) -> None:
-        self._error = error
-        self._finish()
+    def refuse(self, reason: Failure) -> None:
+        self._end("error", PromptError, reason)
 
-    def _end(self, reason: Any, failure: type[lh.GenerationError] | None = None) -> None:
-        text = "".join(self.pieces)
+    def pieces(self) -> FakeHandle:
+        """All pieces, as `async for` gives them."""
+        return self
+
+    def _end(
+        self,
+        reason: Any,
+        failure: type[lh.GenerationError] | None = None,
+        why: Failure | None = None,
+    ) -> None:
+        text = "".join(self.words)
         is_whole = reason not in ("cancelled", "error")
         result = lh.Result(
             index=0,
             text=text if is_whole else None,
             partial=None if is_whole else text,
-            tokens=list(range(len(self.pieces))),
+            tokens=list(range(len(self.words))),
             finish_reason=reason,
             complete=False,
-            error=None if failure is None else f"{self.prompt}: it failed",
+            error=None if failure is None else why or f"{self.prompt}: it failed",
             n_prompt_tokens=7,
             n_reused_tokens=3,
             seed=0,
+            thinking="".join(self.thoughts) or None,
+            n_thinking_tokens=len(self.thoughts),
+            thinking_complete=True if self.thoughts else None,
             stats=RequestStats(queue_s=0.25, first_token_s=0.5),
         )
         if failure is None:
@@ -139,7 +163,9 @@ class FakeHandle:
         yield from ended.wait().__await__()
         return self.result()
 
-    async def __aiter__(self) -> AsyncIterator[str]:
+    async def __aiter__(self) -> AsyncIterator[TextPiece]:
+        for each in self.thoughts:
+            yield TextPiece(each, "thinking")
         loop = asyncio.get_running_loop()
         news = asyncio.Event()
         with self._lock:
@@ -148,8 +174,8 @@ class FakeHandle:
         while True:
             news.clear()
             is_last = self._is_done
-            while n_read < len(self.pieces):
-                yield self.pieces[n_read]
+            while n_read < len(self.words):
+                yield TextPiece(self.words[n_read])
                 n_read += 1
             if is_last:
                 self.result()
@@ -204,7 +230,9 @@ class FakeContext:
             raise lh.ContextClosedError("the context is closed")
         if self.raises is not None:
             raise self.raises
-        if isinstance(prompt, str):
+        if options.get("chat"):
+            prompt = self.rendered(prompt, options)
+        elif isinstance(prompt, str):
             checks.text("prompt", prompt)
         else:
             token_array("prompt", prompt)
@@ -212,17 +240,21 @@ class FakeContext:
         handle = FakeHandle(prompt, params, given, self.fails_at)
         self.handles.append(handle)
         if isinstance(prompt, str) and not prompt:
-            handle.fail(PromptError("the prompt is empty", lh.Results([], lh.Stats())))
+            handle.refuse(Failure("the prompt is empty", "empty"))
         elif handle.n_words > N_CTX:
-            handle.fail(
-                PromptError(
-                    "the prompt is too long: shorten it", lh.Results([], lh.Stats())
-                )
-            )
+            handle.refuse(Failure("the prompt has too many tokens", "too_long"))
         else:
             self._waiting.append(handle)
             self._wake.set()
         return handle
+
+    def rendered(self, prompt: object, options: dict[str, Any]) -> object:
+        """The tokens of a chat. Its thought is up to `FakeHandle`."""
+        names = ("chat", "system", "variables", "template", "prefix", "merge_system")
+        own = {name: options[name] for name in names if name in options}
+        made = make_requests(self.model, [prompt], GenerateOptions(**own))
+        (request,) = made[0]
+        return list(request.tokens)
 
     def _run(self) -> None:
         while not self.closed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import NoSpaceError
 from llamaherd.core.outcome import (
@@ -18,8 +18,8 @@ from llamaherd.core.outcome import (
     RunOutcome,
     Status,
 )
+from llamaherd.loop.loop import Loop
 from llamaherd.memory.plan import Plan
-from llamaherd.run.loop import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +44,14 @@ def answer(request: Request) -> tuple[list[int], Finish]:
 
 def text_of(tokens: Sequence[int]) -> str:
     return " ".join(map(str, tokens))
+
+
+def thought_of(request: Request) -> tuple[str, bool]:
+    """Thought before an answer, and whether its budget was enough."""
+    assert request.thought is not None
+    seed = request.thought.seed
+    text = f"\n Let me see {request.tokens[-1]}, é {seed}.\n"
+    return text, request.thought.budget >= len(text.split())
 
 
 @dataclass
@@ -197,7 +205,14 @@ class FakeEngine:
 
     def get(self, id_: int) -> Output:
         slot = self.slots[id_]
+        thought: dict[str, Any] = {}
+        if slot.request.thought is not None and slot.generated:
+            text, is_complete = thought_of(slot.request)
+            thought["thinking"] = text
+            thought["n_thinking_tokens"] = len(text.split())
+            thought["thinking_complete"] = is_complete
         return Output(
+            **thought,
             finish=slot.finish,
             text=text_of(slot.generated),
             tokens=list(slot.generated),
@@ -221,6 +236,12 @@ class FakeEngine:
             n_bytes=len(text),
             n_tokens=len(tokens),
         )
+
+    def read_thought(self, id_: int, n_bytes: int) -> Piece:
+        slot = self.slots[id_]
+        text = thought_of(slot.request)[0].encode() if slot.generated else b""
+        new = text[n_bytes:].decode()
+        return Piece(text=new, tokens=[], n_bytes=len(text), n_tokens=0, kind="thinking")
 
     def release(self, id_: int) -> None:
         self._give_back(self.slots.pop(id_))

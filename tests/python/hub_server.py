@@ -36,6 +36,7 @@ class Hub:
         odd: Headers in place of an answer's own.
         ranges: Whether parts of files can be asked for.
         requests: Method, path and headers of all.
+        n_sending: Answers with a file's content that have not ended.
     """
 
     repos: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Hub:
     ranges: bool = True
     url: str = ""
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    n_sending: int = 0
 
     def gets(self) -> list[dict[str, str]]:
         """Headers of the requests for the content of files."""
@@ -179,7 +181,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data) - start))
         self.end_headers()
         if body:
-            self.send_content(data[start:])
+            self.hub.n_sending += 1
+            try:
+                self.send_content(data[start:])
+            finally:
+                self.hub.n_sending -= 1
 
     def linked(self, data: bytes) -> None:
         self.send_header("X-Repo-Commit", COMMIT)

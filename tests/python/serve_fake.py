@@ -1,14 +1,19 @@
-"""Serves a `FakeContext` until a signal comes: serve_fake.py MODEL GRACE_S STEP_S."""
+"""Serves a `FakeContext` until a signal comes: serve_fake.py MODEL GRACE_S STEP_S.
+
+Lines on stdin: after "hold" the context computes nothing, after "go" it goes on as fast
+as it can.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 
 import llamaherd as lh
 from fake_context import FakeContext
 from llamaherd.server import serving
 from llamaherd.server.app import create_app
-from llamaherd.server.settings import Settings
+from llamaherd.server.settings import ServerSettings
 
 bound = serving.bind("127.0.0.1", 0)
 
@@ -18,11 +23,21 @@ def tell_port() -> None:
     sys.stdout.flush()
 
 
+def obey(ctx: FakeContext) -> None:
+    for line in sys.stdin:
+        if line == "hold\n":
+            ctx.may_run.clear()
+        else:
+            ctx.step_s = 0.0
+            ctx.may_run.set()
+
+
 with lh.Model(sys.argv[1]) as model:
     ctx = FakeContext(model)
     ctx.step_s = float(sys.argv[3])
+    threading.Thread(target=obey, args=(ctx,), daemon=True).start()
     server = serving.Server(
-        create_app(ctx, Settings(model_name="tiny")),
+        create_app(ctx, ServerSettings(model_name="tiny")),
         grace_s=float(sys.argv[2]),
         when_ready=tell_port,
     )

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.server import serving
 from llamaherd.server.app import create_app
 from llamaherd.server.hosts import hosts_of
-from llamaherd.server.settings import Settings
+from llamaherd.server.settings import ServerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NAME = "tiny"
+_LIMIT_S = 600.0  # a limit that only a server that hangs reaches
 
 
 class Client:
@@ -36,7 +37,7 @@ class Client:
         headers: dict[str, str] | None = None,
     ) -> tuple[int, Any, dict[str, str]]:
         """Status, body (parsed where it is JSON) and headers of an answer."""
-        http = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        http = HTTPConnection("127.0.0.1", self.port, timeout=_LIMIT_S)
         try:
             data = body if body is None or isinstance(body, bytes) else json.dumps(body)
             http.request(method, path, data, headers or {})
@@ -70,7 +71,7 @@ class Client:
             f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
             f"Content-Length: {len(data)}\r\n\r\n"
         )
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=_LIMIT_S)
         connection.sendall(head.encode() + data)
         return connection
 
@@ -81,13 +82,13 @@ def served(ctx: Any, *, grace_s: float = 5.0, **settings: Any) -> Iterator[Clien
     bound = serving.bind("127.0.0.1", 0)
     settings = {"hosts": hosts_of(bound, "127.0.0.1"), **settings}
     ready = threading.Event()
-    app = create_app(ctx, Settings(model_name=NAME, **settings))
+    app = create_app(ctx, ServerSettings(model_name=NAME, **settings))
     server = serving.Server(app, grace_s=grace_s, when_ready=ready.set)
     port = bound.getsockname()[1]
     thread = threading.Thread(target=server.run, args=([bound],))
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(120)
         yield Client(port, server)
     finally:
         server.should_exit = True

@@ -20,9 +20,16 @@ class StepByStep:
         path: Of the model.
         n_ctx: Cells.
         n_threads: Threads.
+        type_v: Type of the values in the cache; None for that of llama.cpp.
     """
 
-    def __init__(self, path: Path, n_ctx: int = 2048, n_threads: int = 2) -> None:
+    def __init__(
+        self,
+        path: Path,
+        n_ctx: int = 2048,
+        n_threads: int = 2,
+        type_v: int | None = None,
+    ) -> None:
         llama_cpp.llama_backend_init()
         self._model = llama_cpp.llama_model_load_from_file(
             str(path).encode(), llama_cpp.llama_model_default_params()
@@ -32,9 +39,12 @@ class StepByStep:
         params.n_batch = params.n_ubatch = 512
         params.n_threads = params.n_threads_batch = n_threads
         params.flash_attn_type = 1
+        if type_v is not None:
+            params.type_v = type_v
         self._context = llama_cpp.llama_init_from_model(self._model, params)
         self._memory = llama_cpp.llama_get_memory(self._context)
         vocab = llama_cpp.llama_model_get_vocab(self._model)
+        self._vocab = vocab
         self._n_vocab = llama_cpp.llama_vocab_n_tokens(vocab)
         self._batch = llama_cpp.llama_batch_init(512, 0, 1)
 
@@ -63,6 +73,26 @@ class StepByStep:
                     rows += self._decode([token], len(prompt) + i, n_rows=1)
             out.append(np.array([row[t] for row, t in zip(rows, tokens, strict=True)]))
         return out
+
+    def greedy(
+        self, prompt: Sequence[int], n: int, *, end: Sequence[int] = ()
+    ) -> list[int]:
+        """At most n most likely tokens behind a prompt, up to the end of a turn.
+
+        Tokens that are `end` end them as well, and are the last of them.
+        """
+        llama_cpp.llama_memory_clear(self._memory, True)
+        [row] = self._decode(prompt, 0, n_rows=1)
+        tokens: list[int] = []
+        while len(tokens) < n:
+            token = int(row.argmax())
+            if llama_cpp.llama_vocab_is_eog(self._vocab, token):
+                break
+            tokens.append(token)
+            if end and tokens[-len(end) :] == list(end):
+                break
+            [row] = self._decode([token], len(prompt) + len(tokens) - 1, n_rows=1)
+        return tokens
 
     def label_logprobs(
         self, prompt: Sequence[int], labels: Sequence[Sequence[int]]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.outcome import RunOutcome
     from llamaherd.core.request import Request
-    from llamaherd.run.loop import Loop
+    from llamaherd.loop.loop import Loop
 
 
 def plan(n_slots: int = 4, n_hold: int = 4, *, pooled: bool = False) -> Plan:
@@ -69,7 +69,7 @@ def submit(loop: Loop, asked: Request, **options: object) -> Handle:
 
 def run_together(loop: Loop, engine: Stepping, calls: list[list[Request]]) -> None:
     """Runs calls, all of which are there before the first one starts."""
-    engine.before_run = lambda n_runs: n_runs or all_in.wait(5)
+    engine.before_run = lambda n_runs: n_runs or all_in.wait(60)
     all_in = threading.Event()
     with ThreadPoolExecutor(len(calls)) as pool:
         runs = [pool.submit(lambda p=each: Call(p, seed=1).run(loop)) for each in calls]

@@ -1,4 +1,4 @@
-"""Waiting for what happens in another thread."""
+"""Waiting for what happens in another thread, or process."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def wait_until(is_so: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Fails if it does not become so."""
+HANGS_S = 600.0  # No machine is so slow: what has not come then never comes.
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float = HANGS_S) -> None:
+    """Wait for a condition; fail if it never holds."""
     limit = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < limit

@@ -131,7 +131,7 @@ def interrupts() -> None:
 
 def is_any_running() -> bool:
     """Whether a job is, or a loop that does not see soon that it has no work."""
-    from llamaherd.run import loop, threads  # noqa: PLC0415
+    from llamaherd.loop import loop, threads  # noqa: PLC0415
 
     every = set(threads._jobs)
     return any(not e.wait(5 if isinstance(e, loop.Loop) else 0) for e in every)

@@ -7,7 +7,8 @@ import os
 import time
 
 import llamaherd as lh
-from llamaherd.run.requests import make_requests
+from llamaherd.asks.options import GenerateOptions
+from llamaherd.asks.requests import make_requests
 from rows import tell
 
 MODELS = ("LLAMAHERD_TEST_SMOLLM2", "LLAMAHERD_TEST_GEMMA3")
@@ -34,10 +35,8 @@ def main() -> None:
             for unit in UNITS:
                 text = (unit * N_CHARS)[:N_CHARS]
                 start = time.perf_counter()
-                make_requests(
-                    model, [text], None, parse_special="auto",
-                    of_call=lh.SamplingParams(max_tokens=1, seed=1),
-                )  # fmt: skip
+                options = GenerateOptions(sampling={"max_tokens": 1, "seed": 1})
+                make_requests(model, [text], options)
                 seconds = time.perf_counter() - start
                 slowest = max(slowest, seconds)
                 n_quick += seconds < MOST_S

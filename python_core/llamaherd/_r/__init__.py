@@ -1,9 +1,9 @@
-"""What the R package calls: plain lists and scalars in, a dict out, nothing raised.
+"""Interface of the R package: takes lists and scalars, returns a dict, never raises.
 
-reticulate's conversions decide the shape of what is here: it gives exceptions other
-classes from version to version, so they are returned as data; it cuts texts at lone
-surrogates and refuses NUL characters; integers beyond 32 bits become 0, so what may be
-that large goes as a float.
+The types follow from reticulate's conversions. Its classes of exceptions differ between
+versions, so errors are returned as data. It cuts texts at lone surrogates and refuses NUL
+characters. It converts integers beyond 32 bits to 0, so numbers that may be large are
+floats.
 """
 
 from llamaherd._r.calls import (
@@ -12,6 +12,20 @@ from llamaherd._r.calls import (
     job_result,
     job_wait,
     journal_read,
+    vote,
+)
+from llamaherd._r.chats import (
+    chat_ask,
+    chat_ask_all,
+    chat_cancel,
+    chat_create,
+    chat_forget,
+    chat_fork,
+    chat_read,
+    chat_result,
+    chat_set_system,
+    chat_turns,
+    chat_undo,
 )
 from llamaherd._r.coding import (
     annotate_result,
@@ -21,8 +35,10 @@ from llamaherd._r.coding import (
     codebook_preview,
     codebook_read,
     codebook_write,
+    column_names,
     robustness_compare,
     robustness_plan,
+    scale_make,
 )
 from llamaherd._r.embeddings import (
     embed_result,
@@ -41,16 +57,16 @@ from llamaherd._r.estimation import (
 )
 from llamaherd._r.herds import (
     herd_actors,
-    herd_cancel,
     herd_result,
     herd_start,
-    herd_wait,
     herds_end,
 )
 from llamaherd._r.models import (
     apply_chat_template,
     backend_free,
     backend_init,
+    chat_date_enter,
+    chat_date_leave,
     close,
     context_create,
     context_plan,
@@ -64,23 +80,44 @@ from llamaherd._r.models import (
     sha256,
     tokenize,
 )
+from llamaherd._r.plots import plot_picture
+from llamaherd._r.recalibration import recalibrate_columns
+from llamaherd._r.reports import (
+    report,
+    reproduce_close,
+    reproduce_result,
+    reproduce_start,
+)
+from llamaherd._r.schemas import schema_columns
 from llamaherd._r.scores import (
     calibration_apply,
     calibration_fit,
     classify_result,
     classify_start,
+    contextual_check,
     perplexity_result,
     perplexity_start,
     score_result,
     score_start,
 )
+from llamaherd._r.selection import (
+    best_codebook,
+    candidate_check,
+    choice_read,
+    compare_make,
+    compare_plan,
+    disagreements,
+    evaluate_make,
+    evaluate_plan,
+    examples_choose,
+    gold_part,
+    gold_split,
+)
 from llamaherd._r.sources import (
     cache_dir,
     cached_models,
-    fetch_cancel,
     fetch_result,
     fetch_start,
-    fetch_wait,
     file_sha256,
     hardware_profile,
     lib_path,
@@ -90,12 +127,7 @@ from llamaherd._r.sources import (
     optimized_look,
     supports_gpu,
 )
-from llamaherd._r.telling import (
-    report,
-    reproduce_close,
-    reproduce_result,
-    reproduce_start,
-)
+from llamaherd._r.spans import spans_read, spans_validate
 from llamaherd._r.validation import (
     agreement,
     confusion_tables,
@@ -113,10 +145,26 @@ __all__ = [
     "apply_chat_template",
     "backend_free",
     "backend_init",
+    "best_codebook",
     "cache_dir",
     "cached_models",
     "calibration_apply",
     "calibration_fit",
+    "candidate_check",
+    "chat_ask",
+    "chat_ask_all",
+    "chat_cancel",
+    "chat_create",
+    "chat_date_enter",
+    "chat_date_leave",
+    "chat_forget",
+    "chat_fork",
+    "chat_read",
+    "chat_result",
+    "chat_set_system",
+    "chat_turns",
+    "chat_undo",
+    "choice_read",
     "classify_result",
     "classify_start",
     "close",
@@ -125,34 +173,40 @@ __all__ = [
     "codebook_read",
     "codebook_write",
     "codes_in_one_form",
+    "column_names",
+    "compare_make",
+    "compare_plan",
     "confusion_tables",
     "context_create",
     "context_plan",
+    "contextual_check",
     "coverage_curve",
     "detokenize",
+    "disagreements",
     "embed_result",
     "embed_start",
     "estimate_means",
     "estimate_regression",
-    "fetch_cancel",
+    "evaluate_make",
+    "evaluate_plan",
+    "examples_choose",
     "fetch_result",
     "fetch_start",
-    "fetch_wait",
     "file_sha256",
     "for_people",
     "generate_start",
     "gold_draw",
+    "gold_part",
     "gold_read",
     "gold_rows",
     "gold_size",
+    "gold_split",
     "gold_unlabelled",
     "gold_write",
     "hardware_profile",
     "herd_actors",
-    "herd_cancel",
     "herd_result",
     "herd_start",
-    "herd_wait",
     "herds_end",
     "is_closed",
     "job_cancel",
@@ -170,6 +224,8 @@ __all__ = [
     "optimized_look",
     "perplexity_result",
     "perplexity_start",
+    "plot_picture",
+    "recalibrate_columns",
     "reliability",
     "report",
     "reproduce_close",
@@ -177,11 +233,16 @@ __all__ = [
     "reproduce_start",
     "robustness_compare",
     "robustness_plan",
+    "scale_make",
+    "schema_columns",
     "schema_prompt",
     "score_result",
     "score_start",
     "sha256",
+    "spans_read",
+    "spans_validate",
     "supports_gpu",
     "tokenize",
     "validate",
+    "vote",
 ]

@@ -1,4 +1,4 @@
-"""The way to R: a dict comes back, whatever happens."""
+"""Boundary to R: every function returns a dict, errors included."""
 
 from __future__ import annotations
 
@@ -10,29 +10,33 @@ import warnings
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
+from llamaherd.core.argument import Id
+from llamaherd.core.errors import BadArgumentError, GenerationError
+from llamaherd.core.results import THOUGHT_COLUMNS
 from llamaherd.core.stats import ActorStats
+from llamaherd.core.words import R, spoken_in
+from llamaherd.model.conversations import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from llamaherd.core.argument import Step
     from llamaherd.core.stats import RequestStats
 
 _P = ParamSpec("_P")
 Status = dict[str, Any]
 
-NO_TEXT: list[int] = []  # stands for a missing prompt: no tokens, so it fails by itself
-
 
 def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
-    """Makes a function return a dict, whatever happens.
+    """Make a function return a dict for results and errors alike.
 
-    KeyboardInterrupt passes: it is how reticulate tells R of Ctrl-C.
+    KeyboardInterrupt is raised, since reticulate passes it to R as Ctrl-C.
     """
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> Status:
         status: Status = {"ok": False, "value": None}
-        with warnings.catch_warnings(record=True) as caught:
+        with spoken_in(R), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
             warnings.simplefilter("always", RuntimeWarning)
@@ -41,16 +45,47 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
             except Exception as error:  # noqa: BLE001 -- R raises it again
                 status |= {
                     "error_type": known_type(error),
-                    "message": clean(str(error)),
+                    **described(error),
                     "traceback": clean(traceback.format_exc()),
                 }
-        return status | {"warnings": [clean(str(item.message)) for item in caught]}
+        notices = [
+            each for each in caught if issubclass(each.category, lh.ThinkingWarning)
+        ]
+        others = [each for each in caught if each not in notices]
+        return status | {
+            "warnings": [clean(str(each.message)) for each in others],
+            "notices": [clean(str(each.message)) for each in notices],
+        }
 
     return call
 
 
+def described(error: Exception) -> dict[str, Any]:
+    """Return the message as R prints it, and the fields of the error.
+
+    Indices count from 1, in the message and in `place`.
+    """
+    if isinstance(error, GenerationError):
+        return {"message": clean(str(error)), "code": error.code}
+    if not isinstance(error, BadArgumentError):
+        return {"message": clean(str(error))}
+    return {
+        "message": clean(error.rendered(lambda argument: argument.spelled(1))),
+        "argument": clean(error.argument),
+        "place": [_from_one(step) for step in error.place],
+        "code": error.code,
+        "problem": clean(error.problem),
+    }
+
+
+def _from_one(step: Step) -> Step:
+    if isinstance(step, str):
+        return clean(step)
+    return int(step) if isinstance(step, Id) else step + 1
+
+
 def known_type(error: Exception) -> str:
-    """The most special class that R knows: the library's, ValueError, TypeError."""
+    """Return the most specific class that R knows, such as ValueError."""
     if isinstance(error, (lh.LlamaHerdError, ValueError, TypeError)):
         for cls in type(error).__mro__:
             if cls.__module__ in {"llamaherd.core.errors", "builtins"}:
@@ -59,17 +94,34 @@ def known_type(error: Exception) -> str:
 
 
 def clean(text: str) -> str:
-    """Without what reticulate does not take: lone surrogates, NUL."""
+    """Return a text without lone surrogates and NUL, which reticulate refuses."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def clean_or_none(text: str | None) -> str | None:
-    """The same; None stays."""
+    """Return `clean(text)`, or None for None."""
     return None if text is None else clean(text)
 
 
+def given_prompts(prompts: Sequence[Any], *, chat: bool = False) -> list[Any]:
+    """Return prompts of R for a call.
+
+    None is a missing prompt. Its substitute fails alone, and R has the reason.
+    """
+    missing: object = Refused("the prompt is missing") if chat else []
+    return [missing if prompt is None else prompt for prompt in prompts]
+
+
+def thoughts_of(cells: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]] | None:
+    """Return the columns about thoughts with clean texts; None without such columns."""
+    if "thinking" not in cells:
+        return None
+    found = {name: list(cells[name]) for name in THOUGHT_COLUMNS}
+    return {**found, "thinking": [clean_or_none(text) for text in found["thinking"]]}
+
+
 def timing_of(requests: Sequence[RequestStats | None]) -> dict[str, list[float]]:
-    """Seconds since the call began; NaN of what was not run, or has no token."""
+    """Return seconds since the call began; NaN for prompts without a run or token."""
 
     def column(name: str) -> list[float]:
         found = [getattr(each, name, None) for each in requests]
@@ -79,7 +131,7 @@ def timing_of(requests: Sequence[RequestStats | None]) -> dict[str, list[float]]
 
 
 def numbers_of(stats: lh.Stats) -> dict[str, Any]:
-    """Statistics as floats, with actors as columns, and `line` for people."""
+    """Return statistics as floats, actors as columns, and a summary in `line`."""
     numbers = dataclasses.asdict(stats)
     rows = numbers.pop("actors")
     return {

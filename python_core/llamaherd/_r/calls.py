@@ -1,23 +1,24 @@
-"""Calls that generate, jobs of all kinds, and journals."""
+"""Calls that generate, jobs of all types, and journals."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.boundary import (
-    NO_TEXT,
     boundary,
     clean,
     clean_or_none,
+    given_prompts,
     numbers_of,
+    thoughts_of,
     timing_of,
 )
-from llamaherd.api.embed import speed
-from llamaherd.api.progress import rates
+from llamaherd._r.quotes import text_of
+from llamaherd.asks.options import GenerateSettings
+from llamaherd.asks.votes import counted
+from llamaherd.core.results import thought_cells
 from llamaherd.core.sampling import OF_REQUEST
-from llamaherd.model.chat import chat_prompts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,31 +30,26 @@ def generate_start(
     prompts: Sequence[Any],
     options: Mapping[str, Any],
 ) -> dict[str, lh.Job[lh.Results]]:
-    """Starts to answer prompts; None is one that fails.
+    """Start to answer prompts; None is a prompt that fails.
 
     Args:
-        context: What to answer them with.
-        prompts: Texts or token ids; with `chat` texts or lists of messages.
-        options: `sampling`, the fields of SamplingParams; `each`, those of them that have
-            one value per prompt; `parse_special`; `on_error`; `strict`; `retries`;
-            `logprobs`, or None; if any, `journal`, `chat` and `system`, and `n`.
+        context: Context to run in.
+        prompts: Texts or token ids; with `chat`, texts or lists of messages.
+        options: `sampling`, the fields of SamplingParams; `each`, names of fields with
+            one value per prompt; and any other option of `start_parallel`.
     """
     sampling = dict(options["sampling"])
     # Unless they are in `each`.
     call = {name: sampling.pop(name) for name in OF_REQUEST if name in sampling}
     each = dict(options["each"])
-    parse_special = options["parse_special"]
-    if options.get("chat"):
-        given = [prompt for prompt in prompts if prompt is not None]
-        rendered = iter(chat_prompts(context.model, given, options.get("system")))
-        prompts = [None if prompt is None else next(rendered) for prompt in prompts]
-        parse_special = True if parse_special == "auto" else parse_special
-    # Seeds above 2^31 come as floats.
+    names = GenerateSettings.__annotations__
+    call |= {name: options[name] for name in names if name in options}
+    # R sends seeds above 2^31 as floats.
     if "seed" in call:
         call["seed"] = int(call["seed"])
     if "seed" in each:
         each["seed"] = [int(seed) for seed in each["seed"]]
-    if sampling.get("choices") is not None:  # checked once, however many prompts
+    if sampling.get("choices") is not None:  # checked once, not per prompt
         sampling["choices"] = lh.SamplingParams(choices=sampling["choices"]).choices
     params: lh.SamplingParams | list[lh.SamplingParams] = lh.SamplingParams(**sampling)
     if each:
@@ -65,47 +61,44 @@ def generate_start(
         ]
     job = lh.start_parallel(
         context,
-        [NO_TEXT if prompt is None else prompt for prompt in prompts],
+        given_prompts(prompts, chat=bool(options.get("chat"))),
         params=params,
-        parse_special=parse_special,
-        on_error=options["on_error"],
-        n=options.get("n", 1),
-        journal=options.get("journal"),
-        strict=options["strict"],
-        retries=options["retries"],
-        logprobs=options["logprobs"],
         **call,
     )
     return {"job": job}
 
 
 @boundary
-def job_wait(
-    job: lh.Job[Any] | lh.OptimizeJob | lh.EmbedJob, timeout_s: float
-) -> dict[str, Any]:
-    """Waits for the end of a job, at most `timeout_s`. Tells how far it is."""
+def job_wait(job: lh.Job[Any], timeout_s: float) -> dict[str, Any]:
+    """Wait for the end of a job of any type, at most `timeout_s` seconds.
+
+    Returns:
+        `done`, and the fields of `JobProgress`.
+    """
     done = job.wait(timeout_s)
     progress = job.progress
-    state = {"done": done, **dataclasses.asdict(progress)}
-    if isinstance(progress, lh.Progress):
-        state["rates"] = rates(progress)
-    elif isinstance(progress, lh.EmbedProgress):
-        state["rates"] = speed(progress)
-    return state
+    return {
+        "done": done,
+        "n_done": float(progress.n_done),  # numbers of bytes exceed 32 bits
+        "n_total": float(progress.n_total),
+        "unit": progress.unit,
+        "line": clean(progress.line),
+        "messages": [clean(text) for text in progress.messages],
+    }
 
 
 @boundary
-def job_cancel(job: lh.Job[Any] | lh.OptimizeJob | lh.EmbedJob) -> None:
-    """Tells a job to end; returns at once."""
+def job_cancel(job: lh.Job[Any]) -> None:
+    """Cancel a job of any type; returns at once."""
     job.cancel()
 
 
 @boundary
 def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
-    """The results as columns, those of each prompt together. Waits for the end of a job.
+    """Wait for the end of a job and return its results as columns, by prompt.
 
-    That a prompt failed is in the columns, whatever `on_error` says: R makes its own
-    error of it, with places that count from 1.
+    The columns report failed prompts for any `on_error`. R raises its own error for them,
+    with indices from 1.
     """
     try:
         results = job.results()
@@ -113,7 +106,7 @@ def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
         results = error.results
     every = [result for samples in results.samples for result in samples]
     return {
-        "texts": [clean_or_none(result.text) for result in every],
+        "texts": [clean_or_none(text_of(result)) for result in every],
         "errors": [clean_or_none(result.error) for result in every],
         "partials": [clean_or_none(result.partial) for result in every],
         "finish_reasons": [result.finish_reason for result in every],
@@ -122,6 +115,11 @@ def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
         "n_reused_tokens": [result.n_reused_tokens for result in every],
         "n_generated_tokens": [result.n_generated_tokens for result in every],
         "seeds": [float(result.seed) for result in every],
+        "thoughts": (
+            thoughts_of(thought_cells(lh.Results(every, results.stats)))
+            if results.has_thoughts
+            else None
+        ),
         "timing": timing_of([result.stats for result in every]),
         "logprobs": _logprobs(every),
         "stats": numbers_of(results.stats),
@@ -129,7 +127,7 @@ def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
 
 
 def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None]:
-    """What `logprobs` asked for, the most likely tokens of all places in one list."""
+    """Return the log-probabilities, with the alternatives of all tokens in one list."""
     return [
         None
         if result.logprobs is None
@@ -148,7 +146,7 @@ def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None]:
 
 @boundary
 def journal_read(path: str) -> dict[str, list[Any]]:
-    """What a journal holds, as columns."""
+    """Return the content of a journal, as columns."""
     entries = lh.journal_read(path)
     return {
         "prompts": [clean(entry.prompt) for entry in entries],
@@ -159,9 +157,27 @@ def journal_read(path: str) -> dict[str, list[Any]]:
         "n_prompt_tokens": [entry.n_prompt_tokens for entry in entries],
         "n_generated_tokens": [entry.n_generated_tokens for entry in entries],
         "seeds": [float(entry.seed) for entry in entries],
+        "thinking": [clean_or_none(entry.thinking) for entry in entries],
+        "n_thinking_tokens": [entry.n_thinking_tokens for entry in entries],
+        "thinking_complete": [entry.thinking_complete for entry in entries],
         "models": [clean(entry.model) for entry in entries],
         "model_sha256s": [entry.model_sha256 for entry in entries],
         "settings": [clean(entry.settings) for entry in entries],
         "created": [entry.created.timestamp() for entry in entries],
         "versions": [entry.version for entry in entries],
+    }
+
+
+@boundary
+def vote(labels: Sequence[Sequence[str | None]]) -> dict[str, list[Any]]:
+    """Return majority votes as columns; `labels` has the samples of each prompt."""
+    votes = [counted(list(samples)) for samples in labels]
+    return {
+        "majority": [vote.majority for vote in votes],
+        "agreement": [vote.agreement for vote in votes],
+        "n_votes": [vote.n_votes for vote in votes],
+        "n_failed": [vote.n_failed for vote in votes],
+        "is_tie": [vote.is_tie for vote in votes],
+        "labels": [list(vote.shares) for vote in votes],
+        "shares": [list(vote.shares.values()) for vote in votes],
     }

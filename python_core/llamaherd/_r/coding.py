@@ -1,44 +1,50 @@
 """Codebooks and coded texts, with data in columns.
 
-A codebook goes as JSON, both ways: R's lists have no scalars.
+A codebook is passed as JSON in both directions, since R's lists have no scalars.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from contextlib import contextmanager
+import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean, clean_or_none, numbers_of
+from llamaherd._r.boundary import (
+    boundary,
+    clean,
+    clean_or_none,
+    numbers_of,
+    thoughts_of,
+)
+from llamaherd._r.quotes import labels_of, with_places_of_r
+from llamaherd.asks.annotate_options import CodingSettings
+from llamaherd.core.failure import codes_of
+from llamaherd.core.results import THOUGHT_COLUMNS
 from llamaherd.research.coding.codebook import page
-from llamaherd.research.coding.columns import roles_of
-from llamaherd.research.coding.settings import DEFAULTS, checked_settings
+from llamaherd.research.coding.columns import named, roles_of
+from llamaherd.research.coding.settings import checked_settings
 from llamaherd.research.coding.variants import Variant, variants_of
 from llamaherd.research.estimation.robustness import compared, drawn_rows
-from llamaherd.research.estimation.starting import Start, check_model, start_from
+from llamaherd.research.estimation.starting import (
+    Start,
+    check_model,
+    check_variants,
+    own_first,
+    start_from,
+    thinking_levels,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-_TEXT = ".text"  # the column that R's texts are in: no field is called so
-
-
-@contextmanager
-def _from_one() -> Iterator[None]:
-    """Has messages count places from 1, as R does."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        told = re.sub(r"\[(\d+)\]", lambda m: f"[{int(m[1]) + 1}]", str(error))
-        raise type(error)(told) from error
+_TEXT = ".text"  # column of R's texts; differs from all fields
 
 
 def _codebook(content: str) -> lh.Codebook:
-    with _from_one():
-        return lh.Codebook.from_dict(json.loads(content))
+    return lh.Codebook.from_dict(json.loads(content))
 
 
 def _described(codebook: lh.Codebook) -> dict[str, Any]:
@@ -50,26 +56,37 @@ def _described(codebook: lh.Codebook) -> dict[str, Any]:
         "names": list(codebook.names),
         "definitions": list(codebook.definitions.values()),
         "type": codebook.type,
-        "schema": codebook.schema,
+        "measured": codebook.kind.measured,
+        "is_numeric": codebook.numbers is not None,
+        "schema": codebook.table_schema if codebook.kind.is_generated else None,
     }
 
 
 @boundary
 def codebook_make(content: str) -> dict[str, Any]:
-    """A codebook of its content as JSON: its one form, hash, page and names."""
+    """Return the canonical form, hash, page and names of a codebook in JSON."""
     return _described(_codebook(content))
 
 
 @boundary
 def codebook_read(path: str) -> dict[str, Any]:
-    """As `codebook_make`, from a YAML file."""
-    with _from_one():
-        return _described(lh.read_codebook(path))
+    """Read a codebook from a YAML file, see `codebook_make`."""
+    return _described(lh.read_codebook(path))
+
+
+@boundary
+def scale_make(
+    low: float, high: float, step: float, names: Mapping[str, str] | Sequence[str] | None
+) -> dict[str, Any]:
+    """Check a scale of numbers; return its content as JSON, and its numbers."""
+    scale = lh.number_scale(low, high, step, names)
+    content = json.dumps(scale.to_dict(), ensure_ascii=False)
+    return {"json": clean(content), "values": [float(each) for each in scale.numbers]}
 
 
 @boundary
 def codebook_write(content: str, path: str) -> None:
-    """Writes a codebook to a YAML file."""
+    """Write a codebook to a YAML file."""
     lh.write_codebook(_codebook(content), path)
 
 
@@ -77,7 +94,7 @@ def codebook_write(content: str, path: str) -> None:
 def codebook_preview(
     content: str, text: str, model: lh.Model | None, chat: bool
 ) -> dict[str, Any]:
-    """What `prompt_preview` tells, its tokens as a list or None."""
+    """Return the content of `prompt_preview`, its tokens as a list or None."""
     preview = lh.prompt_preview(_codebook(content), text, model, chat=chat)
     return {
         "prompt": clean(preview.prompt),
@@ -90,10 +107,20 @@ def codebook_preview(
 
 @boundary
 def annotate_roles(content: str, options: Mapping[str, Any]) -> list[str]:
-    """What the new columns will be. Checks settings before anything runs."""
+    """Return the roles of the new columns, after checking the settings."""
     codebook = _codebook(content)
     settings = checked_settings(codebook, "model", _settings(options))
-    return roles_of(codebook, settings.method)
+    return roles_of(codebook, settings)
+
+
+@boundary
+def column_names(
+    roles: Sequence[str],
+    columns: str | Mapping[str, str | None] | None,
+    existing: Sequence[str],
+) -> dict[str, str]:
+    """Return the names of the new columns by role; see `columns.named`."""
+    return named(roles, columns, existing)
 
 
 @boundary
@@ -103,13 +130,13 @@ def annotate_start(
     content: str,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    """Starts `annotate`; None is a missing text. `journal` is its whole path, or None.
+    """Start `annotate`; None is a missing text. `journal` is an absolute path or None.
 
     Args:
-        context: Where to run.
-        texts: They are.
-        content: Of the codebook, as JSON.
-        options: Those arguments of `annotate` that R was told, and `versions`.
+        context: Context to run in.
+        texts: Texts.
+        content: Content of the codebook, as JSON.
+        options: Arguments of `annotate` that the R user gave, and `versions`.
     """
     codebook, settings = _codebook(content), _settings(options)
     job = lh.start_annotate(
@@ -131,13 +158,28 @@ def annotate_start(
 
 @boundary
 def annotate_result(job: lh.Job[lh.Coded]) -> dict[str, Any]:
-    """The new columns by role, and how they came about. Waits for the end of the job."""
+    """Wait for the end of the job; return new columns by role and their provenance.
+
+    `thoughts` has the columns about thoughts, `thought_roles` their roles; see
+    `thoughts_of`.
+    """
     coded = _coded(job)
     values = {role: coded.frame[name] for role, name in coded.columns.items()}
+    values = with_places_of_r(values, coded.codebook)
+    # They are the last ones before the errors.
+    roles = list(values)[-4:-1] if coded.run["settings"].get("thinking") else []
+    cells = dict(zip(THOUGHT_COLUMNS, map(values.__getitem__, roles), strict=False))
     return {
-        "columns": {role: _plain(each) for role, each in values.items()},
+        "columns": {
+            role: [] if role in roles else _plain(each) for role, each in values.items()
+        },
+        "thoughts": thoughts_of(cells),
+        "thought_roles": roles,
         "labels": [clean_or_none(label) for label in coded.labels],
+        "located": [clean_or_none(label) for label in labels_of(coded)],
+        "numbers": _numbers(coded),
         "errors": [clean_or_none(error) for error in coded.errors],
+        "error_codes": codes_of(coded.errors),
         "names": [clean(name) for name in coded.names],
         "run": clean(json.dumps(coded.run, ensure_ascii=False)),
         "stats": numbers_of(coded.stats),
@@ -153,35 +195,39 @@ def robustness_plan(
     texts: Sequence[bool],
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The variants to run, and the rows that are coded, from 0.
+    """Return the variants to run, and the indices of the rows to code.
 
     Args:
-        codebooks: Contents, as JSON.
-        names: Of the codebooks.
-        contexts: Names.
-        texts: For each row whether there is a text.
-        options: `orders`, `seeds`, `n_texts`, `seed`, `crossed`; of labels that there are
-            `run`, as JSON, and `context`, the first; else None. `settings`: arguments of
-            `annotate` that R was told.
+        codebooks: Contents of the codebooks, as JSON.
+        names: Names of the codebooks.
+        contexts: Names of the contexts.
+        texts: For each row, whether it has a text.
+        options: `orders`, `seeds`, `n_texts`, `seed`, `crossed`. For existing labels,
+            `run` as JSON and `context`, the first one; else None. `settings`: arguments
+            of `annotate` that the R user gave; `thinking`: its values to try, if any.
     """
     known = {name: _codebook(c) for name, c in zip(names, codebooks, strict=True)}
     seed, seeds = int(options["seed"]), [int(each) for each in options["seeds"]]
-    told = dict(options.get("settings") or {})  # R's empty list has no names
+    told = dict(options.get("settings") or {})  # an empty named list of R arrives as []
+    budgets = thinking_levels(options.get("thinking"))
+    if len(budgets) == 1:
+        told["thinking"] = budgets[0]
     start = Start(codebooks=known, settings=told, seeds=seeds)
     if options.get("run") is not None:
         run = json.loads(options["run"])
         check_model(run, options["context"].model)
         start = start_from(run, known, told, seeds)
-    with _from_one():
-        made = variants_of(
-            start.codebooks,
-            list(contexts),
-            orders=options["orders"],
-            seeds=start.seeds,
-            seed=seed,
-            crossed=options["crossed"],
-            is_drawn=start.is_drawn,
-        )
+    made = variants_of(
+        start.codebooks,
+        list(contexts),
+        orders=options["orders"],
+        seeds=start.seeds,
+        thinking=own_first(start.settings, budgets) if len(budgets) > 1 else (),
+        seed=seed,
+        crossed=options["crossed"],
+        is_drawn=start.is_drawn,
+    )
+    check_variants(made, start.settings)
     given = ["" if there else None for there in texts]
     return {
         "names": [clean(each.name) for each in made],
@@ -189,25 +235,40 @@ def robustness_plan(
         "contexts": [each.context for each in made],
         "seeds": [None if each.seed is None else float(each.seed) for each in made],
         "rows": drawn_rows(given, options["n_texts"], seed),
-        "settings": json.dumps(start.settings),
+        "settings": [
+            json.dumps({**start.settings, **each.settings}, default=asdict)
+            for each in made
+        ],
     }
 
 
 @boundary
 def robustness_compare(
-    names: Sequence[str],
-    codebooks: Sequence[str],
-    labels: Sequence[Sequence[str | None]],
+    coded: Sequence[Mapping[str, Any]],
     rows: Sequence[int],
     texts: Sequence[str | None],
 ) -> dict[str, Any]:
-    """What the labels of variants say together, matrices by rows."""
-    made = [
-        Variant(name=name, codebook=_codebook(content))
-        for name, content in zip(names, codebooks, strict=True)
-    ]
-    found = compared(made, labels, rows, [{} for _ in made], texts)
+    """Compare the labels of variants; matrices are returned as lists of rows.
+
+    Args:
+        coded: For each variant its `name`, `codebook` as JSON, `labels`, and `run`, how
+            they were made, as JSON.
+        rows: Indices of the rows that were coded.
+        texts: Their texts.
+    """
+    found = compared(
+        [Variant(name=v["name"], codebook=_codebook(v["codebook"])) for v in coded],
+        [v["labels"] for v in coded],
+        rows,
+        [json.loads(v["run"]) for v in coded],
+        texts,
+    )
     return {
+        "thinks": found.thinks,
+        "costs": {
+            name: [cost[name] for cost in found.costs]
+            for name in ("seconds", "tokens", "thinking_tokens")
+        },
         "names": [clean(name) for name in found.names],
         "flips": found.flips.tolist(),
         "pairwise": found.pairwise.tolist(),
@@ -220,11 +281,13 @@ def robustness_compare(
 
 
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    started = json.loads(options.get("settings") or "{}")  # of robustness_plan
+    started = json.loads(options.get("settings") or "{}")  # from robustness_plan
     options = {**started, **options}
-    given = {name: options[name] for name in DEFAULTS if name in options}
+    given = {
+        name: options[name] for name in CodingSettings.__annotations__ if name in options
+    }
     if "seed" in given:
-        given["seed"] = int(given["seed"])  # above 2^31 it comes as a float
+        given["seed"] = int(given["seed"])  # R sends seeds above 2^31 as floats
     return given
 
 
@@ -236,8 +299,17 @@ def _coded(job: lh.Job[lh.Coded]) -> lh.Coded:
         return results
 
 
+def _numbers(coded: lh.Coded) -> list[float] | None:
+    """Return labels that are numbers in order, NaN for missing ones; None for others."""
+    known = coded.codebook.numbers
+    if known is None:
+        return None
+    number_of = dict(zip(coded.codebook.names, map(float, known), strict=True))
+    return [math.nan if each is None else number_of[each] for each in coded.labels]
+
+
 def _plain(values: Sequence[Any]) -> list[Any]:
-    """Numbers as floats, texts that R takes; what is neither stays away: R reads JSON."""
+    """Return numbers or clean texts; [] for other values, which R reads from JSON."""
     if all(value is None or isinstance(value, str) for value in values):
         return [clean_or_none(value) for value in values]
     is_number = all(isinstance(value, float) for value in values)

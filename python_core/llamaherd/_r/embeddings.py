@@ -1,4 +1,4 @@
-"""Calls that make vectors."""
+"""Calls that compute embeddings."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.boundary import (
-    NO_TEXT,
     boundary,
     clean_or_none,
+    given_prompts,
 )
 
 if TYPE_CHECKING:
@@ -20,20 +20,19 @@ if TYPE_CHECKING:
 def embed_start(
     model: lh.Model | lh.Context, texts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, lh.EmbedJob]:
-    """Starts to make vectors; None is a text that fails.
+    """Start to compute embeddings; None is a text that fails.
 
     Args:
-        model: What to make them with.
+        model: Model to run.
         texts: Texts or token ids.
         options: Arguments of `embed_parallel`.
     """
-    given = [NO_TEXT if text is None else text for text in texts]
-    return {"job": lh.start_embed(model, given, **options)}
+    return {"job": lh.start_embed(model, given_prompts(texts), **options)}
 
 
 @boundary
 def embed_result(job: lh.EmbedJob) -> dict[str, Any]:
-    """The vectors as bytes, float32 row by row. Waits for the end of the job."""
+    """Wait for the end of the job; return embeddings as bytes, float32 by rows."""
     results = job.results()
     return {
         "vectors": bytearray(results.vectors.astype("<f4").tobytes()),

@@ -1,38 +1,48 @@
-"""Gold samples and estimates. A sample goes to R and back as JSON, beside its columns."""
+"""Gold samples and estimates; R keeps a sample as JSON besides its columns."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.label_sets import confidence_of
 from llamaherd.research.estimation import estimate as estimating
+from llamaherd.research.estimation.code_forms import in_one_form
+from llamaherd.research.estimation.comparing import by_predictions
 from llamaherd.research.estimation.fitting import fit_regression
-from llamaherd.research.estimation.formulas import Matrices
+from llamaherd.research.estimation.formulas import Matrices, averaged
 from llamaherd.research.estimation.gold import gold_sample, warn_of_examples
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_read import read_gold
 from llamaherd.research.estimation.gold_use import used_gold
-from llamaherd.research.estimation.one_form import in_one_form
+from llamaherd.research.estimation.predictions import (
+    comparable,
+    predictions_of,
+)
 from llamaherd.research.frames import Categories
 from llamaherd.research.statistics import sampling
+from llamaherd.research.statistics.paired_size import PairedSize
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from llamaherd.research.estimation.estimates import Estimates
-    from llamaherd.research.statistics.sampling import Floats
+    from llamaherd.research.statistics.sampling import Floats, GoldSize
 
 
 @boundary
-def gold_size(width: float, options: Mapping[str, Any]) -> dict[str, Any]:
-    """How many texts to code; `line` says it."""
-    size = sampling.gold_size(width, **options)
+def gold_size(width: float | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the number of texts to code, with a sentence in `line`."""
+    given: Any = {**options, **({} if width is None else {"width": width})}
+    size: GoldSize | PairedSize = sampling.gold_size(**given)
+    if isinstance(size, PairedSize):
+        return {"gold": float(size.gold), "line": str(size)}
     return {
         "gold": float(size.gold),
         "dsl": None if size.dsl is None else float(size.dsl),
@@ -46,14 +56,14 @@ def gold_size(width: float, options: Mapping[str, Any]) -> dict[str, Any]:
 def gold_draw(
     columns: Mapping[str, Sequence[Any]], n: int, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Draws a sample.
+    """Draw a gold sample.
 
     Args:
-        columns: Those of the data frame that are used.
-        n: Texts to draw.
-        options: Those of `gold_sample`; `seed` as a float, if any; `each`, the columns
-            of several labels' probabilities, [] if there are none; `codebook` as JSON,
-            or None.
+        columns: Used columns of the data frame.
+        n: Number of texts to draw.
+        options: Options of `gold_sample`; `seed` as a float, if any; `each`, the columns
+            of probabilities for several labels, otherwise []; `codebook` as JSON, or
+            None.
 
     Warns:
         UserWarning: See `gold_sample`.
@@ -73,21 +83,25 @@ def gold_draw(
     data = _with_levels(columns, {"label": arguments["label"], **levels})
     drawn = gold_sample(data, n, **arguments)
     if content is not None:
-        warn_of_examples(drawn, Codebook.from_dict(json.loads(content)).examples)
-    return _for_r(drawn)
+        codebook = Codebook.from_dict(json.loads(content))
+        warn_of_examples(drawn, codebook.examples)
+        if codebook.kind.is_ordered:
+            design = {**drawn.design, "scale": codebook.kind.measured}
+            drawn = replace(drawn, design=design)
+    return for_r(drawn)
 
 
 @boundary
 def gold_rows(
     columns: Mapping[str, Sequence[Any]], sample: str, options: Mapping[str, Any]
 ) -> list[float]:
-    """Rows, from 0, of data in which the texts of a sample are.
+    """Return the indices of a sample's texts in a data frame.
 
     Args:
-        columns: Those of the data frame by which they are found.
-        sample: As JSON.
-        options: `label` and `text`, names of columns. Without a label `n`, the number of
-            rows: labels are then not compared.
+        columns: Columns of the data frame that identify the texts.
+        sample: Sample as JSON.
+        options: `label` and `text`, names of columns. Without a label, `n`, the number of
+            rows; labels are then not compared.
     """
     known, given = GoldSample.from_json(sample), dict(columns)
     label = options["label"]
@@ -102,14 +116,14 @@ def gold_rows(
 
 @boundary
 def gold_unlabelled(sample: str) -> str:
-    """A sample, as JSON, that does not know the model's labels."""
+    """Return the JSON of a sample without the model's labels."""
     known = GoldSample.from_json(sample)
     return replace(known, labels=[None] * len(known)).to_json()
 
 
 @boundary
 def gold_write(sample: str, path: str, options: Mapping[str, Any]) -> None:
-    """Writes the CSV and its sidecar. `sample` is JSON."""
+    """Write the CSV and its sidecar; `sample` is JSON."""
     GoldSample.from_json(sample).write(path, **options)
 
 
@@ -119,15 +133,15 @@ def gold_read(
     sample: str | None,
     coders: Sequence[str] | None,
 ) -> dict[str, Any]:
-    """Reads what people coded.
+    """Read the codes of human coders.
 
     Args:
-        source: Paths of files, or the columns of a data frame.
-        sample: As JSON; None: from the sidecar of the first file.
-        coders: Columns of codes; None: see `read_gold`.
+        source: Paths of files, or columns of a data frame.
+        sample: Sample as JSON; None to read it from the sidecar of the first file.
+        coders: Columns of codes; None for the default of `read_gold`.
     """
     known = None if sample is None else GoldSample.from_json(sample)
-    return _for_r(read_gold(source, known, coders=coders))
+    return for_r(read_gold(source, known, coders=coders))
 
 
 @boundary
@@ -136,17 +150,17 @@ def codes_in_one_form(
     gold: str | Sequence[Any],
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Labels and codes so that equal ones are the same text.
+    """Return labels and codes in a common text form, so that equal ones match.
 
     Args:
-        columns: Text, label and id, where there are any.
-        gold: A sample as JSON, or N codes.
-        options: `label`, `text`, `several`; `levels` of the column of labels, or None,
-            and whether it is `ordered`.
+        columns: Columns of text, label and id, if present.
+        gold: Sample as JSON, or N codes.
+        options: `label`, `text`, `several`; `levels` of the label column, or None, and
+            whether it is `ordered`.
 
     Returns:
-        `labels`: N; `rows`, from 0, and `codes` of those that have one; and `gold` with
-        the codes in that form.
+        `labels`, N of them; `rows` and `codes`, the indices and codes of rows with a
+        code; `gold` with the codes in this form.
     """
     several = options["several"]
     texts, sample, _ = estimating.joined(
@@ -173,7 +187,7 @@ def codes_in_one_form(
 def _with_levels(
     columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Columns as a data frame, that of labels with its levels if it is a factor."""
+    """Return a data frame, with a categorical label column if R's is a factor."""
     made: dict[str, Any] = dict(columns)
     label, levels = options.get("label"), options.get("levels")
     if label is not None and levels is not None:
@@ -189,11 +203,11 @@ def estimate_means(
     gold: str | Sequence[Any],
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Shares, means and differences.
+    """Estimate shares, means and differences.
 
     Args:
-        columns: Those of the data frame that are used.
-        gold: A sample as JSON, or N codes.
+        columns: Used columns of the data frame.
+        gold: Sample as JSON, or N codes.
         options: Arguments of `estimate`.
     """
     arguments = {n: v for n, v in options.items() if n not in {"levels", "ordered"}}
@@ -208,18 +222,18 @@ def estimate_regression(
     matrices: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """A regression whose matrices R made of a formula.
+    """Estimate a regression from matrices that R made from a formula.
 
     Args:
-        columns: Text, label and id, where there are any, to tell other
-            data.
-        gold: A sample as JSON, or N codes.
-        matrices: `kept`, rows that are used, from 0; `x_hat` and `x`, lists of columns,
-            of all these texts and of those with codes; `y_hat` and `y`; `clusters`, a
-            number for each text that is used, or None; `terms`; `outcome`;
-            `has_label_right`; `formula`.
+        columns: Columns of text, label and id, if present, to detect other data.
+        gold: Sample as JSON, or N codes.
+        matrices: `kept`, indices of used rows; `x_hat` and `x`, lists of columns for all
+            these texts and for those with codes; `y_hat` and `y`; `clusters`, a number
+            for each used text, or None; `terms`; `outcome`; `has_label_right`; `formula`;
+            `each`, for predictions by probabilities and each label `x_hat` (None for the
+            same) and `y_hat` if all texts had it.
         options: `label`, `text`, `several`, `model`, `methods`, `level`, `target`,
-            `prob`.
+            `prob`, `predictions`.
     """
     texts, sample, notes = estimating.joined(
         dict(columns),
@@ -248,20 +262,46 @@ def estimate_regression(
         has_label_right=matrices["has_label_right"],
     )
     if len(made.y_hat) != len(kept) or len(made.y) != len(used.rows):
-        raise ValueError("matrices have other rows than the texts and codes")
-    model = options["model"]
-    found = fit_regression("logit" if model == "logit" else "ols", made, settings)
-    return _estimates(
-        estimating.result(
-            found,
-            settings,
-            model=model,
-            formula=matrices["formula"],
-            n_kept=len(kept),
-            texts=texts,
-            notes=notes,
+        raise ArgumentError(
+            "have other rows than the texts and codes", argument="matrices"
         )
+    predicted = predictions_of(
+        dict(columns), texts, options["predictions"], several=options["several"]
     )
+    predicted = comparable(predicted, texts, used.codes, kept)
+    by_way = [made]
+    if predicted[0].probs is not None:
+        by_way = averaged(made, predicted, kept, _by_name(matrices["each"], made))
+    at = {id(each): own for each, own in zip(predicted, by_way, strict=True)}
+    kind: Literal["ols", "logit"] = "logit" if options["model"] == "logit" else "ols"
+    compared = by_predictions(
+        predicted, settings, lambda one, own: fit_regression(kind, at[id(one)], own)
+    )
+    found = estimating.result(
+        compared.found,
+        settings,
+        model=options["model"],
+        formula=matrices["formula"],
+        n_kept=len(kept),
+        texts=texts,
+        notes=notes,
+    )
+    return _estimates(
+        replace(found, predictions=predicted[0].kind, widths=compared.widths)
+    )
+
+
+def _by_name(
+    each: Mapping[str, Mapping[str, Any]], made: Matrices
+) -> Callable[[str], tuple[Floats, Floats]]:
+    """Return a function from a label to the matrices if all texts had it."""
+
+    def by_name(name: str) -> tuple[Floats, Floats]:
+        own = each[name]
+        x_hat = made.x_hat if own["x_hat"] is None else _columns(own["x_hat"])
+        return x_hat, np.array(own["y_hat"], dtype=np.float64)
+
+    return by_name
 
 
 def _gold(gold: str | Sequence[Any]) -> GoldSample | Sequence[Any]:
@@ -272,8 +312,8 @@ def _columns(columns: Sequence[Sequence[float]]) -> Floats:
     return np.asarray(np.array(columns, dtype=np.float64).T)
 
 
-def _for_r(sample: GoldSample) -> dict[str, Any]:
-    """A sample's columns; rows from 0."""
+def for_r(sample: GoldSample) -> dict[str, Any]:
+    """Return the columns of a sample; row indices start at 0."""
     design = {
         name: value if isinstance(value, (str, bool, type(None))) else _plain(value)
         for name, value in sample.design.items()
@@ -291,12 +331,13 @@ def _for_r(sample: GoldSample) -> dict[str, Any]:
         "gold": list(sample.gold),
         "coders": list(sample.coders),
         "codes": [list(codes) for codes in sample.codes],
+        "parts": sample.parts,
         "design": design,
     }
 
 
 def _plain(value: object) -> object:
-    """Numbers as floats, which R has no other large ones of."""
+    """Return numbers as floats, since R has no large integers."""
     if isinstance(value, int):
         return float(value)
     if isinstance(value, dict):
@@ -322,5 +363,11 @@ def _estimates(found: Estimates) -> dict[str, Any]:
         "design": found.design,
         "notes": list(found.notes),
         "line": str(found),
+        "predictions": found.predictions,
+        "widths": {
+            "predictions": [each.predictions for each in found.widths],
+            "method": [each.method for each in found.widths],
+            "width": [each.width for each in found.widths],
+        },
         "source": None if found.source is None else json.dumps(found.source.to_dict()),
     }

@@ -1,51 +1,52 @@
-"""Herds: contexts whose prompts are computed by actors of Ray."""
+"""Herds: contexts whose prompts run on Ray actors."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 from contextlib import contextmanager
-from threading import Event
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean
-from llamaherd.core import installing
 from llamaherd.core.errors import ClusterError
+from llamaherd.core.progress import JobProgress
 from llamaherd.ray import connect
 from llamaherd.ray.herd import Herd
-from llamaherd.run.threads import start_thread, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import llamaherd as lh
-    from llamaherd.run.threads import Worker
 
-# Arguments have other names in R, or are not there, and nobody has Ray's module at hand.
-_IN_R = {
-    "Ray cannot be imported": "cluster: Python's package ray cannot be imported",
-    installing.command("ray"): (
-        'reticulate::virtualenv_install("r-llamaherd", "ray"), then restart R'
-    ),
-    "on this machine alone: None": 'on this machine alone: "local"',
-    "address: ": "cluster: ",
-    "address is ": "cluster is ",
-    ", or raise start_timeout_s": "",
-    "ray.shutdown() first": 'reticulate::import("ray")$shutdown() first',
+# Ends of messages by code of the error, with advice in terms of R.
+_REMEDIES = {
+    "no_ray": ': reticulate::virtualenv_install("r-llamaherd", "ray"), then restart R',
+    "no_cluster": ': "local"',
 }
+_ARGUMENT = "cluster"  # R's name of `address`
 
 
-class HerdJob:
-    """A herd that is started in a thread: R looks for Ctrl-C meanwhile, for minutes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HerdProgress(JobProgress):
+    """Progress of a herd's start, without counts until all actors are ready."""
+
+    n_done: int
+    n_total: int = 0
+
+    unit: ClassVar[str] = "herds"
+
+
+class HerdWork:
+    """Start of a herd, which may take minutes, as the work of a `Job`.
 
     Args:
-        model: Of its actors, which put as many layers on GPUs.
+        model: Model of the actors, with its settings for GPUs.
         cluster: "local", or the address of a cluster.
         options: Further arguments of `Herd`.
-
-    Raises:
-        RuntimeError: No thread can be started.
     """
+
+    problem = ""
 
     def __init__(self, model: lh.Model, cluster: str, options: Mapping[str, Any]) -> None:
         address = None if cluster == "local" else cluster
@@ -55,52 +56,44 @@ class HerdJob:
             "n_gpu_layers": model.n_gpu_layers,
             **options,
         }
-        # Is there before it is started, so that it can be closed while it starts.
+        # Created before its start, so that it can be closed during the start.
         self._herd = Herd.__new__(Herd)
-        self._error: BaseException | None = None
         self._is_cancelled = False
-        self._is_done = Event()
-        self._worker: Worker | None = None
-        self._worker = start_thread(self, self._run)
+        self._is_complete = False
 
-    def _run(self) -> None:
-        try:
-            with _own_libraries():
-                Herd.__init__(self._herd, self._model, **self._options)
-            if self._is_cancelled:
-                self._herd.close()
-        except (ClusterError, ValueError) as error:
-            self._error = type(error)(_in_r(str(error)))
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            self._error = error
-        finally:
-            self._is_done.set()
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits until it is over; tells whether it is."""
-        return wait_for(self._is_done, timeout_s, self._worker)
+    @property
+    def progress(self) -> HerdProgress:
+        """Progress; `n_done` is 1 when the herd is ready."""
+        return HerdProgress(n_done=int(self._is_complete))
 
     def cancel(self) -> None:
-        """Ends the actors that there are, now or when they are there."""
+        """End the actors, including those that have not started yet."""
         self._is_cancelled = True
         if hasattr(self._herd, "_loop"):
             self._herd.close()
 
-    def result(self) -> Herd:
-        """Waits for the herd.
+    def run(self) -> Herd:
+        """Start the herd.
 
         Raises:
-            ClusterError: See `Herd`, as for the others that are raised.
+            ClusterError: No cluster could be used; see `Herd`.
         """
-        self.wait()
-        if self._error is not None:
-            raise self._error
+        try:
+            with _own_libraries():
+                Herd.__init__(self._herd, self._model, **self._options)
+        except ClusterError as error:
+            raise _of_cluster(error) from None
+        except lh.BadArgumentError as error:
+            raise _of_argument(error) from None
+        if self._is_cancelled:
+            self._herd.close()
+        self._is_complete = True
         return self._herd
 
 
 @contextmanager
 def _own_libraries() -> Iterator[None]:
-    """Ray's processes get no folders of R's: another libpython may be in there."""
+    """Hide R's library folders, which may hold another libpython, from Ray."""
     given = os.environ.get("LD_LIBRARY_PATH")
     if given is None:
         yield
@@ -114,53 +107,56 @@ def _own_libraries() -> Iterator[None]:
         os.environ["LD_LIBRARY_PATH"] = given
 
 
-def _in_r(message: str) -> str:
-    for here, there in _IN_R.items():
-        message = message.replace(here, there)
-    return message
+def _of_cluster(error: ClusterError) -> ClusterError:
+    """Return the same error with R's argument and remedy."""
+    is_of_argument = error.argument == "address" or error.code == "no_ray"
+    return ClusterError(
+        error.problem,
+        code=error.code,
+        argument=_ARGUMENT if is_of_argument else error.argument,
+        remedy=_REMEDIES.get(error.code, ""),
+    )
+
+
+def _of_argument(error: lh.BadArgumentError) -> lh.BadArgumentError:
+    """Return the same error with R's argument and remedy."""
+    if error.argument != "address":
+        return error
+    if error.code != "conflict":
+        return error.moved(argument=_ARGUMENT)
+    form = '{name} {problem}: reticulate::import("ray")$shutdown() first'
+    return error.moved(argument=_ARGUMENT, form=form)
 
 
 @boundary
 def herd_start(
     model: lh.Model, cluster: str, options: Mapping[str, Any]
-) -> dict[str, HerdJob]:
-    """Starts a herd.
+) -> dict[str, lh.Job[Herd]]:
+    """Start a herd.
 
     Args:
-        model: Of its actors.
+        model: Model of the actors.
         cluster: "local", or the address of a cluster.
         options: Arguments of `Context`; if any, `n_actors` and `num_cpus`.
     """
-    return {"job": HerdJob(model, cluster, options)}
+    return {"job": lh.Job(HerdWork(model, cluster, options))}
 
 
 @boundary
-def herd_wait(job: HerdJob, timeout_s: float) -> bool:
-    """Waits for a herd, at most `timeout_s`. Tells whether it is there, or failed."""
-    return job.wait(timeout_s)
-
-
-@boundary
-def herd_cancel(job: HerdJob) -> None:
-    """Ends a herd that nobody waits for any more."""
-    job.cancel()
-
-
-@boundary
-def herd_result(job: HerdJob) -> dict[str, Herd]:
-    """The herd, as `python`."""
-    return {"python": job.result()}
+def herd_result(job: lh.Job[Herd]) -> dict[str, Herd]:
+    """Return the herd as `python`."""
+    return {"python": job.results()}
 
 
 @boundary
 def herds_end() -> None:
-    """R is about to end: closes all herds, and leaves the cluster."""
+    """Close all herds and leave the cluster, at the end of R."""
     connect.end()
 
 
 @boundary
 def herd_actors(context: lh.Context | Herd) -> dict[str, list[Any]] | None:
-    """The actors as columns; None: it is no herd."""
+    """Return the actors as columns; None for another type of context."""
     if not isinstance(context, Herd):
         return None
     rows = [dataclasses.asdict(actor) for actor in context.actors]

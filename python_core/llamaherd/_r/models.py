@@ -10,6 +10,7 @@ from llamaherd._r.boundary import (
     boundary,
     clean,
 )
+from llamaherd.model.dates import swap_date, template_date
 from llamaherd.native import shim
 from llamaherd.optimize.report import FileRow
 
@@ -19,23 +20,23 @@ if TYPE_CHECKING:
 
 @boundary
 def backend_init() -> None:
-    """Starts libllama's backends."""
+    """Start libllama's backends."""
     shim.backend_init()
 
 
 @boundary
 def backend_free() -> None:
-    """Frees what libllama keeps for all models."""
+    """Free the memory that libllama shares among models."""
     shim.backend_free()
 
 
 @boundary
 def model_load(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Loads a model. Returns it as `python`, with what R prints about it.
+    """Load a model and return it as `python`, with the fields that R prints.
 
     Args:
-        path: Of its file.
-        options: Arguments of `Model`; `lora`, if any, with a pair for each adapter.
+        path: Path of the model file.
+        options: Arguments of `Model`; `lora`, if given, has one pair per adapter.
     """
     lora = [tuple(pair) for pair in options.get("lora", ())]
     model = lh.Model(path, **{**options, "lora": lora})
@@ -50,7 +51,7 @@ def model_load(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 @boundary
 def model_metadata(model: lh.Model) -> dict[str, list[str]]:
-    """Keys and values: R takes the keys of a dict for names in its own encoding."""
+    """Return keys and values as lists, since R changes the encoding of dict keys."""
     metadata = lh.model_metadata(model)
     return {
         "keys": [clean(key) for key in metadata],
@@ -60,25 +61,25 @@ def model_metadata(model: lh.Model) -> dict[str, list[str]]:
 
 @boundary
 def context_create(model: lh.Model, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Creates a context, returned as `python`."""
+    """Create a context and return it as `python`."""
     return {"python": lh.Context(model, **options)}
 
 
 @boundary
 def context_plan(context: lh.Context) -> str | None:
-    """What the context was planned to be; None before its first call."""
+    """Return the plan of a context as text; None before its first call."""
     return None if context.plan is None else str(context.plan)
 
 
 @boundary
 def is_closed(thing: lh.Model | lh.Context) -> bool:
-    """Whether it can be used no more."""
+    """Check whether a model or context is closed."""
     return thing.closed
 
 
 @boundary
 def close(thing: lh.Model | lh.Context) -> None:
-    """Gives the memory back."""
+    """Close a model or context and free its memory."""
     thing.close()
 
 
@@ -86,7 +87,7 @@ def close(thing: lh.Model | lh.Context) -> None:
 def tokenize(
     model: lh.Model, texts: Sequence[str], add_special: bool, parse_special: bool
 ) -> list[list[int]]:
-    """Tokens of each text."""
+    """Return the tokens of each text."""
     return [
         lh.tokenize(model, text, add_special=add_special, parse_special=parse_special)
         for text in texts
@@ -100,7 +101,7 @@ def detokenize(
     remove_special: bool,
     unparse_special: bool,
 ) -> list[str]:
-    """Text of each sequence of tokens."""
+    """Return the text of each sequence of tokens."""
     return [
         clean(
             lh.detokenize(
@@ -119,7 +120,7 @@ def apply_chat_template(
     add_assistant: bool,
     variables: Mapping[str, object],
 ) -> list[str]:
-    """The prompts that a model's template makes of conversations."""
+    """Format conversations as prompts with a model's chat template."""
     return [
         clean(
             lh.apply_chat_template(
@@ -135,14 +136,27 @@ def apply_chat_template(
 
 
 @boundary
+def chat_date_enter(date: str | None) -> str | None:
+    """Fix the date of chat templates, see `chat_date`; return the one fixed before."""
+    before = swap_date(template_date(date).date())
+    return None if before is None else before.isoformat()
+
+
+@boundary
+def chat_date_leave(before: str | None) -> None:
+    """Undo `chat_date_enter`, which returned `before`."""
+    swap_date(before)
+
+
+@boundary
 def schema_prompt(schemas: Sequence[str]) -> list[str]:
-    """An instruction for each JSON Schema."""
+    """Return an instruction for each JSON Schema."""
     return [clean(lh.structured.schema_prompt(schema)) for schema in schemas]
 
 
 @boundary
 def sha256(texts: Sequence[str | None]) -> list[str | None]:
-    """SHA-256 of the UTF-8 bytes of each text, in hexadecimal."""
+    """Return the SHA-256 of the UTF-8 bytes of each text, in hexadecimal."""
     return [
         None if text is None else hashlib.sha256(text.encode()).hexdigest()
         for text in texts
@@ -153,13 +167,13 @@ def sha256(texts: Sequence[str | None]) -> list[str | None]:
 def optimize_start(
     path: str, out: str | None, options: Mapping[str, Any]
 ) -> dict[str, lh.OptimizeJob]:
-    """Starts to requantize a model; `job_wait` and `job_cancel` are for its job, too."""
+    """Start to requantize a model; use `job_wait` and `job_cancel` with its job."""
     return {"job": lh.start_optimize(path, out, **options)}
 
 
 @boundary
 def optimize_result(job: lh.OptimizeJob) -> dict[str, Any] | None:
-    """The report, with the files as columns, the original first. None: cancelled."""
+    """Return the report, with files as columns, the original first; None if cancelled."""
     report = job.result()
     if report is None:
         return None

@@ -9,15 +9,17 @@ import numpy as np
 
 import llamaherd as lh
 from llamaherd._r.boundary import (
-    NO_TEXT,
-    Status,
     boundary,
     clean,
     clean_or_none,
+    given_prompts,
     numbers_of,
+    thoughts_of,
     timing_of,
 )
-from llamaherd.model.chat import answer_space, chat_prompt, chat_prompts
+from llamaherd.api.classify import check_contextual
+from llamaherd.asks.options import ClassifySettings, PerplexitySettings, ScoreSettings
+from llamaherd.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,72 +27,54 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-def _given(prompts: Sequence[Any], model: lh.Model, options: Mapping[str, Any]) -> Status:
-    """Arguments of all calls that score, and `prompts`; None is one that fails."""
-    arguments = {name: options[name] for name in ("parse_special", "on_error")}
-    arguments["journal"] = options.get("journal")
-    if options.get("chat"):
-        given = [prompt for prompt in prompts if prompt is not None]
-        rendered = iter(chat_prompts(model, given, options.get("system")))
-        prompts = [None if prompt is None else next(rendered) for prompt in prompts]
-        if arguments["parse_special"] == "auto":
-            arguments["parse_special"] = True
-    arguments["prompts"] = [NO_TEXT if prompt is None else prompt for prompt in prompts]
-    return arguments
+def _given(options: Mapping[str, Any], settings: type) -> dict[str, Any]:
+    """Return the options that are keyword arguments of a call."""
+    names = settings.__annotations__
+    return {name: options[name] for name in names if name in options}
 
 
 @boundary
 def classify_start(
     context: lh.Context, prompts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, lh.Job[lh.ClassifyResults]]:
-    """Starts `classify_parallel`; None is a prompt that fails.
+    """Start `classify_parallel`; None is a prompt that fails.
 
     Args:
-        context: Where to run.
-        prompts: Texts or token ids; with `chat` texts or lists of messages.
-        options: `labels`, which the model reads; `names`, what R gets, as many;
-            `normalize`; `pmi_prompt`; `space`; `parse_special`; `on_error`; `journal`, if
-            any; `chat` and `system`, if any.
+        context: Context to run in.
+        prompts: Texts or token ids; with `chat`, texts or lists of messages.
+        options: `labels`, texts that the model reads; `names`, the corresponding names in
+            R; any other option of `start_classify`.
     """
-    arguments = _given(prompts, context.model, options)
-    pmi_prompt = options.get("pmi_prompt", "")
-    if options.get("chat"):
-        pmi_prompt = chat_prompt(context.model, pmi_prompt, options.get("system"))
-    labels = _labels(options["labels"], options["names"])
-    job = lh.start_classify(
-        context,
-        labels=labels,
-        normalize=options["normalize"],
-        pmi_prompt=pmi_prompt,
-        space=_space(context.model, options),
-        **arguments,
-    )
-    return {"job": job}
-
-
-def _space(model: lh.Model, options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of its choices
-    """Whether a space comes before what follows; in a chat as its template has it."""
-    space = options["space"]
-    if options.get("chat") and space == "auto":
-        return answer_space(model) == " "
-    return space
+    arguments = _given(options, ClassifySettings)
+    arguments["labels"] = _labels(options["labels"], options["names"])
+    if "seed" in arguments:
+        arguments["seed"] = int(arguments["seed"])  # R sends those above 2^31 as floats
+    given = given_prompts(prompts, chat=bool(options.get("chat")))
+    return {"job": lh.start_classify(context, given, **arguments)}
 
 
 def _labels(readings: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """What the model reads, by which R gets what.
+    """Map the readings of labels to their names in R.
 
     Raises:
-        ValueError: A reading is there twice.
+        ValueError: A reading occurs twice.
     """
     labels = dict(zip(readings, names, strict=True))
     if len(labels) < len(readings):
-        raise ValueError("labels must be different texts: one is there twice")
+        raise ArgumentError(
+            "must be different texts: one is there twice",
+            argument="labels",
+            code="duplicate",
+        )
     return labels
 
 
 @boundary
 def classify_result(job: lh.Job[lh.ClassifyResults]) -> dict[str, Any]:
-    """The results as columns, matrices by rows. Waits for the end of the job."""
+    """Wait for the end of the job; return the results as columns, matrices by rows.
+
+    `between` is None without several thoughts, `thoughts` without thinking.
+    """
     results = _results(job)
     return {
         "names": [clean(name) for name in results.names],
@@ -101,6 +85,9 @@ def classify_result(job: lh.Job[lh.ClassifyResults]) -> dict[str, Any]:
         "margin": results.margin.tolist(),
         "entropy": results.entropy.tolist(),
         "coverage": results.coverage.tolist(),
+        "between": None if results.between is None else results.between.tolist(),
+        "thoughts": thoughts_of(results.further()),
+        "notes": [clean(note) for note in results.notes],
         "timing": timing_of(results.requests),
         **_outcome(results),
     }
@@ -110,32 +97,31 @@ def classify_result(job: lh.Job[lh.ClassifyResults]) -> dict[str, Any]:
 def score_start(
     context: lh.Context, prompts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, lh.Job[lh.ScoreResults]]:
-    """Starts `score_parallel`; None is a prompt that fails.
+    """Start `score_parallel`; None is a prompt that fails.
 
     Args:
-        context: Where to run.
+        context: Context to run in.
         prompts: As for `classify_start`.
         options: `continuations`, a list for each prompt; others as for `classify_start`.
     """
     job = lh.start_score(
         context,
-        continuations=options["continuations"],
-        space=_space(context.model, options),
-        **_given(prompts, context.model, options),
+        given_prompts(prompts, chat=bool(options.get("chat"))),
+        options["continuations"],
+        **_given(options, ScoreSettings),
     )
     return {"job": job}
 
 
 @boundary
 def score_result(job: lh.Job[lh.ScoreResults]) -> dict[str, Any]:
-    """The results, a row for each continuation given; None and NaN: it failed."""
+    """Return a row for each given continuation; None and NaN for a failed one."""
     results = _results(job)
-    rows = [
-        (None if each is None else each[j])
-        for each, n in zip(results.continuations, results.n_given, strict=True)
-        for j in range(n)
-    ]
+    places = [(i, j) for i, n in enumerate(results.n_given) for j in range(n)]
+    found = results.continuations
+    rows = [None if (each := found[i]) is None else each[j] for i, j in places]
     return {
+        "thoughts": thoughts_of(results.further([i for i, _ in places])),
         "logprobs": [float("nan") if row is None else row.logprob for row in rows],
         "token_logprobs": [
             None if row is None else row.token_logprobs.tolist() for row in rows
@@ -148,20 +134,20 @@ def score_result(job: lh.Job[lh.ScoreResults]) -> dict[str, Any]:
 def perplexity_start(
     context: lh.Context, texts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, lh.Job[lh.PerplexityResults]]:
-    """Starts `perplexity`; None is a text that fails.
+    """Start `perplexity`; None is a text that fails.
 
     Args:
-        context: Where to run.
+        context: Context to run in.
         texts: Texts or token ids.
         options: `parse_special`; `on_error`; `journal`, if any.
     """
-    arguments = _given(texts, context.model, options)
-    return {"job": lh.start_perplexity(context, arguments.pop("prompts"), **arguments)}
+    arguments = _given(options, PerplexitySettings)
+    return {"job": lh.start_perplexity(context, given_prompts(texts), **arguments)}
 
 
 @boundary
 def perplexity_result(job: lh.Job[lh.PerplexityResults]) -> dict[str, Any]:
-    """The results as columns. Waits for the end of the job."""
+    """Wait for the end of the job and return the results as columns."""
     results = _results(job)
     known = [each is not None for each in results.token_logprobs]
     return {
@@ -178,9 +164,9 @@ def perplexity_result(job: lh.Job[lh.PerplexityResults]) -> dict[str, Any]:
 def calibration_fit(
     probs: Sequence[Sequence[float]], names: Sequence[str], method: str
 ) -> str:
-    """Fits a calibration to probabilities, by rows. Returns it as JSON, for `apply`.
+    """Fit a calibration to probabilities by rows, and return it as JSON.
 
-    `names` are those of the columns; none: it is for any labels.
+    `names` are the names of the columns; without names, it applies to any labels.
     """
     fit = {"batch": lh.calibrate_batch, "contextual": lh.calibrate_contextual}[method]
     n = len(probs[0]) if probs else len(names)
@@ -189,10 +175,16 @@ def calibration_fit(
 
 
 @boundary
+def contextual_check(thinking: object) -> None:
+    """Check the option `thinking` of a contextual calibration, see `check_contextual`."""
+    check_contextual(thinking)
+
+
+@boundary
 def calibration_apply(
     calibration: str, probs: Sequence[Sequence[float]], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Calibrates probabilities, by rows. Returns what `classify_result` says of them."""
+    """Calibrate probabilities by rows, and return the columns of `classify_result`."""
     made = lh.Calibration.from_json(calibration)
     made.check_names(names)
     values = made.apply(np.array(probs, dtype=float).reshape(len(probs), len(names)))
@@ -215,7 +207,7 @@ def calibration_apply(
 
 
 def _results(job: lh.Job[_T]) -> _T:
-    """A job's results, also where a prompt failed and that stopped the call."""
+    """Return a job's results, even if a failed prompt stopped the call."""
     try:
         return job.results()
     except lh.GenerationError as error:

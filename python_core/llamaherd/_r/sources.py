@@ -1,152 +1,60 @@
-"""Where model files come from, and what this machine can run."""
+"""Sources of model files, and the hardware profile, for R."""
 
 from __future__ import annotations
 
 import dataclasses
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean
 from llamaherd.core.files import sha256_of
 from llamaherd.hub import fetch, folders
+from llamaherd.hub.fetching import FetchWork
 from llamaherd.hub.tokens import checked_token
-from llamaherd.hub.transfer import Cancelled, Watch
 from llamaherd.native import abi, shim
-from llamaherd.optimize import cached
-from llamaherd.run.threads import start_thread, wait_for
+from llamaherd.optimize import fastest_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.run.threads import Worker
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchProgress:
-    """How far a download is.
-
-    Attributes:
-        n_done: Bytes that are there.
-        n_total: Bytes in all; 0: not known.
-        messages: What was said since the last time.
-        elapsed_s: Seconds since it started.
-    """
-
-    n_done: float
-    n_total: float
-    messages: list[str]
-    elapsed_s: float
-
-
-class FetchJob:
-    """A download in a thread of its own, so that R can be interrupted meanwhile."""
-
-    def __init__(self, source: str, options: Mapping[str, Any]) -> None:
-        self._start = monotonic()
-        self._is_done = Event()
-        self._is_cancelled = False
-        self._bytes: tuple[int, int | None] = (0, None)
-        self._messages: list[str] = []
-        self._path: Path | None = None
-        self._error: BaseException | None = None
-        self._source = source
-        self._options = fetch.Options(
-            cache=folders.cache_folder(options.get("cache_dir")),
-            token=checked_token(options.get("token")),
-            force=options["force"],
-            check_memory=options["check_memory"],
-            watch=Watch(step=self._step, is_cancelled=lambda: self._is_cancelled),
-            say=self._messages.append,
-        )
-        self._worker: Worker | None = None
-        self._worker = start_thread(self, self._run)
-
-    def _step(self, n_done: int, n_total: int | None) -> None:
-        self._bytes = (n_done, n_total)
-
-    def _run(self) -> None:
-        try:
-            self._path = fetch.fetch(self._source, self._options, "model_path")
-        except Cancelled:
-            pass
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            self._error = error
-        finally:
-            self._is_done.set()
-
-    @property
-    def progress(self) -> FetchProgress:
-        """How far it is; each message is told once."""
-        n_done, n_total = self._bytes
-        messages = [self._messages.pop(0) for _ in range(len(self._messages))]
-        return FetchProgress(
-            n_done=float(n_done),
-            n_total=float(n_total or 0),
-            messages=[clean(text) for text in messages],
-            elapsed_s=monotonic() - self._start,
-        )
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits until it is over; tells whether it is."""
-        return wait_for(self._is_done, timeout_s, self._worker)
-
-    def cancel(self) -> None:
-        """Ends it after the block that is coming in; what there is is kept."""
-        self._is_cancelled = True
-
-    def result(self) -> Path | None:
-        """Waits for the end. None: it was cancelled."""
-        self.wait()
-        if self._error is not None:
-            raise self._error
-        return self._path
-
 
 @boundary
-def fetch_start(source: str, options: Mapping[str, Any]) -> dict[str, FetchJob]:
-    """Starts to find or download a model's file.
+def fetch_start(
+    source: str, options: Mapping[str, Any]
+) -> dict[str, lh.Job[Path | None]]:
+    """Start to find or download a model's file.
 
     Args:
-        source: What `download_model` takes.
-        options: `force` and `check_memory`; if any, `cache_dir` and `token`.
+        source: Source, as in `download_model`.
+        options: `force` and `check_memory`; optionally `cache_dir` and `token`.
     """
-    return {"job": FetchJob(source, options)}
+    checked = fetch.FetchOptions(
+        cache=folders.cache_folder(options.get("cache_dir")),
+        token=checked_token(options.get("token")),
+        force=options["force"],
+        check_memory=options["check_memory"],
+    )
+    return {"job": lh.Job(FetchWork(source, checked, "model_path"))}
 
 
 @boundary
-def fetch_wait(job: FetchJob, timeout_s: float) -> dict[str, Any]:
-    """Waits for the end of a download, at most `timeout_s`. Tells how far it is."""
-    done = job.wait(timeout_s)
-    return {"done": done, **dataclasses.asdict(job.progress)}
-
-
-@boundary
-def fetch_cancel(job: FetchJob) -> None:
-    """Tells a download to end; returns at once."""
-    job.cancel()
-
-
-@boundary
-def fetch_result(job: FetchJob) -> str | None:
-    """Path of the file; None: cancelled."""
-    path = job.result()
+def fetch_result(job: lh.Job[Path | None]) -> str | None:
+    """Return the path of the file; None if cancelled."""
+    path = job.results()
     return None if path is None else str(path)
 
 
 @boundary
 def cache_dir() -> str:
-    """The folder that models are downloaded to."""
+    """Return the folder for downloaded models."""
     return str(lh.model_cache_dir())
 
 
 @boundary
 def cached_models(folder: str | None) -> dict[str, list[Any]]:
-    """Models in the cache, as columns."""
+    """Return the models in the cache, as columns."""
     models = lh.list_cached_models(folder)
     return {
         "name": [clean(model.name) for model in models],
@@ -159,7 +67,7 @@ def cached_models(folder: str | None) -> dict[str, list[Any]]:
 
 @boundary
 def ollama_models() -> dict[str, list[Any]]:
-    """Models of Ollama's, as columns."""
+    """Return the models of Ollama, as columns."""
     models = lh.list_ollama_models()
     return {
         "name": [clean(model.name) for model in models],
@@ -172,19 +80,19 @@ def ollama_models() -> dict[str, list[Any]]:
 
 @boundary
 def supports_gpu() -> bool:
-    """Whether this build of llama-cpp-python can use a GPU."""
+    """Check whether this build of llama-cpp-python can use a GPU."""
     return shim.supports_gpu()
 
 
 @boundary
 def lib_path() -> str:
-    """Path of libllama."""
+    """Return the path of libllama."""
     return str(abi.libllama_path(abi.libllama_folder()))
 
 
 @boundary
 def hardware_profile() -> dict[str, Any]:
-    """What this machine has, with `sizes` as columns and `text` for people."""
+    """Return the hardware profile, with `sizes` as columns and a summary in `text`."""
     profile = lh.hardware_profile()
     names = [field.name for field in dataclasses.fields(lh.HardwareProfile)]
     scalars = {
@@ -207,10 +115,10 @@ def hardware_profile() -> dict[str, Any]:
 
 @boundary
 def optimized_look(path: str, folder: str | None) -> dict[str, str | None]:
-    """The fastest file of a model as it was found before, or else a folder to look in."""
+    """Return the fastest file that an earlier search found, or a folder for a search."""
     cache = folders.cache_folder(folder)
-    known = cached.look(Path(path), cache)
-    work = None if known is not None else str(cached.work_folder(cache))
+    known = fastest_files.look(Path(path), cache)
+    work = None if known is not None else str(fastest_files.work_folder(cache))
     return {"path": None if known is None else str(known), "work": work}
 
 
@@ -218,14 +126,14 @@ def optimized_look(path: str, folder: str | None) -> dict[str, str | None]:
 def optimized_keep(
     path: str, work: str, best: str, verdict: str, folder: str | None
 ) -> str:
-    """Keeps what was found; see `optimize.cached.keep`."""
+    """Store the result of a search; see `optimize.fastest_files.keep`."""
     cache = folders.cache_folder(folder)
-    return str(cached.keep(Path(path), Path(work), Path(best), verdict, cache))
+    return str(fastest_files.keep(Path(path), Path(work), Path(best), verdict, cache))
 
 
 @boundary
 def optimized_drop(work: str) -> None:
-    """Removes the folder of a search that did not end."""
+    """Remove the folder of an unfinished search."""
     folder = Path(work)
     if folder.parent.name == folders.OPTIMIZED and folder.name.startswith(".new-"):
         shutil.rmtree(folder, ignore_errors=True)
@@ -233,12 +141,12 @@ def optimized_drop(work: str) -> None:
 
 @boundary
 def file_sha256(path: str) -> str:
-    """SHA-256 of a file's content, in hexadecimal."""
+    """Return the SHA-256 of a file's content, in hexadecimal."""
     return sha256_of(Path(path))
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - of several columns
-    """Sizes are beyond 32 bits."""
+def _plain(value: Any) -> Any:  # noqa: ANN401 - values of several columns
+    """Return integers as floats, since sizes exceed 32 bits."""
     return (
         float(value) if isinstance(value, int) and not isinstance(value, bool) else value
     )

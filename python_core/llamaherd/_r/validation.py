@@ -1,4 +1,4 @@
-"""Agreement of coders, validations, coverage."""
+"""Inter-coder agreement, validation and coverage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.ratings import Codes, Scale
 
-_TEXT = ".text"  # the column of texts: no other is called so
+_TEXT = ".text"  # column of texts; differs from all others
 _BETWEEN = ("model and people", "between people")
 _CURVE = ("threshold", "coverage", "accuracy", "low", "high")
 
@@ -35,16 +35,17 @@ class _Coded:
     frame: dict[str, list[Any]]
     text: str | None
     codebook: lh.Codebook | None
+    expected: Any
 
 
 @boundary
 def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Coefficients of agreement, as columns; kappa of two coders only.
+    """Return coefficients of agreement, as columns; kappa only for two coders.
 
     Args:
-        codes: For each coder a list of codes; None is missing.
+        codes: For each coder, a list of codes; None is missing.
         options: `scale`, or None; `levels`, or None; `known`, lists of the levels of
-            factors, where there may be others; `weights` of units, or None;
+            factors, which may include further levels; `weights` of units, or None;
             `kappa_weights`, a list or a list of rows, or None; `level`; `n_bootstrap`;
             `seed`.
     """
@@ -89,18 +90,19 @@ def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
 def validate(
     coded: Mapping[str, Any], gold: Mapping[str, Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A validation as columns.
+    """Return a validation as columns.
 
     Args:
-        coded: `labels`; `names` of all, [] if not known; `known`, lists of the levels of
-            factors; `probs`, rows of all labels'
-            probabilities, or the labels' own, or None; `texts`, or None; `codebook` as
-            JSON, or None.
-        gold: `codes`, a list for each coder; `coders`, their names; of a sample `json`,
-            else None, and `columns`, those of the data by which its texts are found.
+        coded: `labels`; `names` of all labels, [] if unknown; `known`, lists of the
+            levels of factors; `probs`, rows of probabilities of all labels, or
+            probabilities of the given labels, or None; `texts`, or None; `codebook` as
+            JSON, or None; `expected` values of numeric labels, or None.
+        gold: `codes`, a list for each coder; `coders`, their names; for a sample, its
+            `json`, else None, and `columns` of the data that identify its texts.
         options: `scale`, `level`, `n_bootstrap`, `seed`, `several`.
     """
     texts, content = coded["texts"], coded["codebook"]
+    expected = coded.get("expected")
     labels = _Coded(
         labels=list(coded["labels"]),
         names=tuple(coded["names"] or names_of(coded["known"])),
@@ -111,6 +113,7 @@ def validate(
         },
         text=None if texts is None else _TEXT,
         codebook=None if content is None else lh.Codebook.from_dict(json.loads(content)),
+        expected=None if expected is None else np.array(expected, dtype=float),
     )
     codes: Any = dict(zip(gold["coders"], gold["codes"], strict=True))
     if gold.get("json") is not None:
@@ -167,7 +170,7 @@ def _validation(found: lh.Validation) -> dict[str, Any]:
 
 
 def _json(found: lh.Validation) -> str:
-    """What a report tells of it: everything that is not of single texts."""
+    """Return the validation as JSON, without the data of single texts."""
     told = {name: v for name, v in found.to_dict().items() if name != "confidence"}
     told["wrong"] = [{**each, "text": None} for each in told["wrong"]]
     return clean(json.dumps(told, ensure_ascii=False, default=str))
@@ -180,7 +183,7 @@ def coverage_curve(
     weights: Sequence[float] | None,
     level: float,
 ) -> dict[str, Any]:
-    """Accuracy against coverage, as columns."""
+    """Return accuracy by coverage, as columns."""
     curve = statistics.coverage_curve(
         confidence, correct, unit_weights=weights, level=level
     )
@@ -194,13 +197,13 @@ def for_people(
     accuracy: float,
     sure: bool,
 ) -> dict[str, Any]:
-    """Rows, from 1, of the texts that people are to code.
+    """Return the row numbers, from 1, of the texts that people should code.
 
     Args:
-        curve: What `coverage_curve` returned.
-        confidence: Of all texts.
-        accuracy: Wanted of the labels that stay.
-        sure: Whether the lower end of its interval has to reach that.
+        curve: Result of `coverage_curve`.
+        confidence: Confidence of the labels of all texts.
+        accuracy: Required accuracy of the labels that are kept.
+        sure: Whether the lower end of its confidence interval must reach `accuracy`.
     """
     made = statistics.CoverageCurve(
         **{name: np.array(curve[name], dtype=float) for name in _CURVE}, n=curve["n"]
@@ -214,10 +217,10 @@ def for_people(
 def confusion_tables(
     columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """`compute_confusion_matrices`.
+    """Compute the tables of R's `compute_confusion_matrices`.
 
     Args:
-        columns: `sample`, `model`, `label` and, if there are people's, `truth`.
+        columns: `sample`, `model`, `label` and, if there are human codes, `truth`.
         options: `pairwise`; `levels`, or None.
     """
     found = lh.compute_confusion_matrices(
@@ -241,7 +244,7 @@ def confusion_tables(
 def reliability(
     columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """`intercoder_reliability`.
+    """Compute the coefficients of R's `intercoder_reliability`.
 
     Args:
         columns: `sample`, `model`, `label`.
@@ -272,13 +275,13 @@ def reliability(
 
 
 def _columns(found: Sequence[Any]) -> dict[str, list[Any]]:
-    """Dataclasses of one kind as columns; {} of none."""
+    """Return dataclasses of one type as columns; {} without any."""
     names = [field.name for field in dataclasses.fields(found[0])] if found else []
     return {name: [getattr(each, name) for each in found] for name in names}
 
 
 def _by_label(found: lh.Validation) -> dict[str, list[Any]]:
-    """Agreement on each of several labels as columns; {} of one label."""
+    """Return agreement by label as columns; {} for one label."""
     parts = [
         (clean(str(of.label)), between, some)
         for of in found.label_agreement
@@ -292,7 +295,7 @@ def _by_label(found: lh.Validation) -> dict[str, list[Any]]:
 
 
 def _pairs(found: lh.Validation) -> dict[str, list[Any]]:
-    """Agreement of each two coders as columns; {} of one person."""
+    """Return agreement by pair of coders as columns; {} for one coder."""
     rows = [(pair, each) for pair in found.pairs for each in pair.coefficients]
     if not rows:
         return {}

@@ -1,1 +1,1 @@
-"""The public calls: from arguments to requests."""
+"""The public calls: conversion of arguments to requests."""

@@ -1,38 +1,42 @@
-"""Probabilities of labels, without generating."""
+"""Probabilities of labels, without text generation."""
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llamaherd.api.running import none_answered, run_to_end, start
-from llamaherd.api.scoring import SPACE, made_requests, open_context, scoring
+from llamaherd.api.scoring import made_requests, open_context, scoring
+from llamaherd.asks.calibration import METHODS, Calibration, calibrate_batch
+from llamaherd.asks.calibration import calibrate_contextual as _contextual
+from llamaherd.asks.coverage import coverage_cause, low_coverage
+from llamaherd.asks.labels import check_different, checked_labels, classified
+from llamaherd.asks.options import ClassifyOptions, ClassifySettings
+from llamaherd.asks.rendering import Rendered, rendered_prompts
+from llamaherd.asks.scored_thoughts import check_thoughts, with_thoughts
+from llamaherd.asks.settings import takes
 from llamaherd.core import checks
-from llamaherd.core.calibration import METHODS, Calibration, calibrate_batch
-from llamaherd.core.calibration import calibrate_contextual as _contextual
-from llamaherd.core.errors import ChatTemplateError
-from llamaherd.core.scores import (
-    NORMALIZE,
-    ClassifyResults,
-    Normalize,
-)
-from llamaherd.model.chat import Refused
-from llamaherd.run.labels import check_different, checked_labels, classified
-from llamaherd.run.requests import rendered
+from llamaherd.core.errors import ArgumentError, ChatTemplateError
+from llamaherd.core.thinking import Thinking, checked_thinking
+from llamaherd.core.words import setting
+from llamaherd.model.conversations import Refused
+from llamaherd.model.tokens import detokenize
+from llamaherd.run.hosted import HostedCall
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Collection, Mapping, Sequence
 
     from llama_cpp import Llama
+    from typing_extensions import Unpack
 
-    from llamaherd.api.progress import ProgressOption
-    from llamaherd.api.scoring import Prepared, Space
-    from llamaherd.core.calibration import Method
+    from llamaherd.asks.calibration import Method
+    from llamaherd.asks.scores import ClassifyResults, Normalize
     from llamaherd.core.results import Results
+    from llamaherd.core.stats import ProgressOption
     from llamaherd.journal.journal import Journal
     from llamaherd.model.model import Model
-    from llamaherd.model.tokens import ParseSpecial, Prompt
-    from llamaherd.run.call import OnError
+    from llamaherd.model.tokens import Prompt
     from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
@@ -40,164 +44,128 @@ if TYPE_CHECKING:
     LabelOption = Collection[str] | Mapping[str, str]
 
 
+@takes(ClassifyOptions, ClassifySettings)
 def classify_parallel(
     ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     labels: LabelOption,
     *,
-    normalize: Normalize = "sum",
-    pmi_prompt: str = "",
-    space: Space = "auto",
-    parse_special: ParseSpecial = "auto",
     progress: ProgressOption = False,
-    on_error: OnError = "continue",
-    journal: str | os.PathLike[str] | None = None,
-    chat: bool = False,
-    system: str | None = None,
+    **settings: Unpack[ClassifySettings],
 ) -> ClassifyResults:
-    """Tells the probability of each label as the continuation of each prompt.
+    """Compute the probability of each label as the continuation of each prompt.
 
-    No text is generated: a prompt is computed once, and labels as a tree behind it. Those
-    of one token cost nothing beyond the prompt. With t_1 .. t_m the tokens of a label
-    behind those of the prompt (both tokenized together),
+    No text is generated. A prompt is computed once, and its labels as a tree after it.
+    Labels of one token add no cost. With t_1 .. t_m the tokens of a
+    label after those of the prompt (both tokenized together),
 
         log P(label) = sum_i log P(t_i | prompt, t_1 .. t_(i-1)) + log P(end),
 
-    where P(end) is 1 less the probabilities of the tokens by which longer labels go on
-    from this one, and so 1 where none does. It costs nothing, and labels exclude each
-    other: "Sport" is not the likelier for being the beginning of "Sport and games". Of
-    P(end) the last 1e-7 are unknown, so its logarithm is off by up to 1e-7 / P(end).
+    where P(end) is 1 minus the probabilities of the tokens with which longer labels
+    continue this label, so 1 if no label does. P(end) adds no cost. It makes labels
+    mutually exclusive: the probability of "Sport" does not include that of "Sport and
+    games". P(end) is accurate to 1e-7, so the error of its logarithm is up to 1e-7 /
+    P(end).
 
     Args:
-        ctx: Where to run; a `llama_cpp.Llama` gets a context of its own.
-        prompts: As those of `generate_parallel`; with `chat` see there.
-        labels: Texts that may follow a prompt; or a mapping of what the model reads to
-            what you get: readings with one name add up.
-        normalize: What is shared out to give probabilities: "sum": log P(label); "token":
-            that by the number of the label's tokens; "byte": by its bytes in UTF-8;
-            "pmi": that less log P(label) after `pmi_prompt`.
-        pmi_prompt: For "pmi": the prompt, without a text to be judged; "" stands for the
-            start of a text.
-        space: Whether a space comes between prompt and label; "auto": unless one of them
-            has white space there, or with `chat`.
-        parse_special: As in `generate_parallel`. Labels are always plain text.
-        progress: As in `generate_parallel`, and so are the other arguments.
-        on_error: See there.
-        journal: See there.
-        chat: See there.
-        system: See there.
+        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        prompts: Prompts as in `generate_parallel`, including `chat`.
+        labels: Texts that may follow a prompt. A mapping gives the name of each text that
+            the model reads; the probabilities of texts with the same name are added.
+            Labels are always plain text.
+        progress: True to show a progress bar, or a function that is called with a
+            `Progress` from time to time, on the calling thread.
+        **settings: Options of classification, see `ClassifyOptions`.
 
     Returns:
-        A row of probabilities for each prompt, in their order.
+        A row of probabilities for each prompt, in the order of the prompts.
 
     Raises:
-        ValueError: Two labels are the same tokens behind a prompt, as "yes" and " yes"
-            are where a space comes between; or an argument is out of range.
-        GenerationError: As `generate_parallel`.
-    """
+        ValueError: Two labels have the same tokens after a prompt, such as "yes" and "
+            yes" if a space is inserted; or an argument is out of range.
+        GenerationError: As for `generate_parallel`.
 
-    def prepare() -> Prepared[ClassifyResults]:
-        return prepare_classify(
-            ctx,
-            prompts,
-            labels,
-            normalize=normalize,
-            pmi_prompt=pmi_prompt,
-            space=space,
-            parse_special=parse_special,
-            on_error=on_error,
-            journal=journal,
-            chat=chat,
-            system=system,
-        )
+    Warns:
+        UserWarning: All labels together are improbable, see `ClassifyResults.notes`.
+    """
+    options = ClassifyOptions.of(
+        ClassifySettings, settings, labels=labels, progress=progress
+    )
 
     def nothing(n: int) -> ClassifyResults:
         known = checked_labels(labels)
-        plain: Normalize = "sum" if normalize == "pmi" else normalize
+        plain: Normalize = "sum" if options.normalize == "pmi" else options.normalize
         return classified(none_answered(n), [None] * n, [[]] * n, known, plain)
 
-    return run_to_end(prepare, progress, prompts, nothing)
+    results = run_to_end(
+        lambda: prepare_classify(ctx, prompts, options), progress, prompts, nothing
+    )
+    for note in results.notes:
+        warnings.warn(note, UserWarning, stacklevel=2)
+    return results
 
 
+@takes(ClassifyOptions, ClassifySettings)
 def start_classify(
     ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     labels: LabelOption,
-    *,
-    normalize: Normalize = "sum",
-    pmi_prompt: str = "",
-    space: Space = "auto",
-    parse_special: ParseSpecial = "auto",
-    on_error: OnError = "continue",
-    journal: str | os.PathLike[str] | None = None,
-    chat: bool = False,
-    system: str | None = None,
+    **settings: Unpack[ClassifySettings],
 ) -> Job[ClassifyResults]:
-    """Starts what `classify_parallel` does and returns at once; same arguments."""
-    return start(
-        lambda: prepare_classify(
-            ctx,
-            prompts,
-            labels,
-            normalize=normalize,
-            pmi_prompt=pmi_prompt,
-            space=space,
-            parse_special=parse_special,
-            on_error=on_error,
-            journal=journal,
-            chat=chat,
-            system=system,
-        )
-    )
+    """Start `classify_parallel` in the background; returns at once, same arguments."""
+    options = ClassifyOptions.of(ClassifySettings, settings, labels=labels)
+    return start(lambda: prepare_classify(ctx, prompts, options))
 
 
 def prepare_classify(
     ctx: Host | Llama,
     prompts: object,
-    labels: object,
+    options: ClassifyOptions,
     *,
-    normalize: Normalize,
-    pmi_prompt: str,
-    space: Space,
-    parse_special: ParseSpecial,
-    on_error: OnError,
-    journal: str | os.PathLike[str] | Journal | None,
-    chat: bool,
-    system: str | None,
-) -> Prepared[ClassifyResults]:
-    """The arguments of the `Job` that `start_classify` starts.
+    journal: Journal | None = None,
+    places: Sequence[int] | None = None,
+) -> HostedCall[ClassifyResults]:
+    """Create the work of the `Job` of `start_classify`.
 
-    A `journal` that is open stays so.
+    An open `journal` replaces the journal of the options, and is not closed. For `places`
+    see `make_requests`.
     """
     context = open_context(ctx)
     model = context.model
-    known = checked_labels(labels)
-    checks.choice("normalize", normalize, NORMALIZE)
-    checks.choice("space", space, SPACE)
-    given = rendered(model, prompts, chat=chat, system=system)
+    known = checked_labels(options.labels)
+    normalize = options.normalize
+    check_thoughts(options.thinking, options.n_thoughts, normalize)
+    texts = checks.prompt_list(prompts)
+    given = rendered_prompts(model, texts, options, [True] * len(texts))
     n_beside = int(normalize == "pmi" and bool(given))
     if n_beside:
-        without = checks.text("pmi_prompt", pmi_prompt)
-        given = [*given, *rendered(model, [without], chat=chat, system=system)]
-        if isinstance(given[-1], Refused):
-            raise ChatTemplateError(given[-1].reason.replace("prompts[0]", "pmi_prompt"))
-        if given[-1] == "":
-            given[-1] = _start_of_text(model)
-    texts = [known.readings] * len(given)
-    made = made_requests(model, given, texts, space, parse_special, chat=chat)
+        given.append(_pmi_prompt(model, options))
+    made = made_requests(model, given, [known.readings] * len(given), options)
     each = [continuations for _, continuations, _ in made]
     names = [f"prompts[{i}]" for i in range(len(given) - n_beside)]
     check_different(known, each, [*names, "pmi_prompt"])
     n_tokens = [[len(tokens) for tokens in found] for _, _, found in made]
 
     def convert(results: Results) -> ClassifyResults:
-        return classified(results, each, n_tokens, known, normalize)
+        found = classified(results, each, n_tokens, known, normalize, thinks=thinks)
+        return replace(found, notes=_notes(found, given, model, chat=options.chat))
 
-    requests = [request for request, _, _ in made]
-    made_call = scoring(context, requests, on_error, journal, convert, n_beside=n_beside)
-    return context, made_call, ctx
+    thinks = isinstance(options.thinking, Thinking)
+    n, seed = options.n_thoughts, options.seed
+    made_call = scoring(
+        context,
+        with_thoughts([request for request, _, _ in made], n, seed, places),
+        options,
+        convert,
+        journal=journal,
+        n_beside=n_beside,
+        n=n,
+        seed=seed if n > 1 else 0,
+    )
+    return HostedCall(context, made_call, ctx)
 
 
+@takes(ClassifyOptions, ClassifySettings)
 def classify_calibrated(
     ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
@@ -206,68 +174,47 @@ def classify_calibrated(
     method: Method = "batch",
     content_free: Sequence[Prompt | Messages] | None = None,
     calibration: Calibration | None = None,
-    normalize: Normalize = "sum",
-    pmi_prompt: str = "",
-    space: Space = "auto",
-    parse_special: ParseSpecial = "auto",
     progress: ProgressOption = False,
-    on_error: OnError = "continue",
-    journal: str | os.PathLike[str] | None = None,
-    chat: bool = False,
-    system: str | None = None,
+    **settings: Unpack[ClassifySettings],
 ) -> ClassifyResults:
-    """As `classify_parallel`, calibrated: runs what that needs.
+    """Classify prompts with calibrated probabilities.
 
     Args:
-        ctx: As in `classify_parallel`, and so are all that are not named here.
-        prompts: See there.
-        labels: See there.
-        method: "batch": fitted to these prompts; "contextual": to `content_free`.
-        content_free: For "contextual": the prompts with "N/A", "" or the like in place of
+        ctx: As in `classify_parallel`.
+        prompts: As in `classify_parallel`.
+        labels: As in `classify_parallel`.
+        method: "batch" to fit the calibration to these prompts, "contextual" to fit it to
+            `content_free`.
+        content_free: For "contextual", the prompts with "N/A", "" or the like instead of
             the text.
-        calibration: One that was fitted before, of which nothing is fitted any more.
-        normalize: See there.
-        pmi_prompt: See there.
-        space: See there.
-        parse_special: See there.
-        progress: See there.
-        on_error: See there.
-        journal: See there.
-        chat: See there.
-        system: See there.
+        calibration: Calibration fitted earlier, to apply instead of fitting one.
+        progress: As in `classify_parallel`.
+        **settings: Options of classification, see `ClassifyOptions`.
 
     Returns:
         The results, with their `calibration`.
 
     Raises:
-        ValueError: "contextual" without `content_free`, or that with something else; or
-            `calibration` is for other labels.
+        ValueError: `content_free` is missing for "contextual" or given for another
+            method, or given with `thinking`; or `calibration` is for other labels.
     """
     checks.choice("method", method, METHODS)
     needs_free = method == "contextual" and calibration is None
     if needs_free == (content_free is None):
-        raise ValueError(
-            "method='contextual' needs content_free, and nothing else does: prompts "
-            "without content"
+        raise ArgumentError(
+            f"{setting('method', 'contextual')} needs content_free, and nothing else "
+            "does: prompts without content",
+            argument="method",
+            code="missing",
+            form="{problem}",
         )
+    if content_free is not None:
+        check_contextual(settings.get("thinking"))
     if calibration is not None:
         calibration.check_names(checked_labels(labels).names)
 
     def run(some: Sequence[Prompt | Messages], show: ProgressOption) -> ClassifyResults:
-        return classify_parallel(
-            ctx,
-            some,
-            labels,
-            normalize=normalize,
-            pmi_prompt=pmi_prompt,
-            space=space,
-            parse_special=parse_special,
-            progress=show,
-            on_error=on_error,
-            journal=journal,
-            chat=chat,
-            system=system,
-        )
+        return classify_parallel(ctx, some, labels, progress=show, **settings)
 
     if content_free is not None:
         calibration = _contextual(run(content_free, False))
@@ -275,8 +222,49 @@ def classify_calibrated(
     return results.calibrated(calibration or calibrate_batch(results))
 
 
+def check_contextual(thinking: object) -> None:
+    """Check that no thoughts come before a contextual calibration.
+
+    Raises:
+        ValueError: `thinking` lets the model think.
+    """
+    if isinstance(checked_thinking("thinking", thinking), Thinking):
+        raise ArgumentError(
+            "does not go with thinking: a thought on a prompt without content is about "
+            "nothing. Take 'batch'",
+            argument="method",
+            code="conflict",
+            form=f"{setting('method', 'contextual')} {{problem}}",
+        )
+
+
+def _notes(
+    found: ClassifyResults, prompts: Sequence[Rendered], model: Model, *, chat: bool
+) -> tuple[str, ...]:
+    """Return notes on results, to read before use."""
+    low = low_coverage(found.coverage)
+    if not low:
+        return ()
+    each = ((one.prompt, one.thought) for one in prompts)
+    first, thought = next(
+        (one for one in each if not isinstance(one[0], Refused)), (None, None)
+    )
+    if thought is not None:
+        first = detokenize(model, (*thought.end, *thought.after), unparse_special=True)
+    has_template = model.chat_template is not None
+    cause = coverage_cause(first, chat=chat, has_template=has_template)
+    return (f"{low}. {cause}",)
+
+
+def _pmi_prompt(model: Model, options: ClassifyOptions) -> Rendered:
+    (found,) = rendered_prompts(model, [options.pmi_prompt], options, [True])
+    if isinstance(found.prompt, Refused):
+        raise ChatTemplateError(f"pmi_prompt: {found.prompt.reason}")
+    return Rendered(_start_of_text(model)) if found.prompt == "" else found
+
+
 def _start_of_text(model: Model) -> object:
-    """A prompt without a text: what the model begins texts with, or ends them."""
+    """Return a prompt without text: the model's start token, or else its end token."""
     info = model.info
     if info.add_bos:
         return ""

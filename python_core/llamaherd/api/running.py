@@ -1,45 +1,54 @@
-"""A call from its arguments to its end, whatever Ctrl-C does."""
+"""Execution of calls; after Ctrl-C at any time the finished results are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator, Sized
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from llamaherd.api.progress import reporter
 from llamaherd.core.errors import Interrupted
+from llamaherd.core.progress import reporter
 from llamaherd.core.results import Result, Results
 from llamaherd.core.stats import Stats
+from llamaherd.run.handle import Handle
 from llamaherd.run.interrupts import Interrupts, wait_for_end
 from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
-    from llamaherd.api.progress import ProgressOption
+    from llamaherd.core.pieces import TextPiece
+    from llamaherd.core.request import Request
     from llamaherd.run.host import Host
     from llamaherd.run.job import Runnable
 
 _R = TypeVar("_R")
+_W = TypeVar("_W")
+_J = TypeVar("_J", bound=Job[Any])
 
 
 def run_to_end(
-    prepare: Callable[[], tuple[Host, Runnable[_R], object]],
-    progress: ProgressOption,
-    prompts: object,
-    nothing: Callable[[int], _R],
+    prepare: Callable[[], Runnable[_R]],
+    progress: bool | Callable[[Any], object],
+    prompts: object = (),
+    nothing: Callable[[int], _R] | None = None,
 ) -> _R:
-    """Runs a call to its end, or to Ctrl-C, which loses nothing whenever it comes.
+    """Run a call to its end or to Ctrl-C, which keeps all finished results.
 
     Args:
-        prepare: Makes the arguments of a `Job`.
-        progress: As it was given.
-        prompts: As they were given.
-        nothing: Results of so many prompts of which none has begun.
+        prepare: Function that checks the arguments and creates the work of a `Job`.
+        progress: True, False or a function, as given by the caller.
+        prompts: Prompts as given by the caller.
+        nothing: Function that creates results for prompts that have not begun, from their
+            number. None if the call has no partial results.
+
+    Raises:
+        Interrupted: Ctrl-C ended the call; `results` has the finished results.
+        KeyboardInterrupt: Ctrl-C ended a call without partial results.
     """
     results: _R | None = None
     try:
         with Interrupts() as interrupts, reporter(progress) as report:
             with interrupts.let_through():
-                prepared = prepare()
-            job = Job(*prepared)
+                work = prepare()
+            job = Job(work)
             try:
                 wait_for_end(job, report, interrupts)
             except KeyboardInterrupt:
@@ -47,19 +56,30 @@ def run_to_end(
                 raise
             results = job.results()
         interrupts.deliver()
-        return results  # noqa: TRY300 - as late as that Ctrl-C may come
+        return results  # noqa: TRY300 - Ctrl-C may come as late as here
     except KeyboardInterrupt:
-        if results is None:  # nothing has begun
+        if results is None and nothing is not None:
             results = nothing(len(prompts) if isinstance(prompts, Sized) else 0)
+        if results is None:
+            raise
         raise Interrupted(results) from None
 
 
-def start(prepare: Callable[[], tuple[Host, Runnable[_R], object]]) -> Job[_R]:
-    """Starts a call and returns at once. Wrong arguments raise before anything runs."""
+@overload
+def start(prepare: Callable[[], Runnable[_R]]) -> Job[_R]: ...
+@overload
+def start(prepare: Callable[[], _W], kind: Callable[[_W], _J]) -> _J: ...
+def start(prepare: Callable[[], Any], kind: Callable[[Any], Any] = Job) -> Any:
+    """Start a call and return at once; invalid arguments raise before anything runs.
+
+    Args:
+        prepare: Function that checks the arguments and creates the work.
+        kind: Class `Job` or a subclass.
+    """
     with Interrupts() as interrupts:
         with interrupts.let_through():
-            prepared = prepare()
-        job = Job(*prepared)
+            work = prepare()
+        job = kind(work)
         try:
             interrupts.deliver()
         except BaseException:
@@ -68,8 +88,30 @@ def start(prepare: Callable[[], tuple[Host, Runnable[_R], object]]) -> Job[_R]:
     return job
 
 
+def stream_pieces(
+    context: Host, request: Request, owner: object, *, with_thought: bool = False
+) -> Iterator[TextPiece]:
+    """Yield the answer to one prompt in pieces; leaving early cancels the prompt.
+
+    Args:
+        context: Context that runs the prompt.
+        request: Request to run.
+        owner: Object to keep alive, such as a Llama whose model the context uses.
+        with_thought: Whether to yield the pieces of the thought, too.
+    """
+    handle: Handle | None = None
+    try:
+        with Interrupts() as interrupts:
+            handle = Handle(context.loop, request, owner, is_alone=False, stream=True)
+        interrupts.deliver()
+        yield from handle.pieces() if with_thought else handle
+    finally:
+        if handle is not None:
+            handle.cancel()
+
+
 def none_answered(n_prompts: int, n: int = 1) -> Results:
-    """Results of prompts, n samples each, of which none has begun."""
+    """Return the results of prompts that have not begun, with n samples each."""
     results = [
         Result(
             index=i,

@@ -1,4 +1,4 @@
-"""Probabilities of given continuations and of texts, without generating."""
+"""Probabilities of given continuations and of texts, without text generation."""
 
 from __future__ import annotations
 
@@ -8,135 +8,100 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.api.running import none_answered, run_to_end, start
-from llamaherd.api.scoring import (
-    SPACE,
-    made_requests,
-    open_context,
-    scoring,
-)
-from llamaherd.core import checks
-from llamaherd.core.scores import (
+from llamaherd.api.scoring import made_requests, open_context, scoring
+from llamaherd.asks.continuations import (
     Continuation,
     PerplexityResults,
     ScoreResults,
 )
+from llamaherd.asks.options import (
+    PerplexityOptions,
+    PerplexitySettings,
+    ScoreOptions,
+    ScoreSettings,
+)
+from llamaherd.asks.rendering import rendered_prompts
+from llamaherd.asks.requests import parsing
+from llamaherd.asks.scored_thoughts import thought_of
+from llamaherd.asks.scoring import text_request
+from llamaherd.asks.settings import takes
+from llamaherd.core import checks
+from llamaherd.core.argument import Argument
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.thinking import Thinking
 from llamaherd.model.joined import Joiner
-from llamaherd.run.requests import parsing, rendered
-from llamaherd.run.scoring import text_request
+from llamaherd.run.hosted import HostedCall
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
 
     from llama_cpp import Llama
+    from typing_extensions import Unpack
 
-    from llamaherd.api.progress import ProgressOption
-    from llamaherd.api.scoring import Prepared, Space
     from llamaherd.core.results import Results
-    from llamaherd.model.tokens import ParseSpecial, Prompt
-    from llamaherd.run.call import OnError
+    from llamaherd.core.stats import ProgressOption
+    from llamaherd.model.tokens import Prompt
     from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
     Messages = Sequence[Mapping[str, object]]
 
 
+@takes(ScoreOptions, ScoreSettings)
 def score_parallel(
     ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     continuations: str | Sequence[str | Sequence[str]],
     *,
-    space: Space = False,
-    parse_special: ParseSpecial = "auto",
     progress: ProgressOption = False,
-    on_error: OnError = "continue",
-    journal: str | os.PathLike[str] | None = None,
-    chat: bool = False,
-    system: str | None = None,
+    **settings: Unpack[ScoreSettings],
 ) -> ScoreResults:
-    """Tells the log-probability of each token of given continuations.
+    """Compute the log-probability of each token of given continuations.
 
     Args:
-        ctx: As in `classify_parallel`, and so are all that are not named here.
-        prompts: See there.
-        continuations: One text for all prompts; or for each prompt a text, or a list of
-            texts, which are then computed as a tree. They follow as they are.
-        space: Whether a space comes before each; "auto": as in `classify_parallel`.
-        parse_special: See there.
-        progress: See there.
-        on_error: See there.
-        journal: See there.
-        chat: See there.
-        system: See there.
+        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        prompts: Prompts as in `generate_parallel`, including `chat`.
+        continuations: One text for all prompts, or for each prompt a text or a list of
+            texts, which are then computed as a tree. No space is inserted before them.
+        progress: True to show a progress bar, or a function that is called with a
+            `Progress` from time to time, on the calling thread.
+        **settings: Options of scoring, see `ScoreOptions`.
 
     Returns:
-        For each prompt its continuations with their log-probabilities. Prompt and
-        continuation are tokenized together: where that merges the end of the prompt with
-        what follows, the first token of the continuation is the one that holds both.
+        For each prompt, its continuations with their log-probabilities. Prompt and
+        continuation are tokenized together. If a token spans the end of the prompt, it is
+        the first token of the continuation.
     """
-
-    def prepare() -> Prepared[ScoreResults]:
-        return _prepare_score(
-            ctx,
-            prompts,
-            continuations,
-            space=space,
-            parse_special=parse_special,
-            on_error=on_error,
-            journal=journal,
-            chat=chat,
-            system=system,
-        )
-
-    return run_to_end(prepare, progress, prompts, _nothing_scored)
+    options = ScoreOptions.of(ScoreSettings, settings, progress=progress)
+    return run_to_end(
+        lambda: _prepare_score(ctx, prompts, continuations, options),
+        progress,
+        prompts,
+        _nothing_scored,
+    )
 
 
+@takes(ScoreOptions, ScoreSettings)
 def start_score(
     ctx: Host | Llama,
     prompts: Sequence[Prompt | Messages],
     continuations: str | Sequence[str | Sequence[str]],
-    *,
-    space: Space = False,
-    parse_special: ParseSpecial = "auto",
-    on_error: OnError = "continue",
-    journal: str | os.PathLike[str] | None = None,
-    chat: bool = False,
-    system: str | None = None,
+    **settings: Unpack[ScoreSettings],
 ) -> Job[ScoreResults]:
-    """Starts what `score_parallel` does and returns at once; same arguments."""
-    return start(
-        lambda: _prepare_score(
-            ctx,
-            prompts,
-            continuations,
-            space=space,
-            parse_special=parse_special,
-            on_error=on_error,
-            journal=journal,
-            chat=chat,
-            system=system,
-        )
-    )
+    """Start `score_parallel` in the background; returns at once, same arguments."""
+    options = ScoreOptions.of(ScoreSettings, settings)
+    return start(lambda: _prepare_score(ctx, prompts, continuations, options))
 
 
 def _prepare_score(
-    ctx: Host | Llama,
-    prompts: object,
-    continuations: object,
-    *,
-    space: Space,
-    parse_special: ParseSpecial,
-    on_error: OnError,
-    journal: str | os.PathLike[str] | None,
-    chat: bool,
-    system: str | None,
-) -> Prepared[ScoreResults]:
+    ctx: Host | Llama, prompts: object, continuations: object, options: ScoreOptions
+) -> HostedCall[ScoreResults]:
     context = open_context(ctx)
     model = context.model
-    checks.choice("space", space, SPACE)
-    given = rendered(model, prompts, chat=chat, system=system)
+    listed = checks.prompt_list(prompts)
+    given = rendered_prompts(model, listed, options, [True] * len(listed))
     texts = _checked_continuations(continuations, len(given))
-    made = made_requests(model, given, texts, space, parse_special, chat=chat)
+    made = made_requests(model, given, texts, options)
 
     def convert(results: Results) -> ScoreResults:
         scored: list[list[Continuation] | None] = []
@@ -161,10 +126,13 @@ def _prepare_score(
             errors=results.errors,
             finish_reasons=results.finish_reasons,
             stats=results.stats,
+            thoughts=tuple(map(thought_of, results)) if thinks else None,
         )
 
+    thinks = isinstance(options.thinking, Thinking)
     requests = [request for request, _, _ in made]
-    return context, scoring(context, requests, on_error, journal, convert), ctx
+    made_call = scoring(context, requests, options, convert)
+    return HostedCall(context, made_call, ctx)
 
 
 def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
@@ -177,23 +145,32 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
         or isinstance(continuations, (bytes, bytearray))
         or not isinstance(continuations, Iterable)
     ):
-        raise TypeError(
-            f"{name} must be a text, or a text or list of texts for each prompt, not "
-            f"{what or checks.shown(continuations)}"
+        raise ArgumentTypeError(
+            f"must be a text, or a text or list of texts for each prompt, not "
+            f"{what or checks.shown(continuations)}",
+            argument=name,
         )
     each = list(continuations)
     if len(each) != n:
-        raise ValueError(f"{name} must be {n}, one for each prompt, not {len(each)}")
+        raise ArgumentError(
+            f"must be {n}, one for each prompt, not {len(each)}",
+            argument=name,
+            code="wrong_length",
+        )
     out = []
     for i, own in enumerate(each):
         texts = [own] if isinstance(own, str) else own
         if not isinstance(texts, Iterable) or isinstance(texts, (bytes, bytearray)):
-            raise TypeError(
-                f"{name}[{i}] must be a text or a list of texts, not {checks.shown(own)}"
+            raise ArgumentTypeError(
+                f"must be a text or a list of texts, not {checks.shown(own)}",
+                argument=Argument(name, (i,)),
             )
-        out.append([checks.text(f"{name}[{i}][{j}]", t) for j, t in enumerate(texts)])
+        where = Argument(name, (i,))
+        out.append([checks.text(where.at(j), t) for j, t in enumerate(texts)])
         if not out[-1] or "" in out[-1]:
-            raise ValueError(f"{name}[{i}] must not be empty")
+            raise ArgumentError(
+                "must not be empty", argument=Argument(name, (i,)), code="empty"
+            )
     return out
 
 
@@ -207,69 +184,55 @@ def _nothing_scored(n: int) -> ScoreResults:
     )
 
 
+@takes(PerplexityOptions, PerplexitySettings)
 def perplexity(
     ctx: Host | Llama,
     texts: Sequence[Prompt],
     *,
-    parse_special: ParseSpecial = False,
     progress: ProgressOption = False,
-    on_error: OnError = "continue",
-    journal: str | os.PathLike[str] | None = None,
+    **settings: Unpack[PerplexitySettings],
 ) -> PerplexityResults:
-    """Tells how well the model predicts texts: exp of -1/n times the sum of log P(t_i).
+    """Compute the perplexity of texts: exp of -1/n times the sum of log P(t_i).
 
-    Each token is predicted from all before it. The first is not: it is the one that the
-    model begins texts with, or the text's own where the model has none for that.
+    Each token is predicted from all tokens before it. The first token is not predicted.
+    It is the model's start token, or the text's own first token if the model has none.
 
     Args:
-        ctx: As in `classify_parallel`, and so are progress, on_error and journal.
-        texts: Texts or token ids, each at most as long as the model was trained for.
-        parse_special: Whether the texts of special tokens in it mean those tokens.
-        progress: See there.
-        on_error: See there.
-        journal: See there.
+        ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
+        texts: Texts or token ids, each no longer than the training context of the model.
+        progress: True to show a progress bar, or a function that is called with a
+            `Progress` from time to time, on the calling thread.
+        **settings: Options of perplexity, see `PerplexityOptions`.
 
     Returns:
-        A number for each text, and the log-probability of each of its tokens.
+        The perplexity of each text, and the log-probability of each of its tokens.
     """
-
-    def prepare() -> Prepared[PerplexityResults]:
-        return _prepare_perplexity(
-            ctx, texts, parse_special=parse_special, on_error=on_error, journal=journal
-        )
-
-    return run_to_end(prepare, progress, texts, _nothing_predicted)
-
-
-def start_perplexity(
-    ctx: Host | Llama,
-    texts: Sequence[Prompt],
-    *,
-    parse_special: ParseSpecial = False,
-    on_error: OnError = "continue",
-    journal: str | os.PathLike[str] | None = None,
-) -> Job[PerplexityResults]:
-    """Starts what `perplexity` does and returns at once; same arguments."""
-    return start(
-        lambda: _prepare_perplexity(
-            ctx, texts, parse_special=parse_special, on_error=on_error, journal=journal
-        )
+    options = PerplexityOptions.of(PerplexitySettings, settings, progress=progress)
+    return run_to_end(
+        lambda: _prepare_perplexity(ctx, texts, options),
+        progress,
+        texts,
+        _nothing_predicted,
     )
 
 
+@takes(PerplexityOptions, PerplexitySettings)
+def start_perplexity(
+    ctx: Host | Llama, texts: Sequence[Prompt], **settings: Unpack[PerplexitySettings]
+) -> Job[PerplexityResults]:
+    """Start `perplexity` in the background; returns at once, same arguments."""
+    options = PerplexityOptions.of(PerplexitySettings, settings)
+    return start(lambda: _prepare_perplexity(ctx, texts, options))
+
+
 def _prepare_perplexity(
-    ctx: Host | Llama,
-    texts: object,
-    *,
-    parse_special: ParseSpecial,
-    on_error: OnError,
-    journal: str | os.PathLike[str] | None,
-) -> Prepared[PerplexityResults]:
+    ctx: Host | Llama, texts: object, options: PerplexityOptions
+) -> HostedCall[PerplexityResults]:
     context = open_context(ctx)
     model = context.model
-    joiner = Joiner(model, parsing(parse_special, chat=False))
+    joiner = Joiner(model, parsing(options.parse_special, chat=False))
     made = [
-        text_request(model, joiner, f"texts[{i}]", text)
+        text_request(model, joiner, Argument("texts", (i,)), text)
         for i, text in enumerate(checks.prompt_list(texts))
     ]
 
@@ -294,8 +257,8 @@ def _prepare_perplexity(
         )
 
     requests = [request for request, _, _ in made]
-    made_call = scoring(context, requests, on_error, journal, convert, name="texts")
-    return context, made_call, ctx
+    made_call = scoring(context, requests, options, convert, name="texts")
+    return HostedCall(context, made_call, ctx)
 
 
 def _nothing_predicted(n: int) -> PerplexityResults:

@@ -1,43 +1,42 @@
-"""What all calls that score have in common."""
+"""Shared parts of the calls that score."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from llamaherd.core import checks
+from llamaherd.asks.options import ClassifyOptions
+from llamaherd.asks.requests import parsing
+from llamaherd.asks.scored_thoughts import BehindThoughts
+from llamaherd.asks.scoring import scoring_request
+from llamaherd.core.argument import Argument
 from llamaherd.journal.recording import recorded
 from llamaherd.model.chat import answer_space
 from llamaherd.model.joined import Joiner
-from llamaherd.run.call import ON_ERROR, Call, OnError
+from llamaherd.run.call import Call
 from llamaherd.run.contexts_of_llamas import as_context
-from llamaherd.run.requests import parsing
-from llamaherd.run.scoring import Scored, Scoring, scoring_request
+from llamaherd.run.scoring import Scored, Scoring
 
 if TYPE_CHECKING:
-    import os
     from array import array
     from collections.abc import Callable, Sequence
     from typing import TypeVar
 
     from llama_cpp import Llama
 
+    from llamaherd.asks.options import CallOptions, ScoreOptions, Space
+    from llamaherd.asks.rendering import Rendered
+    from llamaherd.asks.trees import Continuations
     from llamaherd.core.request import Request
     from llamaherd.core.results import Results
     from llamaherd.journal.journal import Journal
     from llamaherd.model.model import Model
-    from llamaherd.model.tokens import ParseSpecial
     from llamaherd.run.host import Host
-    from llamaherd.run.trees import Continuations
 
     _R = TypeVar("_R", bound=Scored)
-    Prepared = tuple[Host, Scoring[_R], object]
-
-Space = bool | Literal["auto"]
-SPACE: tuple[Space, ...] = ("auto", True, False)
 
 
 def open_context(ctx: Host | Llama) -> Host:
-    """The context to run in; ContextClosedError: it is closed."""
+    """Return the context to run in; raises ContextClosedError if it is closed."""
     context = as_context(ctx)
     context.check_open()
     return context
@@ -45,32 +44,45 @@ def open_context(ctx: Host | Llama) -> Host:
 
 def made_requests(
     model: Model,
-    prompts: Sequence[object],
+    prompts: Sequence[Rendered],
     texts: Sequence[Sequence[str]],
-    space: Space,
-    parse_special: ParseSpecial,
-    *,
-    chat: bool,
+    options: ClassifyOptions | ScoreOptions,
 ) -> list[tuple[Request, Continuations | None, list[array[int]]]]:
-    """For each prompt what `scoring_request` makes of it and of the texts behind it."""
-    joiner = Joiner(model, parsing(parse_special, chat=chat))
-    behind_chat = answer_space(model) if chat else None
+    """Apply `scoring_request` to each prompt and its continuations."""
+    chat, space = options.chat, options.space
+    n_thoughts = options.n_thoughts if isinstance(options, ClassifyOptions) else 1
+    behind = BehindThoughts(model, n_thoughts)
+    joiner = Joiner(model, parsing(options.parse_special, chat=chat))
+    behind_chat = None
+    if chat and not options.prefix:
+        names = {"template": options.template, "variables": options.variables}
+        behind_chat = answer_space(model, **names)  # type: ignore[arg-type] # of two types
     return [
         scoring_request(
             model,
             joiner,
-            f"prompts[{i}]",
-            prompt,
-            [_spaced(prompt, text, space, behind_chat) for text in own],
+            Argument("prompts", (i,)),
+            one.prompt,
+            [
+                _spaced(
+                    options.prefix if chat else one.prompt,
+                    text,
+                    space,
+                    behind_chat if one.thought is None or behind_chat is None else "",
+                )
+                for text in own
+            ],
+            thought=one.thought,
+            behind=behind,
         )
-        for i, (prompt, own) in enumerate(zip(prompts, texts, strict=True))
+        for i, (one, own) in enumerate(zip(prompts, texts, strict=True))
     ]
 
 
 def _spaced(prompt: object, text: str, space: Space, behind_chat: str | None) -> str:
-    """A continuation with the space that comes before it."""
+    """Return a continuation with the space before it, if any."""
     if space == "auto":
-        if behind_chat is not None:  # that of the template
+        if behind_chat is not None:  # space of the chat template
             return text if text[0].isspace() else behind_chat + text
         before = prompt[-1:] if isinstance(prompt, str) else ""
         space = not (text[0].isspace() or before.isspace())
@@ -80,17 +92,21 @@ def _spaced(prompt: object, text: str, space: Space, behind_chat: str | None) ->
 def scoring(
     context: Host,
     requests: Sequence[Request],
-    on_error: OnError,
-    journal: str | os.PathLike[str] | Journal | None,
+    options: CallOptions,
     convert: Callable[[Results], _R],
     *,
+    journal: Journal | None = None,
     name: str = "prompts",
     n_beside: int = 0,
+    n: int = 1,
+    seed: int = 0,
 ) -> Scoring[_R]:
-    """A call that scores, whose results are made of those of its requests.
+    """Create a call that scores; `convert` makes its results from those of its requests.
 
-    `name` and `n_beside`: see `Scoring`.
+    An open `journal` stays open. For `name` and `n_beside` see `Scoring`, for `n` and
+    `seed` see `Call`.
     """
-    call = Call(requests, seed=0, on_error=checks.choice("on_error", on_error, ON_ERROR))
-    runnable = call if journal is None else recorded(call, context, journal)
+    call = Call(requests, seed=seed, on_error=options.on_error, n=n)
+    file = options.journal if journal is None else journal
+    runnable = call if file is None else recorded(call, context, file)
     return Scoring(runnable, convert, name=name, n_beside=n_beside)

@@ -1,4 +1,4 @@
-"""`llamaherd bench`: how fast a model is here."""
+"""`llamaherd bench`: measure the throughput of a model on this machine."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _COUNT = Whole(1)
     callback=_sizes,
     metavar="N,N,...",
     show_default=True,
-    help="Prompts at once.",
+    help="Numbers of concurrent prompts.",
 )
 @option(
     "--n-prompt",
@@ -73,7 +73,7 @@ _COUNT = Whole(1)
     default=128,
     metavar="N",
     show_default=True,
-    help="Tokens of a prompt.",
+    help="Number of tokens per prompt.",
 )
 @option(
     "--n-answer",
@@ -81,13 +81,13 @@ _COUNT = Whole(1)
     default=32,
     metavar="N",
     show_default=True,
-    help="Tokens of an answer.",
+    help="Number of tokens per answer.",
 )
 @option(
     "--n-threads",
     type=_COUNT,
     metavar="N",
-    help="Default: as many as the machine has cores.",
+    help="Number of threads. Default: the physical cores.",
 )
 @option(
     "--seconds",
@@ -96,11 +96,11 @@ _COUNT = Whole(1)
     default=60.0,
     metavar="S",
     show_default=True,
-    help="No number of prompts but the first is tried later than this.",
+    help="Seconds after which no further number of prompts is tried.",
 )
 @option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 def bench(model: str, n_seq_max: list[int], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - as declared above
-    """Prints a line as soon as it is measured, or all as JSON."""
+    """Print each line when it is measured, or all as JSON."""
     watched = sys.stderr.isatty()
     path = model_path(model, check_memory=True, name="MODEL", progress=watched)
     rows = []
@@ -123,8 +123,8 @@ def bench(model: str, n_seq_max: list[int], as_json: bool, **options: Any) -> No
 
 
 def _about(model: Model, options: dict[str, Any]) -> dict[str, Any]:
-    """What was measured, and where."""
-    if model.path is None:  # only borrowed models have none
+    """Describe the model, machine and settings of the measurement."""
+    if model.path is None:  # only borrowed models have no path
         raise RuntimeError("the model has no path")
     return {
         "model": model.path.name,

@@ -1,4 +1,4 @@
-"""What `llamaherd doctor` looks at: one function a topic, each with its advice."""
+"""Checks of `llamaherd doctor`: one function per topic, each with advice."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from llamaherd.core import installing
 from llamaherd.hub.folders import list_cached_models, model_cache_dir
 from llamaherd.hub.profile import cpu_features, cpu_name, gpus
 from llamaherd.hub.quantizations import gigabytes
+from llamaherd.loop.threads import trouble_with_threads
 from llamaherd.memory import hardware
 from llamaherd.native import abi, shim
-from llamaherd.run.threads import trouble_with_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 State = Literal["ok", "note", "warning", "error"]
 
-# What libllama calls what Linux calls a feature of a processor.
+# libllama's names of processor features, by the names of Linux.
 _COMPILED = {
     "avx": "AVX",
     "avx2": "AVX2",
@@ -48,7 +48,7 @@ _COMPILED = {
 }
 _LITTLE_MEMORY = 1 << 30  # bytes
 _LITTLE_DISK = 5 << 30
-_SMALL_MODEL = 1 << 30  # one that runs in seconds
+_SMALL_MODEL = 1 << 30  # bytes of a model that runs in seconds
 _RUN_S = 180
 _R_CODE = (
     "has <- function(p) tryCatch(as.character(packageVersion(p)), "
@@ -59,14 +59,14 @@ _R_CODE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found of one topic.
+    """Result of one check.
 
     Attributes:
-        topic: In a word.
-        state: "note": something could be better; "warning": something will go wrong with
-            some work; "error": llamaherd does not work.
-        text: What was found.
-        advice: What to do; "": nothing.
+        topic: Topic in one word.
+        state: "note" for a possible improvement; "warning" if some work will fail;
+            "error" if llamaherd does not work.
+        text: Description of the finding.
+        advice: Advice to the user; "" for none.
     """
 
     topic: str
@@ -76,7 +76,7 @@ class Finding:
 
 
 def versions() -> Finding:
-    """Of llamaherd and what it stands on."""
+    """Check the versions of llamaherd and its dependencies."""
     return Finding(
         topic="llamaherd",
         state="ok",
@@ -86,7 +86,7 @@ def versions() -> Finding:
 
 
 def libllama() -> Finding:
-    """The library, which the shim has loaded by now."""
+    """Check libllama, which the shim has loaded by now."""
     text = (
         f"llama.cpp {shim.ggml_commit()[:7]} of llama-cpp-python "
         f"{shim.llama_cpp_python()}, in {abi.libllama_folder()}"
@@ -103,7 +103,7 @@ def libllama() -> Finding:
 
 
 def processor() -> Finding:
-    """What it has, and whether libllama was compiled to use it."""
+    """Check the processor features, and whether libllama was compiled for them."""
     has = cpu_features()
     compiled = abi.compiled_for(abi.libllama_folder())
     amx = ", AMX multiplies" if shim.has_amx() else ""
@@ -124,7 +124,7 @@ def processor() -> Finding:
 
 
 def threads() -> Finding:
-    """How many there will be, and whether others slow them down."""
+    """Check the number of threads, and whether other programs slow them down."""
     n = hardware.n_cores()
     text = f"{n} of {os.cpu_count()} logical processors, one for each core"
     quotas = hardware.cpu_quotas()
@@ -145,7 +145,7 @@ def threads() -> Finding:
 
 
 def memory() -> Finding:
-    """How much a model and its context may take."""
+    """Check the memory available for a model and its context."""
     available = hardware.available_memory()
     of_all = psutil.virtual_memory()
     text = f"{gigabytes(available)} available of {gigabytes(of_all.total)}"
@@ -173,7 +173,7 @@ def memory() -> Finding:
 
 
 def gpu() -> Finding:
-    """Whether there is one, and whether it can be used."""
+    """Check for a GPU, and whether it can be used."""
     found = gpus()
     names = ", ".join(f"{x.name} ({gigabytes(x.memory_bytes)})" for x in found)
     if found and not shim.supports_gpu():
@@ -191,7 +191,7 @@ def gpu() -> Finding:
 
 
 def cache() -> Finding:
-    """Whether models can be downloaded to where they belong."""
+    """Check whether models can be downloaded to the cache."""
     folder = model_cache_dir()
     there = next(x for x in (folder, *folder.parents) if x.exists())
     models = list_cached_models()
@@ -220,7 +220,7 @@ def cache() -> Finding:
 
 
 def extras() -> Finding:
-    """Which optional packages are here."""
+    """Check the optional packages."""
     missing: dict[str, list[str]] = {}
     for requirement in requires("llamaherd") or []:
         match = re.match(r"([\w.-]+).*extra == ['\"](\w+)['\"]", requirement)
@@ -244,14 +244,14 @@ def extras() -> Finding:
 
 
 def r() -> Finding:
-    """R and its packages, which only R's users need."""
+    """Check R and its packages, which only R users need."""
     program = shutil.which("Rscript")
     if program is None:
         return Finding(
             topic="R", state="ok", text="not in the path; only R users need it"
         )
     try:
-        done = subprocess.run(  # noqa: S603 - a program of the system's
+        done = subprocess.run(  # noqa: S603 - a program of the system
             [program, "--no-init-file", "-e", _R_CODE],
             capture_output=True,
             text=True,
@@ -278,7 +278,7 @@ def r() -> Finding:
 
 
 def run() -> Finding:
-    """Prompts through a model, in a process of their own: it may die."""
+    """Run some prompts in a subprocess, which may crash."""
     models = sorted(list_cached_models(), key=lambda model: model.size_bytes)
     paths = [str(x.path) for x in models if x.size_bytes <= _SMALL_MODEL]
     command = [sys.executable, "-m", "llamaherd.cli.tiny_run", *paths]
@@ -327,10 +327,10 @@ CHECKUPS: dict[str, Callable[[], Finding]] = {
 
 
 def look_at(topic: str) -> Finding:
-    """The finding of a topic; what cannot be looked at is a finding, too."""
+    """Return the finding of a topic; a check that fails is a finding, too."""
     try:
         return CHECKUPS[topic]()
-    except Exception as error:  # noqa: BLE001 - a doctor goes on to the next topic
+    except Exception as error:  # noqa: BLE001 - the other checks must still run
         text = f"could not be looked at: {type(error).__name__}: {error}"
         return Finding(topic=topic, state="warning", text=text)
 
@@ -339,7 +339,7 @@ def _failed_run(status: int, stderr: str) -> Finding:
     if status == -signal.SIGILL:
         text = "libllama was compiled for a processor that has more than this one"
         advice = f"compile it here: {_reinstall('-DGGML_NATIVE=ON')}"
-    elif status == -9:  # SIGKILL, which Windows does not have
+    elif status == -9:  # SIGKILL, which Windows lacks
         text = "the run was killed: there was not enough memory"
         advice = "ask for more memory, or close other programs"
     else:
@@ -365,7 +365,7 @@ def _is_installed(name: str) -> bool:
 
 
 def _address_space() -> int | None:
-    """Bytes that this process may map; None: as many as it wants."""
+    """Return the limit of mapped bytes for this process; None for no limit."""
     if sys.platform == "win32":
         return None
     import resource  # noqa: PLC0415 - not on Windows

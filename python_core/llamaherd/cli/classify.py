@@ -1,4 +1,4 @@
-"""`llamaherd classify`: each row of a table gets a label, with probabilities."""
+"""`llamaherd classify`: label each row of a table, with probabilities."""
 
 from __future__ import annotations
 
@@ -6,41 +6,55 @@ from typing import Any
 
 import click
 
+from llamaherd.asks.options import ClassifyOptions
+from llamaherd.asks.scores import NORMALIZE
+from llamaherd.asks.settings import help_of
 from llamaherd.cli.conventions import Command, section
-from llamaherd.cli.tables import EXIT, labels_of, run_table, table_options
+from llamaherd.cli.tables import (
+    EXIT,
+    labels_of,
+    run_table,
+    table_options,
+    thought_options,
+)
 
 _HELP = """\
 Give each row of a table one of some labels, with the probability of each.
 
 Nothing is generated: the model is asked how likely each label is as what follows the
 prompt. New columns: label, prob, margin, entropy, coverage (how much the model wanted to
-answer with one of them at all), p_LABEL for each, and error.
+answer with one of them at all), p_LABEL for each, and error. With --thinking N, the model
+thinks first: also thinking, n_thinking_tokens, thinking_complete, and with --n-thoughts K
+between, the deviation between thoughts.
 """
 _EXAMPLES = """\
 llamaherd classify news.csv -m model.gguf --labels Sports,Politics \\
   --prompt "{text} Topic:" -o out.csv
 llamaherd classify news.parquet -m model.gguf --labels labels.txt --chat \\
   --prompt "Which topic? {text}" -o out.parquet
+llamaherd classify news.csv -m thinker.gguf --labels Sports,Politics --chat \\
+  --thinking 256 --n-thoughts 5 --prompt "Which topic? {text}" -o out.csv
 """
 _labels = section("Labels")
 
 
 @click.command("classify", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=EXIT)
-@table_options(prompts=True)
+@table_options(prompts=True, system=True)
 @_labels(
     "--labels",
     metavar="A,B,C",
-    help="What may follow the prompt; or a file with one a line.",
+    help=help_of(ClassifyOptions, "labels", "Or a file with one per line."),
 )
 @_labels(
     "--normalize",
     "classify__normalize",
-    type=click.Choice(["sum", "token", "byte", "pmi"]),
-    help="How labels of different length are made comparable; default sum.",
+    type=click.Choice(NORMALIZE),
+    help=help_of(ClassifyOptions, "normalize", "Default sum."),
 )
+@thought_options(_labels, "classify", ClassifyOptions, seed=True)
 @click.pass_context
-def classify(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - of click
-    """Does the command."""
+def classify(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click
+    """Run the command."""
     options["classify__labels"] = labels = labels_of(options.pop("labels"))
     if labels is None and not options["table"].lower().endswith(".toml"):
         raise click.UsageError("Missing option '--labels'.")

@@ -1,7 +1,7 @@
-"""What all commands share: statuses, what goes where, help that teaches, signals.
+"""Conventions of all commands: exit statuses, streams, help, signals.
 
-Data goes to stdout. What tells a person how it goes is for stderr, and only if that is a
-terminal; warnings and failures are for stderr always.
+Data goes to stdout. Progress goes to stderr, but only if that is a terminal. Warnings and
+errors always go to stderr.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from llamaherd.core.errors import JournalError, LlamaHerdError
+from llamaherd.core.errors import BadArgumentError, JournalError, LlamaHerdError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,41 +24,42 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound="Callable[..., Any] | click.Command")
 
 
-class Status(IntEnum):
-    """What the process exits with."""
+class ExitStatus(IntEnum):
+    """Exit status of the process."""
 
     DONE = 0
-    FAILED = 1  # while at it
-    WRONG_USE = 2  # what was given cannot be used as asked: nothing was computed
-    ROWS_FAILED = 3  # done, but some rows have a reason instead of an answer
-    INTERRUPTED = 130  # by Ctrl-C
-    TERMINATED = 143  # by SIGTERM
+    FAILED = 1  # the work failed
+    WRONG_USE = 2  # invalid arguments or input; nothing was computed
+    ROWS_FAILED = 3  # finished, but some rows failed
+    INTERRUPTED = 130  # ended by Ctrl-C
+    TERMINATED = 143  # ended by SIGTERM
 
 
-# What commands raise for a user to read.
+# Errors whose message is printed for the user.
 EXPECTED = (LlamaHerdError, ValueError, TypeError, OSError, ImportError)
 
 
-def status_of(error: BaseException) -> Status:
-    """What an error that ended a command says: arguments are checked before work begins.
+def status_of(error: BaseException) -> ExitStatus:
+    """Return the exit status of an error; arguments are checked before work begins.
 
-    What begins work in which values are found to be wrong has to tell that itself.
+    Code that finds an invalid value after work has begun must report that itself.
     """
-    if isinstance(error, LlamaHerdError) and not isinstance(error, JournalError):
-        return Status.FAILED
+    is_use = isinstance(error, (BadArgumentError, JournalError))
+    if isinstance(error, LlamaHerdError) and not is_use:
+        return ExitStatus.FAILED
     is_wrong = isinstance(error, (ValueError, TypeError, FileNotFoundError))
-    return Status.WRONG_USE if is_wrong else Status.FAILED
+    return ExitStatus.WRONG_USE if is_wrong else ExitStatus.FAILED
 
 
 class _Taught(click.Command):
-    """Help with sections of options, and examples at its end."""
+    """Help with sections of options, and examples at the end."""
 
-    def __init__(self, *settings: Any, examples: str = "", **more: Any) -> None:  # noqa: ANN401 - click's
+    def __init__(self, *settings: Any, examples: str = "", **more: Any) -> None:  # noqa: ANN401 - types of click
         super().__init__(*settings, **more)
         self._examples = examples
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Options by section, those without one last."""
+        """Write the options by section, those without a section last."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -72,7 +73,7 @@ class _Taught(click.Command):
                     formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Examples, then the rest."""
+        """Write the examples, then the rest."""
         if self._examples:
             with formatter.section("Examples"):
                 for line in self._examples.strip().splitlines():
@@ -84,8 +85,8 @@ class Command(_Taught):
     """A command.
 
     Args:
-        settings: As click.Command's.
-        examples: Lines as a user would type them; shown as they are.
+        settings: Arguments of click.Command.
+        examples: Command lines to show as examples.
     """
 
 
@@ -93,14 +94,14 @@ class Commands(_Taught, click.Group):
     """Commands under one name, with suggestions for misspelt ones."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Options, then commands."""
+        """Write the options, then the commands."""
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is meant."""
+        """Return the command of a name; suggest one for a misspelt name."""
         names = self.list_commands(ctx)
         if args[0] not in names and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], names)
@@ -110,26 +111,26 @@ class Commands(_Taught, click.Group):
 
 
 class _SectionOption(click.Option):
-    def __init__(self, *settings: Any, section: str, **more: Any) -> None:  # noqa: ANN401 - click's
+    def __init__(self, *settings: Any, section: str, **more: Any) -> None:  # noqa: ANN401 - types of click
         super().__init__(*settings, **more)
         self.section = section
 
-    def get_help_extra(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
+    def get_help_extra(self, ctx: click.Context) -> Any:  # noqa: ANN401 - types of click
         extra = super().get_help_extra(ctx)
-        extra.pop("range", None)  # that a count is at least 1 goes without saying
+        extra.pop("range", None)  # a minimum of 1 need not be shown for a count
         return extra
 
 
 class Whole(click.IntRange):
-    """A whole number in a range; click's own words for what is none are not plain."""
+    """Parameter type of an integer in a range, with clearer errors than click's."""
 
     def convert(
         self,
-        value: Any,  # noqa: ANN401 - click's
+        value: Any,  # noqa: ANN401 - types of click
         param: click.Parameter | None,
         ctx: click.Context | None,
-    ) -> Any:  # noqa: ANN401 - click's
-        """The number."""
+    ) -> Any:  # noqa: ANN401 - types of click
+        """Return the number."""
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
@@ -140,49 +141,58 @@ class Whole(click.IntRange):
 
 
 def section(title: str) -> Callable[..., Callable[[_Function], _Function]]:
-    """What declares the options of a section of the help; called as click.option is."""
+    """Return a decorator like click.option for a section of the help."""
 
-    def option(*names: str, **settings: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401 - click's
+    def option(*names: str, **settings: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401 - types of click
         return click.option(*names, cls=_SectionOption, section=title, **settings)
 
     return option
 
 
-option = section("Options")  # those of no section
+option = section("Options")  # options without a section
 
 
 def tell(message: str) -> None:
-    """A line for a person who looks on."""
+    """Print a line of progress for the user."""
     if sys.stderr.isatty():
         click.echo(message, err=True)
 
 
 def warn(message: str) -> None:
-    """A line that nobody should miss."""
+    """Print a warning."""
     click.echo(f"llamaherd: warning: {message}", err=True)
 
 
-def failed(message: object, status: Status = Status.FAILED) -> int:
-    """Tells why a command failed. Returns the status to exit with."""
+def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
+    """Print why a command failed, and return the exit status."""
     click.echo(f"llamaherd: {message}", err=True)
     return status
 
 
-class Termination:
-    """Within it SIGTERM ends a command as Ctrl-C does: where nothing can be lost.
+_entered: list[Termination] = []  # SIGTERM handlers of the running commands
 
-    A shell starts what runs in the background with Ctrl-C ignored; the command then
-    ignores it still, and hears SIGTERM all the same.
+
+def is_terminated() -> bool:
+    """Whether SIGTERM ends the command; a KeyboardInterrupt is then not Ctrl-C."""
+    return any(termination.has_come for termination in _entered)
+
+
+class Termination:
+    """Context in which SIGTERM ends a command as Ctrl-C does, without loss of results.
+
+    A shell starts background jobs with Ctrl-C ignored. The command then continues to
+    ignore it, but handles SIGTERM.
 
     Attributes:
-        has_come: Whether it was SIGTERM that ended it.
+        has_come: Whether SIGTERM ended the command.
     """
 
     def __init__(self) -> None:
         self.has_come = False
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Termination:  # noqa: PYI034 - typing.Self is of Python 3.11
+    def __enter__(self) -> Termination:  # noqa: PYI034 - typing.Self needs Python 3.11
+        _entered.append(self)
         if threading.current_thread() is threading.main_thread():
             if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
                 self._handle(signal.SIGINT, self._interrupt)
@@ -195,6 +205,7 @@ class Termination:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        _entered.remove(self)
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -202,7 +213,7 @@ class Termination:
         self._before[number] = signal.signal(number, handler)
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        if self.has_come:  # schedulers send it to the shell and to what runs in it
+        if self.has_come:  # schedulers signal the shell and its children
             return
         self.has_come = True
         signal.raise_signal(signal.SIGINT)

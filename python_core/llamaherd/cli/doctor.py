@@ -1,4 +1,4 @@
-"""`llamaherd doctor`: what is wrong on this machine, and what to do."""
+"""`llamaherd doctor`: check this machine and give advice."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import textwrap
 import click
 
 from llamaherd.cli.checkups import CHECKUPS, Finding, State, look_at
-from llamaherd.cli.conventions import Command, Status, option
+from llamaherd.cli.conventions import Command, ExitStatus, option
 
 _HELP = """\
-Look for what is wrong on this machine, and say what to do.
+Check this machine for problems, and print what to do.
 
-Looks at versions, libllama, the processor, threads, memory, graphics processors, the
-cache of models, optional packages and R, and answers some prompts with a small model of
-the cache, or with a tiny random one if there is none. Exit status 1: llamaherd does not
-work here. Attach what it prints to a report of a bug.
+Checks versions, libllama, the processor, threads, memory, graphics processors, the cache
+of models, optional packages and R, and answers some prompts with a small model of the
+cache, or with a tiny random one if the cache has none. Exit status 1 means that llamaherd
+does not work here. Attach the output to a bug report.
 """
 _EXAMPLES = """\
 llamaherd doctor
@@ -36,7 +36,7 @@ _INDENT = 20
 @click.command("doctor", cls=Command, help=_HELP, examples=_EXAMPLES)
 @option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(as_json: bool) -> int:
-    """Prints each finding as soon as it is there."""
+    """Print each finding as soon as its check ends."""
     findings = []
     for topic in CHECKUPS:
         finding = look_at(topic)
@@ -47,7 +47,7 @@ def doctor(as_json: bool) -> int:
     if as_json:
         rows = [dataclasses.asdict(finding) for finding in findings]
         click.echo(json.dumps({"ok": not errors, "findings": rows}, indent=1))
-    return Status.FAILED if errors else Status.DONE
+    return ExitStatus.FAILED if errors else ExitStatus.DONE
 
 
 def _lines(finding: Finding) -> str:

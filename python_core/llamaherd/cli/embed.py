@@ -1,4 +1,4 @@
-"""`llamaherd embed`: each row of a table gets a vector."""
+"""`llamaherd embed`: compute an embedding of each row of a table."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Any
 
 import click
 
+from llamaherd.asks.options import EmbedOptions
+from llamaherd.asks.settings import help_of
 from llamaherd.cli.conventions import Command, section
 from llamaherd.cli.tables import EXIT, run_table, table_options
+from llamaherd.native.embedder import POOLING
 
 _HELP = """\
 Make a vector of each text of a table.
@@ -22,21 +25,21 @@ _vectors = section("Vectors")
 
 
 @click.command("embed", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=EXIT)
-@table_options(prompts=False)
+@table_options(prompts=False, system=False)
 @_vectors(
     "--pooling",
     "embed__pooling",
-    type=click.Choice(["auto", "mean", "cls", "last"]),
-    help="What becomes of the vectors of a text's tokens; default: as the model says.",
+    type=click.Choice(["auto", *POOLING]),
+    help=help_of(EmbedOptions, "pooling", "Default: as the model's file says."),
 )
 @_vectors(
     "--truncate",
     "embed__truncate",
     is_flag=True,
     default=None,
-    help="Cut texts that are too long; else their rows fail.",
+    help=help_of(EmbedOptions, "truncate", "Without it their rows fail."),
 )
 @click.pass_context
-def embed(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - of click
-    """Does the command."""
+def embed(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click
+    """Run the command."""
     ctx.exit(run_table("embed", options))

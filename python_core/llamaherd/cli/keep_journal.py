@@ -1,4 +1,4 @@
-"""`llamaherd keep-journal`: how scripts of `llamaherd slurm` bring journals back."""
+"""`llamaherd keep-journal`: copy journals back in scripts of `llamaherd slurm`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ llamaherd keep-journal /tmp/1-of-50.journal /shared/1-of-50.journal
 @click.argument("journal")
 @click.argument("kept")
 def keep_journal(journal: str, kept: str) -> None:
-    """Copies it."""
+    """Copy the journal."""
     from llamaherd.journal import copying  # noqa: PLC0415 - loads the engine
 
     copying.keep_journal(journal, kept)

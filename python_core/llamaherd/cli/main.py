@@ -1,4 +1,4 @@
-"""Which command. Its module is imported when it is wanted: no command needs another's."""
+"""Entry point; imports only the module of the given command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from llamaherd.cli.conventions import (
     EXPECTED,
     Commands,
-    Status,
+    ExitStatus,
     Termination,
     failed,
     status_of,
@@ -23,19 +23,24 @@ from llamaherd.core.starting import has_started
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# In the order of the help, "": not shown. The module `llamaherd.cli.NAME` has a command
-# `NAME`, with "_" for "-".
+# In the order of the help; "" hides a command. The module `llamaherd.cli.NAME` has a
+# command `NAME`, with "_" for "-".
 COMMANDS = {
-    "run": "Ask about each row of a table; or do what a TOML file describes.",
-    "classify": "Give each row of a table a label, with probabilities.",
-    "embed": "Make a vector of each row of a table.",
-    "slurm": "Write a SLURM array script that does a run in parts.",
-    "merge": "Put the parts of a run together.",
+    "run": "Ask about each row of a table, or execute a run's TOML file.",
+    "classify": "Label each row of a table, with probabilities.",
+    "annotate": "Code each row of a table by a codebook.",
+    "spans": "List the passages of coded texts, a row each.",
+    "codebooks": "Choose a codebook by a gold sample, and measure it once.",
+    "embed": "Compute an embedding of each row of a table.",
+    "recalibrate": "Improve labels by the codes of a gold sample.",
+    "slurm": "Write a SLURM array script that executes a run in parts.",
+    "merge": "Combine the parts of a run.",
+    "chat": "Talk to a model in the terminal.",
     "serve": "Answer prompts over HTTP.",
     "models": "List, download, find and remove model files.",
     "optimize": "Find the type of a model that is fastest on this machine.",
     "bench": "Measure how fast a model is on this machine.",
-    "doctor": "Look for what is wrong here, and say what to do.",
+    "doctor": "Check this machine for problems, and print what to do.",
     "keep-journal": "",
 }
 _EXAMPLES = """\
@@ -44,14 +49,14 @@ llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF
 llamaherd serve SmolLM2
 """
 _EPILOG = """\
-`llamaherd COMMAND --help` tells of a command, with examples. Data goes to stdout. Exit
-status: 0 all is well, 1 it failed while at it, 2 what was given cannot be used as asked,
-3 done but some rows failed (they have their reason), 130 Ctrl-C, 143 SIGTERM.
+`llamaherd COMMAND --help` explains a command, with examples. Data goes to stdout. Exit
+status: 0 success; 1 failed while running; 2 invalid arguments, nothing was computed;
+3 done, but some rows failed, each with its reason; 130 Ctrl-C; 143 SIGTERM.
 """
 
 
 class _LazyCommands(Commands):
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - interface of click
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -62,15 +67,15 @@ class _LazyCommands(Commands):
         command: click.Command = getattr(module, name)
         return command
 
-    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - types of click
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt as error:  # click itself would print an empty line
+        except KeyboardInterrupt as error:  # otherwise click prints an empty line
             raise click.Abort from error
 
     def format_commands(
         self,
-        ctx: click.Context,  # noqa: ARG002 - click's
+        ctx: click.Context,  # noqa: ARG002 - interface of click
         formatter: click.HelpFormatter,
     ) -> None:
         with formatter.section("Commands"):
@@ -93,14 +98,16 @@ def _group() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command. Returns the status to exit with."""
+    """Run a command and return the exit status."""
     missing = fill_streams()
     has_started()
     with Termination() as termination:
         try:
             return _run(arguments, missing)
         except (KeyboardInterrupt, click.Abort):
-            return Status.TERMINATED if termination.has_come else Status.INTERRUPTED
+            return (
+                ExitStatus.TERMINATED if termination.has_come else ExitStatus.INTERRUPTED
+            )
 
 
 def _run(arguments: Sequence[str] | None, missing: list[str]) -> int:
@@ -112,7 +119,7 @@ def _run(arguments: Sequence[str] | None, missing: list[str]) -> int:
         return error.exit_code
     except BrokenPipeError:  # of `llamaherd ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Status.FAILED
+        return ExitStatus.FAILED
     except EXPECTED as error:
         return failed(closed_streams(error, missing) or error, status_of(error))
-    return Status.DONE if status is None else int(status)
+    return ExitStatus.DONE if status is None else int(status)

@@ -1,4 +1,4 @@
-"""`llamaherd merge`: the shards of a run become one table."""
+"""`llamaherd merge`: merge the shards of a run into one table."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from llamaherd.cli.conventions import Command
 from llamaherd.cli.tables import ended, shown_warnings
 
 _HELP = """\
-Put the journals of `llamaherd run --shard i/n` together.
+Combine the journals of `llamaherd run --shard i/n`.
 
-The output is the one that the run as a whole would have written. No model is needed. It
-is refused unless all are of one model, one description and one input, with no shard and
-no row missing or double.
+The output equals that of a run without shards. No model is needed. The journals must be
+of one model, one description and one input, with no shard and no row missing or double.
 """
 _EXAMPLES = """\
 llamaherd merge journals/*.journal --out result.parquet
@@ -31,12 +30,12 @@ llamaherd merge a.journal b.journal --out result.csv --input /data/texts.csv
     help=".csv, .tsv, .jsonl or .parquet; -: CSV to stdout.",
 )
 @click.option(
-    "--input", "source", metavar="FILE", help="The run's input, if it is elsewhere now."
+    "--input", "source", metavar="FILE", help="Input of the run, if it was moved."
 )
 @click.option(
     "--overwrite",
     is_flag=True,
-    help="Replace an output that llamaherd did not write, or somebody changed.",
+    help="Replace an output that llamaherd did not write or that was changed since.",
 )
 @click.pass_context
 def merge(
@@ -47,8 +46,8 @@ def merge(
     source: str | None,
     overwrite: bool,
 ) -> None:
-    """Does the command."""
-    from llamaherd.runs.merging import merge_runs  # noqa: PLC0415 - loads the engine
+    """Run the command."""
+    from llamaherd.tables.merging import merge_runs  # noqa: PLC0415 - loads the engine
 
     with shown_warnings():
         outcome = merge_runs(journals, output, source=source, overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""`llamaherd models`: the model files on this machine."""
+"""`llamaherd models`: manage the model files on this machine."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Command, Commands, Status, failed, option, tell
+from llamaherd.cli.conventions import Command, Commands, ExitStatus, failed, option, tell
 from llamaherd.hub import folders
-from llamaherd.hub.fetch import Options, download_model, fetch
+from llamaherd.hub.fetch import FetchOptions, download_model, fetch
 from llamaherd.hub.folders import list_cached_models, model_cache_dir
 from llamaherd.hub.ollama import list_ollama_models
 from llamaherd.hub.quantizations import gigabytes
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from llamaherd.hub.ollama import OllamaModel
 
 _HELP = """\
-The model files on this machine: list, download, find, remove.
+List, download, find and remove model files on this machine.
 
-Models lie in the user's cache, or where LLAMAHERD_CACHE_DIR says. Those of Ollama and
-of programs that use the Hugging Face hub are found where these keep them.
+Models are stored in the user's cache, or in LLAMAHERD_CACHE_DIR. Models of Ollama and of
+programs that use the Hugging Face hub are found in the folders of these programs.
 """
 _EXAMPLES = """\
 llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0
@@ -49,12 +49,12 @@ def models() -> None:
 @models.command(
     "list",
     cls=Command,
-    help="List the model files in the caches, the newest first.",
+    help="List the model files in the caches, newest first.",
     examples="llamaherd models list\nllamaherd models list --json | jq -r '.[].path'\n",
 )
-@option("--json", "as_json", is_flag=True, help="As JSON, with sizes in bytes.")
+@option("--json", "as_json", is_flag=True, help="Print JSON, with sizes in bytes.")
 def list_(as_json: bool) -> None:
-    """Prints a table."""
+    """Print a table of the models."""
     rows = _rows()
     if as_json:
         click.echo(json.dumps(rows, indent=1))
@@ -87,15 +87,15 @@ llamaherd models download https://example.org/model.gguf --sha256 9f2c...
 """,
 )
 @click.argument("source")
-@option("--force", is_flag=True, help="Download it even if it is here.")
-@option("--sha256", metavar="HEX", help="What the file must have.")
+@option("--force", is_flag=True, help="Download the file again if it exists.")
+@option("--sha256", metavar="HEX", help="Expected SHA-256 of the file.")
 @option(
     "--no-check-memory",
     is_flag=True,
     help="Download it even if it does not fit into this machine's memory.",
 )
 def download(source: str, force: bool, sha256: str | None, no_check_memory: bool) -> None:
-    """Prints the path."""
+    """Download a model and print its path."""
     path = download_model(
         source,
         force=force,
@@ -116,7 +116,7 @@ def download(source: str, force: bool, sha256: str | None, no_check_memory: bool
 )
 @click.argument("source")
 def path_(source: str) -> None:
-    """Prints it."""
+    """Print the path of a model."""
     click.echo(_here(source))
 
 
@@ -129,9 +129,9 @@ def path_(source: str) -> None:
     "llamaherd models remove SmolLM2 --yes\n",
 )
 @click.argument("source")
-@option("--yes", is_flag=True, help="Do not ask.")
+@option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def remove(source: str, yes: bool) -> int:
-    """Removes the file, its other parts, and what is written down beside them."""
+    """Remove a model's file, its other parts, and the metadata beside them."""
     first = _here(source)
     if not first.resolve().is_relative_to(model_cache_dir().resolve()):
         return failed(f"{first} is not in {model_cache_dir()}: remove it yourself")
@@ -139,18 +139,18 @@ def remove(source: str, yes: bool) -> int:
     size = gigabytes(sum(file.stat().st_size for file in files))
     if not yes:
         if not sys.stdin.isatty():
-            return failed("nobody can be asked here: pass --yes", Status.WRONG_USE)
+            return failed("nobody can be asked here: pass --yes", ExitStatus.WRONG_USE)
         click.confirm(f"Remove {first} ({size})?", abort=True, err=True)
-    for file in reversed(files):  # the first one means that all are there
+    for file in reversed(files):  # the first file, removed last, marks a complete model
         file.unlink()
         folders.note_path(file).unlink(missing_ok=True)
     tell(f"removed {size}")
-    return Status.DONE
+    return ExitStatus.DONE
 
 
 def _here(source: str) -> Path:
-    """The file of a model that is on this machine."""
-    return fetch(source, Options(cache=model_cache_dir(), download=False), "SOURCE")
+    """Return the file of a model on this machine."""
+    return fetch(source, FetchOptions(cache=model_cache_dir(), download=False), "SOURCE")
 
 
 def _rows() -> list[dict[str, Any]]:
@@ -170,7 +170,7 @@ def _row(model: CachedModel | OllamaModel, source: str) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    # Names are of whoever made the files: nothing in them shall act on a terminal.
+    # File names are untrusted: replace control characters, which act on a terminal.
     rows = [
         tuple("".join(c if c.isprintable() else "?" for c in cell) for cell in row)
         for row in rows

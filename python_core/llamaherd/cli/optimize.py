@@ -1,4 +1,4 @@
-"""`llamaherd optimize`: the type of a model that is fastest here."""
+"""`llamaherd optimize`: find the fastest type of a model on this machine."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def _content(ctx: click.Context, param: click.Parameter, path: Path | None) -> s
     "--n-threads",
     type=Whole(1),
     metavar="N",
-    help="Default: as many as the machine has cores.",
+    help="Number of threads. Default: the physical cores.",
 )
 @option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def optimize(model: str, types: tuple[str, ...], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - as declared above
-    """Prints the report."""
+    """Print the report."""
     is_watched = sys.stderr.isatty()
     report = model_optimize(
         model_path(model, check_memory=True, name="MODEL", progress=is_watched),

@@ -1,4 +1,4 @@
-"""`llamaherd run`: each row of a table becomes a prompt, and gets an answer."""
+"""`llamaherd run`: make a prompt of each row of a table and answer it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,31 @@ from typing import Any
 
 import click
 
+from llamaherd.asks.options import GenerateOptions
+from llamaherd.asks.settings import help_of
 from llamaherd.cli.conventions import Command, Whole, section
-from llamaherd.cli.tables import EXIT, labels_of, run_table, table_options
+from llamaherd.cli.tables import (
+    EXIT,
+    drawing_options,
+    labels_of,
+    run_table,
+    table_options,
+)
+from llamaherd.core.sampling import (
+    DEFAULT_MAX_TOKENS,
+    MAX_TOKENS_OF_SCHEMA,
+)
 
 _HELP = """\
 Ask a model about each row of a table.
 
-INPUT is a table (.csv, .tsv, .jsonl, .parquet, or - for stdin), which comes back with new
-columns: answer, finish_reason, error, and with --schema one for each field. Or it is a
-.toml file that describes such a run, or one of classify or embed.
+INPUT is a table (.csv, .tsv, .jsonl, .parquet, or - for stdin). The output is the table
+with new columns: answer, finish_reason, error, and with --schema one for each field.
+INPUT may also be a .toml file that describes such a run, or one of classify, annotate or
+embed.
 
-What is finished is kept in a journal beside the output: after a crash, kill -9 or Ctrl-C
-the same command goes on where it was.
+A journal beside the output stores finished rows: after a crash, kill -9 or Ctrl-C the
+same command continues the run.
 """
 _EXAMPLES = """\
 llamaherd run texts.csv -m model.gguf --prompt "Label this: {text}" -o out.csv
@@ -26,45 +39,36 @@ head texts.csv | llamaherd run - -m model.gguf --labels yes,no
 llamaherd run texts.csv -m model.gguf -o out.csv --save run.toml
 llamaherd run run.toml --shard 1/50 --journal /tmp/1.journal
 """
-_answers = section("What answers are like")
+_answers = section("Answers")
 
 
 @click.command("run", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=EXIT)
-@table_options(prompts=True)
+@table_options(prompts=True, system=True)
 @_answers(
     "--schema",
     "sampling__schema",
     metavar="FILE",
-    help="JSON Schema that answers follow; its fields become columns.",
+    help=help_of(GenerateOptions, "schema", "Its fields become columns."),
 )
 @_answers(
     "--labels",
     metavar="A,B,C",
-    help="Answers are one of these; or a file with one a line.",
+    help=help_of(GenerateOptions, "choices", "Or a file with one per line."),
 )
 @_answers(
     "--max-tokens",
     "sampling__max_tokens",
     type=Whole(1),
     metavar="N",
-    help="Tokens of an answer at most; default 100, with a schema 512.",
+    help=help_of(
+        GenerateOptions,
+        "max_tokens",
+        f"Default {DEFAULT_MAX_TOKENS}, with a schema {MAX_TOKENS_OF_SCHEMA}.",
+    ),
 )
-@_answers(
-    "--temperature",
-    "sampling__temperature",
-    type=float,
-    metavar="X",
-    help="Default 0: always the most likely token.",
-)
-@_answers(
-    "--seed",
-    "sampling__seed",
-    type=Whole(0),
-    metavar="N",
-    help="With a temperature: of what is drawn; default 1234.",
-)
+@drawing_options(_answers, "sampling", GenerateOptions)
 @click.pass_context
-def run(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - of click
-    """Does the command."""
+def run(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click
+    """Run the command."""
     options["sampling__choices"] = labels_of(options.pop("labels"))
     ctx.exit(run_table(None, options))

@@ -1,4 +1,4 @@
-"""`llamaherd serve`: a model behind HTTP."""
+"""`llamaherd serve`: serve a model over HTTP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Command, Status, Whole, failed, section, warn
+from llamaherd.asks.interfaces import MAX_TOKENS_OF_CHAT
+from llamaherd.cli.chat_flags import thinking_of, variables_of
+from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section, warn
 
 if TYPE_CHECKING:
     import socket
@@ -34,6 +36,7 @@ Ctrl-C ends it: what runs may end first; a second Ctrl-C ends it at once.
 _where = section("Where it listens")
 _size = section("How much runs at once")
 _limits = section("Limits")
+_chats = section("How chats are rendered")
 _COUNT = Whole(1)
 
 
@@ -50,7 +53,7 @@ def _host_names(
 ) -> list[str]:
     if not value:
         return []
-    from llamaherd.server.hosts import allowed_host  # noqa: PLC0415 - an extra
+    from llamaherd.server.hosts import allowed_host  # noqa: PLC0415 - optional dependency
 
     try:
         return [allowed_host(name) for name in value]
@@ -67,17 +70,17 @@ def _model_names(
 
 
 def _key(given: str | None) -> str | None:
-    """The key that clients must show, from the option or the environment.
+    """Return the API key that clients must send, from the option or the environment.
 
     Raises:
-        click.UsageError: No header can have it.
+        click.UsageError: The key cannot be sent in a header.
     """
     name, key = "--api-key", given
     if given is None:
         name, key = KEY_VARIABLE, os.environ.get(KEY_VARIABLE) or None
     if key is None:
         return None
-    key = key.strip()  # one from a file ends with a line break
+    key = key.strip()  # a key from a file ends with a line break
     if not key:
         raise click.UsageError(f"{name} must not be empty.")
     if not key.isprintable() or " " in key:
@@ -105,7 +108,7 @@ def _key(given: str | None) -> str | None:
     default=8080,
     metavar="N",
     show_default=True,
-    help="0: any that is free.",
+    help="0 uses any free port.",
 )
 @_where(
     "--allowed-host",
@@ -140,13 +143,13 @@ def _key(given: str | None) -> str | None:
 @_where(
     "--any-model",
     is_flag=True,
-    help="Answer whatever name a client calls the model by; answers have the right one.",
+    help="Accept any model name in requests; answers contain the right one.",
 )
 @_size(
     "--n-seq-max",
     type=_COUNT,
     metavar="N",
-    help="Prompts that may run at once; default: what suits the machine.",
+    help="Maximum number of concurrent prompts. Default: chosen for the machine.",
 )
 @_size(
     "--n-ctx",
@@ -159,12 +162,12 @@ def _key(given: str | None) -> str | None:
     "--n-threads",
     type=_COUNT,
     metavar="N",
-    help="Default: as many as the machine has cores.",
+    help="Number of threads. Default: the physical cores.",
 )
 @_size(
     "--deterministic",
     is_flag=True,
-    help="Answers that do not depend on what else runs, bit for bit; slower.",
+    help="Make answers identical to the last bit, whatever else runs; slower.",
 )
 @_limits(
     "--queue",
@@ -172,14 +175,14 @@ def _key(given: str | None) -> str | None:
     default=256,
     metavar="N",
     show_default=True,
-    help="Requests that may wait; more get status 429.",
+    help="Maximum number of waiting requests; further ones get status 429.",
 )
 @_limits(
     "--timeout",
     type=float,
     callback=_seconds,
     metavar="S",
-    help="Seconds after which a request ends with status 504; default: never.",
+    help="Seconds after which a request fails with status 504. Default: no limit.",
 )
 @_limits(
     "--grace",
@@ -187,7 +190,7 @@ def _key(given: str | None) -> str | None:
     callback=_seconds,
     default=30.0,
     metavar="S",
-    help="Seconds that requests have to end in when the server ends; default 30.",
+    help="Seconds that running requests get at shutdown. Default 30.",
 )
 @_limits(
     "--max-body",
@@ -195,7 +198,7 @@ def _key(given: str | None) -> str | None:
     default=4 << 20,
     metavar="BYTES",
     show_default=True,
-    help="Size of a request; larger ones get status 413.",
+    help="Maximum size of a request in bytes; larger ones get status 413.",
 )
 @_limits(
     "--connections",
@@ -203,15 +206,40 @@ def _key(given: str | None) -> str | None:
     default=1024,
     metavar="N",
     show_default=True,
-    help="Connections that may be open; more get status 503.",
+    help="Maximum number of open connections; further ones get status 503.",
 )
 @_limits(
     "--max-tokens",
     type=_COUNT,
-    default=1024,
+    default=MAX_TOKENS_OF_CHAT,
     metavar="N",
     show_default=True,
-    help="Tokens of a chat's answer if the request names none.",
+    help="Maximum number of tokens of a chat answer, unless the request sets it.",
+)
+@_chats(
+    "--thinking",
+    metavar="N|on|off",
+    callback=thinking_of,
+    help="Tokens of the thought before an answer, if the request does not say; default: "
+    "as the model's chat template does.",
+)
+@_chats(
+    "--template",
+    metavar="FILE",
+    help="Chat template in Jinja, in place of the model's.",
+)
+@_chats(
+    "--var",
+    "variables",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=variables_of,
+    help="A variable of the chat template; may be given several times.",
+)
+@_chats(
+    "--merge-system",
+    is_flag=True,
+    help="Put the system text into the first user message where the template refuses it.",
 )
 def serve(
     api_key: str | None,
@@ -221,13 +249,13 @@ def serve(
     no_api_key: bool,
     **options: Any,  # noqa: ANN401 - as declared above
 ) -> int:
-    """Runs the server. Returns the status to exit with."""
+    """Run the server and return the exit status."""
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
     from llamaherd.server.hosts import is_local  # noqa: PLC0415
 
     key = _key(api_key)
     if key is not None and no_api_key:
-        return failed("--no-api-key, but there is a key as well", Status.WRONG_USE)
+        return failed("--no-api-key, but there is a key as well", ExitStatus.WRONG_USE)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr
     )
@@ -242,26 +270,40 @@ def serve(
                 return failed(
                     f"{open_to_all}: set {KEY_VARIABLE} to ask for a key, or say "
                     "--no-api-key if that is meant",
-                    Status.WRONG_USE,
+                    ExitStatus.WRONG_USE,
                 )
             warn(open_to_all)
         return _serve_on(bound, host, options, key)
 
 
+def _template(path: str | None) -> str | None:
+    """Return the chat template in a file.
+
+    Raises:
+        click.UsageError: The file cannot be read.
+    """
+    if path is None:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--template {path} cannot be read: {error}.") from None
+
+
 def _serve_on(
     bound: socket.socket, host: str, options: dict[str, Any], key: str | None
 ) -> int:
-    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - the help needs no more
+    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
     from llamaherd.model.model import Model  # noqa: PLC0415
     from llamaherd.run.context import Context  # noqa: PLC0415
     from llamaherd.server import serving  # noqa: PLC0415
     from llamaherd.server.app import create_app  # noqa: PLC0415
     from llamaherd.server.connections import ConnectionLimits  # noqa: PLC0415
     from llamaherd.server.hosts import hosts_of  # noqa: PLC0415
-    from llamaherd.server.settings import Settings  # noqa: PLC0415
+    from llamaherd.server.settings import ServerSettings  # noqa: PLC0415
 
     name, *others = options["aliases"] or [Path(options["model"]).stem]
-    settings = Settings(
+    settings = ServerSettings(
         model_name=name,
         aliases=tuple(others),
         any_model=options["any_model"],
@@ -269,6 +311,10 @@ def _serve_on(
         timeout_s=options["timeout"],
         max_body=options["max_body"],
         max_tokens=options["max_tokens"],
+        thinking=options["thinking"],
+        template=_template(options["template"]),
+        variables=options["variables"] or {},
+        merge_system=options["merge_system"],
         n_ctx=options["n_ctx"],
         api_key=key,
         hosts=hosts_of(bound, host, options["allowed_hosts"]),

@@ -1,4 +1,4 @@
-"""`llamaherd slurm`: a run as an array of SLURM tasks."""
+"""`llamaherd slurm`: write the script of a SLURM array job for a run."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 import click
 
-from llamaherd.cli.conventions import Command, Status, Whole, failed, section
+from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section
 
 _HELP = """\
-Write a SLURM array script that does a run in parts.
+Write a SLURM array script that executes a run in parts.
 
 RUN.toml is what `llamaherd run --save RUN.toml` writes. Each task answers a part of the
-rows (`llamaherd run RUN.toml --shard I/N`) into a journal on its node's own disk. The
-journal is brought back to RUN.journals/ every ten minutes, at the end, and at SIGTERM;
-a task that is requeued goes on from there. When all are done, `llamaherd merge` puts the
-answers together; they are those that one machine would have given.
+rows (`llamaherd run RUN.toml --shard I/N`) into a journal on the local disk of its node.
+The journal is copied to RUN.journals/ every ten minutes, at the end, and at SIGTERM; a
+requeued task continues from there. When all tasks are done, `llamaherd merge` combines
+the answers, which equal those of a run on one machine.
 
-Compute nodes often have no internet: get the model first, on a login node, with
+Compute nodes often have no internet: download the model on a login node first, with
 `llamaherd models download`, and name its file in RUN.toml.
 """
 _EXAMPLES = """\
@@ -30,7 +30,7 @@ llamaherd slurm run.toml --tasks 50 --setup "module load gcc" --submit
 llamaherd merge run.journals/*.journal --out out.csv
 """
 _array = section("The array")
-_resources = section("What each task asks for (as of sbatch)")
+_resources = section("Resources of each task (options of sbatch)")
 
 
 @click.command("slurm", cls=Command, help=_HELP, examples=_EXAMPLES)
@@ -44,50 +44,52 @@ _resources = section("What each task asks for (as of sbatch)")
     type=Whole(1),
     required=True,
     metavar="N",
-    help="Tasks of the array, each with a part of the rows.",
+    help="Number of tasks of the array; each answers a part of the rows.",
 )
 @_array(
     "--script",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where the script goes; default: RUN.slurm.sh beside RUN.toml.",
+    help="Path of the script. Default: RUN.slurm.sh beside RUN.toml.",
 )
-@_array("--submit", is_flag=True, help="Hand it to sbatch; prints the job's id.")
+@_array(
+    "--submit", is_flag=True, help="Submit the script with sbatch and print the job id."
+)
 @_array(
     "--most-running",
     type=Whole(1),
     metavar="N",
-    help="Tasks that may run at once.",
+    help="Maximum number of tasks that run at once.",
 )
 @_array(
     "--setup",
     multiple=True,
     metavar="LINE",
-    help='A line that comes first, such as "module load gcc"; several times for several.',
+    help='Line to run first, such as "module load gcc". May be given several times.',
 )
 @_array(
     "--scratch",
     metavar="FOLDER",
-    help="On a node's own disk; default: $SLURM_TMPDIR, $TMPDIR or /tmp there.",
+    help="Folder on the local disk of a node. Default: $SLURM_TMPDIR, $TMPDIR or /tmp.",
 )
-@_resources("--time", metavar="TIME", help="Such as 04:00:00.")
-@_resources("--mem", metavar="SIZE", help="Such as 24G.")
+@_resources("--time", metavar="TIME", help="Time limit per task, such as 04:00:00.")
+@_resources("--mem", metavar="SIZE", help="Memory per task, such as 24G.")
 @_resources(
     "--cpus-per-task",
     type=Whole(1),
     metavar="N",
-    help="As many threads compute.",
+    help="Cores per task, and number of threads that compute.",
 )
 @_resources("--partition", metavar="NAME")
 @_resources("--account", metavar="NAME")
 @_resources("--qos", metavar="NAME")
-@_resources("--gres", metavar="LIST", help="Such as gpu:1.")
+@_resources("--gres", metavar="LIST", help="Generic resources, such as gpu:1.")
 @_resources(
     "--sbatch",
     "extra",
     multiple=True,
     metavar="OPTION",
-    help="Any other one, such as --constraint=avx512; several times for several.",
+    help="Another sbatch option, such as --constraint=avx512; may be repeated.",
 )
 def slurm(
     run: Path,
@@ -96,23 +98,26 @@ def slurm(
     submit: bool,
     **options: Any,  # noqa: ANN401 - as declared above
 ) -> int:
-    """Writes the script, and says what to do with it."""
-    from llamaherd.runs import slurm as scripts  # noqa: PLC0415 - loads the engine
-    from llamaherd.runs.spec import STREAM  # noqa: PLC0415
-    from llamaherd.runs.spec_file import read_spec  # noqa: PLC0415
+    """Write the script, and print the next steps."""
+    from llamaherd.tables import slurm as scripts  # noqa: PLC0415 - loads the engine
+    from llamaherd.tables.execution import check_shardable  # noqa: PLC0415
+    from llamaherd.tables.spec import STREAM  # noqa: PLC0415
+    from llamaherd.tables.spec_file import read_spec  # noqa: PLC0415
 
     spec = read_spec(run)
     if STREAM in (spec.input, spec.output):
         return failed(
-            f"{run} reads or writes a stream, which tasks cannot share", Status.WRONG_USE
+            f"{run} reads or writes a stream, which tasks cannot share",
+            ExitStatus.WRONG_USE,
         )
+    check_shardable(spec)
     output = str(spec.at("output"))
     place = script or run.with_name(f"{run.stem}.slurm.sh")
     words = {name: options.pop(name) for name in ("setup", "scratch", "most_running")}
     resources = scripts.Resources(**options)
     text = scripts.slurm_script(place, run, output, tasks, resources, **words)
     place.write_text(text, encoding="utf-8")
-    # sbatch opens the log before the script could make its folder.
+    # sbatch opens the log before the script could create its folder.
     journals = place.absolute().with_name(f"{run.stem}.journals")
     journals.mkdir(exist_ok=True)
     if submit:
@@ -121,17 +126,17 @@ def slurm(
         f"wrote {place}: read it, then\n  sbatch {place}\nand when all tasks are done\n"
         f"  {scripts.merge_command(journals, output)}"
     )
-    return Status.DONE
+    return ExitStatus.DONE
 
 
 def _submit(script: Path) -> int:
     program = shutil.which("sbatch")
     if program is None:
         return failed(f"there is no sbatch here; {script} is written, submit it there")
-    done = subprocess.run(  # noqa: S603 - a program of the system's
+    done = subprocess.run(  # noqa: S603 - a program of the system
         [program, "--parsable", str(script)], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         return failed(f"sbatch: {done.stderr.strip()}")
     click.echo(done.stdout.strip())
-    return Status.DONE
+    return ExitStatus.DONE

@@ -1,4 +1,4 @@
-"""What the commands over tables share: options, the run they describe, how it ends."""
+"""Shared parts of the commands over tables: options, description and end of a run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import EXPECTED, Status, Whole, failed, section, tell, warn
+from llamaherd.asks.options import EmbedOptions, GenerateOptions
+from llamaherd.asks.settings import help_of
+from llamaherd.cli.chat_flags import thinking_of as _thinking
+from llamaherd.cli.chat_flags import variables_of as _variables
+from llamaherd.cli.conventions import (
+    EXPECTED,
+    ExitStatus,
+    Whole,
+    failed,
+    section,
+    tell,
+    warn,
+)
 from llamaherd.core import checks
+from llamaherd.core.errors import BadArgumentError
+from llamaherd.core.sampling import DEFAULT_SEED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,20 +35,21 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.ray import Herd
     from llamaherd.run.host import Host
-    from llamaherd.runs.doing import Outcome
-    from llamaherd.runs.spec import RunSpec, Task
+    from llamaherd.tables.execution import Outcome
+    from llamaherd.tables.spec import RunSpec
+    from llamaherd.tasks.task import Kind
 
 _files = section("Rows in and out")
 _asked = section("What is asked of each row")
 _how = section("How it is computed")
 _parts = section("In parts, and again")
 _COUNT = Whole(1)
-_CLUSTER_BLOCK = 200_000  # rows that are handed out together: many actors share them
+_CLUSTER_BLOCK = 200_000  # rows per block, which many actors share
 
 EXIT = """\
-Exit status: 0 all rows are done, 3 so are they but some failed (the column "error" says
-why), 1 it failed while at it, 2 options, TOML or input cannot be used as asked (nothing
-was computed), 130 Ctrl-C, 143 SIGTERM: the same command goes on.
+Exit status: 0 all rows are done; 3 all are done, but some failed (the column "error" has
+the reasons); 1 failed while running; 2 invalid options, TOML or input, nothing was
+computed; 130 Ctrl-C or 143 SIGTERM: the same command continues the run.
 """
 
 
@@ -63,16 +78,24 @@ _COMMON = [
     _files(
         "--overwrite",
         is_flag=True,
-        help="Replace an output that llamaherd did not write, or somebody changed.",
+        help="Replace an output that llamaherd did not write or that was changed since.",
     ),
-    _files("--encoding", metavar="NAME", help="Of CSV and JSON lines; default utf-8."),
-    _files("--delimiter", metavar="CHAR", help="Of CSV; default a comma, or a tab."),
-    _files("--prefix", metavar="TEXT", help="What names of new columns begin with."),
+    _files(
+        "--encoding",
+        metavar="NAME",
+        help="Encoding of CSV and JSON lines. Default utf-8.",
+    ),
+    _files(
+        "--delimiter",
+        metavar="CHAR",
+        help="Delimiter of CSV. Default: comma, or tab for .tsv.",
+    ),
+    _files("--prefix", metavar="TEXT", help="Prefix of the names of new columns."),
     _files(
         "--spreadsheet",
         is_flag=True,
         default=None,
-        help="Write CSV for Excel and the like: no cell is taken for a formula.",
+        help="Write CSV that spreadsheets do not read as formulas.",
     ),
     _asked(
         "-m",
@@ -81,18 +104,23 @@ _COMMON = [
         metavar="MODEL",
         help="A GGUF file, hf:owner/repo, ollama:name, or a name in the cache.",
     ),
-    _asked("--column", metavar="NAME", help='Its texts; default "text".'),
-    _how("--n-threads", type=_COUNT, metavar="N", help="Default: the physical cores."),
+    _asked("--column", metavar="NAME", help='Column with the texts. Default "text".'),
+    _how(
+        "--n-threads",
+        type=_COUNT,
+        metavar="N",
+        help=help_of(EmbedOptions, "n_threads", "Default: the physical cores."),
+    ),
     _how(
         "--deterministic",
         is_flag=True,
         default=None,
-        help="Answers that do not depend on what else runs, bit for bit; slower.",
+        help="Make answers identical to the last bit, whatever else runs; slower.",
     ),
     _how(
         "--cluster",
         metavar="ADDRESS",
-        help="Of a cluster of Ray that computes: auto, host:port, ray://...; or local.",
+        help="Ray cluster to compute on: auto, host:port, ray://...; or local.",
     ),
     _how(
         "--set",
@@ -104,7 +132,7 @@ _COMMON = [
     _parts(
         "--journal",
         metavar="FILE",
-        help="What is finished is kept there; default OUTPUT.journal; '': nowhere.",
+        help=help_of(GenerateOptions, "journal", "Default OUTPUT.journal; '': none."),
     ),
     _parts(
         "--shard",
@@ -129,9 +157,8 @@ _PROMPTS = [
         "--chat",
         is_flag=True,
         default=None,
-        help="The model's chat template makes the prompt of that.",
+        help=help_of(GenerateOptions, "chat"),
     ),
-    _asked("--system", metavar="TEXT", help="With --chat: a message that comes before."),
     _how(
         "--n-seq-max",
         "context__n_seq_max",
@@ -148,16 +175,117 @@ _PROMPTS = [
     ),
 ]
 
+_CHAT = [
+    _asked(
+        "--thinking",
+        metavar="N|on|off",
+        callback=_thinking,
+        help=help_of(GenerateOptions, "thinking", "Needs --chat."),
+    ),
+    _asked(
+        "--var",
+        "variables",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_variables,
+        help=help_of(GenerateOptions, "variables", "May be given several times."),
+    ),
+    _asked(
+        "--template",
+        "chat_template",
+        metavar="FILE",
+        help=help_of(GenerateOptions, "template"),
+    ),
+    _asked(
+        "--merge-system",
+        is_flag=True,
+        default=None,
+        help=help_of(GenerateOptions, "merge_system"),
+    ),
+]
+_PREFIX = _asked(
+    "--answer-prefix", metavar="TEXT", help=help_of(GenerateOptions, "prefix")
+)
+_SYSTEM = _asked(
+    "--system", metavar="TEXT", help=help_of(GenerateOptions, "system", "Needs --chat.")
+)
 
-def table_options(*, prompts: bool) -> Callable[[Any], Any]:
-    """Declares the options that all of these commands have.
+
+def drawing_options(
+    option: Callable[..., Callable[[Any], Any]],
+    table: str,
+    declared: type,
+    drawn: str = "a temperature",
+) -> Callable[[Any], Any]:
+    """Declare `--temperature` and `--seed` in a section of the help.
 
     Args:
-        prompts: Whether it makes prompts of the rows.
+        option: Decorator of the section, see `section`.
+        table: Table of the run file that the options belong to.
+        declared: Class that declares the options.
+        drawn: What makes answers depend on the seed.
+    """
+    usual = {
+        "temperature": "Default 0: always the most likely token.",
+        "seed": f"Needs {drawn}. Default {DEFAULT_SEED}.",
+    }
+    helps = {name: help_of(declared, name, more) for name, more in usual.items()}
+
+    def declare(function: Any) -> Any:  # noqa: ANN401 - types of click
+        given = {"type": Whole(0), "metavar": "N", "help": helps["seed"]}
+        function = option("--seed", f"{table}__seed", **given)(function)
+        given = {"type": float, "metavar": "X", "help": helps["temperature"]}
+        return option("--temperature", f"{table}__temperature", **given)(function)
+
+    return declare
+
+
+def thought_options(
+    option: Callable[..., Callable[[Any], Any]],
+    table: str,
+    declared: type,
+    *,
+    seed: bool = False,
+) -> Callable[[Any], Any]:
+    """Declare `--n-thoughts`, and `--seed` for the draws of several thoughts.
+
+    Args:
+        option: Decorator of the section, see `section`.
+        table: Table of the run file that the options belong to.
+        declared: Class that declares the options.
+        seed: Whether to declare `--seed`.
+    """
+    helps = {
+        name: help_of(declared, name, more)
+        for name, more in {
+            "n_thoughts": "Probabilities are their mean. Needs --thinking. Default 1.",
+            "seed": f"Counts with several thoughts. Default {DEFAULT_SEED}.",
+        }.items()
+    }
+
+    def declare(function: Any) -> Any:  # noqa: ANN401 - types of click
+        if seed:
+            given = {"type": Whole(0), "metavar": "N", "help": helps["seed"]}
+            function = option("--seed", f"{table}__seed", **given)(function)
+        given = {"type": _COUNT, "metavar": "K", "help": helps["n_thoughts"]}
+        return option("--n-thoughts", f"{table}__n_thoughts", **given)(function)
+
+    return declare
+
+
+def table_options(*, prompts: bool, system: bool) -> Callable[[Any], Any]:
+    """Declare the options that all of these commands have.
+
+    Args:
+        prompts: Whether the command makes prompts of the rows.
+        system: Whether system message and beginning of answers are the user's: a codebook
+            has its own.
     """
 
-    def declare(function: Any) -> Any:  # noqa: ANN401 - of click
-        for option in reversed([*_COMMON, *(_PROMPTS if prompts else [])]):
+    def declare(function: Any) -> Any:  # noqa: ANN401 - types of click
+        chat = [_SYSTEM, *_CHAT, _PREFIX] if system else _CHAT
+        own = [*_PROMPTS, *chat] if prompts else []
+        for option in reversed([*_COMMON, *own]):
             function = option(function)
         return function
 
@@ -165,10 +293,10 @@ def table_options(*, prompts: bool) -> Callable[[Any], Any]:
 
 
 def labels_of(given: str | None) -> list[str] | None:
-    """Labels as a user gives them: with commas between, or a file with one a line.
+    """Parse labels: separated by commas, or a file with one label per line.
 
     Raises:
-        click.BadParameter: It is a single one, or a file that cannot be read.
+        click.BadParameter: There is only one label, or the file cannot be read.
     """
     if given is None:
         return None
@@ -189,19 +317,19 @@ def labels_of(given: str | None) -> list[str] | None:
     return [line.strip() for line in lines if line.strip()]
 
 
-def run_table(task: Task | None, options: Mapping[str, Any]) -> int:
-    """Does what a command's options say. Returns the status to exit with.
+def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
+    """Execute the run that a command's options describe, and return the exit status.
 
     Args:
-        task: Of the command; None: of the TOML file, or "generate".
-        options: By the keys that they set, with "__" for the dot of those in a table.
+        task: Task of the command; None for that of the TOML file, or "generate".
+        options: Options by the keys that they set, with "__" for the dot of nested keys.
     """
-    from llamaherd.runs.doing import (  # noqa: PLC0415 - loads the engine
+    from llamaherd.tables.execution import (  # noqa: PLC0415 - loads the engine
         BLOCK,
         do_run,
         on_this_machine,
     )
-    from llamaherd.runs.spec_file import changed, write_spec  # noqa: PLC0415
+    from llamaherd.tables.spec_file import changed, write_spec  # noqa: PLC0415
 
     given = {
         key.replace("__", "."): value
@@ -217,7 +345,7 @@ def run_table(task: Task | None, options: Mapping[str, Any]) -> int:
     if save is not None:
         write_spec(spec, save)
         tell(f"wrote {save}; `llamaherd run {save}` does it")
-        return Status.DONE
+        return ExitStatus.DONE
     show = sys.stderr.isatty() and not is_quiet
     has_begun = False
 
@@ -238,14 +366,14 @@ def run_table(task: Task | None, options: Mapping[str, Any]) -> int:
                 block=BLOCK if cluster is None else _CLUSTER_BLOCK,
             )
         except EXPECTED as error:
-            if has_begun:
+            if has_begun and not isinstance(error, BadArgumentError):
                 return failed(error)
             raise
     return ended(outcome)
 
 
 def _model_file(spec: RunSpec, show: bool) -> Path:
-    """The run's model; only who looks on is told where it comes from."""
+    """Return the model file of a run, downloaded if needed; `show` prints its source."""
     from llamaherd.hub.fetch import model_path  # noqa: PLC0415
 
     own = spec.loading
@@ -254,7 +382,7 @@ def _model_file(spec: RunSpec, show: bool) -> Path:
 
 
 def ended(outcome: Outcome) -> int:
-    """Tells how a run ended. Returns the status to exit with."""
+    """Print how a run ended, and return the exit status."""
     if outcome.problem:
         warn(outcome.problem)
     if outcome.n_failed:
@@ -262,13 +390,14 @@ def ended(outcome: Outcome) -> int:
             f"{outcome.n_failed} of {outcome.n_rows} rows failed; their column 'error' "
             "says why"
         )
-        return Status.ROWS_FAILED
-    return Status.DONE
+        return ExitStatus.ROWS_FAILED
+    return ExitStatus.DONE
 
 
 def _herd(address: str, spec: RunSpec) -> Herd:
-    """What runs a run's prompts on a cluster."""
-    from llamaherd.ray import Herd  # noqa: PLC0415 - an extra
+    """Start the herd for a run on a cluster."""
+    from llamaherd.ray import Herd  # noqa: PLC0415 - optional dependency
+    from llamaherd.tables.execution import of_table  # noqa: PLC0415
 
     own = {
         key: value
@@ -276,12 +405,13 @@ def _herd(address: str, spec: RunSpec) -> Herd:
         if key not in ("check_memory", "check_tensors")
     }
     where = None if address == "local" else address
-    return Herd(spec.path, address=where, **own, **spec.context)
+    with of_table("context"):
+        return Herd(spec.path, address=where, **own, **spec.context)
 
 
-def _spec(task: Task | None, table: str, given: dict[str, Any]) -> RunSpec:
-    """The run that a TOML file or the options describe."""
-    from llamaherd.runs.spec_file import (  # noqa: PLC0415
+def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
+    """Return the run that a TOML file or the options describe."""
+    from llamaherd.tables.spec_file import (  # noqa: PLC0415
         changed,
         parsed_setting,
         read_spec,
@@ -299,11 +429,14 @@ def _spec(task: Task | None, table: str, given: dict[str, Any]) -> RunSpec:
             )
         given = {key: _absolute(key, value) for key, value in given.items()}
     else:
-        told: dict[str, Any] = {"task": task or "generate", "input": table}
-        if "classify.labels" in given:  # without them there is no such run
-            told["classify"] = {"labels": given.pop("classify.labels")}
-        spec = spec_of(told, Path.cwd())
-    for name in ("n_threads", "deterministic"):  # a key of another table for each task
+        run_fields: dict[str, Any] = {"task": task or "generate", "input": table}
+        # A run needs these.
+        if "classify.labels" in given:
+            run_fields["classify"] = {"labels": given.pop("classify.labels")}
+        if "codebook" in given:
+            run_fields["codebook"] = given.pop("codebook")
+        spec = spec_of(run_fields, Path.cwd())
+    for name in ("n_threads", "deterministic"):  # their table depends on the task
         if name in given:
             where = "embed" if spec.task == "embed" else "context"
             given[f"{where}.{name}"] = given.pop(name)
@@ -311,9 +444,15 @@ def _spec(task: Task | None, table: str, given: dict[str, Any]) -> RunSpec:
     return found
 
 
-def _absolute(key: str, value: Any) -> Any:  # noqa: ANN401 - of an option
-    """A path of an option is relative to where the command runs, not to the TOML file."""
-    is_path = key in ("output", "journal", "sampling.schema") and value not in ("", "-")
+def _absolute(key: str, value: Any) -> Any:  # noqa: ANN401 - value of an option
+    """Return an option's path, which refers to the working directory, as absolute."""
+    is_path = key in (
+        "output",
+        "journal",
+        "sampling.schema",
+        "codebook",
+        "chat_template",
+    ) and value not in ("", "-")
     if is_path or (key == "model.path" and os.path.isfile(value)):  # noqa: PTH113
         return os.path.abspath(value)  # noqa: PTH100
     return value
@@ -321,8 +460,8 @@ def _absolute(key: str, value: Any) -> Any:  # noqa: ANN401 - of an option
 
 @contextmanager
 def _ending(spec: RunSpec, shard: tuple[int, int] | None) -> Iterator[None]:
-    """Says how to go on where Ctrl-C or SIGTERM ends a run."""
-    from llamaherd.runs.doing import journal_path  # noqa: PLC0415
+    """Print how to resume a run that Ctrl-C or SIGTERM ends."""
+    from llamaherd.tables.execution import journal_path  # noqa: PLC0415
 
     try:
         yield
@@ -338,7 +477,7 @@ def _ending(spec: RunSpec, shard: tuple[int, int] | None) -> Iterator[None]:
 
 @contextmanager
 def shown_warnings() -> Iterator[None]:
-    """Shows warnings as this command's."""
+    """Show warnings in the format of the command."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: warn(str(message))
         yield

@@ -1,4 +1,4 @@
-"""A tiny model with random weights, for machines that have no other."""
+"""A tiny model with random weights, for machines without a model."""
 
 from __future__ import annotations
 
@@ -14,20 +14,25 @@ _N_EMBD = 32
 _N_FF = 64
 _N_HEAD = 2
 _N_CTX = 512
-_ALIGNMENT = 32  # bytes, of each tensor
+_ALIGNMENT = 32  # bytes, for each tensor
 _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
-_TOKENS = ["<unk>", "<s>", "</s>", *_BYTES]  # any text can be a prompt
+_TOKENS = [
+    "<unk>",
+    "<s>",
+    "</s>",
+    *_BYTES,
+]  # covers any text
 _TOKEN_TYPES = [2, 3, 3, *[6] * 256]  # unknown, control, control, bytes
 
-# Types of values in the header, and how they are packed.
+# Types of values in the header, with their struct formats.
 _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
 _FORMATS = {_UINT32: "<I", _INT32: "<i", _FLOAT32: "<f", _BOOL: "<?"}
 
 
 def write_tiny_model(path: Path) -> Path:
-    """Writes a llama of one layer whose answers are noise. Returns `path`.
+    """Write a one-layer llama model whose answers are noise, and return `path`.
 
-    Source: the layout is that of GGUF, version 3, as docs/gguf.md of ggml has it.
+    Source: GGUF, version 3, see docs/gguf.md of ggml.
     """
     tensors = _tensors()
     header = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(_metadata()))]

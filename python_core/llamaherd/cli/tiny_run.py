@@ -1,6 +1,6 @@
-"""A few prompts for `llamaherd doctor`, in a process that may die.
+"""Run of a few prompts for `llamaherd doctor`, in a process that may crash.
 
-libllama ends the process where it was compiled for a processor that this is not.
+libllama ends the process if it was compiled for another processor.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _N_ALONE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TinyRun:
-    """What was seen.
+    """Results of the run.
 
     Attributes:
-        model: Name of the file; "": one with random weights.
+        model: Name of the model file; "" for a model with random weights.
         is_same: Whether some prompts got the same answers together as one by one.
-        prompts_per_s: Together.
+        prompts_per_s: Prompts per second when they run together.
     """
 
     model: str
@@ -39,9 +39,9 @@ class TinyRun:
 
 
 def tiny_run(paths: list[str]) -> TinyRun:
-    """Runs the first of some models that generates text; without one a tiny one."""
+    """Run the first model that generates text, or a tiny one if there is none."""
     for path in map(Path, paths):
-        with suppress(ContextError):  # it makes embeddings
+        with suppress(ContextError):  # a model for embeddings
             return _run(path, path.name)
     with tempfile.TemporaryDirectory(prefix="llamaherd-") as folder:
         return _run(write_tiny_model(Path(folder) / "tiny.gguf"), "")
@@ -65,4 +65,4 @@ def _run(path: Path, name: str) -> TinyRun:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(tiny_run(sys.argv[1:]))))  # noqa: T201 - its parent reads it
+    print(json.dumps(asdict(tiny_run(sys.argv[1:]))))  # noqa: T201 - read by the parent process

@@ -1,1 +1,1 @@
-"""What every room knows: arguments checked, settings, results, statistics, errors."""
+"""Code that all rooms share: argument checks, settings, results, statistics, errors."""

@@ -1,4 +1,7 @@
-"""Checks of arguments. Each returns the value, or raises naming argument and value."""
+"""Checks of arguments. Each returns the value, or raises an error with the argument.
+
+`name` is the name of the argument, or an `Argument` with a place in it.
+"""
 
 from __future__ import annotations
 
@@ -11,94 +14,116 @@ from io import IOBase
 from numbers import Real
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+from llamaherd.core.argument import argument_of
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import words
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from llamaherd.core.argument import Name
 
 _T = TypeVar("_T")
 
 INT32_MAX = 2**31 - 1
 
 
-def integer(name: str, value: object, low: int, high: int = INT32_MAX) -> int:
-    """A whole number in [low, high]; numpy's integers are whole numbers, True is not.
+def integer(name: Name, value: object, low: int, high: int = INT32_MAX) -> int:
+    """Check an integer in [low, high]; numpy's integers are accepted, True is not.
 
     Raises:
-        TypeError: `value` is no integer.
-        ValueError: It is out of range.
+        TypeError: `value` is not an integer.
+        ValueError: `value` is out of range.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer, not {shown(value)}")
+        raise ArgumentTypeError(f"must be an integer, not {shown(value)}", argument=name)
     number = operator.index(value)
     if not low <= number <= high:
-        is_low = number < low and high == INT32_MAX  # a number that nobody chose
+        is_low = number < low and high == INT32_MAX  # omit INT32_MAX
         limit = f"at least {low}" if is_low else f"between {low} and {high}"
-        raise ValueError(f"{name} must be {limit}, not {_digits(number)}")
+        raise ArgumentError(
+            f"must be {limit}, not {_digits(number)}", argument=name, code="out_of_range"
+        )
     return number
 
 
-def real(name: str, value: object, low: float, high: float) -> float:
-    """A finite number in [low, high].
+def real(name: Name, value: object, low: float, high: float) -> float:
+    """Check a finite number in [low, high].
 
     Raises:
-        TypeError: `value` is no real number.
-        ValueError: It is not finite or out of range.
+        TypeError: `value` is not a real number.
+        ValueError: `value` is not finite or out of range.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, not {shown(value)}")
+        raise ArgumentTypeError(f"must be a number, not {shown(value)}", argument=name)
     try:
         number = float(value)
-    except OverflowError:  # of an integer
+    except OverflowError:  # raised for a large integer
         number = math.inf
     if not (math.isfinite(number) and low <= number <= high):
-        raise ValueError(f"{name} must be between {low:g} and {high:g}, not {number:g}")
+        raise ArgumentError(
+            f"must be between {low:g} and {high:g}, not {number:g}",
+            argument=name,
+            code="out_of_range",
+        )
     return number
 
 
-def flag(name: str, value: object) -> bool:
-    """True or False.
+def flag(name: Name, value: object) -> bool:
+    """Check a bool.
 
     Raises:
-        TypeError: `value` is neither.
+        TypeError: `value` is not a bool.
     """
     if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, not {shown(value)}")
+        raise ArgumentTypeError(
+            f"must be {words().flag}, not {shown(value)}", argument=name
+        )
     return value
 
 
-def text(name: str, value: object) -> str:
-    """A str that UTF-8 can encode.
+def text(name: Name, value: object) -> str:
+    """Check a str that UTF-8 can encode.
 
     Raises:
-        TypeError: `value` is no str.
-        ValueError: It has lone surrogates.
+        TypeError: `value` is not a str.
+        ValueError: `value` has lone surrogates.
     """
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str, not {shown(value)}")
+        raise ArgumentTypeError(
+            f"must be {words().text}, not {shown(value)}", argument=name
+        )
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"{name} is not valid Unicode: {error.reason}") from error
+        raise ArgumentError(
+            f"is not valid Unicode: {error.reason}", argument=name, code="not_unicode"
+        ) from error
     return value
 
 
-def choice(name: str, value: object, choices: Sequence[_T]) -> _T:
-    """One of `choices`.
+def choice(name: Name, value: object, choices: Sequence[_T]) -> _T:
+    """Return the value if it is one of `choices`.
 
     Raises:
-        ValueError: `value` is none of them.
+        ValueError: `value` is not one of `choices`.
     """
     for candidate in choices:
         if type(value) is type(candidate) and value == candidate:
             return candidate
-    allowed = ", ".join(repr(candidate) for candidate in choices)
-    raise ValueError(f"{name} must be one of {allowed}, not {shown(value)}")
+    allowed = ", ".join(map(words().literal, choices))
+    raise ArgumentError(
+        f"must be one of {allowed}, not {shown(value)}",
+        argument=name,
+        code="unknown_choice",
+    )
 
 
-def stop_texts(name: str, value: object) -> tuple[str, ...]:
-    """Texts that end an answer: a str, a sequence of them, or None for none.
+def stop_texts(name: Name, value: object) -> tuple[str, ...]:
+    """Check stop texts: a str, a sequence of them, or None for none.
 
     Raises:
-        TypeError: `value` is something else.
+        TypeError: `value` has another type.
         ValueError: A text is empty, or there are more than 1024.
     """
     if value is None:
@@ -106,12 +131,22 @@ def stop_texts(name: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         value = (value,)
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"{name} must be a str or a list of str, not {shown(value)}")
+        raise ArgumentTypeError(
+            f"must be {words().text} or {words().texts}, not {shown(value)}",
+            argument=name,
+        )
     if len(value) > 1024:
-        raise ValueError(f"{name} must have at most 1024 texts, not {len(value)}")
-    texts = tuple(text(f"{name}[{i}]", item) for i, item in enumerate(value))
+        raise ArgumentError(
+            f"must have at most 1024 texts, not {len(value)}",
+            argument=name,
+            code="too_many",
+        )
+    where = argument_of(name)
+    texts = tuple(text(where.at(i), item) for i, item in enumerate(value))
     if "" in texts:
-        raise ValueError(f"{name}[{texts.index('')}] must not be empty")
+        raise ArgumentError(
+            "must not be empty", argument=where.at(texts.index("")), code="empty"
+        )
     return texts
 
 
@@ -120,55 +155,56 @@ def prompt_list(
     name: str = "prompts",
     single: str = " (generate() answers a single one)",
 ) -> list[object]:
-    """The elements of a list of prompts.
+    """Return the elements of a list of prompts.
 
     Args:
         prompts: Texts or token ids.
-        name: What messages call them.
-        single: What to do with one that is no list, for a message.
+        name: Name of the argument in messages.
+        single: Advice for a single prompt, in the message.
 
     Raises:
-        TypeError: It is no list of prompts.
+        TypeError: `prompts` is not a list of prompts.
     """
     if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
         hint = " (was nothing read?)" if prompts is None else single
-        raise TypeError(
-            f"{name} must be a list of {name}, not {type(prompts).__name__}{hint}"
+        raise ArgumentTypeError(
+            f"must be a list of {name}, not {type(prompts).__name__}{hint}",
+            argument=name,
         )
     what = no_list(prompts)
     if what:
-        raise TypeError(f"{name} must be a list of {name}, not {what}")
+        raise ArgumentTypeError(f"must be a list of {name}, not {what}", argument=name)
     return list(prompts)
 
 
 def no_list(value: object) -> str:
-    """What Python would take for a list, though nobody can mean it so; "": nothing."""
+    """Return why an iterable is not accepted as a list; "" if it is."""
     if isinstance(value, AbstractSet) and not isinstance(value, KeysView):
         return f"a {type(value).__name__}: it has no order that results could have"
     if isinstance(value, IOBase):
         return "an open file: read it first, with .read() or .read().splitlines()"
-    if hasattr(value, "columns"):  # iterating over a data frame gives their names
+    if hasattr(value, "columns"):  # iteration over a data frame yields column names
         return f"a {type(value).__name__}: take one of its columns"
     return ""
 
 
 def meant(name: object, names: Collection[str]) -> str:
-    """What was probably meant by a name that is none, to end a message with.
+    """Return a suggestion for an unknown name, as the end of a message.
 
     Args:
-        name: It is.
-        names: Those that there are.
+        name: Unknown name.
+        names: Known names.
 
     Returns:
-        "; did you mean 'this'?", or "" where none of them is close.
+        "; did you mean 'this'?", or "" if no name is similar.
     """
-    # More than this is no slip of the fingers, and takes long to compare.
+    # A longer name is not a typing error, and slow to compare.
     close = get_close_matches(name[:60], names, n=1) if isinstance(name, str) else []
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def stays_here(thing: object) -> NoReturn:
-    """Refuses to be pickled or copied.
+def refuse_copy(thing: object) -> NoReturn:
+    """Refuse to pickle or copy an object.
 
     Raises:
         TypeError: Always.
@@ -180,23 +216,23 @@ def stays_here(thing: object) -> NoReturn:
 
 
 def quoted(text: str) -> str:
-    """A text as a message shows it, where nobody doubts that it is one."""
+    """Return a text in the form for messages, for values known to be texts."""
     return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it: never too much of it, and its type."""
+    """Return a value in the form for messages: shortened, with its type."""
     if isinstance(value, (str, bytes, bytearray)):
         value = value[:60]
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - whatever a class of the caller's raises
+    except Exception:  # noqa: BLE001 - the caller's class may raise anything
         text = "a value"
     if len(text) > 60:
         text = text[:57] + "..."
-    return f"{text} ({type(value).__name__})"
+    return words().value(value, text)
 
 
 def _digits(number: int) -> str:
-    """Python refuses to write very large numbers out."""
+    """Return the digits of an integer, which Python refuses for very large ones."""
     return str(number) if abs(number) < 10**40 else "one of more than 40 digits"

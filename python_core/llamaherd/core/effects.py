@@ -1,14 +1,14 @@
-"""Settings of sampling that have no effect beside the others, and the reason."""
+"""Detection of sampling settings that other settings make ineffective."""
 
 from __future__ import annotations
 
-import sys
-import warnings
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
+from llamaherd.core.caller import warn_caller
+from llamaherd.core.failure import Failure
 from llamaherd.core.sampling import PENALTIES, SamplingParams
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ _DEFAULTS = {each.name: each.default for each in fields(SamplingParams)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Settings that do nothing under a condition.
+    """Settings that have no effect under a condition.
 
     Attributes:
-        names: The settings.
-        is_idle: Whether others keep them from having an effect.
-        why: The reason, and the remedy.
+        names: Names of the settings.
+        is_idle: Function that tests whether other settings make them ineffective.
+        why: Reason and remedy.
     """
 
     names: tuple[str, ...]
@@ -91,10 +91,10 @@ RULES = (
 
 
 def idle_settings(params: SamplingParams) -> dict[str, str]:
-    """Finds settings that differ from their defaults and have no effect.
+    """Find settings that differ from their defaults and have no effect.
 
     Returns:
-        For each of them the reason.
+        Reason for each of them.
     """
     found: dict[str, str] = {}
     for rule in RULES:
@@ -106,10 +106,10 @@ def idle_settings(params: SamplingParams) -> dict[str, str]:
 
 
 def warn_idle(each: Iterable[SamplingParams], stop: object = None) -> None:
-    """Warns of settings without an effect, once for each setting and reason.
+    """Warn of settings without effect, once per setting and reason.
 
     Args:
-        each: Settings of prompts.
+        each: Settings of the prompts.
         stop: Stop texts of the call.
 
     Warns:
@@ -120,28 +120,19 @@ def warn_idle(each: Iterable[SamplingParams], stop: object = None) -> None:
     if stop and any(params.choices is not None for params in different):
         found["stop", RULES[-1].why] = None
     for name, why in found:
-        warnings.warn(f"{name} has no effect: {why}", UserWarning, _depth())
+        warn_caller(f"{name} has no effect: {why}")
 
 
 @lru_cache(maxsize=64)
 def stop_problem(stop: tuple[str, ...], choices: tuple[str, ...]) -> str:
-    """Why stop texts cannot be given with choices; "": none is part of a choice."""
+    """Return a message if a stop text is part of a choice; "" otherwise."""
     for text in stop:
         choice = next((choice for choice in choices if text in choice), None)
         if choice is not None:
-            return (
+            return Failure(
                 f"stop has {checks.quoted(text)}, which is part of the choice "
                 f"{checks.quoted(choice)} and would cut it: leave stop out, an answer "
-                "with choices ends with its choice"
+                "with choices ends with its choice",
+                "constraint",
             )
     return ""
-
-
-def _depth() -> int:
-    """The caller's frame outside of this package, as a stack level."""
-    depth, frame = 1, sys._getframe(1)  # noqa: SLF001 - 3.10 has no other way
-    while frame.f_back is not None:
-        if not frame.f_globals.get("__name__", "").startswith("llamaherd"):
-            break
-        depth, frame = depth + 1, frame.f_back
-    return depth

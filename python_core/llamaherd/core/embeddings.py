@@ -1,9 +1,11 @@
-"""What `embed_parallel` returns: `Embeddings`."""
+"""Result of `embed_parallel`: `Embeddings`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+
+from llamaherd.core.progress import JobProgress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,15 +15,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmbedProgress:
-    """How far it is.
+class EmbedProgress(JobProgress):
+    """Progress of `embed_parallel`.
 
     Attributes:
-        n_done: Texts that have a vector or have failed.
-        n_failed: Those of them that failed.
-        n_total: Texts in all.
-        n_tokens: Tokens read.
-        elapsed_s: Seconds since it started.
+        n_done: Number of texts with an embedding or a failure.
+        n_failed: Number of failed texts.
+        n_total: Number of texts.
+        n_tokens: Number of tokens read.
+        elapsed_s: Seconds since the call started.
     """
 
     n_done: int
@@ -30,20 +32,30 @@ class EmbedProgress:
     n_tokens: int
     elapsed_s: float
 
+    unit: ClassVar[str] = "texts"
+
+    @property
+    def line(self) -> str:
+        """Return a line with the speed in texts and tokens per second."""
+        per_s = 1 / max(self.elapsed_s, 0.001)
+        text = f"{self.n_done * per_s:.0f} texts/s, {self.n_tokens * per_s:.0f} tokens/s"
+        return f"{text}, {self.n_failed} failed" if self.n_failed else text
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedStats:
-    """Statistics of one call. `str(stats)` is one line for people.
+    """Statistics of one call. `str(stats)` is a readable line.
 
     Attributes:
-        n_texts: Texts in all.
-        n_failed: Those that have no vector: they failed, or the call ended first.
-        n_truncated: Those that were cut.
-        n_copied: Those that got the vector of an equal text.
-        n_tokens: Tokens read.
-        n_batches: Times that texts were computed together.
-        pooling: Which tokens a vector is made of.
-        wall_s: Seconds that the call took.
+        n_texts: Number of texts.
+        n_failed: Number of texts without an embedding: they failed, or the call ended
+            first.
+        n_truncated: Number of truncated texts.
+        n_copied: Number of texts with the embedding of an equal text.
+        n_tokens: Number of tokens read.
+        n_batches: Number of runs, each of several texts.
+        pooling: Pooling that combines the vectors of a text's tokens.
+        wall_s: Duration of the call, in seconds.
     """
 
     n_texts: int = 0
@@ -57,7 +69,7 @@ class EmbedStats:
 
     @property
     def tokens_per_s(self) -> float:
-        """Tokens read in a second."""
+        """Tokens read per second."""
         return self.n_tokens / self.wall_s if self.wall_s > 0 else 0.0
 
     def __str__(self) -> str:
@@ -70,12 +82,12 @@ class EmbedStats:
 
 
 class Embeddings:
-    """The vectors of some texts, in their order.
+    """Embeddings of texts, in the order of the texts.
 
     Attributes:
-        vectors: float32[n_texts, n_embd]; a row of NaN for a text that has none.
-        errors: For each text why it has none; None if it has one.
-        stats: What the call did.
+        vectors: float32[n_texts, n_embd]; a row of NaN for a text without an embedding.
+        errors: Reason of the failure of each text; None without one.
+        stats: Statistics of the call.
     """
 
     def __init__(

@@ -1,12 +1,131 @@
-"""Every exception of llamaherd. A prompt that fails is data, see `Result.error`."""
+"""Exceptions of llamaherd. The failure of a prompt is data, see `Result.error`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from llamaherd.core.argument import Argument, argument_of
+from llamaherd.core.failure import CANCELLED, NO_CODE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from llamaherd.core.argument import Name, Place
+
+_Bad = TypeVar("_Bad", bound="BadArgumentError")
+_Error = TypeVar("_Error", bound="LlamaHerdError")
 
 
 class LlamaHerdError(Exception):
-    """Base of the library's errors. Wrong arguments are plain ValueError or TypeError."""
+    """Base class of all errors of llamaherd."""
+
+
+class BadArgumentError(LlamaHerdError):
+    """Base class of `ArgumentError` and `ArgumentTypeError`.
+
+    `str()` is the message. Programs read the fields and never the message.
+
+    Args:
+        problem: Problem, as a predicate whose subject is the argument.
+        argument: Argument, or a place in it; "" for an error about several arguments.
+        place: Further steps into the argument.
+        code: See below.
+        form: Template of the message, with {name} and {problem}.
+        file: See below.
+        line: See below.
+
+    Attributes:
+        argument: Name of the argument.
+        place: Steps into the argument, see `core.argument`; indices count from 0.
+        code: Kind of the problem, a short text that does not change between versions.
+        problem: Problem, without the name of the argument.
+        file: File in which the argument is written; None without a file.
+        line: Line in that file, from 1; None if unknown.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        argument: Name = "",
+        place: Place = (),
+        code: str = "invalid_value",
+        form: str = "{name} {problem}",
+        file: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        self._where = argument_of(argument, place)
+        self._form = form
+        self.argument = self._where.name
+        self.place = self._where.place
+        self.code = code
+        self.problem = problem
+        self.file = file
+        self.line = line
+        super().__init__(self.rendered())
+
+    @property
+    def message(self) -> str:
+        """Message, equal to `str()`."""
+        return self.rendered()
+
+    def rendered(self, spell: Callable[[Argument], str] = Argument.spelled) -> str:
+        """Return the message with another spelling of the argument.
+
+        Args:
+            spell: Function that spells an argument.
+        """
+        text = self.problem
+        if self.argument:
+            text = self._form.format(name=spell(self._where), problem=self.problem)
+        if self.file is None:
+            return text
+        return f"{self.file}{'' if self.line is None else f', line {self.line}'}: {text}"
+
+    def moved(  # noqa: PYI019 - typing.Self needs Python 3.11
+        self: _Bad,
+        **fields: Any,  # noqa: ANN401 - as in __init__
+    ) -> _Bad:
+        """Return the same error with other `argument`, `place`, `file` or `line`."""
+        return type(self).like(self, **fields)
+
+    @classmethod
+    def like(  # noqa: PYI019 - as above
+        cls: type[_Bad],
+        error: BadArgumentError,
+        **fields: Any,  # noqa: ANN401 - as above
+    ) -> _Bad:
+        """Return an error of this class with the fields of another error."""
+        return cls(error.problem, **{**error._fields(), **fields})
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "argument": self.argument,
+            "place": self.place,
+            "code": self.code,
+            "form": self._form,
+            "file": self.file,
+            "line": self.line,
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), self.problem, self._fields())
+
+
+def _remade(cls: type[_Error], problem: str, fields: dict[str, Any]) -> _Error:
+    """Create an error from its pickled fields."""
+    return cls(problem, **fields)
+
+
+class ArgumentError(BadArgumentError, ValueError):
+    """An argument has a value that cannot be used."""
+
+
+class ArgumentTypeError(BadArgumentError, TypeError):
+    """An argument has the wrong type or an unknown name."""
+
+    def __init__(self, problem: str, *, code: str = "wrong_type", **fields: Any) -> None:  # noqa: ANN401 - fields of the base class
+        super().__init__(problem, code=code, **fields)
 
 
 class AbiMismatchError(LlamaHerdError, ImportError):
@@ -14,15 +133,15 @@ class AbiMismatchError(LlamaHerdError, ImportError):
 
 
 class ModelLoadError(LlamaHerdError, OSError):
-    """The model file is missing, is no GGUF file or cannot be loaded."""
+    """The model file is missing, is not GGUF or cannot be loaded."""
 
 
 class DownloadError(ModelLoadError):
-    """A model could not be downloaded, or what came is not what it should be."""
+    """A model could not be downloaded, or the downloaded file is not the expected one."""
 
 
 class QuantizeError(LlamaHerdError, OSError):
-    """A model could not be requantized: no room, no right to write, or not that type."""
+    """A model could not be requantized: no disk space, no permission, unknown type."""
 
 
 class ModelClosedError(LlamaHerdError, ValueError):
@@ -30,7 +149,7 @@ class ModelClosedError(LlamaHerdError, ValueError):
 
 
 class ContextError(LlamaHerdError, RuntimeError):
-    """libllama could not make a context, mostly for want of memory."""
+    """libllama could not create a context, mostly for lack of memory."""
 
 
 class ContextClosedError(ContextError, ValueError):
@@ -38,7 +157,39 @@ class ContextClosedError(ContextError, ValueError):
 
 
 class ClusterError(ContextError, ConnectionError):
-    """There is no Ray, no cluster at that address, or no room in it for an actor."""
+    """Ray is not installed, or the cluster is unreachable or has no room for an actor.
+
+    Args:
+        problem: See below.
+        code: See below.
+        argument: See below.
+        remedy: See below.
+
+    Attributes:
+        problem: Problem, without the argument and the remedy.
+        code: "no_ray", "no_cluster", "unreachable", "not_ready" or "failed".
+        argument: Name of the argument at fault; "" for none.
+        remedy: Advice at the end of the message, in terms of Python; "" if `problem` has
+            it.
+    """
+
+    def __init__(
+        self, problem: str, *, code: str = "failed", argument: str = "", remedy: str = ""
+    ) -> None:
+        start = f"{argument}: " if argument else ""
+        super().__init__(f"{start}{problem}{remedy}")
+        self.problem = problem
+        self.code = code
+        self.argument = argument
+        self.remedy = remedy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = {
+            "code": self.code,
+            "argument": self.argument,
+            "remedy": self.remedy,
+        }
+        return _remade, (type(self), self.problem, fields)
 
 
 class ChatTemplateError(LlamaHerdError, ValueError):
@@ -46,29 +197,33 @@ class ChatTemplateError(LlamaHerdError, ValueError):
 
 
 class TokenizeError(LlamaHerdError, ValueError):
-    """A text cannot be tokenized. In a call this fails the prompt alone."""
+    """A text cannot be tokenized. In a call, only its prompt fails."""
 
 
 class JournalError(LlamaHerdError, ValueError):
-    """A journal cannot be used: it is none, is damaged, or cannot be written."""
+    """A journal cannot be used: not a journal, damaged, or not writable."""
 
 
 class JournalWarning(RuntimeWarning):
-    """A call's journal misses some of its results, or was removed or moved meanwhile.
+    """A journal lacks some results of its call, or was removed or moved during the call.
 
-    The call itself has them all.
+    The call returns all results.
     """
 
 
+class ThinkingWarning(UserWarning):
+    """Labels or constraints turned thinking off for a model that thinks by default."""
+
+
 class ForkError(LlamaHerdError, RuntimeError):
-    """This process was forked after a model was loaded: it has no threads to compute."""
+    """This process was forked after a model was loaded and has no compute threads."""
 
 
 class NativeError(LlamaHerdError, RuntimeError):
-    """The shim reported a failure.
+    """The native library reported a failure.
 
     Attributes:
-        code: An `lh_status` of llamaherd.h.
+        code: Value of `lh_status` in llamaherd.h.
     """
 
     def __init__(self, message: str, code: int) -> None:
@@ -84,34 +239,95 @@ class NoSpaceError(NativeError):
 
 
 class SamplerError(NativeError, ValueError):
-    """A sampler cannot be made, for example from a grammar that does not parse."""
+    """A sampler cannot be created, for example from an invalid grammar.
+
+    Attributes:
+        argument: Name of the argument at fault; "" if unknown.
+    """
+
+    def __init__(self, message: str, code: int, argument: str = "") -> None:
+        super().__init__(message, code)
+        self.argument = argument
+
+    def __reduce__(self) -> tuple[type, tuple[str, int, str]]:  # type: ignore[override]
+        return type(self), (str(self), self.code, self.argument)
 
 
 class GenerationError(LlamaHerdError, RuntimeError):
-    """A prompt failed, and the caller wanted that to stop the call.
+    """A prompt failed in a call with `on_error="stop"`.
 
     Attributes:
-        results: What there was when the call stopped, one result per prompt.
+        results: Results when the call stopped, one per prompt.
     """
 
     def __init__(self, message: str, results: Any) -> None:  # noqa: ANN401 - of any call
         super().__init__(message)
         self.results = results
 
+    @property
+    def code(self) -> str:
+        """Code of the first failure, as in `Result.error_code`."""
+        codes = getattr(self.results, "error_codes", ())
+        # The first failure cancels all other prompts of the call.
+        failed = (code for code in codes if code not in (None, CANCELLED.code))
+        return next(failed, NO_CODE)
+
     def __reduce__(self) -> tuple[type, tuple[str, Any]]:
         return type(self), (str(self), self.results)
 
 
 class PromptError(GenerationError):
-    """A prompt could not be run at all: it is empty, or too long."""
+    """A prompt cannot be run, for example because it is empty or too long."""
+
+
+class ChatFullError(PromptError):
+    """A conversation leaves no room for an answer. The conversation is not changed.
+
+    Args:
+        message: Message.
+        results: See `GenerationError`.
+        n_tokens: See below.
+        capacity: See below.
+        n_forget: See below.
+
+    Attributes:
+        n_tokens: Number of tokens of the conversation with the new question; 0 if it was
+            too long to be counted.
+        capacity: Maximum number of tokens of the conversation with the answer.
+        n_forget: Number of oldest questions to drop with `Chat.forget`, so that the
+            question fits; 0 if dropping questions does not help.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        results: Any,  # noqa: ANN401 - as in GenerationError
+        *,
+        n_tokens: int = 0,
+        capacity: int = 0,
+        n_forget: int = 0,
+    ) -> None:
+        super().__init__(message, results)
+        self.n_tokens = n_tokens
+        self.capacity = capacity
+        self.n_forget = n_forget
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = {
+            "results": self.results,
+            "n_tokens": self.n_tokens,
+            "capacity": self.capacity,
+            "n_forget": self.n_forget,
+        }
+        return _remade, (type(self), str(self), fields)
 
 
 class AnswerError(GenerationError):
-    """An answer came to its end and does not follow its schema all the same."""
+    """A complete answer violates its schema."""
 
 
 class CutOffError(GenerationError):
-    """`max_tokens` cut an answer off before it followed its schema to its end.
+    """`max_tokens` cut an answer off before it was complete under its schema.
 
     The text so far is `results[0].partial`.
     """
@@ -121,9 +337,9 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C ended the call.
 
     Attributes:
-        results: `Results` with the finished ones; the others have the finish reason
-            "cancelled". Of `embed_parallel` `Embeddings`, in which the others have an
-            error that says so.
+        results: `Results` with the finished results; unfinished prompts have the finish
+            reason "cancelled". After `embed_parallel`, `Embeddings`, in which unfinished
+            texts have an error.
     """
 
     def __init__(self, results: Any) -> None:  # noqa: ANN401 - as the call returns it

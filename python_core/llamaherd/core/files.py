@@ -1,4 +1,4 @@
-"""What a file holds, in a hash, and making sure that its name stays."""
+"""Hashes of files, and durable changes of names in folders."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_BLOCK = 1 << 20  # bytes, hashed in about a millisecond
-# Not to be had there: a folder that may be written to but not listed, network drives.
+_BLOCK = 1 << 20  # bytes; hashing them takes about a millisecond
+# Errors if syncing is unavailable: no read permission, or some network drives.
 _NO_SYNC = {errno.EACCES, errno.EINVAL, errno.ENOTSUP}
 
 
 def digest_of(
     path: Path, is_cancelled: Callable[[], bool] = lambda: False
 ) -> bytes | None:
-    """SHA-256 of a file's content.
+    """Compute the SHA-256 of a file's content.
 
     Args:
-        path: The file.
-        is_cancelled: Asked after each block; True ends the work.
+        path: Path of the file.
+        is_cancelled: Function called after each block; True ends the work.
 
     Returns:
         32 bytes; None if cancelled.
@@ -39,14 +39,14 @@ def digest_of(
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file's content, in hexadecimal."""
+    """Return the SHA-256 of a file's content, in hexadecimal."""
     return (digest_of(path) or b"").hex()
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder durable: those of new files, and of replaced ones.
+    """Make the names of new and replaced files in a folder durable.
 
-    Does nothing on Windows, nor where the file system cannot do it.
+    Does nothing on Windows and on file systems without this operation.
 
     Raises:
         OSError: The disk fails.

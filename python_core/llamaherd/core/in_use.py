@@ -1,4 +1,4 @@
-"""Frees nothing that another thread is inside of."""
+"""Counter of threads inside a native object, so that close() can wait for them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import TracebackType
 
-_SLICE_S = 0.05  # a wait without end would not see Ctrl-C on every platform
+_SLICE_S = 0.05  # an unlimited wait would ignore Ctrl-C on some platforms
 
 
 class InUse:
-    """Who uses something: `with in_use: ...`, by any number of threads at once.
+    """Counter of the threads inside an object: `with in_use: ...`.
 
-    Whoever uses it enters first and looks then whether it is still there. Whoever takes
-    it away does that first and then waits here.
+    A thread that uses the object enters first and then checks that the object is open. A
+    thread that closes the object marks it as closed first and then waits for the counter.
     """
 
     def __init__(self) -> None:
@@ -24,9 +24,10 @@ class InUse:
         self._threads: Counter[int] = Counter()
 
     def wait_for_others(self) -> None:
-        """Waits until no other thread uses it.
+        """Wait until no other thread is inside the object.
 
-        This thread itself may: garbage collection calls destructors anywhere.
+        The calling thread itself may be inside, because garbage collection can call a
+        destructor at any point.
         """
         with self._changed:
             while self._threads.keys() - {get_ident()}:

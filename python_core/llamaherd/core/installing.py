@@ -1,6 +1,6 @@
-"""Instructions to install llamaherd, in one wording for all messages.
+"""Instructions to install llamaherd, shared by all messages.
 
-No package index has it: a bare name would fetch what somebody else put there.
+The package is on no package index, so its name alone could install a foreign package.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ ADDRESS = "git+https://github.com/llamaherd/llamaherd"
 
 
 def command(*extras: str, options: str = "") -> str:
-    """The command that installs llamaherd, to be pasted into any shell.
+    """Return a command that installs llamaherd, to be pasted into any shell.
 
     Args:
         *extras: Optional parts, such as "plot".

@@ -1,4 +1,4 @@
-"""What an engine says of requests: how they end, what became of them, its counts."""
+"""Output of an engine: finish reasons, results and counts of requests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NO_KV_SLOT = 1  # llama_decode's code for "no room for this batch now"
+    from llamaherd.core.pieces import PieceKind
+
+NO_KV_SLOT = 1  # code of llama_decode for a batch that does not fit at the moment
 
 
 class Finish(IntEnum):
-    """Why a request ended: `lh_finish`."""
+    """Reason for the end of a request: `lh_finish`."""
 
     NONE = 0
     EOG = 1
@@ -24,23 +26,23 @@ class Finish(IntEnum):
 
 
 class Status(Enum):
-    """How a run of steps ended."""
+    """Status of a run of steps."""
 
     OK = auto()
-    REFUSED = auto()  # llama_decode took the batch not; no client advanced
+    REFUSED = auto()  # llama_decode refused the batch; no client advanced
     ABORTED = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """What a run of steps did.
+    """Outcome of a run of steps.
 
     Attributes:
-        events: Ids of the requests that were held, finished or failed.
-        n_steps: Batches decoded.
-        n_active: Requests that could still take a step.
-        decode_code: After `Status.REFUSED`: what llama_decode returned.
-        message: After `Status.REFUSED`: the reason.
+        events: Ids of requests that were held, finished or failed.
+        n_steps: Number of decoded batches.
+        n_active: Number of requests that can take another step.
+        decode_code: Return value of llama_decode after `Status.REFUSED`.
+        message: Reason after `Status.REFUSED`.
     """
 
     status: Status
@@ -52,19 +54,19 @@ class RunOutcome:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there was nothing to do."""
+        """Whether no request could take a step."""
         return self.status is Status.OK and not self.n_steps and not self.events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a request took of the engine, times as its share of each batch's tokens.
+    """Cost of a request. The time of a batch is divided in proportion to tokens.
 
     Attributes:
-        n_prefill: Prompt tokens decoded.
-        n_decode: Generated tokens decoded.
-        n_draft: Generated tokens that had been drafted.
-        n_pauses: Times that it was paused.
+        n_prefill: Number of decoded prompt tokens.
+        n_decode: Number of decoded generated tokens.
+        n_draft: Number of generated tokens that were drafted.
+        n_pauses: Number of times that the request was paused.
     """
 
     n_prefill: int = 0
@@ -90,21 +92,29 @@ NO_COST = Cost()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What became of a request so far.
+    """Output of a request so far.
 
     Attributes:
-        text: The part that will not change any more.
-        tokens: All tokens generated, without an end-of-generation token.
-        n_reused: Prompt tokens that were forked from a held prefix.
-        message: What went wrong, "" if nothing did.
-        complete: Whether the answer came to its own end, see `Result`.
-        is_rejected: Whether it failed without being run.
-        cost: What it took.
-        first_token_s: Seconds from its submission to its first token; 0: it has none.
-        scores: float64[n_nodes], log-probabilities of its tree's tokens; None: no score.
-        logprobs: float64[n_tokens], of the answer's tokens; None: not asked for.
-        top_logprobs: For each token the most likely ones in its place, and the logarithms
-            of their probabilities, the most likely first.
+        text: Text that later tokens cannot change.
+        tokens: Generated tokens, without an end-of-generation token.
+        n_reused: Number of prompt tokens forked from a held prefix.
+        message: Error message; "" without an error.
+        complete: Whether the answer ended by itself, see `Result`.
+        is_rejected: Whether the request failed without being run.
+        cost: Cost of the request.
+        first_token_s: Seconds from its submission to its first token; 0 without one.
+        scores: float64[n_nodes], log-probabilities of its tree's tokens; None for no
+            score.
+        logprobs: float64[n_tokens], log-probabilities of the answer's tokens; None if not
+            requested.
+        top_logprobs: For each token, its most likely alternatives with their
+            log-probabilities, the most likely first.
+        thinking: Text of the thought before the answer, which is not part of `text`; None
+            without one.
+        n_thinking_tokens: Number of tokens that the model wrote in the thought, its end
+            marker included.
+        thinking_complete: Whether the model ended the thought itself; False if it was
+            closed by force; None without a thought, or if it has not ended.
     """
 
     finish: Finish
@@ -120,31 +130,41 @@ class Output:
     scores: Sequence[float] | None = None
     logprobs: Sequence[float] | None = None
     top_logprobs: Sequence[dict[int, float]] | None = None
+    thinking: str | None = None
+    n_thinking_tokens: int = 0
+    thinking_complete: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What is new of an answer.
+    """New part of a thought or an answer.
 
     Attributes:
-        n_bytes: Bytes of text that there are now, UTF-8.
-        n_tokens: Tokens that there are now.
+        kind: "thinking" for a part of the thought; `n_bytes` then counts the thought's
+            text, and `n_tokens` is unused.
+        n_bytes: Length of the text so far, in bytes of UTF-8.
+        n_tokens: Number of tokens so far.
     """
 
     text: str
     tokens: Sequence[int]
     n_bytes: int
     n_tokens: int
+    kind: PieceKind = "answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What the batches of a call were, or of all calls: `lh_stats`.
+    """Counts of the batches of a call, or of all calls: `lh_stats`.
 
     Attributes:
-        n_lost: Times that all recurrent states were lost, those of held prefixes too.
-        n_cells_max: Most cells in use at once.
-        n_clients: Sum over batches of the call's clients in the batch.
+        n_lost: Number of times that all recurrent states were lost, including held
+            prefixes.
+        n_cells_max: Maximum number of cells in use at once.
+        n_clients: Number of the call's clients in a batch, summed over batches.
+        n_thinking: Number of tokens that models wrote in thoughts.
+        n_thoughts: Number of thoughts that have ended.
+        n_thoughts_closed: Number of those that were closed by force.
     """
 
     n_prefill: int = 0
@@ -158,6 +178,9 @@ class Counts:
     n_pauses: int = 0
     n_cells_max: int = 0
     n_clients: int = 0
+    n_thinking: int = 0
+    n_thoughts: int = 0
+    n_thoughts_closed: int = 0
     t_prefill_s: float = 0.0
     t_decode_s: float = 0.0
     t_sample_s: float = 0.0

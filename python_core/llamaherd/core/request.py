@@ -1,4 +1,4 @@
-"""What is asked of an engine: a `Request`."""
+"""Input of an engine: `Request`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Protocol
 
+from llamaherd.core.failure import Failure
 from llamaherd.core.sampling import SamplingParams
 
 if TYPE_CHECKING:
@@ -14,27 +15,32 @@ if TYPE_CHECKING:
 _GREEDY = SamplingParams()
 
 
-class Shape(Protocol):
-    """A schema at work, see `structured.shape`."""
+class AnswerShape(Protocol):
+    """Protocol of a prepared schema, see `structured.shape`."""
 
     @property
     def enforced(self) -> str:
-        """What of it the engine enforces."""
+        """Part of the schema that the engine enforces."""
+        ...
+
+    @property
+    def is_lark(self) -> bool:
+        """Whether `enforced` is a Lark grammar instead of a JSON Schema."""
         ...
 
     def read(self, answer: str) -> object:
-        """What an answer says; ValueError: it does not follow the schema."""
+        """Parse an answer; raise ValueError if it violates the schema."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TokenTree:
-    """Continuations of a prompt as a tree of tokens: what begin alike share nodes.
+    """Tree of tokens of continuations; common prefixes share nodes.
 
     Attributes:
         tokens: int32[n_nodes].
-        parents: int32[n_nodes], each less than the node's own number; -1: the prompt.
-        depth: Tokens of the longest continuation.
+        parents: int32[n_nodes], each less than the number of the node; -1 for the prompt.
+        depth: Number of tokens of the longest continuation.
     """
 
     tokens: array[int]
@@ -42,21 +48,22 @@ class TokenTree:
     depth: int
 
     def to_bytes(self) -> bytes:
-        """All of it."""
+        """Serialize the tree."""
         return self.tokens.tobytes() + self.parents.tobytes()
 
 
 class ChoicePaths(str):
-    """Ways to write choices behind a prompt, as a tree of tokens.
+    """Tree of the tokens of all spellings of choices after a prompt.
 
-    The text itself is the hash of all of it: equal trees compare equal, and a journal can
-    tell requests that have different ones.
+    The value of the str is a hash of the tree. Equal trees therefore compare equal, and
+    keys of a journal distinguish different trees.
 
     Attributes:
         tokens: int32[n_nodes].
-        parents: int32[n_nodes], each less than the node's own number; -1: the prompt.
-        choices: int32[n_nodes]: number of the choice that ends with the node; -1: none.
-        depth: Tokens of the longest path.
+        parents: int32[n_nodes], each less than the number of the node; -1 for the prompt.
+        choices: int32[n_nodes], index of the choice that ends at the node; -1 for no
+            choice.
+        depth: Number of tokens of the longest path.
     """
 
     __slots__ = ("choices", "depth", "parents", "tokens")
@@ -65,10 +72,10 @@ class ChoicePaths(str):
     choices: array[int]
     depth: int
 
-    def __new__(  # noqa: PYI034 - typing.Self is of Python 3.11
+    def __new__(  # noqa: PYI034 - typing.Self needs Python 3.11
         cls, tokens: array[int], parents: array[int], choices: array[int], depth: int
     ) -> ChoicePaths:
-        """Hash and keep the arrays, which must not change any more."""
+        """Hash and keep the arrays, which must not change afterwards."""
         content = b"".join(each.tobytes() for each in (tokens, parents, choices))
         self = super().__new__(cls, hashlib.sha256(content).hexdigest())
         self.tokens, self.parents, self.choices = tokens, parents, choices
@@ -79,28 +86,73 @@ class ChoicePaths(str):
         return ChoicePaths, (self.tokens, self.parents, self.choices, self.depth)
 
 
+# Maximum number of white space tokens before a start marker, and of tokens that a thought
+# may have beyond its budget to complete a character: LH_MAX_THOUGHT_SPACE,
+# LH_MAX_THOUGHT_OVERRUN.
+MAX_SPACE = 2
+MAX_OVERRUN = 3
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What is asked of the engine.
+class ThoughtStage:
+    """A thought before the answer or the score of a request.
 
     Attributes:
-        tokens: int32[n], the whole prompt.
-        max_tokens: Tokens to generate at most; 0: a prefix, held for others to fork from.
-            Of a score the depth of its tree.
-        sampling: Settings of the sampler chain; its `max_tokens`, `stop` and `seed` are
-            already worked into the fields here.
+        budget: Maximum number of tokens that the model writes in the thought, its end
+            marker included.
+        is_open: Whether the prompt ends inside a thought. Otherwise the model may open a
+            thought.
+        start: Tokens that open a thought.
+        end: Tokens that close it.
+        after: Tokens that are forced after an `end` that the model generated.
+        closing: Tokens that are forced when the budget is spent or the model ends its
+            turn inside the thought: a message, `end` and `after`.
+        sampling: Settings of the sampler chain of the thought, without a constraint.
+        seed: Seed of its random generator, a uint32; 0 if nothing is drawn.
+    """
+
+    budget: int
+    is_open: bool
+    start: tuple[int, ...] = ()
+    end: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    closing: tuple[int, ...] = ()
+    sampling: SamplingParams = _GREEDY
+    seed: int = 0
+
+    @property
+    def n_cells(self) -> int:
+        """Maximum number of KV cells of the thought with its markers."""
+        n_opening = 0 if self.is_open else MAX_SPACE + len(self.start)
+        n_closing = len(self.end) + max(len(self.after), len(self.closing))
+        return n_opening + self.budget + MAX_OVERRUN + n_closing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request to the engine.
+
+    Attributes:
+        tokens: int32[n], tokens of the whole prompt.
+        max_tokens: Maximum number of tokens to generate; 0 for a prefix, from which
+            others fork. For a score, the depth of its tree.
+        sampling: Settings of the sampler chain. Its `max_tokens`, `stop` and `seed` are
+            replaced by the fields here.
         stop: Texts that end the answer.
-        seed: uint32, where the prompt's own generator starts.
-        text: The prompt as it was given; None if it was given as tokens.
-        problem: Why it fails without being run; "" if nothing is known to be wrong.
-        shape: Of `sampling.schema`; None: there is none.
-        priority: Requests with a higher one go first, and take the slots of others.
-        is_whole: Of a prefix: it is somebody's whole prompt, and its logits are kept.
-        tree: Generate nothing, but tell the log-probabilities of these tokens.
-        paths: Ways to write the choices of `sampling`; None: it has none, or the engine
-            finds them itself.
-        logprobs: Of how many of the most likely tokens the log-probabilities are wanted,
-            beside each token of the answer; None: of none.
+        seed: Seed of the random generator, a uint32.
+        text: Prompt as given; None if given as tokens.
+        problem: Reason to fail the request without running it; "" without a reason.
+        shape: Prepared schema of `sampling.schema`; None without one.
+        priority: Priority. Requests with a higher priority start first and take slots of
+            requests with a lower one.
+        is_whole: For a prefix, whether the prefix is a complete prompt, whose logits are
+            kept.
+        tree: Tree of tokens to score instead of generating; None for an answer.
+        paths: Spellings of the choices of `sampling` in tokens; None without choices, or
+            if the engine computes them.
+        logprobs: Number of alternatives whose log-probabilities are returned for each
+            token; 0 returns only those of the tokens themselves; None for none.
+        thought: Thought before the answer or score; None for none.
     """
 
     tokens: array[int]
@@ -110,25 +162,43 @@ class Request:
     seed: int = 0
     text: str | None = None
     problem: str = ""
-    shape: Shape | None = field(default=None, compare=False)
+    shape: AnswerShape | None = field(default=None, compare=False)
     priority: int = 0
     is_whole: bool = False
     tree: TokenTree | None = None
     paths: ChoicePaths | None = None
     logprobs: int | None = None
+    thought: ThoughtStage | None = None
+
+    @property
+    def n_behind(self) -> int:
+        """Maximum number of tokens after the prompt, of thought and answer."""
+        n_thought = 0 if self.thought is None else self.thought.n_cells
+        return n_thought + self.max_tokens
+
+    @property
+    def n_cells(self) -> int:
+        """Maximum number of KV cells."""
+        return len(self.tokens) + self.n_behind
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether equal requests always get equal answers."""
+        is_drawn = self.thought is not None and not self.thought.sampling.is_greedy
+        return self.sampling.is_greedy and not is_drawn
 
 
-# Fields that change nothing in a result: the prompt beside its tokens, a reason to fail,
-# the schema beside its text in `sampling`, the order of work.
+# Fields that do not affect a result: the text of the prompt, a reason to fail, the
+# prepared form of the schema in `sampling`, the priority.
 NEUTRAL = frozenset({"text", "problem", "shape", "priority", "is_whole"})
 _DECISIVE = tuple(each for each in fields(Request) if each.name not in NEUTRAL)
 
 
 def decisive(request: Request) -> dict[str, object]:
-    """Fields that decide the result, those with default values left out.
+    """Return the fields that affect the result, without default values.
 
-    All fields are decisive but those that `NEUTRAL` names: a field that is added later
-    is part of every journal key from its first day.
+    These are all fields except those in `NEUTRAL`, so a new field is automatically part
+    of the keys of journals.
     """
     found = {each.name: getattr(request, each.name) for each in _DECISIVE}
     return {
@@ -139,19 +209,25 @@ def decisive(request: Request) -> dict[str, object]:
 
 
 def too_long(request: Request, capacity: int, whose: str) -> str:
-    """Why a request has no room, whatever happens; "": it has."""
-    n_prompt, n_answer = len(request.tokens), request.max_tokens
+    """Return the reason why a request can never fit; "" if it fits."""
+    n_prompt, n_all = len(request.tokens), request.n_cells
     if n_prompt == 0:
-        return "the prompt is empty: it has no tokens"
-    if n_prompt + n_answer <= capacity:
+        return Failure("the prompt is empty: it has no tokens", "empty")
+    if n_all <= capacity:
         return ""
+    thought = request.thought
+    with_thought = "" if thought is None else f", its thought (up to {thought.n_cells})"
     if request.tree is not None:
-        return (
-            f"the prompt and its longest continuation have {n_prompt + n_answer} tokens, "
-            f"more than the {capacity} that {whose}: shorten them"
+        return Failure(
+            f"the prompt{with_thought} and its longest continuation have {n_all} tokens, "
+            f"more than the {capacity} that {whose}: shorten them",
+            "too_long",
         )
-    return (
-        f"the prompt has {n_prompt} tokens; with max_tokens ({n_answer}) "
-        f"that is {n_prompt + n_answer}, more than the {capacity} that "
-        f"{whose}: shorten the prompt or lower max_tokens"
+    shorter = "" if thought is None else ", lower thinking"
+    and_thought = "" if thought is None else f" and a thought (up to {thought.n_cells})"
+    return Failure(
+        f"the prompt has {n_prompt} tokens; with max_tokens ({request.max_tokens})"
+        f"{and_thought} that is {n_all}, more than the {capacity} that "
+        f"{whose}: shorten the prompt{shorter} or lower max_tokens",
+        "too_long",
     )

@@ -1,12 +1,13 @@
-"""What a call returns: one `Result` per prompt and sample, in `Results`."""
+"""Result of a call: `Results`, with one `Result` per prompt and sample."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
-from llamaherd.core.table import columns, name_of_errors, nullable, reasons
+from llamaherd.core.failure import CANCELLED, code_of
+from llamaherd.core.table import columns, in_pandas, reasons, with_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,40 +16,53 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import RequestStats, Stats
     from llamaherd.core.table import Layout
 
+# Columns of thoughts and of reasons, with their kinds.
+THOUGHT_COLUMNS = ("thinking", "n_thinking_tokens", "thinking_complete")
+KINDS = dict(zip(THOUGHT_COLUMNS, ("string", "integer", "boolean"), strict=True))
+KINDS["error"] = "string"
+
 FinishReason = Literal["stop", "length", "cancelled", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of one prompt, or of one sample of it.
+    """Result of one prompt, or of one sample of it.
 
     Attributes:
-        index: The prompt's place in the call.
-        sample: Which of the prompt's samples it is, from 0.
-        text: The answer, valid UTF-8; None unless `finish_reason` is "stop" or "length".
-        partial: What there was of an answer that was not finished; None if nothing was.
-        tokens: All tokens generated, without an end-of-generation token. Of a choice
-            those that tell it from the others.
+        index: Index of the prompt in the call.
+        sample: Index of the sample of the prompt.
+        text: Text of the answer, valid UTF-8; None unless `finish_reason` is "stop" or
+            "length".
+        partial: Text of an unfinished answer; None without one.
+        tokens: Generated tokens, without an end-of-generation token. For a choice, the
+            tokens that distinguish it from the other choices.
         finish_reason: "stop" (end of generation or of the grammar, or a stop text),
             "length" (max_tokens), "cancelled" (the call ended first) or "error".
-        complete: Whether the answer came to its own end, rather than being cut off. So is
-            one with "stop", and no other; under a grammar or choices one that a stop text
-            ended only if what is before that is whole. An answer that `max_tokens` cut is
-            not complete even where the grammar would have let it end: of a number the
-            last digits may be missing.
-        error: Why it failed; None if it did not.
-        n_reused_tokens: Prompt tokens that were not computed for this prompt itself.
-        seed: uint32, where its generator started.
-        parsed: What an answer says that follows a schema: what JSON gives, or an instance
-            of the type that was the schema; None without a schema, or if it failed.
-        stats: What it took; None: it was not run, but copied or found in the journal.
-        logprobs: With `logprobs=k` the natural logarithm of each token's probability, as
-            the model has it: before bias, grammar, penalties and temperature. NaN where a
-            token was not drawn.
-        top_logprobs: With `logprobs=k` for each token the k most likely ones in its
-            place, the most likely first: token id to the logarithm of its probability.
-        scores: Log-probabilities of a tree of tokens: what `classify_parallel`,
-            `score_parallel` and `perplexity` are made of; None: it was an answer.
+        complete: Whether the answer ended by itself, which requires "stop". An answer
+            under a grammar or choices that a stop text ended is complete only if the text
+            before it is. An answer that `max_tokens` cut off is never complete, even if
+            the grammar allows its end: the last digits of a number may be missing.
+        error: Reason of the failure; None without one. Programs should use `error_code`.
+        n_reused_tokens: Number of prompt tokens that were not computed for this prompt.
+        seed: Seed of the random generator, a uint32.
+        thinking: Text of the thought before the answer, without white space around it;
+            None without one. `text`, `tokens` and all other fields describe only the
+            answer. For an unfinished prompt `thinking` is the thought so far.
+        n_thinking_tokens: Number of tokens of the thought, including its markers.
+        thinking_complete: Whether the model ended the thought itself. False if its budget
+            was spent, or if the model ended its turn inside the thought; None without a
+            thought, or if it has not ended.
+        parsed: Value of an answer under a schema: parsed JSON, or an instance of the
+            type given as schema; None without a schema or after a failure.
+        stats: Statistics of the prompt; None if the result was copied or found in the
+            journal.
+        logprobs: With `logprobs=k`, the natural logarithm of the probability of each
+            token, before bias, grammar, penalties and temperature. NaN for a token that
+            was not sampled.
+        top_logprobs: With `logprobs=k`, for each token the k most likely alternatives,
+            most likely first: a map from token id to log-probability.
+        scores: Log-probabilities of a tree of tokens, used by `classify_parallel`,
+            `score_parallel` and `perplexity`; None for an answer.
     """
 
     index: int
@@ -62,6 +76,9 @@ class Result:
     n_prompt_tokens: int
     n_reused_tokens: int
     seed: int
+    thinking: str | None = None
+    n_thinking_tokens: int = 0
+    thinking_complete: bool | None = None
     parsed: Any = field(default=None, repr=False)
     stats: RequestStats | None = field(default=None, compare=False, repr=False)
     logprobs: list[float] | None = field(default=None, repr=False)
@@ -69,31 +86,41 @@ class Result:
     scores: Sequence[float] | None = field(default=None, repr=False)
 
     @property
+    def error_code(self) -> str | None:
+        """Code of the failure, see `core.failure`; None for an answer."""
+        if self.finish_reason == "cancelled":
+            return CANCELLED.code
+        return code_of(self.error)
+
+    @property
     def n_generated_tokens(self) -> int:
-        """Number of `tokens`."""
+        """Number of generated tokens."""
         return len(self.tokens)
 
     @property
     def is_finished(self) -> bool:
-        """Whether there is an answer."""
+        """Whether the prompt has an answer."""
         return self.text is not None
 
 
 class Results(Sequence[Result]):
-    """The results of one call, in the order of its prompts.
+    """Results of a call, in the order of its prompts.
 
-    Of a call with several samples a prompt (`n`) it is what the call with one would have
-    returned, the first sample of each; `samples` has all of them.
+    With several samples per prompt (`n`), the sequence has the first sample of each
+    prompt, which equals the result of a call with n = 1; `samples` has all samples.
 
     Args:
-        results: Those of the first prompt's samples, then of the next one's.
-        stats: See below.
-        n: Samples a prompt.
-        layout: The columns of answers that follow schemas; None: there are no schemas.
+        results: Results of all samples, ordered by prompt.
+        stats: Statistics of the call.
+        n: Number of samples per prompt.
+        layout: Columns of answers under schemas; None without schemas.
+        has_thoughts: Whether thoughts could come before the answers.
 
     Attributes:
         samples: For each prompt the results of its n samples.
-        stats: What the call did.
+        stats: Statistics of the call.
+        has_thoughts: Whether thoughts could come before the answers; tables then have
+            columns for them.
     """
 
     def __init__(
@@ -103,81 +130,110 @@ class Results(Sequence[Result]):
         n: int = 1,
         *,
         layout: Layout | None = None,
+        has_thoughts: bool = False,
     ) -> None:
         self.samples = tuple(tuple(results[i : i + n]) for i in range(0, len(results), n))
         self._results = tuple(samples[0] for samples in self.samples)
         self.stats = stats
         self._layout = layout
+        self.has_thoughts = has_thoughts
 
     @property
     def texts(self) -> list[str | None]:
-        """One answer per prompt; None where there is none."""
+        """Answer per prompt; None without one."""
         return [result.text for result in self._results]
 
     @property
+    def thinking(self) -> list[str | None]:
+        """Thought before each answer; None without one."""
+        return [result.thinking for result in self._results]
+
+    @property
+    def n_thinking_tokens(self) -> list[int]:
+        """Number of tokens of each thought; 0 without one."""
+        return [result.n_thinking_tokens for result in self._results]
+
+    @property
+    def thinking_complete(self) -> list[bool | None]:
+        """Whether the model ended each thought itself; None without one."""
+        return [result.thinking_complete for result in self._results]
+
+    @property
     def parsed(self) -> list[Any]:
-        """What each answer says under a schema; None where there is none."""
+        """Parsed value of each answer under a schema; None without one."""
         return [result.parsed for result in self._results]
 
     def to_pandas(self, *, dotted: bool = False) -> pd.DataFrame:
-        """A row for each prompt, a column for each field of the schema, and "error".
+        """Return a data frame: a row per prompt, a column per field, and "error".
 
-        Which columns there are the schema says, whatever became of the prompts: "value"
-        has the whole answer where not all are objects with known fields, and without a
-        schema there is "text". Fields that hold lists or objects keep them. Whole numbers
-        are "Int64" and truth values "boolean", which keep what they are beside missing
-        ones; a whole number of more than 64 bits is missing, and "error" has the reason.
+        If the model could think before the answers, "thinking", "n_thinking_tokens" and
+        "thinking_complete" are columns before "error".
+
+        The columns depend only on the schema, not on the results. Without a schema there
+        is a column "text". If answers need not be objects with known fields, "value" has
+        the whole answer. Columns can hold lists and objects. Integers have the type
+        "Int64" and booleans "boolean", which allow missing values. An integer of more
+        than 64 bits becomes a missing value, with the reason in "error".
 
         Args:
-            dotted: Fields of objects within objects get columns of their own, such as
-                "author.name".
+            dotted: Expand nested objects into columns such as "author.name".
 
         Raises:
-            ImportError: There is no pandas.
+            ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional
+        import pandas as pd  # noqa: PLC0415 - optional dependency
 
-        if self._layout is None:
-            return pd.DataFrame(self._with_reasons({"text": self.texts}, {}))
-        table, problems = self._layout.held(self._columns(dotted=dotted), dotted=dotted)
-        kinds = self._layout.kinds(dotted=dotted)
-        typed = {name: nullable(each, kinds[name]) for name, each in table.items()}
-        return pd.DataFrame(self._with_reasons(typed, problems))
+        table: dict[str, Any] = {"text": self.texts}
+        problems: dict[int, str] = {}
+        if self._layout is not None:
+            values = self._columns(dotted=dotted)
+            table, problems = self._layout.held(values, dotted=dotted)
+            table = in_pandas(table, self._layout.kinds(dotted=dotted))
+        more = in_pandas(self._further(problems), KINDS)
+        return pd.DataFrame(with_columns(table, more))
 
     def to_arrow(self, *, dotted: bool = False) -> pa.Table:
-        """As `to_pandas`, as a table of pyarrow.
+        """Return the results as a table of pyarrow, see `to_pandas`.
 
-        Types are those of the schema as well. What it leaves open, or what Arrow has no
-        one type for, is JSON text.
+        The columns have the types of the schema. Values of several or unknown types are
+        JSON text.
 
         Raises:
-            ImportError: There is no pyarrow.
-            ValueError: A validator has made of a value what the schema does not say.
+            ImportError: pyarrow is not installed.
+            ValueError: A validator returned a value that does not fit the schema.
         """
-        import pyarrow as pa  # noqa: PLC0415 - optional
+        import pyarrow as pa  # noqa: PLC0415 - optional dependency
 
         table: dict[str, Any] = {"text": pa.array(self.texts, pa.string())}
         problems: dict[int, str] = {}
         if self._layout is not None:
             values = self._columns(dotted=dotted)
             table, problems = self._layout.arrays(values, dotted=dotted)
-        whole = self._with_reasons(table, problems)
-        *_, name = whole
-        return pa.table({**whole, name: pa.array(whole[name], pa.string())})
+        types = {"integer": pa.int64(), "boolean": pa.bool_(), "string": pa.string()}
+        more = {
+            name: pa.array(values, types[KINDS[name]])
+            for name, values in self._further(problems).items()
+        }
+        return pa.table(with_columns(table, more))
 
     @property
     def errors(self) -> list[str | None]:
-        """One reason per prompt; None where nothing went wrong."""
+        """Reason of the failure per prompt; None without one."""
         return [result.error for result in self._results]
 
     @property
+    def error_codes(self) -> list[str | None]:
+        """Code of the failure per prompt, such as "too_long"; None for an answer."""
+        return [result.error_code for result in self._results]
+
+    @property
     def finish_reasons(self) -> list[FinishReason]:
-        """One finish reason per prompt."""
+        """Finish reason per prompt."""
         return [result.finish_reason for result in self._results]
 
     @property
     def complete(self) -> list[bool]:
-        """Whether each answer came to its own end."""
+        """Whether each answer ended by itself."""
         return [result.complete for result in self._results]
 
     def _columns(self, *, dotted: bool) -> dict[str, list[object]]:
@@ -185,14 +241,13 @@ class Results(Sequence[Result]):
             return {"text": list(self.texts)}
         return columns(self.parsed, self._layout, dotted=dotted)
 
-    def _with_reasons(
-        self, table: Mapping[str, Any], problems: Mapping[int, str]
-    ) -> dict[str, Any]:
-        """A table with a last column of the reasons why a row misses something."""
+    def _further(self, problems: Mapping[int, str]) -> dict[str, list[Any]]:
+        """Return columns after the answers: thoughts, reasons of missing values."""
         why = reasons(self.errors, self.finish_reasons)
         for i, problem in problems.items():
             why[i] = why[i] or problem
-        return {**table, name_of_errors(table): why}
+        thoughts = thought_cells(self) if self.has_thoughts else {}
+        return {**thoughts, "error": why}
 
     def __len__(self) -> int:
         return len(self._results)
@@ -212,3 +267,25 @@ class Results(Sequence[Result]):
             f"<Results: {n_finished} of {n * len(self)} {what} answered, "
             f"{self.stats.n_failed} failed>"
         )
+
+
+class _Thoughts(Protocol):
+    """Results whose prompts may have thoughts."""
+
+    @property
+    def thinking(self) -> list[str | None]: ...
+    @property
+    def n_thinking_tokens(self) -> list[int]: ...
+    @property
+    def thinking_complete(self) -> list[bool | None]: ...
+    @property
+    def finish_reasons(self) -> list[FinishReason]: ...
+
+
+def thought_cells(results: _Thoughts) -> dict[str, list[Any]]:
+    """Return the columns about thoughts of a table; None where a prompt failed."""
+    is_failed = [reason == "error" for reason in results.finish_reasons]
+    known = zip(results.thinking, results.n_thinking_tokens, is_failed, strict=True)
+    counts = [None if text is None and failed else n for text, n, failed in known]
+    values = (results.thinking, counts, results.thinking_complete)
+    return dict(zip(THOUGHT_COLUMNS, values, strict=True))

@@ -1,41 +1,49 @@
-"""How a next token is chosen: `SamplingParams`."""
+"""Sampling settings of a prompt: `SamplingParams`."""
 
 from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from llamaherd.core import checks
+from llamaherd.core.argument import Argument, Id, argument_of
+from llamaherd.core.declared import declared
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import words
+
+if TYPE_CHECKING:
+    from llamaherd.core.argument import Name
 
 DEFAULT_MAX_TOKENS = 100
-DEFAULT_SEED = 1234  # of a call
-MAX_TOKENS_OF_SCHEMA = 512  # where no other number is given
+DEFAULT_SEED = 1234  # default seed of a call
+MAX_TOKENS_OF_SCHEMA = 512  # default of max_tokens with a schema
 MAX_SCHEMA = 4_000_000  # characters
 
 _T = TypeVar("_T")
 _Check = Callable[[str, Any], object]
 
 
-def _c_string(name: str, value: object) -> str:
+def _c_string(name: Name, value: object) -> str:
     text = checks.text(name, value)
     if "\0" in text:
-        raise ValueError(f"{name} must not contain a NUL character")
+        raise ArgumentError("must not contain a NUL character", argument=name)
     return text
 
 
 def _checked_breakers(name: str, breakers: object) -> tuple[str, ...]:
     texts = checks.stop_texts(name, breakers)
     for i, text in enumerate(texts):
-        _c_string(f"{name}[{i}]", text)
+        _c_string(argument_of(name).at(i), text)
     return texts
 
 
 class _Texts(tuple[str, ...]):  # noqa: SLOT001 - tuples can have no slot with a value
-    """Checked texts. There can be thousands of them in each of very many settings."""
+    """Checked texts with a cached hash, because there may be thousands of texts."""
 
     _hash: int | None = None
 
@@ -45,78 +53,102 @@ class _Texts(tuple[str, ...]):  # noqa: SLOT001 - tuples can have no slot with a
         return self._hash
 
     def __reduce__(self) -> tuple[type[_Texts], tuple[tuple[str, ...]]]:
-        return _Texts, (tuple(self),)  # in another process texts have other hashes
+        return _Texts, (tuple(self),)  # hashes of texts differ between processes
 
 
 def _checked_choices(name: str, choices: object) -> _Texts:
-    """Each once and sorted: equal settings compare equal, whatever came first."""
+    """Return sorted choices without duplicates, so that equal settings are equal."""
     if isinstance(choices, _Texts):
         return choices
     if isinstance(choices, (str, bytes, bytearray, Mapping)) or not isinstance(
         choices, Collection
     ):
-        raise TypeError(f"{name} must be a list of str, not {checks.shown(choices)}")
+        raise ArgumentTypeError(
+            f"must be {words().texts}, not {checks.shown(choices)}", argument=name
+        )
     texts = list(choices)
     if not texts:
-        raise ValueError(f"{name} must have at least one text")
+        raise ArgumentError("must have at least one text", argument=name, code="empty")
     for i, text in enumerate(texts):
-        _c_string(f"{name}[{i}]", text)
+        _c_string(argument_of(name).at(i), text)
         if not text:
-            raise ValueError(f"{name}[{i}] must not be empty")
+            raise ArgumentError(
+                "must not be empty", argument=argument_of(name).at(i), code="empty"
+            )
     return _Texts(sorted({str(text) for text in texts}))
 
 
 def checked_schema(name: str, schema: object) -> str:
-    """A JSON Schema as compact JSON: equal ones compare equal. The order stays."""
+    """Return a JSON Schema as compact JSON in its own order; equal schemas are equal."""
     if isinstance(schema, (str, bytes, bytearray)):
         try:
             schema = json.loads(schema)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{name} is no JSON: {error}") from None
+            raise ArgumentError(f"is no JSON: {error}", argument=name) from None
     if not isinstance(schema, (Mapping, bool)):
-        raise TypeError(
-            f"{name} must be a JSON Schema, as a dict or JSON, not {checks.shown(schema)}"
+        raise ArgumentTypeError(
+            f"must be a JSON Schema, as {words().mapping} or JSON, not "
+            f"{checks.shown(schema)}",
+            argument=name,
         )
     try:
         text = json.dumps(
             schema, ensure_ascii=False, allow_nan=False, separators=(",", ":")
         )
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{name} cannot be written as JSON: {error}") from None
+        raise ArgumentError(
+            f"cannot be written as JSON: {error}", argument=name
+        ) from None
     if len(text) > MAX_SCHEMA:
-        raise ValueError(
-            f"{name} has {len(text)} characters as JSON, more than {MAX_SCHEMA}"
+        raise ArgumentError(
+            f"has {len(text)} characters as JSON, more than {MAX_SCHEMA}",
+            argument=name,
+            code="too_many",
         )
     return _c_string(name, text)
 
 
 def _checked_bias(name: str, bias: object) -> tuple[tuple[int, float], ...]:
-    """Pairs sorted by token: equal settings compare equal, and can be hashed."""
+    """Return pairs sorted by token: hashable, and equal for equal settings."""
     if isinstance(bias, Mapping):
         bias = tuple(bias.items())
     if not isinstance(bias, (list, tuple)):
-        raise TypeError(
-            f"{name} must map token ids to numbers, not be of type {type(bias).__name__}"
+        raise ArgumentTypeError(
+            f"must map token ids to numbers, not be of type {type(bias).__name__}",
+            argument=name,
         )
-    pairs = {}
+    pairs: dict[int, float] = {}
     for pair in bias:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-            raise TypeError(
-                f"{name} must hold pairs of a token id and a number, not "
-                f"{checks.shown(pair)}"
+            raise ArgumentTypeError(
+                f"must hold pairs of a token id and a number, not {checks.shown(pair)}",
+                argument=name,
             )
         token, value = pair
+        step = Id(token) if isinstance(token, int) else str(token)
+        where = argument_of(name).at(step)
         forbidden = isinstance(value, float) and value == -math.inf
-        number = (
-            value if forbidden else checks.real(f"{name}[{token!r}]", value, -1e30, 1e30)
-        )
-        pairs[checks.integer(f"{name}'s token", token, 0)] = number
+        number = value if forbidden else checks.real(where, value, -1e30, 1e30)
+        number_of_token = _checked_token(where, token)
+        if pairs.get(number_of_token, number) != number:
+            raise ArgumentError("is given twice, with other numbers", argument=where)
+        pairs[number_of_token] = number
     return tuple(sorted(pairs.items()))
 
 
+def _checked_token(where: Argument, token: object) -> int:
+    """Convert a key of a mapping to a token id."""
+    problem = "is not of a token id, which is an integer of at least 0"
+    if isinstance(token, bool) or not hasattr(token, "__index__"):
+        raise ArgumentTypeError(problem, argument=where)
+    if operator.index(token) < 0:
+        raise ArgumentError(problem, argument=where, code="out_of_range")
+    return checks.integer(where, token, 0)
+
+
 def _checked(default: _T, check: _Check, *, is_plain: bool = False) -> _T:
-    """A field that is checked and brought into one form; None only if that is default."""
-    return field(default=default, metadata={"check": check, "is_plain": is_plain})
+    """Declare a checked field; `is_plain` if the native library takes it unchanged."""
+    return declared(default, check, is_plain=is_plain)
 
 
 def _real(default: float, low: float, high: float) -> float:
@@ -133,50 +165,70 @@ def _of_call(low: int, high: int) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
-    """Settings of one prompt's sampler chain, and of where its answer ends.
+    """Sampling settings of one prompt, and conditions that end its answer.
 
     The order is llama.cpp's: logit bias, penalties, DRY, top-n-sigma, top-k, typical-p,
     top-p, min-p, XTC, temperature, draw.
 
     Attributes:
-        temperature: <= 0 takes the most likely token after bias, penalties and grammar.
-        top_k: Tokens to keep; <= 0: all.
-        top_p: Probability mass to keep; 1: all.
-        min_p: Least probability, relative to the most likely token; 0: off.
-        typical_p: Mass of locally typical tokens to keep; 1: all (arXiv 2202.00666).
-        top_n_sigma: Standard deviations below the largest logit to keep; <= 0: off.
-        repeat_last_n: Tokens, prompt included, that the penalties look at, if one is
-            set; 0: none; -1: all.
-        penalty_repeat: Divides the logits of seen tokens; 1: off.
-        penalty_freq: Subtracted once for each time that a token was seen; 0: off.
-        penalty_present: Subtracted once for a token that was seen; 0: off.
-        xtc_probability: Chance that XTC takes the most likely tokens away; 0: off.
-        xtc_threshold: Least probability of a token that XTC takes away.
-        dry_multiplier: Strength of the DRY repetition penalty; 0: off.
-        dry_base: Growth of that penalty per repeated token.
-        dry_allowed_length: Tokens that may be repeated without penalty.
-        dry_penalty_last_n: Tokens that DRY looks at; 0: none; -1: all.
-        dry_breakers: Texts that end a repetition.
-        mirostat: 1 or 2 replaces the filters by Mirostat; 0: off (arXiv 2007.14966).
-        mirostat_tau: Surprise to aim at.
-        mirostat_eta: Learning rate.
-        logit_bias: Token id to a number that is added to its logit; -inf forbids it.
-        schema: JSON Schema that the answer must follow, as a dict or JSON text; the
-            answer is compact JSON, with properties in the schema's order.
-        regex: Regular expression that the whole answer must match, in the notation of
+        temperature: Sampling temperature. Higher values give more varied answers; 0 or
+            less takes the most likely token after bias, penalties and grammar.
+        top_k: Number of most likely tokens to draw from. 0 or less draws from all.
+        top_p: Cumulative probability of the most likely tokens to draw from. 1 draws from
+            all.
+        min_p: Minimum probability of a token to draw, relative to the most likely token.
+            0 draws from all.
+        typical_p: Cumulative probability of the locally typical tokens to draw from. 1
+            draws from all (arXiv 2202.00666).
+        top_n_sigma: Number of standard deviations below the largest logit to draw from. 0
+            or less draws from all.
+        repeat_last_n: Number of last tokens, including prompt tokens, that the penalties
+            consider. 0 considers none, -1 all.
+        penalty_repeat: Repetition penalty that divides the logits of seen tokens. 1 turns
+            it off.
+        penalty_freq: Frequency penalty, subtracted once per occurrence of a token. 0
+            turns it off.
+        penalty_present: Presence penalty, subtracted once from each token that occurred.
+            0 turns it off.
+        xtc_probability: Probability that XTC removes the most likely tokens. 0 turns it
+            off.
+        xtc_threshold: Minimum probability of a token that XTC removes.
+        dry_multiplier: Strength of the DRY repetition penalty. 0 turns it off.
+        dry_base: Base of the DRY penalty's growth per repeated token.
+        dry_allowed_length: Number of tokens that may be repeated without DRY penalty.
+        dry_penalty_last_n: Number of last tokens that DRY considers. 0 considers none, -1
+            all.
+        dry_breakers: Texts that end a repetition for DRY.
+        mirostat: Version of Mirostat, 1 or 2, that replaces the filters. 0 turns it off
+            (arXiv 2007.14966).
+        mirostat_tau: Target surprise of Mirostat.
+        mirostat_eta: Learning rate of Mirostat.
+        logit_bias: Numbers to add to the logits of tokens, by token id. -inf forbids a
+            token.
+        schema: JSON Schema that each answer follows. A dict or JSON text, in a call also
+            the path of a file, a pydantic model, a dataclass or a TypedDict. The answer
+            is compact JSON, with properties in the schema's order.
+        regex: Regular expression that the whole answer matches. The notation is that of
             Rust's crate regex, without lookarounds.
-        grammar: What the answer must follow: GBNF text with a rule `root`, or a Lark
-            grammar as llguidance has them, which begins with `%llguidance`.
-        choices: Texts of which the answer is one, exactly: with temperature 0 the most
-            probable one. A space before it is left out. One that a longer one starts with
-            is the answer where the model goes on in any other way than to that.
-            Of schema, regex, grammar and choices there can be one.
-        ignore_eos: Never end before `max_tokens`.
-        max_tokens: Tokens to generate at most; None: that of the call, or if that is
-            None, too, with choices as many as any of them can take, with a schema 512,
-            otherwise 100.
-        stop: Texts that end the answer and are not part of it; None: those of the call.
-        seed: Base of the prompt's own seed; None: that of the call; negative: fresh.
+        grammar: Grammar that each answer follows. Either GBNF text with a rule `root`, or
+            a Lark grammar in llguidance's notation, which begins with `%llguidance`.
+        choices: Texts of which each answer is exactly one. With temperature 0 the answer
+            is the most probable choice. It never starts with a space. If a longer choice
+            starts with a shorter one, the shorter choice is the answer unless the model
+            continues to the longer one. Only one of schema, regex, grammar and choices
+            can be given.
+        quote_from: Text that the quotes of a schema are parts of. In a call it may be a
+            list with one for each prompt. None uses the prompt, and with `chat` the last
+            message of the user. See `structured.type_quote`.
+        ignore_eos: Continue until `max_tokens`, ignoring the model's end token.
+        max_tokens: Maximum number of tokens to generate per prompt. None uses the value
+            of the call. Without a value the maximum is 512 with a schema, enough for any
+            choice with choices, and 100 otherwise.
+        stop: Texts that end an answer and are not part of it. None uses the stop texts of
+            the call.
+        seed: Seed of the random numbers. Each prompt draws with its own seed, derived
+            from this seed and the prompt's index. None uses the seed of the call, or else
+            a new seed, as a negative number does; the statistics report it.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -210,6 +262,7 @@ class SamplingParams:
     regex: str | None = _checked(None, _c_string)
     grammar: str | None = _checked(None, _c_string)
     choices: Collection[str] | None = _checked(None, _checked_choices)
+    quote_from: str | None = _checked(None, checks.text)
     ignore_eos: bool = _checked(False, checks.flag, is_plain=True)
     max_tokens: int | None = _of_call(1, checks.INT32_MAX)
     stop: str | Sequence[str] | None = _checked(None, checks.stop_texts)
@@ -223,19 +276,22 @@ class SamplingParams:
                 object.__setattr__(self, each.name, checked)
         given = [name for name in CONSTRAINTS if getattr(self, name) not in (None, "")]
         if len(given) > 1:
-            raise ValueError(
+            raise ArgumentError(
                 f"{' and '.join(given)} cannot be given together: an answer follows one "
-                "of them"
+                "of them",
+                argument=given[0],
+                code="conflict",
+                form="{problem}",
             )
 
     @property
     def n_answer(self) -> int:
-        """Tokens that an answer can take where no `max_tokens` is given."""
+        """Maximum number of tokens of the answer if `max_tokens` is not set."""
         if self.schema is not None:
             return MAX_TOKENS_OF_SCHEMA
         if self.choices is None:
             return DEFAULT_MAX_TOKENS
-        # A token has a byte at least, and one may be a space before the choice.
+        # A token has at least one byte, and a space may come before the choice.
         return 1 + max(len(text.encode()) for text in self.choices)
 
     @property
@@ -245,23 +301,25 @@ class SamplingParams:
 
     @property
     def is_greedy(self) -> bool:
-        """Whether equal prompts are bound to get equal answers."""
+        """Whether equal prompts always get equal answers."""
         return self.temperature <= 0.0
 
 
 _FIELDS = fields(SamplingParams)
-# Those that the shim takes as they are.
+# Fields whose values the native library takes unchanged.
 PLAIN_SETTINGS = tuple(each.name for each in _FIELDS if each.metadata["is_plain"])
 _DEFAULTS = {each.name: each.default for each in _FIELDS}
 PENALTIES = ("penalty_repeat", "penalty_freq", "penalty_present")
-# Those that say what an answer has to follow.
+# Fields that constrain answers.
 CONSTRAINTS = ("schema", "regex", "grammar", "choices")
-# Worked into a `Request`; None: those of the call.
+# Fields that may be lists with one element per prompt.
+PER_PROMPT = (*CONSTRAINTS, "quote_from")
+# Fields that a `Request` has itself; None means the value of the call.
 OF_REQUEST = ("max_tokens", "stop", "seed")
 
 
 class SamplingSettings(TypedDict, total=False):
-    """The fields of `SamplingParams`, as arguments of calls."""
+    """Fields of `SamplingParams`, as arguments of calls."""
 
     temperature: float
     top_k: int
@@ -288,6 +346,7 @@ class SamplingSettings(TypedDict, total=False):
     regex: str | None
     grammar: str | None
     choices: Collection[str] | None
+    quote_from: str | None
     ignore_eos: bool
     max_tokens: int | None
     stop: str | Sequence[str] | None
@@ -295,10 +354,10 @@ class SamplingSettings(TypedDict, total=False):
 
 
 def changed_fields(params: SamplingParams) -> list[str]:
-    """Names of the fields that differ from the defaults.
+    """Return the names of the fields that differ from the defaults.
 
-    With a penalty its window is among them: it was 0 by default once, and journals have
-    answers of that time, which no penalty changed.
+    With a penalty, its window is always included. The default of the window was 0 in an
+    earlier version, so journals of that time have answers without the penalty's effect.
     """
     changed = [name for name in _DEFAULTS if getattr(params, name) != _DEFAULTS[name]]
     is_window = params.has_penalty and "repeat_last_n" not in changed

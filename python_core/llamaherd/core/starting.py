@@ -1,6 +1,6 @@
-"""Ctrl-C before the command `llamaherd` is there to hear it: while it is imported.
+"""Ctrl-C during the import of the command `llamaherd`.
 
-The package imports this one first. Of other programs nothing is changed.
+The package imports this module first. It changes nothing in other programs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NAMES = ("llamaherd", "llamaherd.exe", "llamaherd-script.py")
 
 
 def _is_command() -> bool:
-    """Whether this process is the command; R's has no arguments."""
+    """Check whether this is the command `llamaherd`; a process of R has no arguments."""
     program = (getattr(sys, "argv", None) or [""])[0]
     return os.path.basename(program) in _NAMES or "llamaherd.cli" in sys.orig_argv  # noqa: PTH119 - imported anyway
 
@@ -25,7 +25,7 @@ def _leave(number: int, frame: object) -> None:  # noqa: ARG001
 
 
 def has_started() -> None:
-    """From now on Ctrl-C is `KeyboardInterrupt` again."""
+    """Restore `KeyboardInterrupt` for Ctrl-C."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,21 +1,25 @@
-"""What a call did: `Stats`, and how far it is: `Progress`."""
+"""Statistics of a call, `Stats`, and its progress, `Progress`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
+
+from llamaherd.core.progress import JobProgress, short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a call is.
+class Progress(JobProgress):
+    """Progress of a call.
 
     Attributes:
-        n_done: Prompts that have a result, failed ones included; where there are several
-            samples a prompt, here and in the next two: samples.
-        n_total: Prompts in all.
-        n_prompt_tokens: Prompt tokens that are read, and those that need not be: shared
-            beginnings, equal prompts, what the journal knows.
-        n_prompt_tokens_total: Tokens of all prompts.
+        n_done: Number of prompts with a result, including failures. With several samples
+            per prompt, this field and the next two count samples.
+        n_total: Total number of prompts.
+        n_prompt_tokens: Number of prompt tokens that were computed or need no computation
+            (shared prefixes, equal prompts, results in the journal).
+        n_prompt_tokens_total: Total number of prompt tokens.
         elapsed_s: Seconds since the call started to run.
     """
 
@@ -27,17 +31,41 @@ class Progress:
     n_generated_tokens: int
     elapsed_s: float
 
+    unit: ClassVar[str] = "prompts"
+
+    @property
+    def line(self) -> str:
+        """Speed: prompts, prompt tokens and generated tokens per second.
+
+        Prompt tokens dominate if answers are labels, generated tokens if they are long.
+        """
+        if self.n_done == 0:  # this shows activity before the first result
+            text = f"{self.n_prompt_tokens:,} tokens read"
+            written = self.n_generated_tokens
+            return f"{text}, {written:,} written" if written else text
+        per_s = 1 / max(self.elapsed_s, 0.001)
+        text = (
+            f"{short(self.n_done * per_s)} prompts/s, "
+            f"tokens/s: {self.n_prompt_tokens * per_s:.0f} read, "
+            f"{self.n_generated_tokens * per_s:.0f} written"
+        )
+        return f"{text}, {self.n_failed} failed" if self.n_failed else text
+
+
+# True shows a progress bar; a function is called with each Progress.
+ProgressOption = bool | Callable[[Progress], object]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What runs on a context, and what waits.
+    """Number of running and waiting requests of a context.
 
     Attributes:
-        n_running: Prompts that run.
-        n_waiting: Prompts that wait for a slot.
-        n_slots: Prompts that could run at once; 0 before the first.
-        n_prefixes: Prefixes in the cache.
-        n_ctx: KV cells in all.
+        n_running: Number of running prompts.
+        n_waiting: Number of prompts that wait for a slot.
+        n_slots: Maximum number of prompts that run at once; 0 before the first call.
+        n_prefixes: Number of cached prefixes.
+        n_ctx: Total number of KV cells.
     """
 
     n_running: int
@@ -49,21 +77,20 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStats:
-    """What one prompt took. Those of a call's prompts add up to the call's.
+    """Statistics of one prompt. Sums over all prompts are the statistics of the call.
 
-    A prefix that prompts share is computed on the account of the first of them.
+    A shared prefix is charged to the first of its prompts.
 
     Attributes:
-        queue_s: Seconds from when it was handed in until it got a slot.
-        first_token_s: Seconds from when it was handed in to its first token; None: it has
-            none.
-        wall_s: Seconds from when it was handed in to its end.
-        prefill_s: Its share of the decoding time that went to prompt tokens.
-        decode_s: Its share of that which went to generated tokens.
-        n_prefill_tokens: Prompt tokens decoded.
-        n_decode_tokens: Generated tokens decoded.
-        n_draft_tokens: Generated tokens that had been drafted, see `Stats`.
-        n_pauses: Times that it was paused.
+        queue_s: Seconds from submission to the start.
+        first_token_s: Seconds from submission to the first token; None without one.
+        wall_s: Seconds from submission to the end.
+        prefill_s: Share of the decoding time of prompt tokens, in seconds.
+        decode_s: Share of the decoding time of generated tokens, in seconds.
+        n_prefill_tokens: Number of decoded prompt tokens.
+        n_decode_tokens: Number of decoded generated tokens.
+        n_draft_tokens: Number of accepted draft tokens, see `Stats`.
+        n_pauses: Number of times that the prompt was paused.
     """
 
     queue_s: float = 0.0
@@ -77,7 +104,7 @@ class RequestStats:
     n_pauses: int = 0
 
     def __add__(self, later: RequestStats) -> RequestStats:
-        """What a prompt took that was tried again: of waiting only the first counts."""
+        """Add the statistics of a retry; only the first waiting time counts."""
         return RequestStats(
             queue_s=self.queue_s,
             first_token_s=self.first_token_s,
@@ -93,17 +120,18 @@ class RequestStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorStats:
-    """What one process of a herd did for a call.
+    """Statistics of one process of a herd for a call.
 
     Attributes:
-        actor: Its number, from 0.
-        node: Name of the machine that it ran on last.
-        n_done: Prompts that it answered, or that failed there.
-        n_prefill_tokens: Prompt tokens decoded.
-        n_decode_tokens: Tokens decoded behind prompts.
-        n_batches: Calls of llama_decode while it had prompts of the call.
-        n_slots: Prompts that could run there at once.
-        n_deaths: Times that it died with prompts of the call.
+        actor: Number of the actor, from 0.
+        node: Name of its last machine.
+        n_done: Number of prompts that the process
+            finished, including failures.
+        n_prefill_tokens: Number of decoded prompt tokens.
+        n_decode_tokens: Number of tokens decoded after prompts.
+        n_batches: Number of calls of llama_decode with prompts of the call.
+        n_slots: Maximum number of prompts that run at once.
+        n_deaths: Number of times that the process died with prompts of the call.
     """
 
     actor: int
@@ -116,7 +144,7 @@ class ActorStats:
     n_deaths: int = 0
 
     def __add__(self, later: ActorStats) -> ActorStats:
-        """Of the same actor, what it did first and what it did later."""
+        """Add later statistics of the same actor."""
         return ActorStats(
             actor=self.actor,
             node=later.node,
@@ -131,31 +159,37 @@ class ActorStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """Statistics of one call. `str(stats)` is one line for people.
+    """Statistics of one call. `str(stats)` is a readable line.
 
     Attributes:
-        n_samples: Answers that were asked for: prompts x samples a prompt.
-        n_failed: Those of them that failed.
-        n_prompt_tokens: Tokens of all prompts, each counted once for all its samples.
-        n_reused_tokens: Those of them that were not computed for the prompt itself:
-            forked from a shared prefix, or part of a prompt whose equal was answered.
-        n_prefill_tokens: Prompt tokens decoded, shared prefixes included.
-        n_generated_tokens: Tokens drawn and kept; copied answers are not counted.
-        n_decode_tokens: Tokens decoded behind prompts: of answers, or of continuations
-            that are scored.
-        n_draft_tokens: Those of them that had been drafted, because the text repeated
-            itself, and came several at a time.
-        n_copied: Prompts that got the answer of an equal greedy prompt.
-        n_journal: Prompts whose answer was in the journal.
-        n_batches: Calls of llama_decode that it had a part in.
-        n_slots: Prompts that could run at once.
-        mean_batch_occupancy: Its clients in a batch / slots, on average.
-        kv_cells_max: Most KV cells in use at once, those of other calls included.
-        n_fallbacks: Unified batches that were refused for what was in them.
-        n_pauses: Times that a client was paused for want of KV cells.
-        seed: Base of the prompts' seeds.
-        prefill_s: Part of the decoding time that went to prompt tokens.
-        actors: What each process of a herd did; empty: there was this process alone.
+        n_samples: Number of requested answers: number of prompts times samples per
+            prompt.
+        n_failed: Number of failed answers.
+        n_prompt_tokens: Number of tokens of all prompts; each prompt counts once.
+        n_reused_tokens: Number of prompt tokens that were not computed again: tokens of a
+            shared prefix, or of a prompt equal to another.
+        n_prefill_tokens: Number of decoded prompt tokens, including shared prefixes.
+        n_generated_tokens: Number of generated tokens, without copied answers.
+        n_decode_tokens: Number of tokens decoded after prompts, of thoughts, answers or
+            scored continuations.
+        n_thinking_tokens: Number of tokens of thoughts, without copied answers and
+            answers from the journal.
+        n_thoughts: Number of these thoughts.
+        n_thoughts_closed: Number of these thoughts that the model did not end itself.
+        n_draft_tokens: Number of accepted draft tokens, which are decoded several at a
+            time in repetitive text.
+        n_copied: Number of prompts with the answer of an equal greedy prompt.
+        n_journal: Number of prompts with an answer in the journal.
+        n_batches: Number of calls of llama_decode with prompts of the call.
+        n_slots: Maximum number of prompts that run at once.
+        mean_batch_occupancy: Mean number of the call's clients in a batch, divided by the
+            number of slots.
+        kv_cells_max: Maximum number of KV cells in use, including other calls.
+        n_fallbacks: Number of batches refused because of their content.
+        n_pauses: Number of times that a client was paused for lack of KV cells.
+        seed: Base of the seeds of the prompts.
+        prefill_s: Decoding time of prompt tokens, in seconds.
+        actors: Statistics of each process of a herd; empty without a herd.
     """
 
     n_prompts: int = 0
@@ -167,6 +201,9 @@ class Stats:
     n_generated_tokens: int = 0
     n_decode_tokens: int = 0
     n_draft_tokens: int = 0
+    n_thinking_tokens: int = 0
+    n_thoughts: int = 0
+    n_thoughts_closed: int = 0
     n_copied: int = 0
     n_journal: int = 0
     n_batches: int = 0
@@ -188,12 +225,19 @@ class Stats:
         stored = f", {self.n_journal} from the journal" if self.n_journal else ""
         several = f" x {self.n_samples // max(1, self.n_prompts)} samples"
         samples = several if self.n_samples > self.n_prompts > 0 else ""
+        thoughts = ""
+        if self.n_thoughts:
+            thoughts = (
+                f" after {self.n_thinking_tokens} of {self.n_thoughts} thoughts "
+                f"({self.n_thoughts_closed} closed by force)"
+            )
         return (
             f"{self.n_prompts} prompts{samples} ({self.n_failed} failed{stored}) "
             f"in {self.wall_s:.2f} s: "
             f"{self.n_prompt_tokens} prompt tokens ({self.n_reused_tokens} reused, "
             f"{self.n_prefill_tokens} decoded at {self.prefill_tokens_per_s:.0f}/s), "
-            f"{self.n_generated_tokens} generated at {self.decode_tokens_per_s:.0f}/s, "
+            f"{self.n_generated_tokens} generated{thoughts} at "
+            f"{self.decode_tokens_per_s:.0f}/s, "
             f"{self.n_batches} batches with {self.mean_batch_occupancy:.0%} of "
             f"{self.n_slots} slots busy, at most {self.kv_cells_max} of {self.n_ctx} KV "
             f"cells, {self.n_fallbacks} fallbacks, {self.n_pauses} pauses, "

@@ -1,23 +1,23 @@
-"""Results as a table: a row for each prompt, a column for each field of the answers."""
+"""Tables of results: a row per prompt, a column per field of the answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from llamaherd.core.failure import CANCELLED
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
-CANCELLED = "not computed: the call ended before"
-
 
 class Layout(Protocol):
-    """Which columns answers have, by the schemas that they follow."""
+    """Columns of answers, from the schemas that they follow."""
 
     def paths(self, *, dotted: bool) -> dict[str, tuple[str, ...]]:
-        """Names of columns, and of the fields that lead to each; (): the whole answer."""
+        """Map names of columns to paths of fields; () stands for the whole answer."""
         ...
 
     def kinds(self, *, dotted: bool) -> Mapping[str, str]:
@@ -27,26 +27,25 @@ class Layout(Protocol):
     def held(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
     ) -> tuple[dict[str, list[Any]], dict[int, str]]:
-        """The columns without values that a table has no room for; the reasons by row."""
+        """Return columns without values that they cannot store, and reasons by row."""
         ...
 
     def arrays(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
     ) -> tuple[dict[str, pa.Array], dict[int, str]]:
-        """The columns of `held` as arrays of Arrow, of the types that the schemas say."""
+        """Return the columns of `held` as Arrow arrays with the types of the schemas."""
         ...
 
 
 def columns(
     values: Sequence[object], layout: Layout, *, dotted: bool
 ) -> dict[str, list[object]]:
-    """A list of values for each column.
+    """Return a list of values for each column.
 
     Args:
-        values: What answers say; None where there is none.
-        layout: Of their schemas.
-        dotted: Whether fields of objects within objects get columns of their own, such as
-            "author.name".
+        values: Parsed answers; None without one.
+        layout: Columns of their schemas.
+        dotted: Whether to expand nested objects into columns such as "author.name".
     """
     rows = [_plain(value) for value in values]
     paths = layout.paths(dotted=dotted)
@@ -54,39 +53,60 @@ def columns(
 
 
 def nullable(values: Sequence[object], kind: str) -> Any:  # noqa: ANN401 - of pandas
-    """A column of pandas that keeps whole numbers and truth values beside missing ones.
+    """Return a pandas column of integers or booleans that allows missing values.
 
     Args:
-        values: What JSON has.
-        kind: "integer" or "boolean"; of another kind values stay as they are.
+        values: Parsed JSON.
+        kind: "integer" or "boolean"; values of other kinds are not changed.
     """
-    import pandas as pd  # noqa: PLC0415 - optional
+    import pandas as pd  # noqa: PLC0415 - optional dependency
 
     kinds = {"integer": (int, "Int64"), "boolean": (bool, "boolean")}
     if kind not in kinds:
         return values
-    wanted, dtype = kinds[kind]
-    if all(value is None or type(value) is wanted for value in values):
+    type_, dtype = kinds[kind]
+    if all(value is None or type(value) is type_ for value in values):
         return pd.array(list(values), dtype=dtype)
-    return values  # what a validator has made of them
+    return values  # values returned by a validator
+
+
+def in_pandas(
+    cells: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return columns for pandas, in which integers and booleans may be missing.
+
+    Args:
+        cells: Values by name of the column.
+        kinds: Kinds of some columns, see `nullable`.
+    """
+    return {name: nullable(each, kinds.get(name, "")) for name, each in cells.items()}
 
 
 def reasons(
     errors: Sequence[str | None], finish_reasons: Sequence[str]
 ) -> list[str | None]:
-    """Why each row of a table has nothing; None where it has what was asked for."""
+    """Return the reason why each row lacks a result; None for a row with a result."""
     return [
         CANCELLED if error is None and reason == "cancelled" else error
         for error, reason in zip(errors, finish_reasons, strict=True)
     ]
 
 
-def name_of_errors(table: Mapping[str, object]) -> str:
-    """What the column of reasons is called; a field may be called so as well."""
-    name = "error"
+def free_name(name: str, table: Mapping[str, object]) -> str:
+    """Return the name of a further column, distinct from the names of fields."""
     while name in table:
         name = f".{name}"
     return name
+
+
+def with_columns(
+    table: Mapping[str, Any], more: Mapping[str, Sequence[Any]]
+) -> dict[str, Any]:
+    """Append columns to a table."""
+    whole = dict(table)
+    for name, values in more.items():
+        whole[free_name(name, whole)] = values
+    return whole
 
 
 def _at(value: object, path: tuple[str, ...]) -> object:
@@ -96,13 +116,13 @@ def _at(value: object, path: tuple[str, ...]) -> object:
 
 
 def _plain(value: object) -> object:
-    """What JSON has: of a pydantic instance or a dataclass its fields."""
+    """Convert a value to JSON types; models and dataclasses to their fields."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list):
         return [_plain(each) for each in value]
-    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - it made the value
+    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - imported by the maker of the value
 
     return to_jsonable_python(value, serialize_unknown=True)

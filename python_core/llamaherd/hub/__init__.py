@@ -1,1 +1,1 @@
-"""Where model files come from: the Hugging Face hub, the web, Ollama, the cache."""
+"""Sources of model files: the Hugging Face hub, the web, Ollama, the cache."""

@@ -1,4 +1,4 @@
-"""From what a user calls a model to the path of its file, downloaded if need be."""
+"""Resolution of a model source to the path of a file, downloaded if necessary."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from llamaherd.core import checks
-from llamaherd.core.errors import DownloadError, ModelLoadError
+from llamaherd.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DownloadError,
+    ModelLoadError,
+)
 from llamaherd.core.files import sha256_of
+from llamaherd.core.words import setting, words
 from llamaherd.hub import folders, huggingface, quantizations
 from llamaherd.hub.ollama import ollama_path
+from llamaherd.hub.progress import ProgressOption, ProgressReporter
 from llamaherd.hub.quantizations import Offer, RemoteFile, available_bytes
-from llamaherd.hub.shown import ProgressOption, Shown
 from llamaherd.hub.sources import (
     HubModel,
     LocalFile,
@@ -27,30 +33,31 @@ from llamaherd.hub.sources import (
     parse,
 )
 from llamaherd.hub.tokens import checked_token, endpoint, is_offline, token_to_use
-from llamaherd.hub.transfer import Wanted, Watch, address_hash, download, shown_url
+from llamaherd.hub.transfer import FileRequest, Watch, address_hash, download, shown_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-# Bytes. File systems take 255; files in the making have longer names.
+# Maximum length of a name in bytes. File systems allow 255; an incomplete file has a
+# longer name.
 _LONGEST_NAME = 255 - len("..part.json.lock")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How to fetch.
+class FetchOptions:
+    """Settings of a download.
 
     Attributes:
         cache: Folder for downloads.
-        token: The caller's access token; not in the representation.
-        force: Whether to download what is in the cache already.
-        check_memory: Whether to refuse what does not fit into memory.
-        download: Whether to download what is not on this machine.
-        sha256: What the file has to have, in hexadecimal; None: what the hub says.
-        watch: What looks on.
-        say: Called with sentences for people.
+        token: Access token of the caller; excluded from `repr`.
+        force: Whether to download a file that is in the cache already.
+        check_memory: Whether to refuse a model that does not fit into memory.
+        download: Whether to download a file that is not on this machine.
+        sha256: Expected SHA-256 in hexadecimal; None uses the hash that the hub states.
+        watch: Callbacks for progress and cancellation.
+        say: Called with messages for the user.
     """
 
     cache: Path
@@ -73,48 +80,48 @@ def download_model(
     sha256: str | None = None,
     progress: ProgressOption = True,
 ) -> Path:
-    """Finds a model's file, and downloads it if it is not here yet.
+    """Return the path of a model's file, after downloading it if necessary.
 
-    What breaks off, by Ctrl-C or a lost connection, is gone on with by the next call. A
-    file appears under its name only when it is whole, and of the hub's files the SHA-256
-    is compared with what the hub says. A file that is in the cache is used without asking
-    anybody; `force` gets the current one.
+    A download that was interrupted, by Ctrl-C or a lost connection, is resumed by the
+    next call. A file gets its name only when it is complete. The SHA-256 of a file from
+    the hub is compared with the hash that the hub states. A cached file is used without a
+    network request; `force` downloads the current version.
 
     Args:
         source: A path; "https://..."; "hf:owner/repo" of the Hugging Face hub, with
-            "/file.gguf" or ":Q4_K_M" (a quantization; without one: Q4_K_M, or Q8_0 of a
-            model of up to 1.5 GB, or the next that is there and fits), and "@revision"
-            after the repository; "ollama:name" of Ollama's own store; or the name of a
-            file in the cache, or a part of it that only one has.
+            "/file.gguf" or ":Q4_K_M" (a quantization; by default Q4_K_M, or Q8_0 for a
+            model of up to 1.5 GB, or the next available one that fits), and "@revision"
+            after the repository; "ollama:name" from the store of Ollama; or the name of
+            a cached file, or a part of it that matches only one.
         cache_dir: Folder for downloads; None: `model_cache_dir()`.
-        token: Access token of the hub; None: `set_hf_token`'s, HF_TOKEN, or the one that
-            `hf auth login` stored. It is sent to the hub alone.
-        force: Download it even if it is in the cache.
-        check_memory: Refuse a model that does not fit into memory before it is
-            downloaded: with a tenth of its size (128 MB at least) for a context.
-        sha256: Of the file, in hexadecimal, where you know it; checked.
-        progress: True shows a progress bar and says what was chosen, on stderr; a
-            function is called with the bytes that are there and those in all, or None.
+        token: Access token of the hub, sent only to the hub. None uses the token of
+            `set_hf_token`, HF_TOKEN, or the one that `hf auth login` stored.
+        force: Download the file even if it is in the cache.
+        check_memory: Refuse a model that does not fit into memory, before the download.
+            A tenth of its size, at least 128 MB, is added for a context.
+        sha256: Expected SHA-256 of the file in hexadecimal, if known.
+        progress: True shows a progress bar and the chosen file on stderr. A function is
+            called with the number of bytes received and the total, None if unknown.
 
     Returns:
-        The file; of a model in several files the first.
+        Path of the file; of the first one for a model in several files.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: `source` is of no known form, or `token` or `sha256` cannot be one.
-        ModelLoadError: There is no such file, or it does not fit into memory: the message
-            says what would.
-        DownloadError: It could not be downloaded, or is not what it should be.
+        ValueError: `source` has no known form, or `token` or `sha256` is malformed.
+        ModelLoadError: The file does not exist, or it does not fit into memory; the
+            message names one that fits.
+        DownloadError: The download failed, or the content is not the expected one.
     """
-    with Shown(progress) as shown:
-        options = Options(
+    with ProgressReporter(progress) as reporter:
+        options = FetchOptions(
             cache=folders.cache_folder(cache_dir),
             token=checked_token(token),
             force=checks.flag("force", force),
             check_memory=checks.flag("check_memory", check_memory),
             sha256=_checked_sha256(sha256),
-            watch=Watch(step=shown.step),
-            say=shown.say,
+            watch=Watch(step=reporter.step),
+            say=reporter.say,
         )
         return fetch(source, options)
 
@@ -122,7 +129,7 @@ def download_model(
 def local_path(
     source: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str] | None = None
 ) -> Path:
-    """The file of a model that is on this machine; nothing is downloaded.
+    """Return the path of a model that is on this machine, without any download.
 
     Args:
         source: What `download_model` takes.
@@ -130,45 +137,47 @@ def local_path(
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: `source` is of no known form.
-        ModelLoadError: It is not here.
+        ValueError: `source` has no known form.
+        ModelLoadError: The model is not on this machine.
     """
-    options = Options(cache=folders.cache_folder(cache_dir), download=False)
+    options = FetchOptions(cache=folders.cache_folder(cache_dir), download=False)
     return fetch(source, options)
 
 
 def model_path(
     path: object, *, check_memory: bool, name: str = "path", progress: bool = True
 ) -> Path:
-    """The file that a model is loaded from: what is there stays as it is.
+    """Return the path of the file to load; an existing path is returned unchanged.
 
     Args:
         path: What `download_model` takes.
-        check_memory: As there.
-        name: What messages call it.
-        progress: Whether downloads, and what is taken from the cache, are told on stderr.
+        check_memory: See `download_model`.
+        name: Name of the argument in messages.
+        progress: Whether to report downloads and the use of cached files on stderr.
 
     Raises:
         TypeError: `path` is neither text nor a path.
-        ModelLoadError: There is no such file, or it could not be got.
+        ModelLoadError: The file does not exist, or could not be downloaded.
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{name} must be a str or a path, not {path!r}")
+        raise ArgumentTypeError(
+            f"must be {words().path}, not {checks.shown(path)}", argument=name
+        )
     file = Path(path)
     if file.is_file():
         return file
-    with Shown(progress) as shown:
-        options = Options(
+    with ProgressReporter(progress) as reporter:
+        options = FetchOptions(
             cache=folders.model_cache_dir(),
             check_memory=check_memory,
-            watch=Watch(step=shown.step),
-            say=shown.say,
+            watch=Watch(step=reporter.step),
+            say=reporter.say,
         )
         return fetch(path, options, name)
 
 
-def fetch(source: object, options: Options, name: str = "source") -> Path:
-    """As `download_model`, with its arguments checked."""
+def fetch(source: object, options: FetchOptions, name: str = "source") -> Path:
+    """Return the path of a model, see `download_model`, from checked arguments."""
     what = parse(source, name)
     if isinstance(what, LocalFile):
         path = _local(what.path, options, name)
@@ -183,10 +192,10 @@ def fetch(source: object, options: Options, name: str = "source") -> Path:
     return path
 
 
-# ---- files that are here --------------------------------------------------------------
+# ---- local files ----------------------------------------------------------------------
 
 
-def _local(path: Path, options: Options, name: str) -> Path:
+def _local(path: Path, options: FetchOptions, name: str) -> Path:
     if path.is_file():
         return path
     if len(path.parts) == 1:
@@ -204,10 +213,10 @@ def _local(path: Path, options: Options, name: str) -> Path:
 
 
 def _named(name: str, cache: Path) -> Path | None:
-    """The file in the cache of that name, or the only one with that in its name.
+    """Return the cached file with this name, or the only one whose name contains it.
 
     Raises:
-        ModelLoadError: Several have it.
+        ModelLoadError: Several files match.
     """
     own = cache == folders.model_cache_dir()
     models = [
@@ -238,13 +247,13 @@ def _named(name: str, cache: Path) -> Path | None:
 # ---- files of the web -----------------------------------------------------------------
 
 
-def _web(url: str, options: Options) -> Path:
+def _web(url: str, options: FetchOptions) -> Path:
     name = PurePosixPath(unquote(urlsplit(url).path)).name
     if not name or name.startswith("."):
         raise DownloadError(f"{shown_url(url)} names no file")
     if not name.lower().endswith(".gguf"):
         name += ".gguf"
-    # A folder for each whole address: what follows "?" can name another file.
+    # One folder per whole address: the part after "?" can select another file.
     address = address_hash(url)
     target = options.cache / f"web-{address[:16]}" / _safe(name)
     is_its_own = folders.note_of(target).get("address") == address
@@ -260,7 +269,7 @@ def _web(url: str, options: Options) -> Path:
             f"{shown_url(url)} is not in the cache, and HF_HUB_OFFLINE forbids to "
             "download it"
         )
-    wanted = Wanted(
+    file_request = FileRequest(
         url=url,
         target=target,
         token=token_to_use(options.token) if is_hub else None,
@@ -271,13 +280,13 @@ def _web(url: str, options: Options) -> Path:
         files=(RemoteFile(name=name, size_bytes=None, sha256=None),), quantization=None
     )
     note = {"address": address}
-    return _downloaded(wanted, shown_url(url), offer, note, options)
+    return _downloaded(file_request, shown_url(url), offer, note, options)
 
 
 # ---- files of the hub -----------------------------------------------------------------
 
 
-def _hub(what: HubModel, options: Options) -> Path:
+def _hub(what: HubModel, options: FetchOptions) -> Path:
     at = "" if what.revision == "main" else f"@{what.revision}"
     folder = options.cache / (what.repo.replace("/", "--") + at)
     if not options.force:
@@ -294,8 +303,8 @@ def _hub(what: HubModel, options: Options) -> Path:
     there = huggingface.repository(what.repo, what.revision, options.token)
     offers = quantizations.offers(there.files)
     available = available_bytes(options.check_memory)
-    offer = quantizations.choose(str(what), offers, what.wanted, available)
-    if what.wanted is None:
+    offer = quantizations.choose(str(what), offers, what.file_or_quantization, available)
+    if what.file_or_quantization is None:
         others = ", ".join(str(o) for o in offers if o is not offer)
         options.say(
             f"{what}: taking {offer}." + (f" There is also {others}." if others else "")
@@ -304,11 +313,13 @@ def _hub(what: HubModel, options: Options) -> Path:
 
 
 def _hub_files(
-    what: HubModel, commit: str, offer: Offer, folder: Path, options: Options
+    what: HubModel, commit: str, offer: Offer, folder: Path, options: FetchOptions
 ) -> Path:
-    """Downloads all parts; the first comes last, so that it means that all are there."""
+    """Download all parts, the first one last: its presence shows a complete model."""
     if options.sha256 is not None and len(offer.files) > 1:
-        raise ValueError(f"sha256 cannot be given: {what} has {len(offer.files)} files")
+        raise ArgumentError(
+            f"cannot be given: {what} has {len(offer.files)} files", argument="sha256"
+        )
     for file in reversed(offer.files):
         target = folder.joinpath(*(_safe(part) for part in file.name.split("/")))
         is_there = target.is_file() and not options.force
@@ -321,7 +332,7 @@ def _hub_files(
                 f"{what}: the hub says that {file.name} has the SHA-256 {file.sha256}, "
                 f"not {expected}"
             )
-        wanted = Wanted(
+        file_request = FileRequest(
             url=huggingface.file_url(what.repo, commit, file.name),
             target=target,
             token=token_to_use(options.token),
@@ -329,13 +340,13 @@ def _hub_files(
             size_bytes=file.size_bytes,
             replace=options.force or is_there,
         )
-        source = str(replace(what, wanted=file.name))
-        path = _downloaded(wanted, source, offer, {"commit": commit}, options)
+        source = str(replace(what, file_or_quantization=file.name))
+        path = _downloaded(file_request, source, offer, {"commit": commit}, options)
     return path
 
 
 def _is_of(target: Path, file: RemoteFile, commit: str) -> bool:
-    """Test for a file that is the hub's file of that commit."""
+    """Whether a local file is the hub's file at this commit."""
     note = folders.note_of(target)
     if file.sha256 is not None and "sha256" in note:
         return bool(note["sha256"] == file.sha256)
@@ -343,17 +354,17 @@ def _is_of(target: Path, file: RemoteFile, commit: str) -> bool:
 
 
 def _best_of(root: Path, files: list[Path], what: HubModel) -> Path | None:
-    """The file in a cache that is meant, if it is there and whole.
+    """Return the cached file that matches the request; None if none is complete.
 
     Args:
-        root: Folder that stands for the repository.
+        root: Folder of the repository.
         files: GGUF files in it.
-        what: The model that was asked for.
+        what: Requested model.
     """
     there = {
         path.relative_to(root).as_posix(): path
         for path in files
-        if is_meant(path.relative_to(root).as_posix(), what.wanted)
+        if is_meant(path.relative_to(root).as_posix(), what.file_or_quantization)
     }
     offers = quantizations.offers(
         RemoteFile(name=name, size_bytes=path.stat().st_size, sha256=None)
@@ -375,14 +386,14 @@ def _is_whole(offer: Offer) -> bool:
 
 
 def _is_of_one_commit(parts: list[Path]) -> bool:
-    """Test for parts that were downloaded from one version of the repository."""
+    """Whether all parts were downloaded from one commit of the repository."""
     return len({folders.note_of(part).get("commit") for part in parts}) == 1
 
 
-# ---- what both share ------------------------------------------------------------------
+# ---- shared ---------------------------------------------------------------------------
 
 
-def _check_may_download(source: str, options: Options) -> None:
+def _check_may_download(source: str, options: FetchOptions) -> None:
     if not options.download:
         raise ModelLoadError(
             f"{source} is not on this machine; `llamaherd models download {source}` "
@@ -391,23 +402,27 @@ def _check_may_download(source: str, options: Options) -> None:
 
 
 def _downloaded(
-    wanted: Wanted, source: str, offer: Offer, note: dict[str, str], options: Options
+    file_request: FileRequest,
+    source: str,
+    offer: Offer,
+    note: dict[str, str],
+    options: FetchOptions,
 ) -> Path:
     def check_size(size: int | None) -> None:
-        if len(offer.files) == 1:  # of several, their sum was looked at
+        if len(offer.files) == 1:  # for several parts the total size was checked before
             sized = replace(offer, files=(replace(offer.files[0], size_bytes=size),))
             available = available_bytes(options.check_memory)
             quantizations.check_fits(source, sized, [], available)
 
-    options.say(f"Downloading {shown_url(wanted.url)} to {wanted.target}.")
+    options.say(f"Downloading {shown_url(file_request.url)} to {file_request.target}.")
     watch = replace(options.watch, check_size=check_size)
-    digest = download(wanted, watch)
-    folders.note_path(wanted.target).write_text(
+    digest = download(file_request, watch)
+    folders.note_path(file_request.target).write_text(
         json.dumps(
             {
                 "source": source,
                 "sha256": digest,
-                "size_bytes": wanted.target.stat().st_size,
+                "size_bytes": file_request.target.stat().st_size,
                 "downloaded": datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 **note,
             },
@@ -415,11 +430,11 @@ def _downloaded(
         ),
         encoding="utf-8",
     )
-    return wanted.target
+    return file_request.target
 
 
 def _safe(name: str) -> str:
-    """A file's name that leads nowhere else, whoever chose it."""
+    """Return a file name without characters that could lead to another folder."""
     safe = re.sub(r'[\x00-\x1f<>:"/\\|?*]', "_", name)
     if safe in {"", ".", ".."}:
         raise DownloadError(f"{name!r} cannot be the name of a file")
@@ -437,8 +452,8 @@ def _checked_sha256(value: object) -> str | None:
         return None
     text = checks.text("sha256", value).lower()
     if not _SHA256.fullmatch(text):
-        raise ValueError(
-            f"sha256 must be 64 hexadecimal digits, not {checks.shown(value)}"
+        raise ArgumentError(
+            f"must be 64 hexadecimal digits, not {checks.shown(value)}", argument="sha256"
         )
     return text
 
@@ -448,5 +463,6 @@ def _check_content(path: Path, expected: str) -> None:
     if digest != expected:
         raise DownloadError(
             f'"{path}" has the SHA-256 {digest}, not {expected}: it is '
-            "another file, or was changed; force=True downloads it anew"
+            f"another file, or was changed; {setting('force', True)} downloads "
+            "it anew"
         )

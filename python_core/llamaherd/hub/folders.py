@@ -1,4 +1,4 @@
-"""The folders that model files lie in, and what is in them."""
+"""Folders of model files and their content."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentTypeError
+from llamaherd.core.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OPTIMIZED = "optimized"  # folder of the files that model_optimize made
+OPTIMIZED = "optimized"  # folder of the files that model_optimize created
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
 
 
@@ -25,11 +27,11 @@ class CachedModel:
     """A model file on this machine.
 
     Attributes:
-        name: Name of the file; of a model in several files that of the first.
-        path: Where it is.
-        size_bytes: Size of the file.
-        modified: When it was written, in UTC.
-        source: Where it came from, such as "hf:owner/repo"; "" if nobody wrote that down.
+        name: Name of the file; of the first one for a model in several files.
+        path: Path of the file.
+        size_bytes: Size of the file in bytes.
+        modified: Time of the last modification, in UTC.
+        source: Source of the download, such as "hf:owner/repo"; "" if not recorded.
     """
 
     name: str
@@ -40,9 +42,9 @@ class CachedModel:
 
 
 def model_cache_dir() -> Path:
-    """The folder that downloaded models go to; it need not exist yet.
+    """Return the folder for downloaded models, which may not exist yet.
 
-    The environment variable LLAMAHERD_CACHE_DIR names another one.
+    The environment variable LLAMAHERD_CACHE_DIR sets another one.
     """
     named = os.environ.get("LLAMAHERD_CACHE_DIR")
     if named:
@@ -51,7 +53,7 @@ def model_cache_dir() -> Path:
 
 
 def cache_folder(cache_dir: str | os.PathLike[str] | None) -> Path:
-    """The folder that a caller named, or the usual one.
+    """Return the given folder, or the default one for None.
 
     Raises:
         TypeError: `cache_dir` is neither text nor a path.
@@ -59,14 +61,15 @@ def cache_folder(cache_dir: str | os.PathLike[str] | None) -> Path:
     if cache_dir is None:
         return model_cache_dir()
     if not isinstance(cache_dir, (str, os.PathLike)):
-        raise TypeError(
-            f"cache_dir must be a str or a path, not {checks.shown(cache_dir)}"
+        raise ArgumentTypeError(
+            f"must be {words().path}, not {checks.shown(cache_dir)}",
+            argument="cache_dir",
         )
     return Path(os.fsdecode(cache_dir)).expanduser()
 
 
 def hub_cache() -> Path:
-    """The folder that huggingface_hub and others of its kind download to."""
+    """Return the cache folder of huggingface_hub, which other programs share."""
     named = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
     if named:
         return Path(named).expanduser()
@@ -78,11 +81,11 @@ def hub_cache() -> Path:
 def list_cached_models(
     cache_dir: str | os.PathLike[str] | None = None,
 ) -> list[CachedModel]:
-    """The model files in the cache, the newest first.
+    """Return the model files in the cache, newest first.
 
     Args:
-        cache_dir: Folder to look in, with those within. None: `model_cache_dir()`, and
-            the cache that huggingface_hub shares with other programs.
+        cache_dir: Folder to search recursively. None searches `model_cache_dir()` and
+            the cache of huggingface_hub.
 
     Raises:
         TypeError: `cache_dir` is neither text nor a path.
@@ -98,7 +101,7 @@ def list_cached_models(
 
 
 def note_of(path: Path) -> dict[str, Any]:
-    """What was written down beside a downloaded file; {} if nothing was."""
+    """Return the record beside a downloaded file; {} if there is none."""
     try:
         note = json.loads(note_path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -107,7 +110,7 @@ def note_of(path: Path) -> dict[str, Any]:
 
 
 def note_path(path: Path) -> Path:
-    """Where that is written down."""
+    """Return the path of the record of a downloaded file."""
     return path.with_name(f"{path.name}.json")
 
 
@@ -115,7 +118,7 @@ def _gguf_files(folder: Path) -> Iterator[Path]:
     if not folder.is_dir():
         return
     for path in folder.rglob("*.gguf"):
-        # Not what is hidden: files that are being written.
+        # Hidden files are being written.
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         if path.is_file() and not hidden and not _LATER_PART.search(path.name):
             yield path
@@ -124,7 +127,7 @@ def _gguf_files(folder: Path) -> Iterator[Path]:
 def _described(path: Path) -> CachedModel | None:
     try:
         status = path.stat()
-    except OSError:  # gone meanwhile
+    except OSError:  # removed in the meantime
         return None
     return CachedModel(
         name=path.name,
@@ -136,7 +139,7 @@ def _described(path: Path) -> CachedModel | None:
 
 
 def _source_in_hub_cache(path: Path) -> str:
-    """The "hf:owner/repo" of .../models--owner--repo/snapshots/COMMIT/name.gguf."""
+    """Return "hf:owner/repo" for .../models--owner--repo/snapshots/COMMIT/name.gguf."""
     for folder in path.parents:
         if folder.name.startswith("models--"):
             return "hf:" + folder.name[len("models--") :].replace("--", "/", 1)

@@ -1,7 +1,7 @@
-"""Repositories of the Hugging Face hub: what they have, and where it is.
+"""Repositories of the Hugging Face hub: their files and addresses.
 
-The files themselves come by `transfer`: huggingface_hub throws away what it had of a file
-when the program that downloads it ends.
+Module `transfer` downloads the files: huggingface_hub discards an incomplete file when
+the program ends.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
-    """What a repository has at one commit.
+    """Content of a repository at one commit.
 
     Attributes:
-        commit: The commit.
+        commit: Hash of the commit.
         files: All files.
     """
 
@@ -38,11 +38,11 @@ class Repository:
 
 
 def repository(repo: str, revision: str, token: str | None) -> Repository:
-    """Asks the hub what a repository has.
+    """Request the content of a repository from the hub.
 
     Raises:
         DownloadError: huggingface_hub is not installed, the hub cannot be reached, has no
-            such repository, or wants a token.
+            such repository, or requires a token.
     """
     hub = _library()
     if is_offline():
@@ -63,15 +63,15 @@ def repository(repo: str, revision: str, token: str | None) -> Repository:
 
 
 def file_url(repo: str, revision: str, name: str) -> str:
-    """Address of a file of a repository."""
+    """Return the address of a file of a repository."""
     return f"{endpoint()}/{repo}/resolve/{quote(revision, safe='')}/{quote(name)}"
 
 
 def in_hub_cache(repo: str, revision: str) -> tuple[Path, list[Path]]:
-    """GGUF files of a repository that huggingface_hub downloaded for other programs.
+    """Find the GGUF files of a repository in the cache of huggingface_hub.
 
     Returns:
-        The folder of the repository's files, and the files.
+        Folder of the repository and paths of the files.
     """
     folder = hub_cache() / f"models--{repo.replace('/', '--')}"
     commit = revision

@@ -1,4 +1,4 @@
-"""Models that Ollama has downloaded, read from its own store."""
+"""Models that Ollama has downloaded, read from its store."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OllamaModel:
-    """A model that Ollama has.
+    """A model in the store of Ollama.
 
     Attributes:
-        name: As Ollama writes it, such as "llama3.2:1b".
-        path: The GGUF file.
-        size_bytes: Its size.
-        sha256: Of its content, in hexadecimal, as Ollama's name for the file has it.
-        modified: When the model was pulled, in UTC.
+        name: Name in Ollama's notation, such as "llama3.2:1b".
+        path: Path of the GGUF file.
+        size_bytes: Size of the file in bytes.
+        sha256: SHA-256 of the content in hexadecimal, from the name of the file.
+        modified: Time at which the model was pulled, in UTC.
     """
 
     name: str
@@ -36,7 +36,7 @@ class OllamaModel:
 
 
 def stores() -> list[Path]:
-    """The folders that Ollama may keep models in: OLLAMA_MODELS alone if it is set."""
+    """Return the possible stores of Ollama; only OLLAMA_MODELS if it is set."""
     named = os.environ.get("OLLAMA_MODELS")
     if named:
         return [Path(named).expanduser()]
@@ -48,16 +48,17 @@ def stores() -> list[Path]:
 
 
 def list_ollama_models() -> list[OllamaModel]:
-    """The GGUF models in Ollama's store on this machine, by name.
+    """Return the GGUF models in the store of Ollama on this machine, by name.
 
-    Ollama need not run. The environment variable OLLAMA_MODELS names another store.
+    Ollama does not have to run. The environment variable OLLAMA_MODELS sets another
+    store.
     """
     models: dict[str, OllamaModel] = {}
     for store in stores():
         manifests = store / "manifests"
         try:
             paths = sorted(path for path in manifests.rglob("*") if path.is_file())
-        except OSError:  # a service's store that this user may not read
+        except OSError:  # the store of a service, which this user may not read
             continue
         for path in paths:
             model = _read(store, path)
@@ -67,13 +68,13 @@ def list_ollama_models() -> list[OllamaModel]:
 
 
 def ollama_path(name: str) -> Path:
-    """The file of a model of Ollama's.
+    """Return the path of a model in the store of Ollama.
 
     Args:
-        name: As Ollama writes it; without a tag "latest" is meant.
+        name: Name in Ollama's notation; the default tag is "latest".
 
     Raises:
-        ModelLoadError: There is none of that name; the message says which there are.
+        ModelLoadError: No model has this name; the message lists the available ones.
     """
     models = list_ollama_models()
     asked = name.strip().lower()
@@ -82,7 +83,7 @@ def ollama_path(name: str) -> Path:
         if model.name.lower() == wanted:
             return model.path
     same = [model for model in models if model.name.lower().split(":")[0] == asked]
-    if len(same) == 1:  # the one tag that there is
+    if len(same) == 1:  # the model has only one tag
         return same[0].path
     if not models:
         folders = " or ".join(str(store) for store in stores())
@@ -98,7 +99,7 @@ def ollama_path(name: str) -> Path:
 
 
 def _read(store: Path, manifest: Path) -> OllamaModel | None:
-    """A manifest's model; None for what is none, or is not whole."""
+    """Return the model of a manifest; None if it is not a complete GGUF model."""
     try:
         layers = json.loads(manifest.read_text(encoding="utf-8"))["layers"]
         digest = next(x["digest"] for x in layers if x["mediaType"] == _MODEL_LAYER)
@@ -121,7 +122,7 @@ def _read(store: Path, manifest: Path) -> OllamaModel | None:
 
 
 def _name(parts: tuple[str, ...]) -> str:
-    """The "llama3.2:1b" of registry.ollama.ai/library/llama3.2/1b."""
+    """Return "llama3.2:1b" for registry.ollama.ai/library/llama3.2/1b."""
     *path, tag = parts
     if path and path[0] == _REGISTRY:
         path = path[1:]

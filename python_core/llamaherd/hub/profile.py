@@ -1,4 +1,4 @@
-"""What this machine can run, and about how fast."""
+"""Hardware of this machine, and rough speeds of models on it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from llamaherd.native import shim
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Bits a weight takes in files of models of some billion weights.
+# Bits per weight in files of models with some billion weights.
 _BITS = {"Q4_K_M": 4.85, "Q8_0": 8.5, "F16": 16.0}
 _BILLIONS = (0.5, 1.0, 3.0, 8.0, 14.0, 32.0, 70.0)
-# What matrix products and reading memory depend on, of many features that there are.
+# Features of processors that affect matrix products and memory bandwidth.
 _FEATURES = (
     *("avx", "avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512_vnni"),
     *("avx512_bf16", "avx512_fp16", "amx_int8", "amx_bf16", "asimd", "asimddp", "i8mm"),
@@ -35,7 +35,7 @@ _FEATURES = (
 )
 _READ_BYTES = 1 << 28  # larger than caches
 _MATRIX = 1024  # rows
-_LEAST_S = 0.1  # that each measurement lasts
+_LEAST_S = 0.1  # minimum duration of a measurement
 _ROUNDS = 3
 
 
@@ -44,8 +44,8 @@ class Gpu:
     """A graphics processor.
 
     Attributes:
-        name: What its driver calls it.
-        memory_bytes: Its memory.
+        name: Name reported by the driver.
+        memory_bytes: Size of its memory.
     """
 
     name: str
@@ -54,18 +54,18 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeEstimate:
-    """What to expect of models of one size and type, on the processor.
+    """Rough estimate for models of one size and type on the processor.
 
     Attributes:
-        billions: Weights of the model, in billions.
-        quantization: Their type.
-        size_bytes: About what a file of it has.
+        billions: Number of weights of the model, in billions.
+        quantization: Type of the weights.
+        size_bytes: Approximate size of the file.
         fits: Whether it fits into the memory available now, with a context.
-        decode_per_s: Tokens of one answer at a time per second, an upper bound: the
-            bandwidth of memory, divided by the file's size. None if not measured.
-        prefill_per_s: Tokens of prompts, or of many answers at once, per second: the
-            speed of float32 matrix products, divided by twice the number of weights. None
-            if not measured.
+        decode_per_s: Upper bound of tokens per second for one answer at a time: memory
+            bandwidth divided by the size of the file. None if not measured.
+        prefill_per_s: Tokens per second for prompts, or for many answers at once: speed
+            of float32 matrix products divided by twice the number of weights. None if
+            not measured.
     """
 
     billions: float
@@ -78,22 +78,22 @@ class SizeEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardwareProfile:
-    """What this machine has. `str(profile)` is for people.
+    """Hardware of this machine. `str(profile)` is a readable summary.
 
     Attributes:
         os: Name of the operating system.
-        release: Its version.
+        release: Version of the operating system.
         cpu: Name of the processor.
         cpu_cores: Physical cores that this process may use.
-        cpu_features: What the processor has of what speeds models up.
-        memory_bytes: Memory of the machine.
-        available_bytes: What this process can still take of it.
-        gpus: Graphics processors that nvidia-smi knows.
-        uses_gpu: Whether this build of llama-cpp-python can use one.
-        bandwidth_bytes_per_s: How fast all cores together read memory; None if not
+        cpu_features: Features of the processor that speed models up.
+        memory_bytes: Total memory of the machine.
+        available_bytes: Memory that this process can still allocate.
+        gpus: Graphics processors that nvidia-smi lists.
+        uses_gpu: Whether this build of llama-cpp-python can use a GPU.
+        bandwidth_bytes_per_s: Memory bandwidth of all cores together; None if not
             measured.
-        flops: Float32 matrix products, operations per second; None if not measured.
-        sizes: What to expect of models of several sizes.
+        flops: Operations per second of float32 matrix products; None if not measured.
+        sizes: Estimates for models of several sizes.
     """
 
     os: str
@@ -129,23 +129,23 @@ class HardwareProfile:
 
 @cache
 def _measured() -> tuple[float, float]:
-    """The best of several short measurements: other programs come and go."""
+    """Return the best of several short measurements, because other programs may run."""
     rounds = [(_bandwidth(), _flops()) for _ in range(_ROUNDS)]
     return max(bandwidth for bandwidth, _ in rounds), max(flops for _, flops in rounds)
 
 
 def hardware_profile(*, measure: bool = True) -> HardwareProfile:
-    """Tells what this machine has, and which models to expect what of.
+    """Describe this machine and estimate the speed of models on it.
 
-    The speeds are rough estimates from two numbers that are measured in about a second,
-    once in a process: one answer at a time is bound by reading all weights from memory
-    for each token; prompts, and many answers together, by arithmetic. Real speeds are
-    often half or double, because kernels of quantized weights are no float32 products,
-    and where other programs run, now or later, up to four times off. `model_optimize`
-    measures a model itself.
+    The speeds are rough estimates from two numbers, measured once per process in about a
+    second. Memory bandwidth limits one answer at a time, because each token reads all
+    weights; arithmetic limits prompts, and many answers together. Real speeds are often
+    half or double the estimates, because kernels for quantized weights do not multiply
+    float32 matrices. While other programs run, they differ by up to a factor of four.
+    `model_optimize` measures a model itself.
 
     Args:
-        measure: Whether to measure; False leaves speeds out.
+        measure: Whether to measure; False omits the speeds.
     """
     bandwidth, flops = _measured() if checks.flag("measure", measure) else (None, None)
     available = hardware.available_memory()
@@ -171,14 +171,14 @@ def hardware_profile(*, measure: bool = True) -> HardwareProfile:
 
 @cache
 def cpu_name() -> str:
-    """What the processor calls itself."""
+    """Return the name of the processor."""
     match = re.search(r"^model name\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
     return match[1].strip() if match else platform.processor() or platform.machine()
 
 
 @cache
 def cpu_features() -> tuple[str, ...]:
-    """Features of the processor that models are computed faster with."""
+    """Return the features of the processor that speed models up."""
     match = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
     has = set(match[1].split()) if match else set()
     return tuple(name for name in _FEATURES if name in has)
@@ -210,7 +210,7 @@ def _estimate(
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """Graphics processors that nvidia-smi knows."""
+    """Return the graphics processors that nvidia-smi lists."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()
@@ -228,27 +228,27 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def _bandwidth() -> float:
-    """Bytes per second that all cores together read."""
+    """Measure the memory bandwidth of all cores together, in bytes per second."""
     n_cores = hardware.n_cores()
     parts = np.array_split(np.ones(_READ_BYTES // 4, dtype=np.float32), n_cores)
 
     def read(part: np.ndarray[Any, Any]) -> None:
-        np.dot(part, part)  # one pass over memory, as fast as BLAS can
+        np.dot(part, part)  # one pass over memory, as fast as BLAS allows
 
     with ThreadPoolExecutor(n_cores) as pool:
-        list(pool.map(read, parts))  # pages and threads are there after this
+        list(pool.map(read, parts))  # allocates pages and starts threads
         return _READ_BYTES / _shortest(lambda: list(pool.map(read, parts)))
 
 
 def _flops() -> float:
-    """Float32 operations per second in a product of matrices."""
+    """Measure the float32 operations per second of a matrix product."""
     matrix = np.ones((_MATRIX, _MATRIX), dtype=np.float32)
     product = matrix @ matrix
     return 2 * _MATRIX**3 / _shortest(lambda: np.matmul(matrix, matrix, out=product))
 
 
 def _shortest(function: Callable[[], object]) -> float:
-    """Seconds that a call takes when nothing disturbs it."""
+    """Return the shortest duration of several calls, in seconds."""
     times: list[float] = []
     while sum(times) < _LEAST_S or len(times) < 3:
         start = perf_counter()
@@ -258,7 +258,7 @@ def _shortest(function: Callable[[], object]) -> float:
 
 
 def _table(sizes: tuple[SizeEstimate, ...]) -> list[str]:
-    """What is to be expected, for people."""
+    """Format the estimates as a table."""
 
     def speed(value: float | None) -> str:
         return "?" if value is None else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Which of a repository's files to take: by name, by type, by what fits into memory."""
+"""Choice of a file of a repository: by name, by type, by available memory."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ModelLoadError
+from llamaherd.core.words import setting
 from llamaherd.memory import hardware
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# The first of these that fits is taken where nobody names one: four to five bits a weight
-# cost little quality; then better ones; then what is left.
+# Order of preference if the user names no type: four to five bits per weight, which cost
+# little quality; then more bits; then the others.
 PREFERENCE = (
     *("Q4_K_M", "Q4_K_S", "Q4_0", "Q4_1", "IQ4_NL", "IQ4_XS"),
     *("Q5_K_M", "Q5_K_S", "Q5_0", "Q5_1", "Q6_K", "Q8_0"),
     *("Q3_K_L", "Q3_K_M", "Q3_K_S", "IQ3_M", "IQ3_XS", "Q2_K"),
     *("BF16", "F16", "F32"),
 )
-# Models this small (about a billion weights) lose much with four bits, and at eight they
-# are small all the same.
+# Models up to this size (about a billion weights) lose much quality with four bits, and
+# are small even with eight.
 _SMALL_BYTES = 1_500_000_000
-# Beside the weights a context needs cells and room to compute in: a rule of thumb, held
-# against 2048 cells of models from 0.1 to 8 billion weights.
+# Beside the weights, a context needs KV cells and compute buffers. This is a rule of
+# thumb, tested with contexts of 2048 cells for models from 0.1 to 8 billion weights.
 _REST_SHARE = 0.1
 _LEAST_REST_BYTES = 128_000_000
 
@@ -40,9 +41,9 @@ class RemoteFile:
     """A file of a repository.
 
     Attributes:
-        name: Its path there.
-        size_bytes: Its size; None if the hub does not tell.
-        sha256: Of its content, in hexadecimal; None if the hub does not tell.
+        name: Path in the repository.
+        size_bytes: Size in bytes; None if the hub does not state it.
+        sha256: SHA-256 of the content in hexadecimal; None if the hub does not state it.
     """
 
     name: str
@@ -52,11 +53,12 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A model that a repository has: one file, or the parts of one.
+    """A model in a repository: one file, or several parts.
 
     Attributes:
-        files: In the order of the parts.
-        quantization: Type of its weights by its name, such as "Q4_K_M"; None: unknown.
+        files: Files in the order of the parts.
+        quantization: Type of the weights according to the name, such as "Q4_K_M"; None if
+            unknown.
     """
 
     files: tuple[RemoteFile, ...]
@@ -64,12 +66,12 @@ class Offer:
 
     @property
     def name(self) -> str:
-        """Path of the (first) file in the repository."""
+        """Path of the first file in the repository."""
         return self.files[0].name
 
     @property
     def size_bytes(self) -> int | None:
-        """Size of all parts; None if one is unknown."""
+        """Total size of all parts in bytes; None if one is unknown."""
         sizes = [file.size_bytes for file in self.files]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
@@ -80,14 +82,14 @@ class Offer:
 
 
 def gigabytes(n_bytes: float) -> str:
-    """A size for people."""
+    """Format a size in MB or GB."""
     if n_bytes < 1e9:
         return f"{n_bytes / 1e6:.0f} MB"
     return f"{n_bytes / 1e9:.1f} GB"
 
 
 def quantization_of(name: str) -> str | None:
-    """The type that a file's name states, in capital letters; None: none."""
+    """Return the type in a file's name, in capital letters; None without one."""
     stem = _PART.sub("", name.rsplit("/", 1)[-1])
     stem = re.sub(r"\.gguf$", "", stem, flags=re.IGNORECASE)
     types = _TYPE.findall(stem)
@@ -95,11 +97,11 @@ def quantization_of(name: str) -> str | None:
 
 
 def offers(files: Iterable[RemoteFile]) -> list[Offer]:
-    """The models among the files of a repository."""
+    """Group the files of a repository into models."""
     groups: dict[str, list[RemoteFile]] = {}
     for file in files:
         base = file.name.rsplit("/", 1)[-1].lower()
-        # Projectors and importance matrices are no models.
+        # Projectors and importance matrices are not models.
         if base.endswith(".gguf") and not re.search(r"mmproj|imatrix", base):
             groups.setdefault(_PART.sub("", file.name), []).append(file)
     return [
@@ -112,35 +114,37 @@ def offers(files: Iterable[RemoteFile]) -> list[Offer]:
 
 
 def needed_bytes(size_bytes: int) -> int:
-    """What a model of that size takes with a modest context, by a rule of thumb."""
+    """Estimate the memory of a model of this size with a modest context."""
     return size_bytes + max(int(_REST_SHARE * size_bytes), _LEAST_REST_BYTES)
 
 
 def fits(size_bytes: int | None, available_bytes: int | None) -> bool:
-    """Whether a model fits into memory. True where one of both is not known."""
+    """Whether a model fits into memory; True if either size is unknown."""
     if size_bytes is None or available_bytes is None:
         return True
     return needed_bytes(size_bytes) <= available_bytes
 
 
 def available_bytes(check_memory: bool) -> int | None:
-    """Memory that may be used; None: not looked at."""
+    """Return the available memory in bytes; None if it is not to be checked."""
     return hardware.available_memory() if check_memory else None
 
 
 def choose(
     source: str, there: Sequence[Offer], wanted: str | None, available: int | None
 ) -> Offer:
-    """The model to take.
+    """Return the model to use.
 
     Args:
-        source: What was asked for, for messages.
-        there: What the repository has.
-        wanted: A quantization, or the name of a file; None: the best that fits.
-        available: Bytes of memory; None: not looked at.
+        source: Requested source, for messages.
+        there: Available models of the repository.
+        wanted: A quantization or the name of a
+            file; None for the best one that fits.
+        available: Available memory in bytes; None if it is not to be checked.
 
     Raises:
-        ModelLoadError: There is none, or it does not fit; the message says what would.
+        ModelLoadError: No model matches, or it does not fit; the message names one that
+            fits.
     """
     if not there:
         raise ModelLoadError(
@@ -154,7 +158,8 @@ def choose(
         smallest = min(there, key=lambda offer: offer.size_bytes or 0)
         raise ModelLoadError(
             f"{source}: no file of it fits into memory. {_shortage(smallest, available)} "
-            "Take a smaller model, close other programs, or pass check_memory=False"
+            "Take a smaller model, close other programs, or pass "
+            f"{setting('check_memory', False)}"
         )
     exact = [each for each in ranked if wanted in (file.name for file in each.files)]
     found = exact or [offer for offer in ranked if _is_meant(offer, wanted)]
@@ -174,10 +179,10 @@ def choose(
 def check_fits(
     source: str, offer: Offer, others: Sequence[Offer], available: int | None
 ) -> None:
-    """Refuses what does not fit, and says what would.
+    """Check that a model fits into memory.
 
     Raises:
-        ModelLoadError: It does not.
+        ModelLoadError: It does not fit; the message names a model that does.
     """
     if fits(offer.size_bytes, available):
         return
@@ -191,7 +196,7 @@ def check_fits(
     )
     raise ModelLoadError(
         f"{source} does not fit into memory. {_shortage(offer, available)} {advice}, "
-        "close other programs, or pass check_memory=False"
+        f"close other programs, or pass {setting('check_memory', False)}"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a user may call a model: a path, an address, a repository, a name."""
+"""Model sources: a path, an address, a repository or a name."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import words
 from llamaherd.hub.quantizations import quantization_of
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")  # two letters: C: is a disk
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")  # two letters: "C:" is a drive
 _REPO_PART = r"[A-Za-z0-9][\w.-]*"
 _REPO = re.compile(
     rf"(?P<repo>{_REPO_PART}/{_REPO_PART}?)"
@@ -22,7 +24,7 @@ _REPO = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A path, which may also be the name of a file in the cache."""
+    """A path, or the name of a file in the cache."""
 
     path: Path
 
@@ -36,25 +38,25 @@ class WebFile:
 
 @dataclass(frozen=True, slots=True)
 class OllamaName:
-    """A model of Ollama's."""
+    """A model in the store of Ollama."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class HubModel:
-    """A repository of the hub, with a file or a quantization or neither."""
+    """A repository of the hub, with a file, a quantization or neither."""
 
     repo: str
     revision: str
-    wanted: str | None
+    file_or_quantization: str | None
 
     def __str__(self) -> str:
         at = "" if self.revision == "main" else f"@{self.revision}"
-        if self.wanted is None:
+        if self.file_or_quantization is None:
             return f"hf:{self.repo}{at}"
-        mark = "/" if self.wanted.lower().endswith(".gguf") else ":"
-        return f"hf:{self.repo}{at}{mark}{self.wanted}"
+        mark = "/" if self.file_or_quantization.lower().endswith(".gguf") else ":"
+        return f"hf:{self.repo}{at}{mark}{self.file_or_quantization}"
 
 
 Source = LocalFile | WebFile | OllamaName | HubModel
@@ -66,26 +68,33 @@ _FORMS = (
 
 
 def parse(source: object, name: str = "source") -> Source:
-    """Tells what a source is.
+    """Parse a model source.
 
     Raises:
         TypeError: It is neither text nor a path.
-        ValueError: It is nothing that is known; the message names what is.
+        ValueError: It has no known form; the message lists the known ones.
     """
     if isinstance(source, (os.PathLike, bytes)):
         return LocalFile(Path(os.fsdecode(source)).expanduser())
     if not isinstance(source, str):
-        raise TypeError(f"{name} must be a str or a path, not {checks.shown(source)}")
+        raise ArgumentTypeError(
+            f"must be {words().path}, not {checks.shown(source)}", argument=name
+        )
     if not source or "\0" in source:
-        raise ValueError(f"{name} must be {_FORMS}, not {checks.shown(source)}")
+        raise ArgumentError(
+            f"must be {_FORMS}, not {checks.shown(source)}", argument=name
+        )
     match = _SCHEME.match(source)
     scheme = match[1].lower() if match else ""
     if scheme in {"http", "https"}:
         try:
             urlsplit(source)
         except ValueError as error:
-            raise ValueError(
-                f"{name}: {checks.shown(source)} is no address: {error}"
+            raise ArgumentError(
+                f"{checks.shown(source)} is no address: {error}",
+                argument=name,
+                code="no_address",
+                form="{name}: {problem}",
             ) from None
         return WebFile(source)
     if scheme in {"hf", "huggingface"}:
@@ -93,12 +102,17 @@ def parse(source: object, name: str = "source") -> Source:
     if scheme == "ollama" or source.lower() == "ollama":
         return OllamaName(_rest(source) if match else "")
     if "://" in source and scheme != "file":
-        raise ValueError(f"{name}: {scheme}:// is not known; a model is {_FORMS}")
+        raise ArgumentError(
+            f"{scheme}:// is not known; a model is {_FORMS}",
+            argument=name,
+            code="no_address",
+            form="{name}: {problem}",
+        )
     return LocalFile(Path(_rest(source) if scheme == "file" else source).expanduser())
 
 
 def _rest(source: str) -> str:
-    """What follows the scheme."""
+    """Return the part after the scheme."""
     rest = source.split(":", 1)[1]
     return rest.removeprefix("//")
 
@@ -107,28 +121,30 @@ def _hub_model(source: str, rest: str, name: str) -> HubModel:
     match = _REPO.fullmatch(rest)
     file = match["file"] if match else None
     if match is None or ".." in PurePosixPath(file or "").parts:
-        raise ValueError(
-            f'{name} must be "hf:owner/repo", "hf:owner/repo/file.gguf" or '
-            f'"hf:owner/repo:Q4_K_M", not {checks.shown(source)}'
+        raise ArgumentError(
+            f'must be "hf:owner/repo", "hf:owner/repo/file.gguf" or '
+            f'"hf:owner/repo:Q4_K_M", not {checks.shown(source)}',
+            argument=name,
         )
-    wanted = file or match["quantization"]
+    file_or_quantization = file or match["quantization"]
     if file and not file.lower().endswith(".gguf"):
-        raise ValueError(
-            f"{name} names {file!r}, which is no GGUF file; only those can be loaded"
+        raise ArgumentError(
+            f"names {file!r}, which is no GGUF file; only those can be loaded",
+            argument=name,
         )
-    return HubModel(match["repo"], match["revision"] or "main", wanted)
+    return HubModel(match["repo"], match["revision"] or "main", file_or_quantization)
 
 
-def is_meant(path: str, wanted: str | None) -> bool:
-    """Test for a file in the cache that is the one that was asked for.
+def is_meant(path: str, file_or_quantization: str | None) -> bool:
+    """Whether a cached file is the requested one.
 
     Args:
-        path: Its path in the repository.
-        wanted: See `HubModel`. A name without folders is that of a file in none: what the
-            repository has in which folder is known to the hub alone.
+        path: Path of the file in the repository.
+        file_or_quantization: See `HubModel`. A name without folders matches only a
+            file at the top of the repository, since only the hub knows the other folders.
     """
-    if wanted is None:
+    if file_or_quantization is None:
         return True
-    if wanted.lower().endswith(".gguf"):
-        return path == wanted
-    return quantization_of(path) == wanted.upper()
+    if file_or_quantization.lower().endswith(".gguf"):
+        return path == file_or_quantization
+    return quantization_of(path) == file_or_quantization.upper()

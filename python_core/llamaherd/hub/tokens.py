@@ -1,30 +1,33 @@
-"""The access token of the Hugging Face hub: asked for where used, stored nowhere."""
+"""Access token of the Hugging Face hub: looked up when used, never stored."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import words
+
 HUB = "https://huggingface.co"
 
 
 def endpoint() -> str:
-    """Address of the hub: HF_ENDPOINT, or the public one."""
+    """Return the address of the hub: HF_ENDPOINT or the public one."""
     return (os.environ.get("HF_ENDPOINT") or HUB).rstrip("/")
 
 
 def set_hf_token(token: str | None) -> None:
-    """Sets the access token for the Hugging Face hub, for this process.
+    """Set the access token of the Hugging Face hub for this process.
 
-    It is put into the environment variable HF_TOKEN, which programs that this one starts
-    see as well, and into no file. It is sent to the hub alone.
+    The token is stored in the environment variable HF_TOKEN, which child processes
+    inherit, and in no file. It is sent only to the hub.
 
     Args:
-        token: As https://huggingface.co/settings/tokens gives it; None takes it away.
+        token: Token from https://huggingface.co/settings/tokens; None removes it.
 
     Raises:
-        TypeError: It is no text.
-        ValueError: It is empty or has characters that tokens do not have.
+        TypeError: `token` is not a str.
+        ValueError: `token` is empty or has characters that tokens cannot have.
     """
     if token is None:
         os.environ.pop("HF_TOKEN", None)
@@ -33,27 +36,30 @@ def set_hf_token(token: str | None) -> None:
 
 
 def checked_token(token: object) -> str | None:
-    """A token as headers take it; None: none. No message ever has it.
+    """Return a token that a header can contain, or None. No message contains the token.
 
     Raises:
-        TypeError: It is no text.
-        ValueError: It is empty or has characters that tokens do not have.
+        TypeError: `token` is not a str.
+        ValueError: `token` is empty or has characters that tokens cannot have.
     """
     if token is None:
         return None
     if not isinstance(token, str):
-        raise TypeError(f"token must be a str, not {type(token).__name__}")
+        raise ArgumentTypeError(
+            f"must be {words().text}, not {type(token).__name__}", argument="token"
+        )
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise ValueError(
-            "token must be an access token of the hub, as "
-            "https://huggingface.co/settings/tokens gives it (it is not shown here)"
+        raise ArgumentError(
+            "must be an access token of the hub, as "
+            "https://huggingface.co/settings/tokens gives it (it is not shown here)",
+            argument="token",
         )
     return token
 
 
 def token_to_use(token: str | None) -> str | None:
-    """The caller's token, HF_TOKEN, or the one that `hf auth login` stored."""
+    """Return the given token, HF_TOKEN, or the one that `hf auth login` stored."""
     own = checked_token(token) or os.environ.get("HF_TOKEN", "").strip()
     if own or os.environ.get("HF_HUB_DISABLE_IMPLICIT_TOKEN") == "1":
         return own or None
@@ -66,6 +72,6 @@ def token_to_use(token: str | None) -> str | None:
 
 
 def is_offline() -> bool:
-    """Whether HF_HUB_OFFLINE forbids to ask the hub."""
+    """Whether HF_HUB_OFFLINE forbids requests to the hub."""
     value = os.environ.get("HF_HUB_OFFLINE", "").upper()
     return value in {"1", "ON", "YES", "TRUE"}

@@ -1,4 +1,4 @@
-"""One file over HTTP: resumed where it broke off, checked, and there only when whole."""
+"""Download of a file over HTTP: resumable, verified, renamed only when complete."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 20
 _TIMEOUT_S = 30.0
-_MOST_TRIES = 5  # in a row without a byte that is new
+_MOST_TRIES = 5  # consecutive tries without a new byte
 _MOST_WAIT_S = 60.0
 _RETRIED = {408, 425, 429, 500, 502, 503, 504}
 _DIGITS = re.compile(r"[0-9]{1,18}")
@@ -38,20 +38,21 @@ _SHA256 = re.compile(r'"?([0-9a-f]{64})"?')
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error: it was asked for
-    """The download was told to end; what there is of the file stays for the next time."""
+    """The download was cancelled; the received part is kept for the next call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """A file to fetch.
+class FileRequest:
+    """A file to download.
 
     Attributes:
-        url: Where it is.
-        target: The file to make.
-        token: Access token, sent to the address's own host only; never shown.
-        sha256: Of the content, in hexadecimal; None: what the server tells, if it does.
-        size_bytes: Of the content; None: what the server tells.
-        replace: Whether to fetch it although it is there.
+        url: Address of the file.
+        target: Path of the file to create.
+        token: Access token, sent only to the host of `url`; excluded from `repr`.
+        sha256: Expected SHA-256 in hexadecimal; None uses the one that the server states,
+            if any.
+        size_bytes: Expected size in bytes; None uses the one that the server states.
+        replace: Whether to replace an existing file.
     """
 
     url: str
@@ -62,17 +63,17 @@ class Wanted:
     replace: bool = False
 
     def __repr__(self) -> str:
-        return f"Wanted({shown_url(self.url)!r})"
+        return f"FileRequest({shown_url(self.url)!r})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What looks on.
+    """Callbacks of a download.
 
     Attributes:
-        step: Called with the bytes that are there and those in all (None: unknown).
-        is_cancelled: Asked after each block.
-        check_size: Called with the size before the first byte is written; may refuse.
+        step: Called with the number of bytes received and the total; None if unknown.
+        is_cancelled: Called after each block; True ends the download.
+        check_size: Called with the size before the first byte is written; may raise.
     """
 
     step: Callable[[int, int | None], object] = lambda _done, _total: None
@@ -80,30 +81,30 @@ class Watch:
     check_size: Callable[[int | None], object] = lambda _size: None
 
 
-def download(wanted: Wanted, watch: Watch) -> str:
-    """Fetches a file. One that broke off before is gone on with.
+def download(file_request: FileRequest, watch: Watch) -> str:
+    """Download a file, resuming an earlier download of it.
 
     Returns:
         SHA-256 of the file, in hexadecimal.
 
     Raises:
-        DownloadError: The server refuses, the connection breaks again and again, the
-            content is not what it should be, or the disk is full.
-        Cancelled: `watch` said so.
+        DownloadError: The server refuses, the connection fails repeatedly, the content is
+            not the expected one, or the disk is full.
+        Cancelled: `watch.is_cancelled` returned True.
     """
-    _check_scheme(wanted.url)
-    wanted.target.parent.mkdir(parents=True, exist_ok=True)
-    part = wanted.target.with_name(f".{wanted.target.name}.part")
+    _check_scheme(file_request.url)
+    file_request.target.parent.mkdir(parents=True, exist_ok=True)
+    part = file_request.target.with_name(f".{file_request.target.name}.part")
     with _alone(part, watch):
-        if wanted.target.is_file() and not wanted.replace:
-            return sha256_of(wanted.target)  # another process was first
+        if file_request.target.is_file() and not file_request.replace:
+            return sha256_of(file_request.target)  # another process has finished first
         n_before, n_tries = -1, 0
         while True:
             try:
-                return _try(wanted, part, watch)
-            except ValueError as error:  # what a server sent cannot be read
+                return _try(file_request, part, watch)
+            except ValueError as error:  # malformed response
                 raise DownloadError(
-                    f"{shown_url(wanted.url)}: the server's answer cannot be read: "
+                    f"{shown_url(file_request.url)}: the server's answer cannot be read: "
                     f"{error}"
                 ) from None
             except (OSError, http.client.HTTPException) as error:
@@ -113,17 +114,17 @@ def download(wanted: Wanted, watch: Watch) -> str:
             n_tries = 1 if n_now > n_before else n_tries + 1
             n_before = max(n_now, n_before)
             if wait_s is None or n_tries >= _MOST_TRIES:
-                raise DownloadError(_failure(wanted, reason, n_now)) from None
+                raise DownloadError(_failure(file_request, reason, n_now)) from None
             _sleep(wait_s, watch)
 
 
 def address_hash(url: str) -> str:
-    """Hash of all of an address that a server is asked for, in hexadecimal."""
+    """Return a hash of an address without its fragment, in hexadecimal."""
     return hashlib.sha256(urldefrag(url)[0].encode(errors="surrogatepass")).hexdigest()
 
 
 def shown_url(url: str) -> str:
-    """An address for a message: without what may be secret in it."""
+    """Return an address without credentials and query, for messages."""
     parts = urlsplit(url)
     host = parts.netloc.rsplit("@", 1)[-1]
     return f"{parts.scheme}://{host}{parts.path}"
@@ -133,7 +134,7 @@ def shown_url(url: str) -> str:
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows to http and https only, and tells a token to no other host."""
+    """Follows redirects to http and https only; sends the token to no other host."""
 
     def redirect_request(  # noqa: PLR0917 - its signature
         self,
@@ -157,17 +158,17 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
         return request
 
 
-def _try(wanted: Wanted, part: Path, watch: Watch) -> str:
-    """Asks for what is missing of the file, and writes it."""
-    state = _state_of(part, wanted)
+def _try(file_request: FileRequest, part: Path, watch: Watch) -> str:
+    """Request the missing part of the file and write it."""
+    state = _state_of(part, file_request)
     n_there = part.stat().st_size if state else 0
-    if n_there and n_there == wanted.size_bytes:
-        n_there -= 1  # all is there: a range behind the last byte would be refused
-    request = urllib.request.Request(wanted.url)  # noqa: S310 - the scheme was checked
+    if n_there and n_there == file_request.size_bytes:
+        n_there -= 1  # complete: a range after the last byte would be refused
+    request = urllib.request.Request(file_request.url)  # noqa: S310 - the scheme was checked
     request.add_header("User-Agent", "llamaherd")
     request.add_header("Accept-Encoding", "identity")
-    if wanted.token:
-        request.add_unredirected_header("Authorization", f"Bearer {wanted.token}")
+    if file_request.token:
+        request.add_unredirected_header("Authorization", f"Bearer {file_request.token}")
     if n_there:
         request.add_header("Range", f"bytes={n_there}-")
         if state.get("validator"):
@@ -177,31 +178,32 @@ def _try(wanted: Wanted, part: Path, watch: Watch) -> str:
         response = opener.open(request, timeout=_TIMEOUT_S)
     except urllib.error.HTTPError as error:
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and n_there:
-            part.unlink()  # it is longer than the file, or is that of another one
+            part.unlink()  # too long, or the part of another file
             raise ConnectionError("the file has changed") from None
         raise
     with response:
         size = _size_of(response, n_there)
         if response.status != http.HTTPStatus.PARTIAL_CONTENT:
-            n_there = 0  # the whole file comes
-        if wanted.size_bytes not in {None, size} and size is not None:
+            n_there = 0  # the server sends the whole file
+        if file_request.size_bytes not in {None, size} and size is not None:
             raise DownloadError(
-                f"{shown_url(wanted.url)} has {size} bytes, not {wanted.size_bytes}"
+                f"{shown_url(file_request.url)} has {size} bytes, not "
+                f"{file_request.size_bytes}"
             )
-        size = wanted.size_bytes if size is None else size
+        size = file_request.size_bytes if size is None else size
         watch.check_size(size)
         _check_disk(part, size, n_there)
-        _write_state(part, wanted, response)
-        expected = wanted.sha256 or _told_sha256(response, wanted)
+        _write_state(part, file_request, response)
+        expected = file_request.sha256 or _stated_sha256(response, file_request)
         digest = _write(response, part, n_there, size, watch)
     if expected not in {None, digest}:
         _remove(part)
         raise DownloadError(
-            f"{shown_url(wanted.url)}: what came has the SHA-256 {digest}, not "
+            f"{shown_url(file_request.url)}: what came has the SHA-256 {digest}, not "
             f"{expected}. It was removed; try again, and if it is so again, do not trust "
             "the server"
         )
-    _put_in_place(part, wanted.target)
+    _replace(part, file_request.target)
     return digest
 
 
@@ -212,7 +214,7 @@ def _write(
     size: int | None,
     watch: Watch,
 ) -> str:
-    """Appends what comes. Returns the SHA-256 of the whole."""
+    """Append the received blocks and return the SHA-256 of the whole file."""
     hasher = hashlib.sha256()
     with part.open("r+b" if n_there else "wb") as file:
         for block in _blocks(file, n_there):
@@ -220,7 +222,7 @@ def _write(
         file.truncate(n_there)
         file.seek(n_there)
         n_done = n_there
-        while block := response.read1(_BLOCK):  # what is there, so that nobody waits
+        while block := response.read1(_BLOCK):  # returns before a block is full
             if watch.is_cancelled():
                 raise Cancelled
             if n_done == 0 and not b"GGUF".startswith(block[:4]):
@@ -247,20 +249,20 @@ def _blocks(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
         yield block
 
 
-# ---- what is known of a part of a file ------------------------------------------------
+# ---- state of an incomplete file ------------------------------------------------------
 
 
 def _state_path(part: Path) -> Path:
     return part.with_name(f"{part.name}.json")
 
 
-def _state_of(part: Path, wanted: Wanted) -> dict[str, Any]:
-    """What was noted of a part that can be gone on with; {} if there is none."""
+def _state_of(part: Path, file_request: FileRequest) -> dict[str, Any]:
+    """Return the state of an incomplete file that can be resumed; {} without one."""
     try:
         state = json.loads(_state_path(part).read_text(encoding="utf-8"))
         usable = (
-            state["url"] == address_hash(wanted.url)
-            and state["sha256"] == wanted.sha256
+            state["url"] == address_hash(file_request.url)
+            and state["sha256"] == file_request.sha256
             and (state["sha256"] or state["validator"])
             and part.stat().st_size > 0
         )
@@ -269,20 +271,22 @@ def _state_of(part: Path, wanted: Wanted) -> dict[str, Any]:
     return dict(state) if usable else {}
 
 
-def _write_state(part: Path, wanted: Wanted, response: http.client.HTTPResponse) -> None:
+def _write_state(
+    part: Path, file_request: FileRequest, response: http.client.HTTPResponse
+) -> None:
     etag = response.headers.get("ETag")
-    # A weak one does not promise the same bytes.
+    # A weak validator does not guarantee the same bytes.
     validator = None if etag is None or etag.startswith("W/") else etag
-    # With a hash the end is checked anyway, and a hub's copies have other tags.
+    # A hash verifies the result; mirrors of the hub use other tags.
     state = {
-        "url": address_hash(wanted.url),
-        "sha256": wanted.sha256,
-        "validator": None if wanted.sha256 else validator,
+        "url": address_hash(file_request.url),
+        "sha256": file_request.sha256,
+        "validator": None if file_request.sha256 else validator,
     }
     _state_path(part).write_text(json.dumps(state), encoding="utf-8")
 
 
-def _put_in_place(part: Path, target: Path) -> None:
+def _replace(part: Path, target: Path) -> None:
     part.replace(target)
     _state_path(part).unlink(missing_ok=True)
 
@@ -294,8 +298,8 @@ def _remove(part: Path) -> None:
 
 @contextmanager
 def _alone(part: Path, watch: Watch) -> Iterator[None]:
-    """Waits while another process downloads the same file."""
-    if sys.platform == "win32":  # two processes that fetch the same are not kept apart
+    """Wait while another process downloads the same file."""
+    if sys.platform == "win32":  # no lock: two processes may download the same file
         yield
         return
     lock = part.with_name(f"{part.name}.lock")
@@ -303,15 +307,15 @@ def _alone(part: Path, watch: Watch) -> Iterator[None]:
         with lock.open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # Who had it before has removed it: then others lock another file.
-                is_ours = (
+                # The previous holder may have removed the file: then this lock is void.
+                is_holder = (
                     lock.exists() and lock.stat().st_ino == os.fstat(file.fileno()).st_ino
                 )
             except BlockingIOError:
-                is_ours = False
-            except OSError:  # a disk that knows no locks
-                is_ours = True
-            if is_ours:
+                is_holder = False
+            except OSError:  # a file system without locks
+                is_holder = True
+            if is_holder:
                 try:
                     yield
                 finally:
@@ -320,11 +324,11 @@ def _alone(part: Path, watch: Watch) -> Iterator[None]:
         _sleep(0.2, watch)
 
 
-# ---- what the server says -------------------------------------------------------------
+# ---- response headers -----------------------------------------------------------------
 
 
 def _size_of(response: http.client.HTTPResponse, n_there: int) -> int | None:
-    """Bytes of the whole file; None: the server does not tell."""
+    """Return the size of the whole file in bytes; None if the server omits it."""
     if response.status == http.HTTPStatus.PARTIAL_CONTENT:
         match = re.fullmatch(
             r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18}|\*)",
@@ -340,13 +344,15 @@ def _size_of(response: http.client.HTTPResponse, n_there: int) -> int | None:
 
 
 def _number(header: str | None) -> int | None:
-    """A header's number; None if there is none that can be meant."""
+    """Return the number in a header; None if it is missing or malformed."""
     return int(header) if header and _DIGITS.fullmatch(header) else None
 
 
-def _told_sha256(response: http.client.HTTPResponse, wanted: Wanted) -> str | None:
-    """What a hub says of a file when it does not lead elsewhere."""
-    if _origin(response.url) != _origin(wanted.url):
+def _stated_sha256(
+    response: http.client.HTTPResponse, file_request: FileRequest
+) -> str | None:
+    """Return the SHA-256 that a hub states for a file that it serves itself."""
+    if _origin(response.url) != _origin(file_request.url):
         return None
     match = _SHA256.fullmatch(response.headers.get("X-Linked-Etag") or "")
     return match[1] if match else None
@@ -374,7 +380,7 @@ def _origin(url: str) -> tuple[str, str | None, int]:
 
 
 def _wait_s(error: Exception, n_tries: int) -> float | None:
-    """How long to wait before the next try; None: there is no use in another one."""
+    """Return the delay before the next try in seconds; None for no other try."""
     if isinstance(error, DownloadError):
         return None
     if isinstance(error, urllib.error.HTTPError):
@@ -386,7 +392,7 @@ def _wait_s(error: Exception, n_tries: int) -> float | None:
     elif isinstance(error, OSError) and error.errno is not None:
         network = isinstance(error, (ConnectionError, TimeoutError))
         if not network and not isinstance(error, urllib.error.URLError):
-            return None  # of the disk
+            return None  # an error of the disk
     return _wait_after(n_tries)
 
 
@@ -402,7 +408,7 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _failure(wanted: Wanted, reason: str, n_now: int) -> str:
+def _failure(file_request: FileRequest, reason: str, n_now: int) -> str:
     hint = ""
     if "answered 401" in reason or "answered 403" in reason:
         hint = (
@@ -413,13 +419,13 @@ def _failure(wanted: Wanted, reason: str, n_now: int) -> str:
         hint = "; is the address right?"
     elif n_now:
         hint = f"; {gigabytes(n_now)} are kept, and the same call goes on from there"
-    if reason.startswith(f"{shown_url(wanted.url)}"):
+    if reason.startswith(f"{shown_url(file_request.url)}"):
         return reason + hint
-    return f"{shown_url(wanted.url)} could not be downloaded: {reason}{hint}"
+    return f"{shown_url(file_request.url)} could not be downloaded: {reason}{hint}"
 
 
 def _sleep(seconds: float, watch: Watch) -> None:
-    """Waits, but no longer than it takes to see that nobody waits any more."""
+    """Sleep; raise Cancelled as soon as the download is cancelled."""
     end = time.monotonic() + seconds
     while not watch.is_cancelled():
         left = end - time.monotonic()

@@ -1,1 +1,1 @@
-"""Results on the disk as they come."""
+"""Journals: finished results stored on disk."""

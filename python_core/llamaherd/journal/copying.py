@@ -1,4 +1,4 @@
-"""A journal brought to another disk while it is in use, perhaps over a network."""
+"""Copies of a journal on another disk, made while it is in use."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from pathlib import Path
 from llamaherd.core.errors import JournalError
 from llamaherd.core.files import sync_folder
 from llamaherd.journal.file import check, refusals
-from llamaherd.journal.look import look
+from llamaherd.journal.sqlite_access import look
 
 
 def keep_journal(journal: str | os.PathLike[str], kept: str | os.PathLike[str]) -> None:
-    """Copies a journal as it is now, with its log, to a file that appears whole.
+    """Copy the current content of a journal, with its log, to a file.
 
-    SQLite makes the copy on the journal's own disk; to the other one goes a plain file.
+    SQLite makes a copy on the disk of the journal; then a plain file is copied to the
+    other disk and renamed when it is complete.
 
     Args:
-        journal: Is not changed.
-        kept: An older copy of it is replaced.
+        journal: Path of the journal, which is not changed.
+        kept: Path of the copy; an older copy is replaced.
 
     Raises:
-        JournalError: It is no journal, or the copy cannot be made.
+        JournalError: The file is not a journal, or cannot be copied.
     """
     source, target = Path(journal), Path(kept)
     with refusals("journal", source):

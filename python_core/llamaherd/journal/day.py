@@ -1,4 +1,4 @@
-"""The day on which a journal was begun."""
+"""Day of the first result of a journal."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from llamaherd.journal.look import connect
+from llamaherd.journal.sqlite_access import connect
 
 
 def first_day(path: str) -> dt.date | None:
-    """The day of a journal's first result; None: there is none that can be read.
+    """Return the day of the first result of a journal; None if it cannot be read.
 
-    What is wrong with a file is told by those who use it.
+    Errors of the file are reported where it is used.
     """
     file = Path(path).expanduser().absolute()
     if not file.is_file():

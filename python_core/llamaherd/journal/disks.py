@@ -1,4 +1,4 @@
-"""Whether a file is on a disk of this machine or on a network drive."""
+"""Detection of files on network drives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MOUNTS = Path("/proc/self/mountinfo")
-# Types of file systems that several machines see, by the names of their kinds.
+# Types of file systems that several machines share.
 _NETWORK = re.compile(
     r"(fuse\.|fuseblk\.)?"
     r"(nfs[0-9]*|cifs|smb[0-9]*|smbfs|ncpfs|afs|afpfs|webdav|davfs2?|9p|lustre|gpfs|mmfs"
@@ -22,29 +22,29 @@ _NETWORK = re.compile(
     r"|goofys|hdfs|vboxsf|prl_fs|acfs|dvs)",
     re.IGNORECASE,
 )
-_ESCAPE = re.compile(r"\\([0-7]{3})")  # of white space in names
+_ESCAPE = re.compile(r"\\([0-7]{3})")  # white space in names
 
 
 def network_type(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The type of the network drive that a file is on, such as "nfs4".
+    """Return the type of the network drive with a file, such as "nfs4".
 
     Args:
-        path: Absolute, without links; the file need not be there.
-        mounts: Where Linux tells what is mounted where.
+        path: Absolute path without links; the file may not exist.
+        mounts: Path of the table of mounts of Linux.
 
     Returns:
-        The type; None: it is on a disk of this machine, or nobody knows.
+        The type; None for a local disk or if unknown.
 
     Source: proc_pid_mountinfo(5).
     """
     try:
         found = _of_linux(mounts) if sys.platform == "linux" else _of_others()
         above = {path, *path.parents}
-        # What is mounted later covers what was there before.
+        # A later mount covers earlier ones.
         kinds = [
-            (len(place.parts), i, kind)
-            for i, (place, kind) in enumerate(found)
-            if place in above
+            (len(mount_point.parts), i, kind)
+            for i, (mount_point, kind) in enumerate(found)
+            if mount_point in above
         ]
     except (OSError, ValueError):
         return None
@@ -53,16 +53,16 @@ def network_type(path: Path, mounts: Path = _MOUNTS) -> str | None:
 
 
 def _of_linux(mounts: Path) -> Iterator[tuple[PurePath, str]]:
-    """What is mounted: where, and of which type."""
+    """Yield the mount points and types of file systems."""
     for line in mounts.read_bytes().decode(errors="surrogateescape").splitlines():
         before, dash, after = line.partition(" - ")
         fields = before.split(" ")
         if dash and len(fields) > 4:
-            place = _ESCAPE.sub(lambda match: chr(int(match[1], 8)), fields[4])
-            yield PurePath(place), after.split(" ")[0]
+            mount_point = _ESCAPE.sub(lambda match: chr(int(match[1], 8)), fields[4])
+            yield PurePath(mount_point), after.split(" ")[0]
 
 
 def _of_others() -> Iterator[tuple[PurePath, str]]:
     for part in psutil.disk_partitions(all=True):
-        is_remote = "remote" in part.opts.split(",")  # as Windows says it
+        is_remote = "remote" in part.opts.split(",")  # on Windows
         yield PurePath(part.mountpoint), "smb" if is_remote else part.fstype

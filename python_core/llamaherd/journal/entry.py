@@ -1,4 +1,4 @@
-"""One result in a journal, and the row that it is stored as."""
+"""Result in a journal, and its row in the database."""
 
 from __future__ import annotations
 
@@ -15,35 +15,38 @@ if TYPE_CHECKING:
     from llamaherd.core.results import FinishReason
 
 _N = TypeVar("_N", int, float)
-# Stands in place of an error with an answer that a stop text ended before its grammar
-# did. All others with "stop" are complete.
+# Stored in place of an error for an answer that a stop text ended before its grammar. All
+# other answers with "stop" are complete.
 _CUT = "cut off by a stop text"
 _REASONS = ("stop", "length", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One result that a journal holds.
+    """A result in a journal.
 
     Attributes:
-        prompt: As the call was given it; the text of a prompt given as tokens.
-        text: The answer; None for a failure, and for a prompt that was scored: labels are
-            not generated, `numbers` has their probabilities.
-        finish_reason: "stop" or "length"; "error" for a prompt that failed the last time.
-        complete: Whether the answer came to its own end, see `Result`.
-        error: Why it failed; None if it did not.
-        tokens: All tokens generated, without an end-of-generation token.
-        seed: uint32, where its generator started.
-        model: Name of the model's file.
-        model_sha256: SHA-256 of that file, in hexadecimal.
-        settings: JSON object of what else decided the text: max_tokens, stop, the
-            sampling settings that were not the defaults, and those of the context.
-        created: When it was stored; with a time zone, UTC.
-        version: Of llamaherd.
-        key: Made of all that the text depends on, in hexadecimal.
-        numbers: float64[n]: log-probabilities, if the call asked for any; of an answer
-            those of its tokens come first, of a score those of the continuations' tokens,
-            beginnings that they share once.
+        prompt: Prompt as given to the call; for token ids their text.
+        text: Text of the answer. None for a failure, and for a scored prompt, whose
+            probabilities are in `numbers`.
+        finish_reason: "stop", "length", or "error" if the last attempt failed.
+        complete: Whether the answer ended by itself, see `Result`.
+        error: Reason of the failure; None without one.
+        tokens: Generated tokens, without an end-of-generation token.
+        seed: Seed of the random generator, a uint32.
+        model: Name of the model file.
+        model_sha256: SHA-256 of the model file in hexadecimal.
+        settings: JSON object of all other settings that affect the text: max_tokens,
+            stop, sampling settings other than the defaults, and those of the context.
+        created: Time of storage in UTC, with a time zone.
+        version: Version of llamaherd.
+        key: Hash of everything that affects the text, in hexadecimal.
+        numbers: float64[n], log-probabilities, if requested. An answer has its tokens'
+            first. A score has one for each token of the continuations; shared prefixes
+            occur once.
+        thinking: Text of the thought before the answer; None without one.
+        n_thinking_tokens: Number of tokens of the thought.
+        thinking_complete: Whether the model ended the thought itself; None without one.
     """
 
     prompt: str
@@ -61,15 +64,18 @@ class JournalEntry:
     version: str
     key: str
     numbers: tuple[float, ...] = ()
+    thinking: str | None = None
+    n_thinking_tokens: int = 0
+    thinking_complete: bool | None = None
 
     @property
     def n_generated_tokens(self) -> int:
-        """Number of `tokens`."""
+        """Number of generated tokens."""
         return len(self.tokens)
 
 
 def row_of(entry: JournalEntry) -> tuple[Any, ...]:
-    """What is stored of an entry, in the order in which it is selected."""
+    """Return the row of an entry, in the order of the columns."""
     row = (
         entry.model,
         bytes.fromhex(entry.model_sha256),
@@ -90,18 +96,18 @@ def row_of(entry: JournalEntry) -> tuple[Any, ...]:
 
 
 def entry_of(row: tuple[Any, ...]) -> JournalEntry:
-    """What a row holds.
+    """Return the entry of a row.
 
     Raises:
-        DamagedError: It is not what was written.
+        DamagedError: The row differs from what was written.
     """
     prompt = f"{row[5]!r:.60}"
     if _digest(row[:-1]) != row[-1]:
         raise DamagedError(
             f"what is stored for the prompt {prompt} is not what was written"
         )
-    # Anybody can write a digest: what else may stand in a row is not left to SQLite,
-    # which takes a value of any type in any column.
+    # A valid digest does not make a row valid, and SQLite accepts a value of any type
+    # in any column.
     tokens, numbers = array("i"), array("d")
     try:
         _check_types(row)
@@ -151,7 +157,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def _check_types(row: tuple[Any, ...]) -> None:
-    """Checks that each value is of its column's type and in its range.
+    """Check the type and range of each value.
 
     Raises:
         TypeError: A value has another type.
@@ -169,7 +175,7 @@ def _check_types(row: tuple[Any, ...]) -> None:
 
 
 def _digest(row: tuple[Any, ...]) -> bytes:
-    """SQLite finds a broken page, but not a changed letter in a text."""
+    """Return a digest of a row: SQLite does not detect a changed letter in a text."""
     return blake2b(repr(row).encode(), digest_size=8).digest()
 
 

@@ -1,4 +1,4 @@
-"""The journal's file: made whole or not at all, looked at before it is touched."""
+"""File of a journal: created atomically, checked before it is changed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from llamaherd.core.errors import JournalError
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentTypeError, JournalError
 from llamaherd.core.files import sync_folder
+from llamaherd.core.words import words
 from llamaherd.journal.disks import network_type
-from llamaherd.journal.look import (
+from llamaherd.journal.sqlite_access import (
     ROLLBACK,
     SHM,
     WAL,
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 APPLICATION_ID = 0x6C686A6C  # "lhjl"
-FORMAT = 1  # of SCHEMA, to the letter: it is compared with what is in the file
+FORMAT = 1  # version of SCHEMA, which is compared with the file literally
+_SOUND = "ok"  # result of SQLite's integrity_check for an undamaged file
 SCHEMA = f"""
 BEGIN;
 PRAGMA application_id = {APPLICATION_ID};
@@ -67,32 +70,34 @@ CREATE TABLE result (
 COMMIT;
 """
 
-# Bytes. SQLite opens paths of 504, file systems take names of 255. The name of a draft is
-# longer by 29, that of a rollback journal by 8.
+# Limits in bytes. SQLite opens paths up to 504, file systems allow names up to 255. The
+# name of a draft has 29 more bytes, the name of a rollback journal 8.
 _LONGEST_PATH = 504 - 29
 _LONGEST_NAME = 255 - 29 - 8
 
 
 class DamagedError(Exception):
-    """What is stored is not what was stored."""
+    """Stored data differ from what was written."""
 
 
 def checked_path(name: str, path: object) -> Path:
-    """The real path of a file that may be there or not.
+    """Return the real path of a file, which may not exist yet.
 
     Args:
-        name: What messages call it.
+        name: Name of the argument in messages.
         path: Text or a path.
 
     Raises:
-        TypeError: It is neither.
-        JournalError: Nothing of this name can be a journal, or its folder is not there.
+        TypeError: `path` is neither text nor a path.
+        JournalError: A journal cannot have this name, or its folder does not exist.
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{name} must be a str or a path, not {path!r}")
+        raise ArgumentTypeError(
+            f"must be {words().path}, not {checks.shown(path)}", argument=name
+        )
     given = os.fsdecode(path)
     with refusals(name, given):
-        # SQLite keeps its log beside the file itself, not beside a link to it.
+        # SQLite keeps its log beside the file, not beside a link to it.
         file = Path(os.path.realpath(given))
         n_path, n_name = (len(os.fsencode(part)) for part in (file, file.name))
         if n_path > _LONGEST_PATH or n_name > _LONGEST_NAME:
@@ -114,10 +119,10 @@ def checked_path(name: str, path: object) -> Path:
 
 
 def check_local(name: str, path: Path) -> None:
-    """Checks that a journal that is to be written is on a disk of this machine.
+    """Check that a journal to write is on a local disk.
 
     Raises:
-        JournalError: It is on a network drive.
+        JournalError: The journal is on a network drive.
     """
     kind = network_type(path)
     if kind is not None:
@@ -130,14 +135,14 @@ def check_local(name: str, path: Path) -> None:
 
 
 def shown(path: str | Path) -> str:
-    """A path for a message, which it does not fill."""
+    """Return a path for a message, shortened if long."""
     text = repr(str(path))
     return text if len(text) <= 300 else f"{text[:200]}...{text[-80:]}"
 
 
 @contextmanager
 def refusals(name: str, path: str | Path) -> Iterator[None]:
-    """Makes a JournalError of what SQLite and the system say."""
+    """Convert errors of SQLite and the system to JournalError."""
     try:
         yield
     except JournalError:
@@ -147,9 +152,7 @@ def refusals(name: str, path: str | Path) -> Iterator[None]:
 
 
 def _what_is_wrong(error: Exception) -> str:
-    if isinstance(
-        error, OSError
-    ):  # its own text has the name in it, however long that is
+    if isinstance(error, OSError):  # the text of the error contains the full name
         return f"cannot be used: {error.strerror or error}"
     is_name = isinstance(error, ValueError) and not isinstance(error, UnicodeDecodeError)
     is_usable = not is_name and not isinstance(error, sqlite3.OperationalError)
@@ -157,24 +160,24 @@ def _what_is_wrong(error: Exception) -> str:
 
 
 def create(name: str, path: Path) -> None:
-    """Makes an empty journal. It appears whole or not at all, whenever one is killed.
+    """Create an empty journal atomically, even if the process is killed.
 
     Raises:
-        JournalError: The log of another journal lies where its own would lie.
+        JournalError: The log of another journal has the name of its log.
     """
     _check_no_log(name, path)
     draft = path.with_name(f"{path.name}.{os.getpid()}-{time.time_ns():x}.new")
     try:
         with closing(connect(draft, "mode=rwc")) as db:
-            # Last, and with nothing to log: what closing could not move into the file
-            # would be lost without a word.
+            # Last, without a log: data that closing could not move into the file
+            # would be lost silently.
             db.executescript(SCHEMA)
             db.execute("PRAGMA journal_mode = WAL")
         try:
             os.link(draft, path)
         except FileExistsError:
-            return  # another process was faster
-        except OSError:  # a file system without hard links, as on memory sticks
+            return  # another process has created it first
+        except OSError:  # a file system without hard links, such as FAT
             if not path.exists():
                 draft.rename(path)
     finally:
@@ -183,7 +186,7 @@ def create(name: str, path: Path) -> None:
 
 
 def _check_no_log(name: str, path: Path) -> None:
-    """SQLite would take the log of a file that is gone for the new one's."""
+    """Check for the log of a removed file, which SQLite would apply to a new one."""
     for log in (beside(path, WAL), beside(path, ROLLBACK)):
         if log.exists() and log.stat().st_size > 0 and not path.exists():
             raise JournalError(
@@ -194,15 +197,15 @@ def _check_no_log(name: str, path: Path) -> None:
 
 
 def _drafts(path: Path) -> list[Path]:
-    """Journals in the making, or left by a process that ended while it made one."""
+    """Return drafts of a journal: being created, or left by a killed process."""
     pattern = re.compile(re.escape(path.name) + r"\.[0-9]+-[0-9a-f]+\.new")
-    with suppress(PermissionError):  # a folder may be one that cannot be listed
+    with suppress(PermissionError):  # the folder may not be readable
         return [each for each in path.parent.iterdir() if pattern.fullmatch(each.name)]
     return []
 
 
 def remove_drafts(path: Path) -> None:
-    """Removes what processes left that ended while they made a journal."""
+    """Remove drafts of processes that ended while they created a journal."""
     for draft in _drafts(path):
         pid = int(draft.name.split(".")[-2].split("-")[0])
         if not psutil.pid_exists(pid) or identity(draft) == identity(path):
@@ -210,18 +213,23 @@ def remove_drafts(path: Path) -> None:
 
 
 def _remove(draft: Path) -> None:
-    for suffix in (WAL, ROLLBACK, SHM, ""):  # the draft last, so that it is found again
+    for suffix in (
+        WAL,
+        ROLLBACK,
+        SHM,
+        "",
+    ):  # the draft last, so that a later call finds it
         beside(draft, suffix).unlink(missing_ok=True)
 
 
 def check(name: str, path: Path) -> None:
-    """Checks that a file is a whole journal, without changing it.
+    """Check that a file is a complete journal, without changing it.
 
-    SQLite alone may open it: whoever else closes a file gives up all locks that the
-    process has on it (POSIX), and with them the log of a call that is writing.
+    Only SQLite may open the file: closing any other descriptor releases all POSIX locks
+    of the process on it, and with them the log of a call that is writing.
 
     Raises:
-        JournalError: It is none.
+        JournalError: The file is not a journal.
     """
     if path.stat().st_size == 0:
         raise JournalError(f"{name}: {shown(path)} is not a journal: it is empty")
@@ -229,7 +237,7 @@ def check(name: str, path: Path) -> None:
     try:
         application = look(path, _application, is_fixed=True)
     except sqlite3.DatabaseError as error:
-        if not is_foreign(error):
+        if not is_foreign(error, path):
             raise
         raise JournalError(f"{name}: {shown(path)} is not a journal: {error}") from error
     if application != APPLICATION_ID:
@@ -237,18 +245,18 @@ def check(name: str, path: Path) -> None:
             f"{name}: {shown(path)} is an SQLite file of another application "
             f"(application_id {application:#x}), not a journal"
         )
-    number, problem = look(path, _format_and_problem)
+    number, checked = look(path, _format_and_problem)
     if number != FORMAT:
         raise JournalError(
             f"{name}: {shown(path)} is a journal in format {number}; this version of "
             f"llamaherd has format {FORMAT}"
         )
-    if problem != "ok":
-        raise DamagedError(problem)
+    if checked != _SOUND:
+        raise DamagedError(checked)
 
 
 def _check_names(name: str, path: Path) -> None:
-    """SQLite finds the log by the file's name: each name has another one."""
+    """Check that the file has one name: SQLite finds the log by the name."""
     if path.stat().st_nlink <= 1:
         return
     drafts = [draft for draft in _drafts(path) if identity(draft) == identity(path)]
@@ -262,9 +270,9 @@ def _check_names(name: str, path: Path) -> None:
 
 
 def _application(db: sqlite3.Connection) -> int:
-    """It is in the first page from the beginning, whatever else is in the log."""
-    # Else SQLite refuses a file that is shorter than its first page says, as it is after
-    # a crash in the middle of moving the log into it.
+    """Read the application id, which is in the first page, without the log."""
+    # Otherwise SQLite refuses a file that is shorter than its first page states, as after
+    # a crash during a checkpoint.
     db.execute("PRAGMA writable_schema = ON")
     (application,) = db.execute("PRAGMA application_id").fetchone()
     return int(application)
@@ -272,19 +280,19 @@ def _application(db: sqlite3.Connection) -> int:
 
 def _format_and_problem(db: sqlite3.Connection) -> tuple[int, str]:
     (number,) = db.execute("PRAGMA user_version").fetchone()
-    # Not quick_check: that one would not see that the index misses an answer.
-    (problem,) = db.execute("PRAGMA integrity_check(1)").fetchone()
-    if problem == "ok":
-        problem = _problem_of_schema(db) or "ok"
-    return number, problem
+    # Not quick_check, which does not detect missing entries of the index.
+    (checked,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    if checked == _SOUND:
+        checked = _problem_of_schema(db) or _SOUND
+    return number, checked
 
 
 def _problem_of_schema(db: sqlite3.Connection) -> str:
-    """Why its tables cannot be those of a journal; "": they can.
+    """Return the reason why this is not the schema of a journal; "" if it is.
 
-    Runs add tables of their own, and ANALYZE adds SQLite's. A trigger can change what is
-    stored behind the writer's back, a view can stand for a table, and an index made by
-    hand can be of an expression that fails.
+    Runs add their own tables, and ANALYZE those of SQLite. Other objects are refused: a
+    trigger could change stored data, a view could replace a table, and an index on an
+    expression could fail.
     """
     if not _tables() <= _tables_of(db):
         return "its tables are not those that were made"
@@ -302,5 +310,5 @@ def _tables() -> set[str]:
 
 
 def _tables_of(db: sqlite3.Connection) -> set[str]:
-    """How each was made: SQLite takes a changed letter there for another column."""
+    """Return the SQL of each table: a changed letter there means another column."""
     return {sql for (sql,) in db.execute("SELECT sql FROM sqlite_master")}

@@ -1,11 +1,11 @@
-"""Finished results on disk: an SQLite file that outlives the process that writes it.
+"""Journal: an SQLite file of finished results that survives the writing process.
 
-A result lies under a key made of all that its text depends on (see `journal_key`). The
-file is in WAL mode: processes may share it, and who reads does not block who writes. A
-commit is on the disk when it returns (synchronous=FULL), so a power cut loses none.
+The key of a result is a hash of everything that affects it (see `journal_key`). The file
+is in WAL mode: processes may share it, and readers do not block writers. A commit is on
+disk when it returns (synchronous=FULL), so a power cut loses no committed result.
 
-A file is looked at without changing a byte of it before it is written to. One that is
-removed, moved or replaced while it is open is made anew at its path, with all it held.
+A file is checked without changing it before it is written to. If it is removed, moved or
+replaced while it is open, it is created again at its path with its whole content.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import JournalError, JournalWarning
 from llamaherd.journal import file as journal_file
+from llamaherd.journal import thoughts
 from llamaherd.journal.entry import JournalEntry, entry_of, row_of
 from llamaherd.journal.file import refusals, shown
 from llamaherd.journal.key import MIXED_UP
-from llamaherd.journal.look import SHM, WAL, beside, connect, identity, look
+from llamaherd.journal.sqlite_access import SHM, WAL, beside, connect, identity, look
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,7 +38,7 @@ _RETRY_S = (0.0, 0.05, 0.5)
 _ADD_ORIGIN = """
 INSERT OR IGNORE INTO origin (model, model_sha256, settings, version) VALUES (?, ?, ?, ?)
 """
-# An answer stays as it was stored first; a failure gives way to what comes after it.
+# The first answer is kept; a failure is replaced by a later result.
 _ADD_RESULT = """
 INSERT INTO result (origin, key, prompt, n_prompt_tokens, seed, text, tokens,
                     finish_reason, error, numbers, created, digest)
@@ -58,7 +59,7 @@ SELECT model, model_sha256, settings, version, key, prompt, n_prompt_tokens, see
 FROM result LEFT JOIN origin ON origin.id = result.origin
 """
 _SELECT_ALL = f"{_SELECT} ORDER BY result.id"
-# Scores of earlier versions, whose keys could be those of other texts.
+# Scores of earlier versions, whose keys were not unique.
 _COUNT_MIXED_UP = """
 SELECT count(*) FROM result JOIN origin ON origin.id = result.origin
 WHERE instr(settings, ?) > 0 AND finish_reason <> 'error'
@@ -67,18 +68,19 @@ _SELECT_DONE = f"{_SELECT} WHERE key = ? AND finish_reason <> 'error'"
 
 
 class Journal:
-    """A journal that is open for writing, for one thread at a time.
+    """A journal open for writing by one thread at a time.
 
     Args:
-        path: The file; made if it is not there.
+        path: Path of the file, which is created if it does not exist.
 
     Attributes:
-        notice: What happened to the file while it was open; "" if nothing did.
+        notice: Description of a removal or move of the file while it was open; "" without
+            one.
 
     Raises:
         TypeError: `path` is neither text nor a path.
-        JournalError: It cannot be written, is on a network drive, is no journal, or is
-            damaged.
+        JournalError: The file cannot be written, is on a network drive, is not a journal,
+            or is damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -105,8 +107,10 @@ class Journal:
             db = connect(self.path, "mode=rw")
             try:
                 db.execute("PRAGMA synchronous = FULL")
-                db.execute("PRAGMA journal_mode = WAL")  # VACUUM makes copies without it
-                db.execute("BEGIN IMMEDIATE")  # fails where nothing can be written
+                db.execute(
+                    "PRAGMA journal_mode = WAL"
+                )  # copies made by VACUUM are not in WAL mode
+                db.execute("BEGIN IMMEDIATE")  # fails if read-only
                 db.execute("ROLLBACK")
             except BaseException:
                 db.close()
@@ -118,33 +122,34 @@ class Journal:
         self._files: _Files | None = _Files.at(self.path)
 
     def find(self, key: bytes) -> JournalEntry | None:
-        """The answer under a key; None if there is none, or only a failure.
+        """Return the answer with a key; None if there is none or only a failure.
 
         Raises:
-            JournalError: It is damaged.
+            JournalError: The journal is damaged.
         """
         with refusals("journal", self.path):
             row = self._db.execute(_SELECT_DONE, (key,)).fetchone()
-            return None if row is None else entry_of(row)
+            return None if row is None else thoughts.found(self._db, entry_of(row), row)
 
     def add(self, entries: Iterable[JournalEntry]) -> None:
-        """Stores results, all or none. They are on the disk when it returns.
+        """Store results atomically; they are on disk when the call returns.
 
         Raises:
-            sqlite3.Error: They could not be stored, for now or for good.
-            JournalError: The file is not at its path any more, nor can it be made there.
+            sqlite3.Error: The results could not be stored.
+            JournalError: The file was removed and cannot be created again.
         """
-        if self._files is None:  # it could not be opened again the last time
+        if self._files is None:  # reopening failed before
             self._open()
-        rows = [row_of(entry) for entry in entries]
-        if rows:
-            _store(self._db, rows)
+        each = [(entry, row_of(entry)) for entry in entries]
+        if each:
+            behind = (thoughts.row_of_thought(entry, row) for entry, row in each)
+            _store(self._db, [row for _, row in each], [row for row in behind if row])
         self._follow_path()
 
     def _follow_path(self) -> None:
-        """Sees to it that the file at the path is the one that is open, or holds as much.
+        """Ensure that the file at the path has the content of the open one.
 
-        Whoever removes a file leaves it to those who have it open, and to nobody else.
+        A removed file exists only for the processes that have it open.
         """
         found = _Files.at(self.path)
         if self._files is None or found == self._files:
@@ -166,24 +171,27 @@ class Journal:
         )
 
     def _open_again(self) -> None:
-        """The log is gone from the file's side."""
+        """Open the file again after its log was removed."""
         self._empty_log()
         self._files = None
         self._db.close()
         self._open()
 
     def _make_anew(self, files: _Files) -> None:
-        """There is no file at the path any more, or another one.
+        """Create the journal again at its path, where it was removed or replaced.
 
         Args:
-            files: Those that are open.
+            files: The open files.
         """
         db = self._db
-        self._empty_log()  # wherever the file is now, it is whole
-        db.execute("BEGIN IMMEDIATE")  # all who have it open do this in turn
+        self._empty_log()  # completes the open file, wherever it is
+        db.execute("BEGIN IMMEDIATE")  # one process at a time
         try:
             if files.log is not None and _Files.at(self.path).log == files.log:
-                for suffix in (WAL, SHM):  # else the new file would be given them
+                for suffix in (
+                    WAL,
+                    SHM,
+                ):  # SQLite would apply them to the new file
                     beside(self.path, suffix).unlink(missing_ok=True)
         finally:
             db.execute("ROLLBACK")
@@ -192,6 +200,7 @@ class Journal:
             rows = db.execute(_SELECT_ALL)
             while chunk := rows.fetchmany(1000):
                 _store(self._db, chunk)
+            _store(self._db, [], list(thoughts.read(db)))
         except BaseException:
             self._db.close()
             self._db, self._files = db, files
@@ -199,8 +208,8 @@ class Journal:
         db.close()
 
     def _empty_log(self) -> None:
-        """Moves all that is in the log into the file."""
-        for delay in _RETRY_S:  # SQLite does not wait for another process's checkpoint
+        """Move the content of the log into the file (checkpoint)."""
+        for delay in _RETRY_S:  # SQLite does not wait for a checkpoint of another process
             time.sleep(delay)
             busy, *_ = self._db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
             if not busy:
@@ -209,13 +218,13 @@ class Journal:
 
     @property
     def n_mixed_up(self) -> int:
-        """Number of scores that an earlier version stored, which are never read again."""
+        """Number of scores of an earlier version, which are ignored."""
         with refusals("journal", self.path):
             (number,) = self._db.execute(_COUNT_MIXED_UP, (MIXED_UP,)).fetchone()
         return int(number)
 
     def find_model_hash(self, state: str) -> bytes | None:
-        """SHA-256 of a model's file, if the file was seen in this very state."""
+        """Return the stored SHA-256 of a model file in this state; None if unknown."""
         with refusals("journal", self.path):
             row = self._db.execute(
                 "SELECT sha256 FROM model_file WHERE state = ?", (state,)
@@ -223,7 +232,7 @@ class Journal:
         return None if row is None else bytes(row[0])
 
     def add_model_hash(self, state: str, sha256: bytes) -> None:
-        """Remembers the SHA-256 of a model's file. To fail costs time only."""
+        """Store the SHA-256 of a model file; a failure only costs time later."""
         with suppress(sqlite3.Error):
             self._db.execute(
                 "INSERT OR REPLACE INTO model_file (state, sha256) VALUES (?, ?)",
@@ -231,13 +240,13 @@ class Journal:
             )
 
     def close(self) -> None:
-        """Closes the file. The last one to do so leaves nothing beside it."""
+        """Close the file. The last process removes the log."""
         self._db.close()
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Which file is at a path, and which log beside it."""
+    """Identities of the file at a path and of its log."""
 
     file: tuple[int, int] | None
     log: tuple[int, int] | None
@@ -247,20 +256,34 @@ class _Files:
         return cls(identity(path), identity(beside(path, WAL)))
 
 
-def _store(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+def _store(
+    db: sqlite3.Connection,
+    rows: Sequence[tuple[Any, ...]],
+    of_thoughts: Sequence[tuple[Any, ...]] = (),
+) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
         db.executemany(_ADD_ORIGIN, {row[:4] for row in rows})
         db.executemany(_ADD_RESULT, rows)
+        thoughts.add(db, of_thoughts)
         db.execute("COMMIT")
     except BaseException:
-        with suppress(sqlite3.Error):  # SQLite may have done so by itself
+        with suppress(sqlite3.Error):  # SQLite may have rolled back already
             db.execute("ROLLBACK")
         raise
 
 
+def _read_all(
+    db: sqlite3.Connection,
+) -> tuple[list[tuple[Any, ...]], dict[bytes, tuple[Any, ...]]]:
+    """Return the rows of all results, and those of thoughts by key."""
+    db.execute("BEGIN")  # of one state of the file; closing it ends the transaction
+    rows = db.execute(_SELECT_ALL).fetchall()
+    return rows, {thought[4]: thought for thought in thoughts.read(db)}
+
+
 def mixed_up(path: Path, n: int) -> str:
-    """Message about scores of an earlier version that are not read.
+    """Return the message about ignored scores of an earlier version.
 
     Args:
         path: Path of the journal.
@@ -273,28 +296,33 @@ def mixed_up(path: Path, n: int) -> str:
 
 
 def journal_read(path: str | os.PathLike[str]) -> list[JournalEntry]:
-    """All results in a journal, in the order in which they were stored first.
+    """Return all results in a journal, in the order in which they were stored first.
 
-    The journal may be in use by a call that runs. `pandas.DataFrame(journal_read(path))`
-    is a table of it.
+    A running call may use the journal. `pandas.DataFrame(journal_read(path))` is a table
+    of it.
 
     Args:
-        path: A file that `generate_parallel(journal=path)` wrote.
+        path: Path of a file that `generate_parallel(journal=path)` wrote.
 
     Raises:
         TypeError: `path` is neither text nor a path.
-        JournalError: There is no such file, it is no journal, or it is damaged.
+        JournalError: The file does not exist, is not a journal, or is damaged.
 
     Warns:
-        JournalWarning: Scores of an earlier version were left out.
+        JournalWarning: Scores of an earlier version were omitted.
     """
     file = journal_file.checked_path("path", path)
     with refusals("path", file):
         journal_file.check("path", file)
-        rows = look(file, lambda db: db.execute(_SELECT_ALL).fetchall())
-        found = [entry_of(row) for row in rows]
+        rows, behind = look(file, _read_all)
+        found = [
+            thoughts.with_thought(entry, row, behind.get(row[4]))
+            if thoughts.THOUGHT in entry.settings
+            else entry
+            for entry, row in ((entry_of(row), row) for row in rows)
+        ]
     read = [entry for entry in found if MIXED_UP not in entry.settings]
     if len(read) < len(found):
-        told = mixed_up(file, len(found) - len(read))
-        warnings.warn(f"path: {told}", JournalWarning, stacklevel=2)
+        message = mixed_up(file, len(found) - len(read))
+        warnings.warn(f"path: {message}", JournalWarning, stacklevel=2)
     return read

@@ -1,9 +1,10 @@
-"""The key that a result is stored under, made of all that decides the result."""
+"""Keys of results: hashes of everything that affects a result."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.request import decisive
@@ -14,10 +15,10 @@ from llamaherd.native.engine import uses_llguidance
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.core.request import Request
+    from llamaherd.core.request import Request, ThoughtStage
     from llamaherd.core.sampling import SamplingParams
 
-# Parts of a request that `journal_key` hashes as bytes, not as JSON.
+# Parts of a request that `journal_key` hashes as bytes instead of JSON.
 _AS_BYTES = ("tokens", "tree", "seed")
 # Marks the settings of scores. Earlier versions had "score" there, a hash of the
 # continuations, but of any request of the call: two requests could share a key.
@@ -26,12 +27,15 @@ MIXED_UP = '"score": "'  # found only in the settings of such rows: JSON escapes
 
 
 def settings_of(request: Request) -> dict[str, Any]:
-    """Decisive parts of a request beside its tokens, continuations and seed.
+    """Return the settings of a request without its tokens, continuations and seed.
 
     Requests with equal settings have equal `settings_json` in the same context.
     """
+    thought = request.thought
+    if thought is not None and thought.seed:
+        request = replace(request, thought=replace(thought, seed=0))
     own: dict[str, Any] = {
-        # Always there: keys of earlier versions have them.
+        # Always present, as in the keys of earlier versions.
         "stop": request.stop,
         "sampling": request.sampling,
         **{k: v for k, v in decisive(request).items() if k not in _AS_BYTES},
@@ -42,23 +46,35 @@ def settings_of(request: Request) -> dict[str, Any]:
 
 
 def settings_json(request: Request, context: Mapping[str, object]) -> str:
-    """Settings that decide the result, as a JSON object.
+    """Return the settings that affect the result, as a JSON object.
 
-    Settings of sampling are in it where they differ from the defaults: a setting that a
-    later version adds does not change the keys of stored results.
+    It contains only sampling settings that differ from the defaults. A setting added by a
+    later version therefore does not change the keys of stored results.
 
     Args:
-        request: The request.
-        context: Settings of the context that change what is computed.
+        request: Request of the result.
+        context: Settings of the context that affect the result.
 
     Raises:
         TypeError: A part of the request cannot be written as JSON.
     """
     own = settings_of(request)
     sampling = own.pop("sampling")
+    if request.thought is not None:
+        own["thought"] = _of_thought(request.thought)
     return json.dumps(
         {**context, **_of_sampling(sampling), **own}, sort_keys=True, ensure_ascii=False
     )
+
+
+def _of_thought(thought: ThoughtStage) -> dict[str, object]:
+    """Return the settings of a thought without its seed, which differs among prompts."""
+    own = {
+        each.name: getattr(thought, each.name)
+        for each in fields(thought)
+        if each.name not in ("sampling", "seed")
+    }
+    return {**own, "sampling": _of_sampling(thought.sampling)}
 
 
 def _of_sampling(sampling: SamplingParams) -> dict[str, object]:
@@ -67,22 +83,26 @@ def _of_sampling(sampling: SamplingParams) -> dict[str, object]:
         for name in changed_fields(sampling)
         if name not in OF_REQUEST
     }
+    if sampling.quote_from is not None:  # a text as long as the prompt
+        changed["quote_from"] = hashlib.sha256(sampling.quote_from.encode()).hexdigest()
     if uses_llguidance(sampling):
         changed["engine"] = f"llguidance {llguidance.load()}"
     return changed
 
 
 def journal_key(model_sha256: bytes, settings: str, request: Request) -> bytes:
-    """The key that a result is stored under, 32 bytes.
+    """Return the key of a result, 32 bytes.
 
     Args:
-        model_sha256: Hash of the model's file.
+        model_sha256: Hash of the model file.
         settings: See `settings_json`.
-        request: Its seed counts only where something is drawn.
+        request: Request of the result; its seeds are used only if tokens are sampled.
     """
     tokens = request.tokens.tobytes()
     tree = b"" if request.tree is None else request.tree.to_bytes()
     seed = "greedy" if request.sampling.is_greedy else str(request.seed)
-    # Lengths keep parts apart whatever is in them; tree's is the rest.
+    if request.thought is not None and not request.thought.sampling.is_greedy:
+        seed += f" {request.thought.seed}"
+    # Lengths separate the parts; the tree is the rest.
     head = json.dumps(["llamaherd", 1, model_sha256.hex(), settings, seed, len(tokens)])
     return hashlib.sha256(head.encode() + tokens + tree).digest()

@@ -1,4 +1,4 @@
-"""Log-probabilities of a result as one row of numbers, and back."""
+"""Conversion of the log-probabilities of a result to one row of numbers and back."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _WRONG = "the log-probabilities stored for a prompt are not those of its tokens"
 
 
 def numbers_of(output: Output) -> array[float]:
-    """What is stored: those of a score, or of an answer's tokens and then of the others.
+    """Return the numbers to store: those of a score, or of the tokens of an answer.
 
-    Of the others the number of them comes before the pairs of token and number.
+    The alternatives of an answer follow: their count, then pairs of token and number.
     """
     if output.scores is not None:
         return array("d", output.scores)
@@ -33,10 +33,10 @@ def numbers_of(output: Output) -> array[float]:
 
 
 def with_numbers(output: Output, request: Request, numbers: Sequence[float]) -> Output:
-    """The output that they were stored for.
+    """Return the output with stored numbers.
 
     Raises:
-        DamagedError: They are not numbers that such a request has.
+        DamagedError: The numbers do not fit the request.
     """
     if request.tree is not None:
         if len(numbers) != len(request.tree.tokens):

@@ -1,7 +1,8 @@
-"""A call with a journal: what is stored is not computed again, what is new is stored.
+"""Calls with a journal: stored results are reused, new ones are stored.
 
-The call's thread hands finished results over and goes on. A thread of its own stores
-them, those of a tenth of a second in one commit: a commit waits for the disk.
+The thread of the call passes finished results to a writer thread and continues. The
+writer stores the results of a tenth of a second in one commit, as a commit waits for the
+disk.
 """
 
 from __future__ import annotations
@@ -30,14 +31,15 @@ if TYPE_CHECKING:
     from llamaherd.core.request import Request
     from llamaherd.core.results import FinishReason, Results
     from llamaherd.core.stats import Progress
+    from llamaherd.loop.group import GroupLoop
     from llamaherd.model.adapters import Lora
     from llamaherd.model.file import ModelFile
     from llamaherd.run.call import Call
-    from llamaherd.run.group import GroupLoop
     from llamaherd.run.host import Host
 
-_GROUP_S = 0.1  # longest time that a result waits for others to be stored with
-_REST = 20  # pause after a failed try, in times of what it took: 5% of a run at most
+_GROUP_S = 0.1  # maximum time that a result waits for its commit
+_REST = 20  # pause after a failed attempt, relative to its duration: attempts take at
+# most 5% of a run
 _FINISH: dict[FinishReason, Finish] = {"stop": Finish.STOP, "length": Finish.LENGTH}
 _REASON: dict[Finish, FinishReason] = {
     Finish.EOG: "stop",
@@ -50,16 +52,17 @@ _REASON: dict[Finish, FinishReason] = {
 def recorded(
     call: Call, context: Host, journal: str | os.PathLike[str] | Journal
 ) -> RecordedCall:
-    """A call that stores its results.
+    """Return a call that stores its results in a journal.
 
     Args:
-        call: The call.
-        context: Where it will run.
-        journal: Its path, made if it is not there; or one that is open, and stays so.
+        call: Call to run.
+        context: Context of the call.
+        journal: Path of the journal, created if it does not exist; or an open journal,
+            which stays open.
 
     Raises:
-        TypeError: `journal` is none, and neither text nor a path.
-        JournalError: The journal cannot be used, or the model is not what its file holds.
+        TypeError: `journal` is neither a journal, text nor a path.
+        JournalError: The journal cannot be used, or the model differs from its file.
     """
     model = context.model
     if model.file is None:
@@ -86,20 +89,20 @@ def recorded(
 
 
 class RecordedCall:
-    """Runs a call with a journal, in place of the call itself.
+    """A call with a journal.
 
     Args:
-        call: What to run.
-        journal: Is closed when the call is over, unless it is kept.
-        file: Of the model that it runs on.
-        context: Settings of the context that the text depends on.
-        detokenize: Makes the text of a prompt that was given as tokens.
-        loras: Adapters of the model; their files are there.
+        call: Call to run.
+        journal: Journal, closed after the call unless `is_kept`.
+        file: File of the model.
+        context: Settings of the context that affect results.
+        detokenize: Returns the text of a prompt given as tokens.
+        loras: Adapters of the model; their files exist.
         is_kept: Whether the journal stays open.
 
     Attributes:
-        problem: After the run: why not all of its results are stored, or what happened to
-            the journal's file meanwhile; "" if all went well.
+        problem: After the run: reason why results are not stored, or a removal or move of
+            the file; "" without a problem.
     """
 
     def __init__(
@@ -126,18 +129,18 @@ class RecordedCall:
 
     @property
     def progress(self) -> Progress:
-        """How far the call is."""
+        """Progress of the call."""
         return self._call.progress
 
     def cancel(self) -> None:
-        """As `Call.cancel`."""
+        """Cancel the call, see `Call.cancel`."""
         self._call.cancel()
 
     def run(self, loop: GroupLoop) -> Results:
-        """As `Call.run`, but only what the journal has no answer for is computed.
+        """Run the call; prompts with a stored answer are not computed, see `Call.run`.
 
         Raises:
-            JournalError: The journal is damaged, or the model's file has changed.
+            JournalError: The journal is damaged, or the model file has changed.
         """
 
         def is_cancelled() -> bool:
@@ -168,7 +171,7 @@ class RecordedCall:
                 )
 
     def _mixed_up(self, known: Mapping[int, Output]) -> str:
-        """Why scores were computed that the journal seems to have; "" if none were."""
+        """Return the reason why stored scores were ignored; "" if none were ignored."""
         requests = enumerate(self._call.requests)
         if all(request.tree is None or i in known for i, request in requests):
             return ""
@@ -176,7 +179,7 @@ class RecordedCall:
         return mixed_up(self._journal.path, n) + ", but computed again" if n else ""
 
     def _recall(self, is_cancelled: Callable[[], bool]) -> dict[int, Output]:
-        """Outputs that are stored, by index."""
+        """Return the stored outputs by index."""
         known: dict[int, Output] = {}
         for i, request in enumerate(self._call.requests):
             if is_cancelled():
@@ -188,7 +191,7 @@ class RecordedCall:
         return known
 
     def _name_loras(self, is_cancelled: Callable[[], bool]) -> bool:
-        """Adds the adapters to the settings, in any order alike. False: cancelled."""
+        """Add the adapters to the settings, sorted; return False if cancelled."""
         names = []
         for lora in self._loras:
             if lora.scale == 0 or lora.file is None:
@@ -208,7 +211,7 @@ class RecordedCall:
             return stored
         sha256 = file.sha256(is_cancelled)
         if sha256 is not None:
-            # Only now: whoever wrote to the file while it was read is found out.
+            # Last, to detect changes of the file while it was read.
             check_unchanged(file)
             self._journal.add_model_hash(file.state, sha256)
         return sha256
@@ -240,20 +243,23 @@ class RecordedCall:
             version=VERSION,
             key=self._keys[i].hex(),
             numbers=tuple(numbers_of(output)),
+            thinking=output.thinking,
+            n_thinking_tokens=output.n_thinking_tokens,
+            thinking_complete=output.thinking_complete,
         )
 
     def _text(self, tokens: Sequence[int]) -> str:
         try:
             return self._detokenize(tokens)
-        except ValueError:  # a token outside the vocabulary, for which the prompt failed
+        except ValueError:  # a token outside the vocabulary: the prompt failed
             return " ".join(map(str, tokens))
 
 
 def _output(entry: JournalEntry, request: Request) -> Output:
-    """The output of a request that an entry was stored for.
+    """Return the output of a request from its entry.
 
     Raises:
-        DamagedError: It has numbers that such a request cannot have.
+        DamagedError: The numbers do not fit the request.
     """
     output = Output(
         finish=_FINISH[entry.finish_reason],
@@ -262,18 +268,21 @@ def _output(entry: JournalEntry, request: Request) -> Output:
         n_reused=len(request.tokens),
         seed=request.seed,
         complete=entry.complete,
+        thinking=entry.thinking,
+        n_thinking_tokens=entry.n_thinking_tokens,
+        thinking_complete=entry.thinking_complete,
     )
     return with_numbers(output, request, entry.numbers)
 
 
 class Writer:
-    """Stores results on a thread of its own: `with writer: writer.put(entry)`.
+    """Thread that stores results: `with writer: writer.put(entry)`.
 
-    When the disk is full, or another process holds the file, it keeps the results and
-    tries again with later ones, and once more at the end.
+    If the disk is full or another process locks the file, it keeps the results and tries
+    again with later ones, and a last time at the end.
 
     Attributes:
-        problem: After the end: why not all results are stored; "" if all are.
+        problem: After the end: reason why results are not stored; "" if all are.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -283,7 +292,7 @@ class Writer:
         self.problem = ""
 
     def put(self, entry: JournalEntry) -> None:
-        """Has a result stored, within a tenth of a second and a commit."""
+        """Queue a result, to be stored within a tenth of a second plus a commit."""
         self._queue.put(entry)
 
     def __enter__(self) -> None:
@@ -301,17 +310,17 @@ class Writer:
     def _run(self) -> None:
         waiting: list[JournalEntry] = []
         is_open = True
-        next_s = 0.0  # not to be tried before
+        next_s = 0.0  # earliest time of the next attempt
         while is_open:
             group, is_open = self._next_group()
             waiting += group
             started_s = monotonic()
             if is_open and started_s < next_s:
                 continue
-            # A last failure gets a second chance: nothing comes after it.
+            # A last failed attempt is repeated once, because no later result follows.
             if self._is_stored(waiting) or (not is_open and self._is_stored(waiting)):
                 waiting = []
-            else:  # the more results wait, the longer a try takes
+            else:  # an attempt takes longer with more waiting results
                 ended_s = monotonic()
                 next_s = ended_s + _REST * (ended_s - started_s)
 
@@ -326,7 +335,7 @@ class Writer:
         return not self.problem
 
     def _next_group(self) -> tuple[list[JournalEntry], bool]:
-        """What comes within `_GROUP_S` of the first result, and whether more may come."""
+        """Return results within `_GROUP_S` of the first, and whether more may follow."""
         group: list[JournalEntry] = []
         end = 0.0
         while True:
@@ -343,10 +352,10 @@ class Writer:
 
 
 def check_unchanged(file: ModelFile) -> None:
-    """Checks that the file of a model or an adapter still holds what was loaded.
+    """Check that the file of a model or an adapter has not changed since loading.
 
     Raises:
-        JournalError: It was changed or removed since.
+        JournalError: The file was changed or removed.
     """
     if not file.is_unchanged:
         raise JournalError(

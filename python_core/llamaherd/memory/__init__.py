@@ -1,1 +1,1 @@
-"""Sizes: what a context needs and what the machine has."""
+"""Memory: needs of a context, hardware of the machine."""

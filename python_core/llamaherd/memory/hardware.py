@@ -1,4 +1,4 @@
-"""What the machine has: processor cores and memory that this process may use."""
+"""Processor cores and memory that this process may use."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def n_cores() -> int:
-    """Physical cores that this process may run on, at least 1.
+    """Return the number of physical cores for this process, at least 1.
 
-    Threads that share a core slow each other down in matrix products; so do threads of a
-    container that has less time than they could use.
+    Threads that share a core slow each other down in matrix products. The same holds for
+    threads of a container with a smaller CPU quota.
     """
     n = psutil.cpu_count(logical=False) or os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
@@ -24,32 +24,33 @@ def n_cores() -> int:
 
 
 def cpu_quotas() -> list[float]:
-    """Time of processors that this process may use a second, by each of its limits.
+    """Return the CPU quotas of this process, in CPU seconds per second.
 
-    Limits of control groups, version 2: of containers, services, users.
+    The quotas of control groups (version 2): containers, services, users.
     """
     quotas = (_quota_of(level) for level in _cgroup_levels())
     return [quota for quota in quotas if quota is not None]
 
 
 def available_memory() -> int:
-    """Bytes that this process can still take, containers' limits included.
+    """Return the memory that this process can still allocate, in bytes.
 
-    What only caches files counts as available: the kernel gives it back when asked.
+    Limits of containers are included. Page cache counts as available: the kernel frees it
+    on demand.
     """
     return min([psutil.virtual_memory().available, *_left_in_cgroups()])
 
 
 def _left_in_cgroups() -> list[int]:
-    """What is left of each limit of control groups (version 2) that hold here."""
+    """Return the remaining memory of each control group (version 2), in bytes."""
     left = (_left_in(level) for level in _cgroup_levels())
     return [n for n in left if n is not None]
 
 
 def _cgroup_levels() -> list[Path]:
-    """Folders of limits: one may be set at any level."""
+    """Return the folders of all control groups of this process, innermost first."""
     try:
-        # One line, "0::/user.slice/session.scope"; inside a container mostly "0::/".
+        # One line, "0::/user.slice/session.scope"; in a container usually "0::/".
         lines = _OWN_CGROUP.read_text().splitlines()
     except OSError:
         return []
@@ -61,14 +62,14 @@ def _cgroup_levels() -> list[Path]:
 def _quota_of(cgroup: Path) -> float | None:
     try:
         quota, period = (cgroup / "cpu.max").read_text().split()
-        return int(quota) / int(period)  # "max": there is none
+        return int(quota) / int(period)  # "max" for no limit
     except (OSError, ValueError, ZeroDivisionError):
         return None
 
 
 def _left_in(cgroup: Path) -> int | None:
     try:
-        limit = int((cgroup / "memory.max").read_text())  # "max": there is none
+        limit = int((cgroup / "memory.max").read_text())  # "max" for no limit
         used = int((cgroup / "memory.current").read_text())
     except (OSError, ValueError):
         return None

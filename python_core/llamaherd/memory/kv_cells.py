@@ -1,4 +1,4 @@
-"""What KV cells and recurrent states cost in memory, from a model's metadata."""
+"""Memory of KV cells and recurrent states, from the metadata of a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from llamaherd.native.models import ModelInfo
 
-# Name: (ggml_type, bytes, for so many numbers).
+# Name: (ggml_type, bytes per block, numbers per block).
 TYPES = {
     "f32": (0, 4, 1),
     "f16": (1, 2, 1),
@@ -27,16 +27,16 @@ TYPES = {
 def bytes_per_cell(
     metadata: Mapping[str, str], info: ModelInfo, type_k: str, type_v: str
 ) -> int:
-    """Bytes that one token takes in the KV cache of all layers, at least 1.
+    """Return the size of one token in the KV cache of all layers in bytes, at least 1.
 
-    For models with sliding-window or with some recurrent layers this is an upper bound.
-    A model whose layers are all recurrent has no such cache.
+    This is an upper bound for models with sliding-window attention or some recurrent
+    layers. A model with only recurrent layers has no KV cache.
 
     Args:
-        metadata: The GGUF file's.
-        info: Sizes of the same model, for what the metadata does not say.
-        type_k: Name of the keys' type, see `TYPES`.
-        type_v: Name of the values' type.
+        metadata: Metadata of the GGUF file.
+        info: Sizes of the same model, for missing metadata.
+        type_k: Type of the keys, a key of `TYPES`.
+        type_v: Type of the values.
     """
     if info.is_recurrent:
         return 1
@@ -52,9 +52,10 @@ def bytes_per_cell(
 
 
 def bytes_per_sequence(metadata: Mapping[str, str], info: ModelInfo) -> int:
-    """Bytes of the recurrent states of one sequence, however long; 0 without such layers.
+    """Return the size of the recurrent states of one sequence in bytes; 0 without any.
 
-    For hybrid models this is an upper bound: it counts all layers as recurrent.
+    The size does not depend on the length of the sequence. It is an upper bound for
+    hybrid models, as it counts all layers as recurrent.
 
     Source: `llama_hparams::n_embd_r` and `n_embd_s`, for Mamba, RWKV and LFM2 layers.
     """
@@ -71,7 +72,7 @@ def bytes_per_sequence(metadata: Mapping[str, str], info: ModelInfo) -> int:
 
 
 def _number(metadata: Mapping[str, str], key: str, default: int = 0) -> int:
-    """A number, or the largest one of an array with a number for each layer."""
+    """Return a number, or the maximum of an array with one number per layer."""
     architecture = metadata.get("general.architecture", "")
     found = re.findall(r"\d+", metadata.get(f"{architecture}.{key}", ""))
     return max(map(int, found), default=default)

@@ -1,4 +1,4 @@
-"""Sizes of a context: what the user fixed, what prompts need, what memory allows."""
+"""Sizes of a context, planned from fixed sizes, needs of prompts and memory."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ if TYPE_CHECKING:
 
 Layout = Literal["unified", "per_sequence"]
 
-MAX_SEQUENCES = 256  # of libllama
-MAX_HOLD = 8  # sequences that are kept for shared prefixes, to begin with
-MOST_HOLD = 32  # where so many are in use
-# Of nested prefixes: half, so that others can be computed meanwhile.
+MAX_SEQUENCES = 256  # limit of libllama
+MAX_HOLD = 8  # default number of sequences for shared prefixes
+MOST_HOLD = 32  # maximum number, for calls with as many prefixes
+# Maximum depth of nested prefixes: half of MAX_HOLD, so that others can be computed too.
 MAX_DEPTH = shim.MAX_PREFIX_DEPTH
 MAX_SLOTS = MAX_SEQUENCES - MAX_HOLD
-AUTO_SLOTS = 40  # at most; more gain little on a processor
-# A deterministic context computes so many sequences together.
+AUTO_SLOTS = 40  # default maximum; more gain little on a CPU
+# Number of sequences per batch of a deterministic context.
 UNIFORM_ROWS = shim.UNIFORM_ROWS
-ROWS = 4  # ggml computes so many rows of a batch together: docs/decisions/0020
-ROWS_AMX = shim.AMX_ROWS  # where it multiplies by AMX: docs/decisions/0025
+ROWS = 4  # rows of a batch that ggml computes together: docs/decisions/0018
+ROWS_AMX = shim.AMX_ROWS  # the same with AMX: docs/decisions/0018
 _BLOCK = shim.CELL_BLOCK  # libllama rounds up to multiples of this
 MAX_CTX = 2**31 - _BLOCK  # the largest multiple that an int32 holds
 _MEMORY_SHARE = 0.5  # of the available memory that an automatic size may take
-# One pool is faster if a prompt with its answer adds at most this share of its cells to a
-# prefix that all continue. Measured: docs/decisions/0018.
+# One pool is faster if all prompts share a prefix, and prompts and answers add at most
+# this share of its cells. Measured: docs/decisions/0018.
 _POOLED_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """What the user fixed; None: to be planned.
+    """Sizes that the user fixed; None for those to plan.
 
     Attributes:
-        n_ctx: KV cells in all.
-        n_seq_max: Prompts that may run at once.
-        deterministic: Whether all batches are to be of a shape that rounds alike.
+        n_ctx: Total number of KV cells.
+        n_seq_max: Maximum number of prompts that run at once.
+        deterministic: Whether all batches have the same shape, so that they round alike.
     """
 
     n_ctx: int | None = None
@@ -50,18 +50,19 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Sizes of a context. `str(plan)` is a sentence for people.
+    """Sizes of a context. `str(plan)` is a readable sentence.
 
     Attributes:
-        n_ctx: KV cells in all.
-        n_seq_max: Prompts that may run at once.
-        n_hold: Sequences for shared prefixes, on top of those.
-        kv_layout: "unified": one pool for all; "per_sequence": an equal share for each.
-        n_ctx_seq: Cells that one sequence has.
-        capacity: Cells that any prompt with its answer may ask for.
-        memory_bytes: What the KV cache and recurrent states take, an upper bound.
-        n_idle: Sequences that only fill up a deterministic context's batches.
-        n_spare: Cells that a sequence must have beyond what it needs.
+        n_ctx: Total number of KV cells.
+        n_seq_max: Maximum number of prompts that run at once.
+        n_hold: Number of additional sequences for shared prefixes.
+        kv_layout: "unified" for one pool of cells; "per_sequence" for an equal share for
+            each sequence.
+        n_ctx_seq: Number of cells of one sequence.
+        capacity: Maximum number of cells of a prompt with its answer.
+        memory_bytes: Upper bound of the memory of the KV cache and recurrent states.
+        n_idle: Number of sequences that only fill the batches of a deterministic context.
+        n_spare: Number of cells of a sequence that no prompt may use.
     """
 
     n_ctx: int
@@ -76,11 +77,11 @@ class Plan:
 
     @property
     def n_sequences(self) -> int:
-        """Sequences in all."""
+        """Total number of sequences."""
         return self.n_seq_max + self.n_hold + self.n_idle
 
     def covers(self, other: Plan) -> bool:
-        """Whether a context made for this plan serves the other one as well."""
+        """Whether a context with this plan also serves the other plan."""
         return (
             self.kv_layout == other.kv_layout
             and self.n_seq_max >= other.n_seq_max
@@ -109,30 +110,30 @@ def make_plan(
     bytes_per_sequence: int = 0,
     memory_bytes: int,
 ) -> Plan:
-    """Plans a context for a call.
+    """Plan the sizes of a context for a call.
 
-    Every sequence gets cells of its own, as many as the largest need, because attention
-    then costs less and a text does not depend on what runs beside it. Where there is not
-    room for all at once, fewer run at once. Prompts that are a long prefix in common and
-    little else get one pool: the prefix then stands, and is read, once. See
-    docs/decisions/0009 and 0018.
+    Every sequence gets cells of its own, as many as the largest need: attention then
+    costs less, and an answer does not depend on other prompts. If memory does not suffice
+    for all prompts at once, fewer run at once. Prompts that consist mostly of a common
+    prefix get one pool, which stores and reads the prefix once. See docs/decisions/0009
+    and 0018.
 
     Args:
-        sizes: What the user fixed.
-        needs: Cells that each prompt with its answer needs, none more than the model was
-            trained for.
-        n_prefixes: Places for prefixes that are of use.
-        n_shared: Tokens of the prefix that all prompts share.
-        n_batch: Most tokens in one llama_decode, hence most sequences.
-        n_rows: Rows of a batch that are computed together, so that fewer cost the same.
+        sizes: Sizes that the user fixed.
+        needs: Number of cells of each prompt with its answer, at most the training
+            context of the model.
+        n_prefixes: Number of prefixes that could be held at once.
+        n_shared: Number of tokens of the prefix that all prompts share.
+        n_batch: Maximum number of tokens, and thus of sequences, in one llama_decode.
+        n_rows: Number of rows of a batch that are computed together; fewer cost the same.
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
         bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
-        memory_bytes: Memory that is available.
+        memory_bytes: Available memory in bytes.
     """
     most = sizes.n_seq_max or min(_even_slots(len(needs), n_rows), n_batch - MAX_HOLD)
     n_bytes = int(memory_bytes * _MEMORY_SHARE)
     n_states = MAX_SEQUENCES
-    if bytes_per_sequence:  # as many as take half of it at most
+    if bytes_per_sequence:  # states take at most half of the memory
         n_states = max(1, min(n_states, n_bytes // 2 // bytes_per_sequence))
     n_free = min(n_states, n_batch) - min(most, len(needs))
     n_hold = min(MOST_HOLD, max(MAX_HOLD, n_free), n_prefixes, n_states - 1)
@@ -141,7 +142,7 @@ def make_plan(
     n_affordable = min(MAX_CTX, n_bytes // bytes_per_cell)
     budget = max(_BLOCK, n_affordable // _BLOCK * _BLOCK)
     n_cells = sizes.n_ctx or budget
-    # Padding needs room behind a prompt, and batches take sequences in groups.
+    # Padding needs cells behind a prompt; batches take sequences in groups.
     spare, group = (UNIFORM_ROWS - 1, UNIFORM_ROWS) if sizes.deterministic else (0, 1)
     capacity = n_cells - spare
     most_needed = max((need for need in needs if need <= capacity), default=1)
@@ -150,8 +151,8 @@ def make_plan(
     kv_layout = sizes.kv_layout or _layout(sizes, needs, n_shared)
     if kv_layout == "unified":
         largest = nlargest(n_slots + n_hold, needs)
-        wanted = n_shared + sum(need - n_shared for need in largest)
-        n_ctx = _rounded_up(sizes.n_ctx or max(share, min(wanted, budget)))
+        n_desired = n_shared + sum(need - n_shared for need in largest)
+        n_ctx = _rounded_up(sizes.n_ctx or max(share, min(n_desired, budget)))
     else:
         n_streams = max(1, n_cells // (share * group)) * group
         n_hold = min(n_hold, max(1, n_streams // 4), n_streams - 1)
@@ -179,7 +180,7 @@ def _layout(sizes: Sizes, needs: Sequence[int], n_shared: int) -> Layout:
 
 
 def _even_slots(n_prompts: int, n_rows: int) -> int:
-    """How many run at once, so that no few of them are left for a last round."""
+    """Return the number of slots that divides prompts into rounds of equal size."""
     n_rounds = max(1, -(-n_prompts // (AUTO_SLOTS // n_rows * n_rows)))
     n_each = -(-n_prompts // n_rounds)
     return _rounded_up(n_each, n_rows)

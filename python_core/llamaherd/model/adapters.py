@@ -1,4 +1,4 @@
-"""What is added to a model's weights: LoRA adapters and control vectors."""
+"""LoRA adapters and control vectors of a model."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ModelLoadError
+from llamaherd.core.argument import Argument, Field, argument_of
+from llamaherd.core.errors import ArgumentTypeError, ModelLoadError
+from llamaherd.core.words import words
 from llamaherd.model.file import ModelFile
 from llamaherd.model.rope import as_float32
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from llamaherd.core.argument import Name
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 LoraOption: TypeAlias = "StrPath | tuple[StrPath, float]"
@@ -27,10 +31,10 @@ class Lora:
     """A LoRA adapter of a model.
 
     Attributes:
-        path: Its GGUF file; None if nobody knows it.
-        scale: What it is multiplied by.
-        file: Tells what is in the file; None if it is not there.
-        address: Of the `llama_adapter_lora` that a Llama owns; 0: to be loaded.
+        path: Path of its GGUF file; None if unknown.
+        scale: Factor of the adapter.
+        file: Identity of the file; None if it does not exist.
+        address: Address of the `llama_adapter_lora` of a Llama; 0 to load the file.
     """
 
     path: Path | None
@@ -41,12 +45,12 @@ class Lora:
 
 @dataclass(frozen=True, slots=True)
 class ControlVector:
-    """What `llama_set_adapter_cvec` was called with.
+    """Arguments of `llama_set_adapter_cvec`.
 
     Attributes:
         data: float32[n], as bytes.
-        first_layer: The first layer that it is added to.
-        last_layer: The last one.
+        first_layer: First layer to which the vector is added.
+        last_layer: Last layer to which the vector is added.
     """
 
     data: bytes
@@ -55,50 +59,56 @@ class ControlVector:
 
     @property
     def name(self) -> list[object]:
-        """Tells it from others, in a journal's key."""
+        """Identity of the control vector in the key of a journal."""
         return [sha256(self.data).hexdigest(), self.first_layer, self.last_layer]
 
 
 def checked_loras(
     lora: LoraOption | Sequence[LoraOption] | None,
 ) -> tuple[Lora, ...]:
-    """The adapters that an argument `lora` names: one, several or none.
+    """Return the adapters of an argument `lora`: one, several or none.
 
     Raises:
-        TypeError: It has another form.
+        TypeError: `lora` has another form.
         ValueError: A scale is not finite.
-        ModelLoadError: There is no such file.
+        ModelLoadError: A file does not exist.
     """
     if lora is None:
         return ()
     if isinstance(lora, list):
-        return tuple(_checked(f"lora[{i}]", item) for i, item in enumerate(lora))
+        return tuple(
+            _checked(Argument("lora", (i,)), item) for i, item in enumerate(lora)
+        )
     return (_checked("lora", lora),)
 
 
-def _checked(name: str, item: object) -> Lora:
+def _checked(name: Name, item: object) -> Lora:
     path, scale = item, 1.0
     if isinstance(item, tuple):
         if len(item) != 2:
-            raise TypeError(
-                f"{name} must be a path or a pair of path and scale, not "
-                f"{checks.shown(item)}"
+            raise ArgumentTypeError(
+                f"must be a path or a pair of path and scale, not {checks.shown(item)}",
+                argument=name,
             )
         path = item[0]
-        scale = checks.real(f"the scale of {name}", item[1], -_MAX_SCALE, _MAX_SCALE)
+        scale = checks.real(
+            argument_of(name).at(Field("scale")), item[1], -_MAX_SCALE, _MAX_SCALE
+        )
     file = checked_path(name, path)
     return Lora(file, as_float32(scale), ModelFile(file))
 
 
-def checked_path(name: str, path: object) -> Path:
-    """The path of a file that is there.
+def checked_path(name: Name, path: object) -> Path:
+    """Return the path of an existing file.
 
     Raises:
-        TypeError: It is no path.
-        ModelLoadError: There is no such file.
+        TypeError: `path` is not a path.
+        ModelLoadError: The file does not exist.
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{name} must be a str or a path, not {path!r}")
+        raise ArgumentTypeError(
+            f"must be {words().path}, not {checks.shown(path)}", argument=name
+        )
     file = Path(path)
     if not file.exists():
         raise ModelLoadError(f"{name}: there is no file {str(file)!r}")

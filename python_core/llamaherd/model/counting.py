@@ -1,4 +1,4 @@
-"""Filters and tests of chat templates that count what they do before they do it."""
+"""Filters and tests of chat templates that charge a budget before they run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from jinja2.runtime import Context  # noqa: TC002 - decorators read annotations
 from jinja2.visitor import NodeTransformer
 
 from llamaherd.model.budget import BUDGET, Budget, size
-from llamaherd.model.said import Said, shown, written
+from llamaherd.model.literal_text import LiteralText, with_marks, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Filters that do not look into what is in a value.
+# Filters that do not read the elements of a value.
 _SHALLOW = frozenset(
     [
         "attr",
@@ -37,7 +37,7 @@ _SHALLOW = frozenset(
         "selectattr",
     ]
 )
-# Filters whose arguments say how much is written for each element.
+# Filters whose arguments set the output size per element.
 _WIDE = frozenset(
     [
         "batch",
@@ -57,7 +57,7 @@ _WIDE = frozenset(
 
 
 def width(values: list[object]) -> int:
-    """The largest number that arguments give, as one or as a text's length."""
+    """Return the largest number among arguments, or the largest length of texts."""
     widths = [1]
     for value in values:
         if isinstance(value, dict):
@@ -67,13 +67,13 @@ def width(values: list[object]) -> int:
 
 
 def listed(value: object) -> object:
-    """What can be read once only as a list."""
+    """Return an iterator as a list, other values unchanged."""
     is_once = hasattr(value, "__next__")
     return list(value) if is_once else value  # type: ignore[call-overload]
 
 
 def _spend_result(budget: Budget, name: str, value: Any, given: list[Any]) -> None:  # noqa: ANN401
-    """Counts what a filter may write that writes more than it is given."""
+    """Charge the output of a filter that may write more than its input."""
     if name in _WIDE or name == "join":
         budget.spend((size(value) + 1) * width(given))
     elif name == "format":
@@ -86,7 +86,7 @@ def _spend_result(budget: Budget, name: str, value: Any, given: list[Any]) -> No
 
 
 def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter that counts; texts of messages stay those of messages."""
+    """Return a filter that charges the budget and keeps the marks of messages."""
     first = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
 
     @pass_context
@@ -103,23 +103,23 @@ def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
             "eval_context": (context.eval_ctx,),
             "environment": (context.environment,),
         }.get(first, ())
-        text = value.text if isinstance(value, Said) else value
+        text = value.text if isinstance(value, LiteralText) else value
         if name == "tojson":
-            text = shown(value)
+            text = with_marks(value)
         elif name in ("pprint", "string") and not isinstance(value, str):
             text = written(value)
         found = function(*own, text, *args, **kwargs)
-        if isinstance(value, Said):
+        if isinstance(value, LiteralText):
             found = _parts(value, found)
         budget.spend(size(found))
         return found
 
-    # Its own flag was copied; this one takes the context.
+    # The original flag was copied; this filter takes the context.
     return pass_context(filtered)
 
 
-def _parts(value: Said, found: object) -> object:
-    """What a filter made of a text of somebody, as parts of it."""
+def _parts(value: LiteralText, found: object) -> object:
+    """Mark the result of a filter on a message text as parts of it."""
     if type(found) is str:
         return value if found == value.text else value.part(found)
     if isinstance(found, (list, tuple)):
@@ -128,7 +128,7 @@ def _parts(value: Said, found: object) -> object:
 
 
 def counted_test(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A test that counts what it looks at."""
+    """Return a test that charges the budget for its operands."""
     first = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
 
     @pass_context
@@ -150,7 +150,7 @@ def tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """JSON as transformers writes it."""
+    """Serialize a value to JSON in the format of transformers."""
     text = json.dumps(
         value,
         ensure_ascii=ensure_ascii,
@@ -161,39 +161,39 @@ def tojson(
     return text.replace("\\ufdd0", "\ufdd0").replace("\\ufdd1", "\ufdd1")
 
 
-# Filters that `Counting` puts into a template.
+# Filters that `Counting` inserts into a template.
 
 
 @pass_context
 def _spend(context: Context, n: int) -> str:  # noqa: ARG001
-    """Counts n characters of the template's own text."""
+    """Charge n characters of the text of the template."""
     BUDGET.get().spend(n)
     return ""
 
 
 @pass_context
 def _tick(context: Context, value: object) -> object:  # noqa: ARG001
-    """Counts a step."""
+    """Charge a step."""
     BUDGET.get().spend()
     return value
 
 
 @pass_context
 def _read(context: Context, value: object) -> object:  # noqa: ARG001
-    """Counts a value that is compared."""
+    """Charge a value that is compared."""
     BUDGET.get().spend_on(value)
     return value
 
 
 @pass_context
 def _shown(context: Context, value: object) -> object:  # noqa: ARG001
-    """Counts a value that is written, and marks its texts."""
+    """Charge a value that is written, and mark its texts."""
     return _finalized(value)
 
 
 @pass_context
 def _held(context: Context, value: object) -> object:  # noqa: ARG001
-    """Counts a value that was made."""
+    """Charge a value that was created."""
     BUDGET.get().spend(size(value))
     return value
 
@@ -213,10 +213,10 @@ OWN: dict[str, Callable[..., Any]] = {
 
 
 class Counting(NodeTransformer):
-    """Puts counting filters into a parsed template."""
+    """Transformer that inserts counting filters into a parsed template."""
 
     def visit_Output(self, node: nodes.Output) -> nodes.Output:  # noqa: N802
-        """Counts the characters between tags."""
+        """Charge the characters between tags."""
         self.generic_visit(node)
         data = [each for each in node.nodes if isinstance(each, nodes.TemplateData)]
         if data:
@@ -225,7 +225,7 @@ class Counting(NodeTransformer):
         return node
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802
-        """Counts each round of a loop."""
+        """Charge each iteration of a loop."""
         self.generic_visit(node)
         start = nodes.Output([_filtered(nodes.Const(0), "_spend", node)])
         start.lineno = node.lineno
@@ -235,7 +235,7 @@ class Counting(NodeTransformer):
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:  # noqa: N802
-        """Counts what is compared."""
+        """Charge the operands of a comparison."""
         self.generic_visit(node)
         compared: list[Any] = [node, *node.ops]
         for each in compared:
@@ -244,7 +244,7 @@ class Counting(NodeTransformer):
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:  # noqa: N802
-        """Counts what `~` joins, and marks it."""
+        """Charge and mark the operands of `~`."""
         self.generic_visit(node)
         node.nodes = [
             each if isinstance(each, nodes.Const) else _filtered(each, "_shown", node)
@@ -253,7 +253,7 @@ class Counting(NodeTransformer):
         return _filtered(node, "_held", node)
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Expr:  # noqa: N802
-        """Counts slices, which are copies."""
+        """Charge slices, which are copies."""
         self.generic_visit(node)
         is_slice = isinstance(node.arg, nodes.Slice)
         return _filtered(node, "_held", node) if is_slice else node

@@ -1,4 +1,4 @@
-"""The day that chat templates are told."""
+"""Current date for chat templates, and a way to fix it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,18 +18,18 @@ _DAY: ContextVar[dt.date | None] = ContextVar("day", default=None)
 
 @contextmanager
 def chat_date(date: dt.date | str | None) -> Iterator[dt.date]:
-    """Calls inside tell chat templates this day instead of today.
+    """Fix the current date for chat templates of all calls in the block.
 
-    Some templates (Llama 3.2, gpt-oss, Granite) write the day into each prompt. A call
-    that is made again on another day has other prompts, unless it is told the first day.
+    Some templates (Llama 3.2, gpt-oss, Granite) write the date into each prompt. Without
+    a fixed date the same call has different prompts on another day.
 
     Args:
-        date: As `datetime.date` or "2026-01-31"; None: that of a `chat_date` around
-            this one, or today, which stays the same until the end.
+        date: A `datetime.date` or "2026-01-31". None uses the date of an enclosing
+            `chat_date`, or today's date for the whole block.
 
     Raises:
-        TypeError: `date` is neither.
-        ValueError: It is no day.
+        TypeError: `date` is neither a date nor a text.
+        ValueError: `date` is not a valid date.
     """
     day = template_date(date).date()
     token = _DAY.set(day)
@@ -38,25 +39,41 @@ def chat_date(date: dt.date | str | None) -> Iterator[dt.date]:
         _DAY.reset(token)
 
 
+def swap_date(date: dt.date | str | None) -> dt.date | None:
+    """Set the fixed date of all further calls of this thread; return the previous one.
+
+    For callers without blocks; None is no fixed date. `chat_date` is the form for Python.
+
+    Raises:
+        TypeError: As `chat_date`.
+        ValueError: As `chat_date`.
+    """
+    before = _DAY.get()
+    _DAY.set(None if date is None else template_date(date).date())
+    return before
+
+
 def template_date(date: object) -> dt.datetime:
-    """The start of the day that a template is told.
+    """Return the start of the current day for a template.
 
     Raises:
         TypeError: `date` is neither a date nor a text.
-        ValueError: It is no day.
+        ValueError: `date` is not a valid date.
     """
     day = date if date is not None else _DAY.get()
     if isinstance(day, str):
         try:
             day = dt.date.fromisoformat(day)
         except ValueError as error:
-            raise ValueError(
-                f'date must be like "2026-01-31", not {checks.shown(day)}'
+            raise ArgumentError(
+                f'must be like "2026-01-31", not {checks.shown(day)}', argument="date"
             ) from error
     if day is None:
         day = _today()
     if not isinstance(day, dt.date):
-        raise TypeError(f"date must be a date or text, not {checks.shown(day)}")
+        raise ArgumentTypeError(
+            f"must be a date or text, not {checks.shown(day)}", argument="date"
+        )
     return dt.datetime(day.year, day.month, day.day)  # noqa: DTZ001 - a day, no moment
 
 

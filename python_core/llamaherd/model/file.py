@@ -1,4 +1,4 @@
-"""Which model a file holds: a hash of its content, computed once for each file."""
+"""Identity of a model file: a hash of its content, computed once per file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 class ModelFile:
-    """A model's file, or files, as they are when this is made: before they are loaded.
+    """State of the files of a model at creation, before they are loaded.
 
     Args:
-        path: The file; of a split model ("-00001-of-00003.gguf") the first.
+        path: Path of the file; of the first one for a split model
+            ("-00001-of-00003.gguf").
     """
 
     def __init__(self, path: Path) -> None:
@@ -28,35 +29,35 @@ class ModelFile:
 
     @property
     def name(self) -> str:
-        """Name of the (first) file, without folders; "?" for what is not UTF-8 in it."""
+        """Name of the first file without folders; "?" replaces invalid UTF-8."""
         return self._paths[0].name.encode(errors="replace").decode()
 
     @property
     def state(self) -> str:
-        """Tells whether files are those that were seen before, unchanged."""
+        """Text that identifies the files in their present state."""
         return repr(self._state)
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the files are still those that there were when this was made."""
+        """Whether the files are unchanged since the creation of this object."""
         try:
             now = self._state_now()
         except OSError:
             return False
-        # The last time, of the inode, changes with each new name or permission, too.
+        # The ctime also changes with a new name or permission.
         return [part[:-1] for part in now] == [part[:-1] for part in self._state]
 
     def remember(self, sha256: bytes) -> None:
-        """Takes the hash from who computed it for files in this state."""
+        """Store a hash that was computed for files in this state."""
         self._sha256 = sha256
 
     def sha256(self, is_cancelled: Callable[[], bool] = lambda: False) -> bytes | None:
-        """SHA-256 of the file's content, or of the hashes of several files.
+        """Return the SHA-256 of the file, or of the hashes of several files.
 
-        Takes about a second for each GB, the first time.
+        The first call takes about a second per GB.
 
         Args:
-            is_cancelled: Asked after each block; True ends the work.
+            is_cancelled: Called after each block; True ends the computation.
 
         Returns:
             The hash; None if cancelled.
@@ -88,7 +89,7 @@ def _state(status: os.stat_result) -> tuple[int, ...]:
 
 
 def parts_of(path: Path) -> list[Path]:
-    """All files of a split model, as llama.cpp names them; otherwise the file itself."""
+    """Return all files of a split model in llama.cpp's notation, or the file itself."""
     match = re.fullmatch(r"(.*)-00001-of-(\d{5})\.gguf", path.name)
     if match is None:
         return [path]

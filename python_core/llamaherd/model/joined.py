@@ -1,8 +1,8 @@
-"""The tokens of a prompt and what comes after it, tokenized together.
+"""Joint tokenization of a prompt and its continuations.
 
-A tokenizer may merge the end of a prompt with what follows: " " and "yes" are one token
-" yes". So the text of both is tokenized as one. Where the tokens of the prompt alone end
-otherwise than in that, the continuation begins with the first token that differs.
+A tokenizer may merge the end of a prompt with the following text: " " and "yes" become
+one token " yes". So both texts are tokenized together. If the tokens of the prompt alone
+differ at their end, the continuation begins at the first differing token.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
 
+    from llamaherd.core.argument import Name
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial
 
 _MARKS = ("\ufdd0", "\ufdd1")  # see lh_tokenize_prompt
-_LEAST_TAIL = 24  # characters, so that what follows changes no token before them
+_LEAST_TAIL = 24  # characters; later text does not change tokens before them
 _MOST_TAIL = 400
 _MAX_CACHED = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Tokens of a prompt, and of each continuation.
+    """Tokens of a prompt and of its continuations.
 
     Attributes:
-        prompt: int32[n], as far as all continuations have it in common.
-        continuations: Each an int32[n] that follows on it, one token or more.
+        prompt: int32[n], the tokens that all continuations share.
+        continuations: int32[n] for each continuation, at least one token.
     """
 
     prompt: array[int]
@@ -40,11 +41,11 @@ class Joined:
 
 
 class Joiner:
-    """Tokenizes prompts with what follows on them.
+    """Tokenizer of prompts with continuations.
 
     Args:
-        model: Whose vocabulary to use.
-        parse_special: Of the prompts, see `prompt_tokens`. Continuations are plain text.
+        model: Model with the vocabulary.
+        parse_special: For prompts, see `prompt_tokens`. Continuations are plain text.
     """
 
     def __init__(self, model: Model, parse_special: ParseSpecial) -> None:
@@ -52,8 +53,8 @@ class Joiner:
         self._parse_special = parse_special
         self._tails: dict[tuple[str, bool], dict[str, array[int]]] = {}
 
-    def prompt(self, name: str, prompt: object) -> array[int]:
-        """Tokens of a prompt alone, without an end that the model adds.
+    def prompt(self, name: Name, prompt: object) -> array[int]:
+        """Tokenize a prompt alone, without end tokens that the model adds.
 
         Raises:
             TypeError: `prompt` is neither text nor token ids.
@@ -63,12 +64,12 @@ class Joiner:
         return self._without_end(tokens) if isinstance(prompt, str) else tokens
 
     def join(self, prompt: object, tokens: array[int], texts: Sequence[str]) -> Joined:
-        """Tokens of a prompt and of the texts that follow on it.
+        """Tokenize a prompt and its continuations.
 
         Args:
-            prompt: Text, or token ids, which stay as they are.
-            tokens: Its tokens, see `prompt`.
-            texts: None of them empty.
+            prompt: Text, or token ids, which are not changed.
+            tokens: Tokens of the prompt, see `prompt`.
+            texts: Continuations, none of them empty.
 
         Raises:
             TokenizeError: llama_tokenize fails.
@@ -78,12 +79,12 @@ class Joiner:
                 return self._join(prompt, tokens, texts)
             return Joined(tokens, [self._behind(tokens, text) for text in texts])
 
-    # ---- inside ----
+    # ---- internal ----
 
     def _behind(self, tokens: array[int], text: str) -> array[int]:
-        """Tokens of a text behind others.
+        """Tokenize a text that follows other tokens.
 
-        Where a tokenizer puts a space before a text, it also does behind a special token.
+        A tokenizer that adds a space before a text also does so after a special token.
         """
         with self._model.using() as handle:
             if not tokens or vocabulary.is_special(handle, tokens[-1]):
@@ -95,9 +96,9 @@ class Joiner:
     def _join(self, prompt: str, tokens: array[int], texts: Sequence[str]) -> Joined:
         tail = self._tail(prompt, tokens)
         if tail is not None and tail.parses and any(self._is_special(t) for t in texts):
-            tail = None  # what is plain text has to be marked as such
+            tail = None  # plain text needs literal marks
         wholes = [self._whole(prompt, tail, text) for text in texts]
-        # Where the tail begins; what comes before it is the same with all texts.
+        # Start of the tail; the tokens before it are the same for all texts.
         first = 0 if tail is None else len(tokens) - len(tail.tokens)
         n_common = len(tokens)
         for whole in wholes:
@@ -105,7 +106,7 @@ class Joiner:
         return Joined(tokens[:n_common], [whole[n_common - first :] for whole in wholes])
 
     def _whole(self, prompt: str, tail: _Tail | None, text: str) -> array[int]:
-        """Tokens of a prompt, or of its tail, together with what follows."""
+        """Tokenize a prompt, or its tail, together with a continuation."""
         if tail is None:
             how = self._parse_special
             joined = prompt + (self._literal(text) if self._parses(prompt) else text)
@@ -118,12 +119,12 @@ class Joiner:
         return known[text]
 
     def _parses(self, prompt: str) -> bool:
-        """Whether the texts of special tokens in a prompt mean those."""
+        """Whether texts of special tokens in a prompt are parsed as tokens."""
         if self._parse_special != "auto":
             return self._parse_special
         if any(mark in prompt for mark in _MARKS):
             return True
-        with self._model.using() as handle:  # it does, if the prompt starts with one
+        with self._model.using() as handle:  # "auto": if the prompt starts with one
             how = vocabulary.PARSE_AUTO
             head = prompt[:_LEAST_TAIL]
             auto = vocabulary.tokenize_prompt(handle, head, how)
@@ -137,12 +138,12 @@ class Joiner:
             return vocabulary.mark_literals(handle, text)
 
     def _tail(self, prompt: str, tokens: array[int]) -> _Tail | None:
-        """An end of a prompt that can be tokenized without what comes before it.
+        """Return an end of a prompt that can be tokenized by itself; None without one.
 
-        It begins with a special token, or at a word, behind which are more characters
-        than a token may reach back; and its tokens are those that the prompt ends with.
-        To tokenize all of a long prompt again for each of many labels would take longer
-        than to compute them. None: it has no such end.
+        It begins with a special token, or at a word with more following characters than
+        a token may reach back, and its tokens are the last ones of the prompt. Tokenizing
+        all of a long prompt again for each of many labels would take longer than
+        computing them.
         """
         parses = self._parses(prompt)
         for start in self._starts(prompt, tokens, parses=parses):
@@ -155,7 +156,7 @@ class Joiner:
         return None
 
     def _starts(self, prompt: str, tokens: array[int], *, parses: bool) -> list[int]:
-        """Where the tail may begin."""
+        """Return the possible starts of the tail."""
         starts = []
         if parses:
             with self._model.using() as handle:
@@ -175,7 +176,7 @@ class Joiner:
         return [start for start in starts if start > 0]
 
     def _tokens(self, text: str, *, parses: bool) -> array[int]:
-        """Tokens of text in the middle; with `parses` some may be special."""
+        """Tokenize text in the middle of a prompt; `parses` allows special tokens."""
         with self._model.using() as handle:
             return vocabulary.tokenize(
                 handle, text, add_special=False, parse_special=parses

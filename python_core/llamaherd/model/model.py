@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from weakref import WeakMethod, WeakSet, ref
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ContextError, ModelClosedError
+from llamaherd.core.errors import ArgumentTypeError, ContextError, ModelClosedError
 from llamaherd.core.in_use import InUse
 from llamaherd.hub.fetch import model_path
 from llamaherd.memory import hardware
@@ -34,43 +34,43 @@ if TYPE_CHECKING:
 
 
 class Closable(Protocol):
-    """A context, as its model sees it."""
+    """A context of a model, which closes with it."""
 
     def close(self) -> None:
-        """Gives its memory back."""
+        """Free the memory of the context."""
 
 
 class Model:
     """A GGUF model, loaded once and shared by its contexts.
 
-    A model is a context manager. Closing it closes its contexts, too.
+    A model is a context manager. Closing it also closes its contexts.
 
     Args:
-        path: A GGUF file, or what `download_model` takes for one: "hf:owner/repo",
-            "https://...", "ollama:name" or the name of a file in the cache.
-        lora: LoRA adapters that all contexts compute with: the path of a GGUF file, a
-            pair (path, scale), or a list of those.
-        n_gpu_layers: Layers to keep in video memory; negative: all.
-        use_mmap: Map the file instead of reading it.
-        use_mlock: Keep it from being swapped out.
-        check_tensors: Validate every tensor's data while loading.
-        check_memory: Refuse a model that is larger, with its adapters, than the memory
-            that is available; not looked at with layers on a GPU.
+        path: Path of a GGUF file, or another source that `download_model` accepts:
+            "hf:owner/repo", "https://...", "ollama:name" or the name of a cached file.
+        lora: LoRA adapters of all contexts: the path of a GGUF file, a pair (path,
+            scale), or a list of these.
+        n_gpu_layers: Number of layers to keep in GPU memory; negative for all.
+        use_mmap: Map the file into memory instead of reading it.
+        use_mlock: Lock the model in memory to prevent swapping.
+        check_tensors: Validate the data of all tensors while loading.
+        check_memory: Refuse a model that, with its adapters, is larger than the available
+            memory; ignored with layers on a GPU.
 
     Attributes:
-        path: The file; None for a model that a `llama_cpp.Llama` owns.
-        file: Tells what is in the file; None for a model that differs from its file.
-        told: Its adapters, and what else the Llama was told that it is of.
-        n_gpu_layers: Layers in video memory that it was loaded with; negative: all; 0
-            where libllama cannot use a GPU.
+        path: Path of the file; None for a model of a `llama_cpp.Llama`.
+        file: Identity of the file; None for a model that differs from its file.
+        told: Adapters, and other settings of the Llama that owns the model.
+        n_gpu_layers: Number of layers in GPU memory; negative for all; 0 if libllama
+            cannot use a GPU.
 
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: The scale of an adapter is not finite.
-        ModelLoadError: A file is missing, is no GGUF file, is cut off or damaged, does
-            not fit into memory, or cannot be loaded for another reason; an adapter was
-            made for another model.
-        DownloadError: It could not be downloaded.
+        ModelLoadError: A file is missing, is not a GGUF file, is cut off or damaged, does
+            not fit into memory, or cannot be loaded for another reason; or an adapter
+            belongs to another model.
+        DownloadError: The download failed.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class Model:
         check_tensors: bool = False,
         check_memory: bool = True,
     ) -> None:
-        # Layers on a GPU do not count, and how much they are is not known here.
+        # Layers on a GPU need no memory here, and their size is not known.
         is_limited = checks.flag("check_memory", check_memory) and n_gpu_layers == 0
         file = model_path(path, check_memory=is_limited)
-        content = ModelFile(file)  # as it is now, not after loading
+        content = ModelFile(file)  # before loading
         loras = checked_loras(lora)
         n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
         if n_layers != 0 and not shim.supports_gpu():
@@ -112,16 +112,16 @@ class Model:
 
     @classmethod
     def from_llama(cls, llama: Llama) -> Model:
-        """Uses the model that a `llama_cpp.Llama` has loaded, and keeps that alive.
+        """Return the model of a `llama_cpp.Llama`, which is kept alive.
 
-        Contexts on it compute what the Llama computes: its LoRA adapter and control
-        vector, its settings of rotary embeddings, its types of the KV cache, unless the
-        context is told otherwise. Closing the Llama closes this model first.
+        Its contexts compute what the Llama computes: with its LoRA adapter, control
+        vector, rotary position embeddings and types of the KV cache, unless arguments of
+        the context set others. Closing the Llama closes this model first.
 
         Raises:
-            TypeError: `llama` is no Llama.
-            ModelClosedError: It is closed.
-            ContextError: It computes in a way that llamaherd cannot.
+            TypeError: `llama` is not a Llama.
+            ModelClosedError: The Llama is closed.
+            ContextError: llamaherd does not support a setting of the Llama.
         """
         model = cls.borrow(llama)
         model._owner = llama  # noqa: SLF001 - this is an alternative __init__
@@ -129,20 +129,20 @@ class Model:
 
     @classmethod
     def borrow(cls, llama: Llama) -> Model:
-        """As `from_llama`, but does not keep the Llama alive."""
+        """Return the model of a Llama without keeping it alive, see `from_llama`."""
         try:
             inner = llama._model  # noqa: SLF001 - there is no public way to it
             exit_stack = inner._exit_stack  # noqa: SLF001
         except AttributeError:
-            raise TypeError(
-                f"llama must be a llama_cpp.Llama, not {type(llama).__name__}"
+            raise ArgumentTypeError(
+                f"must be a llama_cpp.Llama, not {type(llama).__name__}", argument="llama"
             ) from None
-        shim.backend_init(chain=True)  # if llama_cpp was imported after llamaherd
+        shim.backend_init(chain=True)  # needed if llama_cpp was imported after llamaherd
         model = cls.__new__(cls)
         model._prepare(None, _file_of_llama(llama))  # noqa: SLF001
-        # Another thread may close the Llama at any moment. With the callbacks it waits
-        # for this thread, and what follows them tells whether that was in time. The
-        # Llama frees its adapter before its model.
+        # Another thread may close the Llama at any moment. The callbacks make it wait for
+        # this thread; the checks after them show whether they came in time. The Llama
+        # frees its adapter before its model.
         with model._in_use:  # noqa: SLF001
             for stack in (exit_stack, llama._stack):  # noqa: SLF001
                 stack.callback(_call_if_alive, WeakMethod(model.close))
@@ -165,7 +165,7 @@ class Model:
         self._owner: Llama | None = None
         self._in_use = InUse()
         self._contexts: WeakSet[Closable] = WeakSet()
-        self._contexts_lock = RLock()  # garbage collection may close a Llama anywhere
+        self._contexts_lock = RLock()  # garbage collection may close a Llama at any point
 
     def _open(self, handle: Handle) -> None:
         with self._contexts_lock:
@@ -175,7 +175,7 @@ class Model:
 
     @contextmanager
     def using(self) -> Iterator[Handle]:
-        """The shim's model, which nobody frees within the block, not even a Llama.
+        """Handle of the native model, which is not freed within the block.
 
         Raises:
             ModelClosedError: The model was closed.
@@ -185,10 +185,10 @@ class Model:
 
     @property
     def handle(self) -> Handle:
-        """The shim's model. Whoever holds it keeps it from being freed.
+        """Handle of the native model, which keeps the model alive.
 
-        Only a Llama frees its model all the same, when our contexts are closed and nobody
-        is within `using`: what is neither takes that.
+        A Llama frees its model nevertheless, after all contexts of this model are closed
+        and no thread is within `using`.
 
         Raises:
             ModelClosedError: The model was closed.
@@ -200,48 +200,48 @@ class Model:
 
     @cached_property
     def info(self) -> ModelInfo:
-        """Sizes, flags and special tokens; see `llamaherd.native.models.ModelInfo`."""
+        """Sizes, flags and special tokens, see `llamaherd.native.models.ModelInfo`."""
         with self.using() as handle:
             return models.model_info(handle)
 
     @cached_property
     def metadata(self) -> dict[str, str]:
-        """All metadata of the file as text, by key."""
+        """Metadata of the file as text, by key."""
         with self.using() as handle:
             return models.model_metadata(handle)
 
     @cached_property
     def chat_template(self) -> str | None:
-        """The model's own Jinja chat template; None if it has none.
+        """Jinja chat template of the model; None without one.
 
-        Of a Llama with another `chat_format` that the model's file has, that one.
+        For a Llama with another `chat_format`, the template of that format.
         """
         with self.using() as handle:
             return self.told.template or models.chat_template(handle)
 
     @property
     def loras(self) -> tuple[Lora, ...]:
-        """The LoRA adapters that contexts on it compute with."""
+        """LoRA adapters of all contexts of the model."""
         return self.told.loras
 
     @property
     def n_vocab(self) -> int:
-        """Tokens in the vocabulary."""
+        """Number of tokens in the vocabulary."""
         return self.info.n_vocab
 
     @property
     def n_ctx_train(self) -> int:
-        """Tokens that the model was trained to look back on."""
+        """Context length of the training, in tokens."""
         return self.info.n_ctx_train
 
     @property
     def size_bytes(self) -> int:
-        """Size of all tensors."""
+        """Total size of all tensors in bytes."""
         return self.info.size_bytes
 
     @property
     def description(self) -> str:
-        """Name, kind and size, for people."""
+        """Readable name, architecture and size."""
         name = self.metadata.get("general.name", "a model without a name")
         kind = self.metadata.get("general.architecture", "unknown")
         return (
@@ -255,10 +255,10 @@ class Model:
         return self._native is None
 
     def check_generates(self) -> None:
-        """Tells a model that cannot continue a text.
+        """Check that the model can generate text.
 
         Raises:
-            ContextError: The model has an encoder, or is one for embeddings.
+            ContextError: The model has an encoder, or computes embeddings only.
             ModelClosedError: The model was closed.
         """
         kind = self.metadata.get("general.architecture", "unknown")
@@ -274,7 +274,7 @@ class Model:
             )
 
     def register(self, context: Closable) -> None:
-        """Has a context closed with the model.
+        """Register a context, which is closed with the model.
 
         Raises:
             ModelClosedError: The model was closed.
@@ -284,7 +284,7 @@ class Model:
                 self._contexts.add(context)
 
     def close(self) -> None:
-        """Closes the model's contexts, then frees it. Closing it again does nothing."""
+        """Close all contexts, then free the model. Idempotent."""
         with self._contexts_lock:
             self._was_closed = True
             self._native, contexts = None, list(self._contexts)
@@ -305,26 +305,28 @@ class Model:
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        checks.stays_here(self)
+        checks.refuse_copy(self)
 
     def __repr__(self) -> str:
         return f"<Model {self.path or 'of a llama_cpp.Llama'}>"
 
 
 def model_metadata(model: Model) -> dict[str, str]:
-    """All metadata of a model's GGUF file as text, by key."""
+    """Return the metadata of the GGUF file of a model as text, by key."""
     return dict(as_model(model).metadata)
 
 
 def as_model(value: object) -> Model:
-    """A model, or the model of a context.
+    """Return a model, or the model of a context.
 
     Raises:
-        TypeError: `value` is neither.
+        TypeError: `value` is neither a model nor a context.
     """
     model = getattr(value, "model", value)
     if not isinstance(model, Model):
-        raise TypeError(f"model must be a llamaherd.Model, not {type(value).__name__}")
+        raise ArgumentTypeError(
+            f"must be a llamaherd.Model, not {type(value).__name__}", argument="model"
+        )
     return model
 
 
@@ -334,17 +336,17 @@ def _file_of_llama(llama: Llama) -> ModelFile | None:
 
 
 def _is_being_freed(stack: ExitStack) -> bool:
-    """Whether a Llama's model is freed already, or at this moment.
+    """Whether the model of a Llama is freed, or is being freed.
 
-    What frees it is the first thing on the stack. It is taken off before it is called, so
-    that a callback of ours is the first one then.
+    The function that frees it is the first entry of the exit stack, and is removed before
+    it runs. Afterwards the first entry is a callback of llamaherd.
     """
     first = next(iter(stack._exit_callbacks), None)  # type: ignore[attr-defined]  # noqa: SLF001
     return first is None or getattr(first[1], "__wrapped__", None) is _call_if_alive
 
 
 def _has_lost_its_adapter(llama: Llama) -> bool:
-    """Whether a Llama's adapter is freed already, or at this moment: see above."""
+    """Whether the adapter of a Llama is freed, or is being freed, see above."""
     callbacks = list(llama._stack._exit_callbacks)  # type: ignore[attr-defined]  # noqa: SLF001
     names = (
         getattr(getattr(callback, "__wrapped__", None), "__name__", "")

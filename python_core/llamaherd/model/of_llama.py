@@ -1,8 +1,8 @@
-"""What a `llama_cpp.Llama` was told that changes what it computes.
+"""Settings of a `llama_cpp.Llama` that affect its results.
 
-Most of it stands in the Llama. Adapters and control vectors that were set on its
-llama_context with llama_cpp's low-level functions do not: libllama has no way to ask for
-them. So those functions are watched, from the import of llamaherd on.
+Most of them are attributes of the Llama. Adapters and control vectors that were set with
+low-level functions of llama_cpp are not, and libllama cannot return them. So llamaherd
+records the calls of these functions from its import on.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ _BINDINGS = "llama_cpp.llama_cpp"
 _NON_CAUSAL = 1  # LLAMA_ATTENTION_TYPE_NON_CAUSAL
 _F16 = 1
 _OWN_TEMPLATE = "chat_template.default"
-# Kinds of rotation that do not depend on the size of the context.
+# Types of rotary embeddings that do not depend on the size of the context.
 _FIXED_ROPE = {"none", "linear", "yarn"}
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What changes what a Llama computes, beside its model.
+    """Settings of a Llama that affect its results, beside its model.
 
     Attributes:
-        loras: Its adapters.
-        cvec: Its control vector, if it has one.
-        context: Arguments for a Context that computes the same.
-        template: A chat template instead of the model's own.
-        chat_format: Name of a chat format that llamaherd has not; None: it has none such.
+        loras: Adapters of the Llama.
+        cvec: Control vector; None without one.
+        context: Arguments of an equivalent Context.
+        template: Chat template that replaces that of the model; None without one.
+        chat_format: Chat format of the Llama that llamaherd cannot render; None if its
+            template is used.
     """
 
     loras: tuple[Lora, ...] = ()
@@ -54,14 +55,14 @@ class Told:
     chat_format: str | None = None
 
 
-# ---- what stands in the Llama ----------------------------------------------------------
+# ---- attributes of the Llama -----------------------------------------------------------
 
 
 def told_of(llama: Llama) -> Told:
-    """What a Llama was told.
+    """Return the settings of a Llama.
 
     Raises:
-        ContextError: It computes in a way that llamaherd cannot.
+        ContextError: llamaherd does not support a setting of the Llama.
     """
     address = llama._ctx.ctx  # noqa: SLF001 - there is no public way to it
     _check_kind(llama, address)
@@ -136,7 +137,7 @@ def _context_of(llama: Llama) -> dict[str, Any]:
 
 
 def _depends_on_size(metadata: Mapping[str, str]) -> bool:
-    """Whether libllama rotates otherwise in a large context (Phi-3's long factors)."""
+    """Whether rotary embeddings depend on the size of the context (Phi-3)."""
     kind = metadata.get("general.architecture", "")
     scaling = metadata.get(f"{kind}.rope.scaling.type", "")
     trained = metadata.get(f"{kind}.rope.scaling.original_context_length")
@@ -144,7 +145,7 @@ def _depends_on_size(metadata: Mapping[str, str]) -> bool:
 
 
 def _chat_of(llama: Llama) -> tuple[str | None, str | None]:
-    """A template to use instead of the model's own, or the name of what cannot be had."""
+    """Return a replacing chat template, or the name of an unsupported chat format."""
     if llama.chat_handler is not None:
         return None, f"a chat_handler ({type(llama.chat_handler).__name__})"
     name, metadata = llama.chat_format, llama.metadata
@@ -159,9 +160,9 @@ def _chat_of(llama: Llama) -> tuple[str | None, str | None]:
     return None, f"chat_format={name!r}"
 
 
-# ---- what does not: calls of low-level functions ---------------------------------------
+# ---- calls of low-level functions ------------------------------------------------------
 
-# By the address of the llama_context.
+# Recorded settings by the address of the llama_context.
 _loras: dict[int, list[tuple[int, float]]] = {}
 _cvecs: dict[int, ControlVector] = {}
 _causal: dict[int, bool] = {}
@@ -203,7 +204,7 @@ _WATCHED = {
 
 
 def _watch(bindings: ModuleType) -> None:
-    """Has what those functions were called with told, by ctypes' own means."""
+    """Record the arguments of these functions, with the `errcheck` of ctypes."""
     for name, after in _WATCHED.items():
 
         def errcheck(
@@ -219,8 +220,8 @@ def _watch(bindings: ModuleType) -> None:
         getattr(bindings, name).errcheck = errcheck
 
 
-class _Finder:
-    """Lets llama_cpp be watched from its import on, if that comes after llamaherd's."""
+class _ImportWatcher:
+    """Import hook that records calls if llama_cpp is imported after llamaherd."""
 
     @staticmethod
     def find_spec(
@@ -242,7 +243,7 @@ class _Loader:
         return getattr(self._loader, name)
 
     def exec_module(self, module: ModuleType) -> None:
-        sys.meta_path.remove(_Finder)
+        sys.meta_path.remove(_ImportWatcher)
         if module.__spec__ is not None:
             module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
@@ -252,4 +253,4 @@ class _Loader:
 if _BINDINGS in sys.modules:
     _watch(sys.modules[_BINDINGS])
 else:
-    sys.meta_path.insert(0, _Finder)
+    sys.meta_path.insert(0, _ImportWatcher)

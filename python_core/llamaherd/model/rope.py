@@ -1,4 +1,4 @@
-"""Where tokens stand: the settings of rotary position embeddings, as llama.h has them."""
+"""Settings of rotary position embeddings, as in llama.h."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ ScalingType = Literal["none", "linear", "yarn", "longrope"]
 TYPES: dict[ScalingType, int] = {"none": 0, "linear": 1, "yarn": 2, "longrope": 3}
 
 _TINY, _HUGE = 1e-9, 1e30
-# Name: what stands for the model's own value, and what the user's must lie between.
+# By name: the value that stands for the model's own setting, and the range allowed for
+# the user.
 _NUMBERS = {
     "rope_freq_base": (0.0, _TINY, _HUGE),
     "rope_freq_scale": (0.0, _TINY, _HUGE),
@@ -25,8 +26,7 @@ _NUMBERS = {
 }
 NAMES = ("rope_scaling_type", *_NUMBERS, "yarn_orig_ctx")
 
-# What llama_cpp.Llama passes where nobody said otherwise, and libllama where neither does
-# the model's file.
+# Defaults of llama_cpp.Llama, and of libllama if the model file sets none.
 _YARN_DEFAULTS = {
     "yarn_attn_factor": 1.0,
     "yarn_beta_fast": 32.0,
@@ -35,7 +35,7 @@ _YARN_DEFAULTS = {
 
 
 def checked(given: Mapping[str, object]) -> dict[str, Any]:
-    """Those of the settings that are not None, after a check; numbers as C has them.
+    """Check the settings that are not None; round numbers to the types of C.
 
     Raises:
         TypeError: A value has the wrong type.
@@ -57,13 +57,13 @@ def checked(given: Mapping[str, object]) -> dict[str, Any]:
 
 
 def as_float32(value: float) -> float:
-    """The nearest number that a C float can hold."""
+    """Round a number to float32."""
     number: float = unpack("f", pack("f", value))[0]
     return number
 
 
 def engine_params(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of `lh_engine_params` for what `checked` returned."""
+    """Return the fields of `lh_engine_params` for the result of `checked`."""
     kind = settings.get("rope_scaling_type")
     own = {name: default for name, (default, *_) in _NUMBERS.items()}
     params: dict[str, Any] = {**own, "yarn_orig_ctx": 0, **settings}
@@ -71,14 +71,14 @@ def engine_params(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_context_params(params: Any, metadata: Mapping[str, str]) -> dict[str, Any]:  # noqa: ANN401 - a ctypes struct
-    """What a `llama_context_params` says other than that the model decides.
+    """Return the settings of a `llama_context_params` that differ from the model.
 
     Args:
-        params: Of a context of llama-cpp-python.
-        metadata: Of its model.
+        params: Parameters of a context of llama-cpp-python.
+        metadata: Metadata of its model.
 
     Raises:
-        ValueError: A value is none that a context takes here.
+        ValueError: A value is out of the range of a context.
     """
     given: dict[str, Any] = {}
     for name, (own, *_) in _NUMBERS.items():
@@ -96,7 +96,7 @@ def of_context_params(params: Any, metadata: Mapping[str, str]) -> dict[str, Any
 
 
 def _is_default(name: str, value: float, metadata: Mapping[str, str]) -> bool:
-    """Whether it is what libllama would take anyhow."""
+    """Whether a value equals the default of libllama."""
     kind = metadata.get("general.architecture", "")
     is_in_file = f"{kind}.rope.scaling.{name}" in metadata
     return not is_in_file and value == _YARN_DEFAULTS.get(name)

@@ -1,4 +1,4 @@
-"""Chat templates in Jinja, run in a sandbox that counts what they do."""
+"""Chat templates in Jinja, run in a sandbox with a budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from llamaherd.model.counting import (
     tojson,
     width,
 )
-from llamaherd.model.said import written
+from llamaherd.model.literal_text import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ _WIDE_METHODS = frozenset(
 
 @contextmanager
 def counted(budget: Budget) -> Iterator[None]:
-    """What is rendered inside takes from a budget."""
+    """Charge templates rendered in the block to a budget."""
     token = BUDGET.set(budget)
     try:
         yield
@@ -43,18 +43,18 @@ def counted(budget: Budget) -> Iterator[None]:
 
 
 class _Generation(jinja2.ext.Extension):
-    """Passes over {% generation %}, with which transformers marks what is trained on."""
+    """Ignores {% generation %}, which marks trained text in transformers."""
 
     tags = {"generation"}  # noqa: RUF012 - as jinja2 has it
 
     def parse(self, parser: jinja2.parser.Parser) -> list[nodes.Node]:
-        """The statements inside."""
+        """Return the statements within the tags."""
         parser.stream.skip(1)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja as transformers sets it up for chat templates, with a budget."""
+    """Jinja environment with the settings of transformers, and a budget."""
 
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
 
@@ -64,7 +64,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             lstrip_blocks=True,
             extensions=[_Generation, jinja2.ext.loopcontrols],
             finalize=OWN["_shown"],
-            optimized=False,  # nothing is computed while a template is compiled
+            optimized=False,  # no constant folding during compilation
         )
         del self.globals["lipsum"]
         self.filters["tojson"] = tojson
@@ -85,7 +85,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return tree
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
-        """Counts before it computes."""
+        """Charge an operator, then apply it."""
         budget = BUDGET.get()
         if operator == "*":
             budget.spend_product(left, right)
@@ -99,7 +99,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401, N805, PYI063 - as jinja2 has it
-        """Counts before it calls."""
+        """Charge a call, then make it."""
         budget = BUDGET.get()
         method = getattr(__obj, "__wrapped__", __obj)
         owner = getattr(method, "__self__", None)

@@ -1,4 +1,4 @@
-"""Text to tokens and back."""
+"""Conversion of text to tokens and back."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from io import IOBase
-from typing import Literal, SupportsIndex
+from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ModelClosedError, NativeError, TokenizeError
+from llamaherd.core.argument import argument_of
+from llamaherd.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ModelClosedError,
+    NativeError,
+    TokenizeError,
+)
 from llamaherd.model.model import Model, as_model
 from llamaherd.native import vocabulary
+
+if TYPE_CHECKING:
+    from llamaherd.core.argument import Name
 
 ParseSpecial = bool | Literal["auto"]
 PARSE_SPECIAL: tuple[ParseSpecial, ...] = ("auto", True, False)
@@ -22,13 +32,13 @@ Prompt = str | Sequence[SupportsIndex]
 def tokenize(
     model: Model, text: str, *, add_special: bool = True, parse_special: bool = False
 ) -> list[int]:
-    """Turns text into token ids.
+    """Convert text to token ids.
 
     Args:
-        model: Whose vocabulary to use; a context stands for its model.
-        text: Any text.
-        add_special: Add the special tokens that the model wants at the ends.
-        parse_special: Take the texts of special tokens for those tokens.
+        model: Model with the vocabulary, or a context of it.
+        text: Text to tokenize.
+        add_special: Add the special tokens that the model uses at the ends of a text.
+        parse_special: Parse the texts of special tokens as these tokens.
 
     Source: `llama_tokenize`.
     """
@@ -49,13 +59,13 @@ def detokenize(
     remove_special: bool = False,
     unparse_special: bool = False,
 ) -> str:
-    """Turns token ids into text; bytes that are no UTF-8 become U+FFFD.
+    """Convert token ids to text; invalid UTF-8 becomes U+FFFD.
 
     Args:
-        model: Whose vocabulary to use; a context stands for its model.
+        model: Model with the vocabulary, or a context of it.
         tokens: Token ids.
-        remove_special: Leave out the special tokens that `tokenize` adds.
-        unparse_special: Write special tokens as text instead of leaving them out.
+        remove_special: Omit the special tokens that `tokenize` adds.
+        unparse_special: Write special tokens as text instead of omitting them.
 
     Raises:
         ValueError: A token is outside the vocabulary.
@@ -71,23 +81,37 @@ def detokenize(
         )
 
 
-def prompt_tokens(
-    model: Model, name: str, prompt: object, parse_special: ParseSpecial = "auto"
-) -> array[int]:
-    """The tokens of a prompt, int32[n_tokens]; token ids stay as they are.
+def token_bytes(model: Model, tokens: Sequence[int]) -> list[bytes]:
+    """Return the bytes of each token within a text; the texts of special tokens.
 
     Args:
-        model: Whose vocabulary to use.
-        name: What messages call the prompt.
+        model: Model with the vocabulary.
+        tokens: Token ids. Bytes of a character may be divided among several.
+
+    Raises:
+        ValueError: A token is outside the vocabulary.
+    """
+    with model.using() as handle:
+        return [vocabulary.token_bytes(handle, token) for token in tokens]
+
+
+def prompt_tokens(
+    model: Model, name: Name, prompt: object, parse_special: ParseSpecial = "auto"
+) -> array[int]:
+    """Return the tokens of a prompt, int32[n_tokens]; token ids are not changed.
+
+    Args:
+        model: Model with the vocabulary.
+        name: Name of the prompt in messages.
         prompt: Text or token ids.
-        parse_special: Whether the texts of special tokens in it mean those tokens;
-            "auto": if it starts with one, as the prompts of chat templates do, or has
-            literal marks (see `apply_chat_template`).
+        parse_special: Whether to parse the texts of special tokens as these tokens.
+            "auto" parses them if the prompt starts with one, as prompts of chat templates
+            do, or has literal marks (see `apply_chat_template`).
 
     Raises:
         TypeError: `prompt` is neither text nor token ids.
         ValueError: It is not valid Unicode, or an id does not fit into 32 bits.
-        TokenizeError: llama_tokenize fails, or an id is none of the vocabulary's.
+        TokenizeError: llama_tokenize fails, or an id is not in the vocabulary.
     """
     if not isinstance(prompt, str):
         tokens = token_array(name, prompt)
@@ -110,9 +134,9 @@ def _check_ids(tokens: array[int], n_vocab: int) -> None:
 
 @contextmanager
 def tokenizing() -> Iterator[None]:
-    """Makes what tokenizing a text raises the error of that text.
+    """Convert errors in the block to a TokenizeError of the text.
 
-    A closed model is nobody's text's fault, so its error stays what it is.
+    The error of a closed model is not converted, because it does not concern the text.
     """
     try:
         yield
@@ -122,22 +146,34 @@ def tokenizing() -> Iterator[None]:
         raise TokenizeError(f"the text cannot be tokenized: {error}") from error
 
 
-def token_array(name: str, tokens: object) -> array[int]:
-    """Token ids as int32[n].
+def token_array(name: Name, tokens: object) -> array[int]:
+    """Convert token ids to int32[n].
 
     Raises:
-        TypeError: They are no sequence of integers.
+        TypeError: `tokens` is not a sequence of integers.
         ValueError: An id does not fit into 32 bits.
     """
     no_order = isinstance(tokens, (AbstractSet, Mapping, IOBase))
     is_text = isinstance(tokens, (str, bytes, bytearray))
     if is_text or no_order or not hasattr(tokens, "__iter__"):
-        raise TypeError(
-            f"{name} must be text or a sequence of token ids, not {checks.shown(tokens)}"
+        raise ArgumentTypeError(
+            f"must be text or a sequence of token ids, not {checks.shown(tokens)}",
+            argument=name,
         )
+    if isinstance(tokens, (list, tuple)) and set(map(type, tokens)) != {int}:
+        for i, token in enumerate(tokens):
+            if isinstance(token, bool) or not hasattr(token, "__index__"):
+                raise ArgumentTypeError(
+                    f"must be an integer, not {checks.shown(token)}",
+                    argument=argument_of(name).at(i),
+                )
     try:
         return array("i", tokens)
     except TypeError as error:
-        raise TypeError(f"{name} must hold integers only: {error}") from error
+        raise ArgumentTypeError(
+            f"must hold integers only: {error}", argument=name
+        ) from error
     except OverflowError as error:
-        raise ValueError(f"{name} holds an id that does not fit: {error}") from error
+        raise ArgumentError(
+            f"holds an id that does not fit: {error}", argument=name
+        ) from error

@@ -1,1 +1,1 @@
-"""The shim: the only room that knows cffi."""
+"""Python interface of the shim; the only room that uses cffi."""

@@ -1,4 +1,4 @@
-"""Finds libllama, loads it before the shim does, and checks that both fit together."""
+"""Location, loading and version checks of libllama."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CURE = (
 
 
 def libllama_folder() -> Path:
-    """The folder that `import llama_cpp` would load libllama from.
+    """Return the folder from which `import llama_cpp` loads libllama.
 
     Raises:
         AbiMismatchError: llama-cpp-python is not installed.
@@ -43,48 +43,48 @@ def libllama_folder() -> Path:
 
 
 def libllama_path(folder: Path) -> Path:
-    """The library's file in its folder; a build may name it otherwise."""
+    """Return the expected path of the library; some builds use another name."""
     names = {"win32": "llama.dll", "darwin": "libllama.dylib"}
     return folder / names.get(sys.platform, "libllama.so")
 
 
 def preload(folder: Path) -> None:
-    """Loads the one libllama that the shim and `llama_cpp` are to share.
+    """Load the libllama that the shim and `llama_cpp` share.
 
-    Without it the linker may find a second copy, whose models and contexts are of no use
-    to the first. Loading the exact file makes every later request find this one.
+    Otherwise the linker may find a second copy, which cannot share models and contexts
+    with the first. After this file is loaded, every later request resolves to it.
 
     Args:
-        folder: Where the libraries lie, see `libllama_folder`.
+        folder: Folder of the libraries, see `libllama_folder`.
     """
     if sys.platform == "win32":
         os.add_dll_directory(str(folder))
     path = libllama_path(folder)
-    # A build may name it otherwise; then the shim's own search path decides.
+    # Some builds use another name; then the search path of the shim decides.
     if path.exists():
         ctypes.CDLL(str(path))
 
 
 def compiled_for(folder: Path) -> frozenset[str]:
-    """What libllama was compiled to use of a processor, such as "AVX2".
+    """Return the processor features that libllama was compiled for, such as "AVX2".
 
     Source: llama_print_system_info of llama.h.
     """
     try:
         library = ctypes.CDLL(str(libllama_path(folder)))
-        tell = library.llama_print_system_info
-    except (OSError, AttributeError):  # a build that names it otherwise
+        print_info = library.llama_print_system_info
+    except (OSError, AttributeError):  # a build with another name
         return frozenset()
-    tell.restype = ctypes.c_char_p
-    return frozenset(re.findall(r"(\w+) = 1\b", tell().decode(errors="replace")))
+    print_info.restype = ctypes.c_char_p
+    return frozenset(re.findall(r"(\w+) = 1\b", print_info().decode(errors="replace")))
 
 
 def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:
-    """Compares the installed llama-cpp-python with the one the shim was compiled with.
+    """Compare the installed llama-cpp-python with that of the build.
 
     Args:
         version: Version of llama-cpp-python at build time.
-        header_sha256: SHA-256 in hex of each header that the shim includes.
+        header_sha256: SHA-256 in hexadecimal of each header that the shim includes.
 
     Raises:
         AbiMismatchError: They differ; the message names both.
@@ -108,14 +108,32 @@ def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:
             )
 
 
+def check_shim(loaded: int, compiled: int) -> None:
+    """Compare the C library of the package with the extension module that calls it.
+
+    Args:
+        loaded: `lh_abi_version()` of the loaded library, libllamaherd.
+        compiled: LH_ABI_VERSION of the header that the module was compiled with.
+
+    Raises:
+        AbiMismatchError: They differ; the message names both.
+    """
+    if loaded != compiled and not skipped():
+        raise AbiMismatchError(
+            f"the loaded libllamaherd has version {loaded} of its C interface, but "
+            f"llamaherd.native was compiled for version {compiled}: the two are of "
+            f"different builds. {_CURE}"
+        )
+
+
 def check_library(loaded_commit: str, built_commit: str, default_n_batch: int) -> None:
-    """Compares the loaded library with the headers, whatever file it came from.
+    """Compare the loaded library with the headers of the build.
 
     Args:
         loaded_commit: `ggml_commit()` of the loaded library.
-        built_commit: Commit of the library at build time, perhaps abbreviated.
+        built_commit: Commit of the library at build time, possibly abbreviated.
         default_n_batch: n_batch of `llama_context_default_params()`: 2048 if the struct
-            has the layout that the header promised.
+            has the layout of the header.
 
     Raises:
         AbiMismatchError: They differ; the message names both.
@@ -135,16 +153,16 @@ def check_library(loaded_commit: str, built_commit: str, default_n_batch: int) -
 
 
 def skipped() -> bool:
-    """Whether the user asked for no checks."""
+    """Whether the user disabled the checks."""
     return os.environ.get(_SKIP_VARIABLE) == "1"
 
 
 def _recorded_sha256(
-    installed: Distribution, wanted: Mapping[str, str]
+    installed: Distribution, expected: Mapping[str, str]
 ) -> dict[str, str]:
-    """SHA-256 in hex of the wanted files as pip recorded them: no file is read again."""
+    """Return the SHA-256 of files in hexadecimal, as recorded by pip."""
     return {
         file.as_posix(): base64.urlsafe_b64decode(file.hash.value + "==").hex()
         for file in installed.files or ()
-        if file.hash is not None and file.as_posix() in wanted
+        if file.hash is not None and file.as_posix() in expected
     }

@@ -1,4 +1,4 @@
-"""Vectors of texts, on top of llamaherd.h."""
+"""Embeddings of texts, on top of llamaherd.h."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from array import array
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
-from llamaherd.native.shim import check, ffi, free_with, lib
+from llamaherd.native.shim import check, ffi, free_with, lib, sized
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,25 +22,25 @@ POOLING: dict[Pooling, int] = {
 
 
 class NativeEmbedder:
-    """A llama_context that makes vectors.
+    """A llama_context that computes embeddings.
 
     Args:
         model: An `lh_model *`, kept alive.
-        n_embd: Numbers of a vector, the model's `n_embd_out`.
-        pooling: Which of a text's tokens its vector is made of.
-        normalize: Whether vectors get the length 1.
-        n_batch: Tokens computed at once; unless the model is causal, of all texts of a
-            run.
-        n_ctx: Tokens of all texts of a run.
-        n_seq_max: Texts of a run.
-        n_threads: Threads that compute.
+        n_embd: Number of dimensions, the `n_embd_out` of the model.
+        pooling: Pooling of the vectors of tokens into one vector.
+        normalize: Whether vectors are scaled to length 1.
+        n_batch: Number of tokens computed at once; for non-causal models at least all
+            tokens of a run.
+        n_ctx: Maximum number of tokens of all texts of a run.
+        n_seq_max: Maximum number of texts of a run.
+        n_threads: Number of threads.
 
     Raises:
-        ModelLoadError: The model has no vectors for texts.
+        ModelLoadError: The model computes no embeddings.
         ContextError: libllama cannot make such a context.
 
     Attributes:
-        n_at_once: Threads that may call `run` at the same time.
+        n_at_once: Maximum number of threads that call `run` at the same time.
     """
 
     n_at_once = 1
@@ -57,7 +57,7 @@ class NativeEmbedder:
         n_seq_max: int,
         n_threads: int,
     ) -> None:
-        params = ffi.new("lh_embedder_params *")
+        params = sized("lh_embedder_params")
         params.pooling = POOLING[pooling]
         params.normalize = normalize
         params.n_batch = n_batch
@@ -72,13 +72,13 @@ class NativeEmbedder:
         self._n_embd = n_embd
 
     def run(self, texts: Sequence[array[int]]) -> array[float]:
-        """Makes the vectors of some texts, together.
+        """Compute the embeddings of some texts in one batch.
 
         Args:
             texts: Each an int32[n_tokens].
 
         Returns:
-            float32[len(texts) * n_embd], row by row; NaN where there is no vector.
+            float32[len(texts) * n_embd], row by row; NaN for a text without an embedding.
 
         Raises:
             NativeError: libllama refused a text, or `abort` was called.
@@ -99,5 +99,5 @@ class NativeEmbedder:
         return vectors
 
     def abort(self) -> None:
-        """Ends a running `run`, and those that follow. From any thread."""
+        """Abort the running `run` and all later ones. Thread-safe."""
         lib.lh_embedder_abort(self._embedder, 1)

@@ -1,4 +1,4 @@
-"""The native engine: `engine.Engine` on top of llamaherd.h."""
+"""Native engine: implements `engine.Engine` with llamaherd.h."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from llamaherd.core.errors import SamplerError
 from llamaherd.core.outcome import Cost, Counts, Finish, Output, Piece, RunOutcome, Status
 from llamaherd.core.sampling import PLAIN_SETTINGS, SamplingParams
 from llamaherd.native import llguidance
-from llamaherd.native.shim import check, ffi, free_early, free_with, lib
+from llamaherd.native.shim import check, ffi, free_early, free_with, lib, sized
+from llamaherd.native.thoughts import native_thinking, thought_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.request import ChoicePaths, Request, Shape, TokenTree
+    from llamaherd.core.request import AnswerShape, ChoicePaths, Request, TokenTree
     from llamaherd.native._shim import CData
 
-_MAX_SETTINGS = 1024  # kept in native form; grammars can be large
-# Tests and measurements only: tokens that must come are computed one a step.
+_MAX_SETTINGS = 1024  # number of settings cached in native form; grammars can be large
+# For tests and benchmarks: compute forced tokens one per step.
 STEP_FORCED = False
-_MAX_EVENTS = 512  # more than libllama allows sequences
+_MAX_EVENTS = 512  # more than the number of sequences that libllama allows
 
 
 class _Logprobs(TypedDict, total=False):
@@ -33,7 +34,7 @@ class _Logprobs(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineParams:
-    """Fields of `lh_engine_params`, by the same names and with the same meaning."""
+    """Fields of `lh_engine_params`, with the same names and meaning."""
 
     n_ctx: int
     n_seq_max: int
@@ -59,11 +60,11 @@ class EngineParams:
 
 
 class NativeEngine:
-    """A llama_context and the requests on it. See `engine.Engine` for the methods.
+    """A llama_context with its requests. See `engine.Engine` for the methods.
 
     Args:
         model: An `lh_model *`, kept alive by the engine.
-        params: What the context is made with.
+        params: Parameters of the context.
 
     Raises:
         ContextError: libllama cannot make such a context.
@@ -76,7 +77,7 @@ class NativeEngine:
         native = _native_params(params)
         check(lib.lh_engine_new(model, native, out, self._error), self._error)
         self._engine = out[0]
-        # Of `abort`, `wake` and `close`, which come from any thread.
+        # Guards `abort`, `wake` and `close`, which any thread may call.
         self._lock = RLock()
         free_with(self, model, ffi.gc(out[0], lib.lh_engine_free))
         self._settings: dict[SamplingParams, tuple[CData, list[CData]]] = {}
@@ -86,9 +87,9 @@ class NativeEngine:
         self._events = ffi.new("int64_t[]", _MAX_EVENTS)
 
     def close(self) -> None:
-        """Frees the context at once, whoever still points to this object.
+        """Free the context, even if references to this object remain.
 
-        Nothing but `abort` and `wake` may run or be called after it.
+        Only `abort` and `wake` may run, or be called afterwards.
         """
         with self._lock:
             self._engine = ffi.NULL
@@ -97,12 +98,12 @@ class NativeEngine:
 
     @property
     def n_ctx(self) -> int:
-        """KV cells in all, as libllama rounded them."""
+        """Total number of KV cells, as rounded by libllama."""
         return int(self._engine_info().n_ctx)
 
     @property
     def n_ctx_seq(self) -> int:
-        """Most cells that one sequence may have."""
+        """Maximum number of KV cells of one sequence."""
         return int(self._engine_info().n_ctx_seq)
 
     def n_cells_taken(self) -> int:
@@ -119,7 +120,7 @@ class NativeEngine:
         may_draft: bool = False,
         is_watched: bool = False,
     ) -> None:
-        native = ffi.new("lh_request *")
+        native = sized("lh_request")
         native.id = id_
         tokens = ffi.from_buffer("int32_t[]", request.tokens)
         native.tokens = tokens
@@ -139,17 +140,27 @@ class NativeEngine:
         native.whole = request.is_whole
         if request.logprobs is not None:
             native.logprobs = 1 + request.logprobs
-        kept = None
+        # Keeps alive the memory that `native` points to. Creating the settings of the
+        # thought may empty the cache of settings.
+        kept: list[object] = []
         if request.tree is not None:
-            native.score, kept = _native_score(request.tree)
+            native.score, of_score = _native_score(request.tree)
+            kept.append(of_score)
         elif request.max_tokens > 0:
-            native.sampling, _ = self._sampling(request)
+            settings = self._sampling(request.sampling, request.shape)
+            native.sampling = settings[0]
+            kept.append(settings)
             native.step_forced = STEP_FORCED
             native.sampling.seed = request.seed
             if request.paths is not None:
-                native.paths, kept = _native_paths(request.paths)
+                native.paths, of_paths = _native_paths(request.paths)
+                kept.append(of_paths)
+        if request.thought is not None:
+            settings = self._sampling(request.thought.sampling, None)
+            native.thinking, of_thought = native_thinking(request.thought, settings[0])
+            kept += [settings, of_thought]
         check(lib.lh_engine_submit(self._engine, native, self._error), self._error)
-        del kept  # what `native` points to, until here
+        del kept
 
     def run(
         self,
@@ -158,7 +169,7 @@ class NativeEngine:
         max_steps: int = 0,
         max_time_ms: int = 0,
     ) -> RunOutcome:
-        params = ffi.new("lh_run_params *")
+        params = sized("lh_run_params")
         chosen = ffi.NULL if ids is None else ffi.new("int64_t[]", list(ids))
         params.ids = chosen
         params.n_ids = 0 if ids is None else len(ids)
@@ -213,6 +224,7 @@ class NativeEngine:
             ),
             first_token_s=info.t_first_s,
             **_logprobs(info),
+            **thought_fields(info),
         )
 
     def read(self, id_: int, n_bytes: int, n_tokens: int) -> Piece:
@@ -226,6 +238,22 @@ class NativeEngine:
             tokens=ffi.unpack(new.tokens, new.n_tokens) if new.n_tokens else [],
             n_bytes=new.n_bytes_now,
             n_tokens=new.n_tokens_now,
+        )
+
+    def read_thought(self, id_: int, n_bytes: int) -> Piece:
+        info = self._client_info(id_)
+        n_now = max(n_bytes, info.n_thinking)
+        new = (
+            ffi.buffer(info.thinking + n_bytes, n_now - n_bytes)[:]
+            if info.thinking
+            else b""
+        )
+        return Piece(
+            text=new.decode(errors="replace"),
+            tokens=[],
+            n_bytes=n_now,
+            n_tokens=0,
+            kind="thinking",
         )
 
     def release(self, id_: int) -> None:
@@ -273,28 +301,29 @@ class NativeEngine:
         check(status, self._error)
         return self._client
 
-    def _sampling(self, request: Request) -> tuple[CData, list[CData]]:
-        """An `lh_sampling_params` and what it points to, made once per settings."""
-        params = request.sampling
+    def _sampling(
+        self, params: SamplingParams, shape: AnswerShape | None
+    ) -> tuple[CData, list[CData]]:
+        """Return the cached `lh_sampling_params`, and the memory it points to."""
         if params not in self._settings:
             if len(self._settings) == _MAX_SETTINGS:
                 self._settings.clear()
-            self._settings[params] = _native_sampling(params, request.shape)
+            self._settings[params] = _native_sampling(params, shape)
         return self._settings[params]
 
 
 def check_sampling(
-    model: CData, params: SamplingParams, shape: Shape | None = None
+    model: CData, params: SamplingParams, shape: AnswerShape | None = None
 ) -> None:
-    """Checks settings as an engine would when a request with them is submitted.
+    """Check settings as an engine does when a request is submitted.
 
     Args:
         model: An `lh_model *`.
-        params: The settings.
-        shape: Of their schema.
+        params: Settings to check.
+        shape: Shape of their schema.
 
     Raises:
-        ValueError: They cannot be used with this model.
+        ValueError: The settings cannot be used with this model.
     """
     native, _kept = _native_sampling(params, shape)
     error = ffi.new("lh_error *")
@@ -302,13 +331,14 @@ def check_sampling(
         check(lib.lh_sampling_check(model, native, error), error)
     except SamplerError as failed:
         name = _constraint(params)
-        if not name or str(failed).startswith(name):
-            raise
-        raise SamplerError(f"{name}: {failed}", failed.code) from None
+        # The shim parses GBNF itself, and its error names the argument.
+        is_named = not name or (name == "grammar" and not uses_llguidance(params))
+        text = str(failed) if is_named else f"{name}: {failed}"
+        raise SamplerError(text, failed.code, name) from None
 
 
 def _constraint(params: SamplingParams) -> str:
-    """The setting that answers have to follow; "": none."""
+    """Return the name of the constraint that is set; "" for none."""
     names = ("schema", "regex", "grammar", "choices")
     return next((name for name in names if getattr(params, name) is not None), "")
 
@@ -321,14 +351,14 @@ _STATUS = {
 
 
 def _native_params(params: EngineParams) -> CData:
-    native = ffi.new("lh_engine_params *")
+    native = sized("lh_engine_params")
     for field in fields(EngineParams):
         setattr(native, field.name, getattr(params, field.name))
     return native
 
 
 def _native_score(tree: TokenTree) -> tuple[CData, list[CData]]:
-    native = ffi.new("lh_score *")
+    native = sized("lh_score")
     tokens = ffi.from_buffer("int32_t[]", tree.tokens)
     parents = ffi.from_buffer("int32_t[]", tree.parents)
     native.n_nodes = len(tree.tokens)
@@ -338,7 +368,7 @@ def _native_score(tree: TokenTree) -> tuple[CData, list[CData]]:
 
 
 def _native_paths(paths: ChoicePaths) -> tuple[CData, list[CData]]:
-    native = ffi.new("lh_choice_paths *")
+    native = sized("lh_choice_paths")
     each = [
         ffi.from_buffer("int32_t[]", values)
         for values in (paths.tokens, paths.parents, paths.choices)
@@ -349,7 +379,7 @@ def _native_paths(paths: ChoicePaths) -> tuple[CData, list[CData]]:
 
 
 def _logprobs(info: CData) -> _Logprobs:
-    """The fields of an `Output` that are log-probabilities."""
+    """Return the fields of an `Output` with log-probabilities."""
     out: _Logprobs = {}
     if info.n_scores > 0:
         out["scores"] = array("d", ffi.buffer(info.scores, 8 * info.n_scores)[:])
@@ -372,15 +402,16 @@ def _logprobs(info: CData) -> _Logprobs:
 
 
 def uses_llguidance(params: SamplingParams) -> bool:
-    """Whether answers with these settings are followed by llguidance."""
+    """Whether llguidance enforces the constraint of these settings."""
     is_lark = (params.grammar or "").lstrip().startswith("%llguidance")
     return params.schema is not None or params.regex is not None or is_lark
 
 
-def _grammar(params: SamplingParams, shape: Shape | None) -> tuple[int, str]:
-    """What an answer has to follow, and what that is written in; "": nothing."""
+def _grammar(params: SamplingParams, shape: AnswerShape | None) -> tuple[int, str]:
+    """Return the kind and the text of the constraint; "" for none."""
     if shape is not None:
-        return lib.LH_GRAMMAR_JSON_SCHEMA, shape.enforced
+        kind = lib.LH_GRAMMAR_LARK if shape.is_lark else lib.LH_GRAMMAR_JSON_SCHEMA
+        return kind, shape.enforced
     if params.regex is not None:
         return lib.LH_GRAMMAR_REGEX, params.regex
     is_lark = uses_llguidance(params)
@@ -388,9 +419,9 @@ def _grammar(params: SamplingParams, shape: Shape | None) -> tuple[int, str]:
 
 
 def _native_sampling(
-    params: SamplingParams, shape: Shape | None
+    params: SamplingParams, shape: AnswerShape | None
 ) -> tuple[CData, list[CData]]:
-    native = ffi.new("lh_sampling_params *")
+    native = sized("lh_sampling_params")
     for name in PLAIN_SETTINGS:
         setattr(native, name, getattr(params, name))
     bias = dict(params.logit_bias)

@@ -1,7 +1,7 @@
-"""The library llguidance, handed over to the shim: what follows schemas.
+"""Connection of the shim with llguidance, which enforces schemas.
 
-Its extension module has a C API, `llg_*`. Python imports the module, the shim calls those
-functions by their addresses, without Python.
+The extension module of llguidance has a C API, `llg_*`. Python imports the module; the
+shim calls these functions by their addresses, without Python.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import AbiMismatchError
-from llamaherd.native.shim import check, ffi, lib
+from llamaherd.native.shim import check, ffi, lib, sized
 
 if TYPE_CHECKING:
     from llamaherd.native._shim import CData
 
-_FUNCTIONS = (  # the members of `lh_llguidance`
+_FUNCTIONS = (  # members of `lh_llguidance`
     "get_version",
     "new_tokenizer_v2",
     "free_tokenizer",
@@ -38,10 +38,10 @@ _FUNCTIONS = (  # the members of `lh_llguidance`
 
 @lru_cache(maxsize=1)
 def load() -> str:
-    """Hands llguidance over, once. Returns its version, such as "1.9.1".
+    """Pass the functions of llguidance to the shim and return its version.
 
     Raises:
-        AbiMismatchError: It is not installed, or of a version with another C API.
+        AbiMismatchError: llguidance is not installed, or has another C API.
     """
     cure = "install it: pip install 'llguidance>=1.9,<2'"
     try:
@@ -52,8 +52,7 @@ def load() -> str:
             f"({error}); {cure}"
         ) from error
     module = ctypes.CDLL(_lib.__file__)
-    functions = ffi.new("lh_llguidance *")
-    functions.struct_size = ffi.sizeof("lh_llguidance")
+    functions = sized("lh_llguidance")
     for name in _FUNCTIONS:
         try:
             function = getattr(module, f"llg_{name}")
@@ -73,16 +72,17 @@ def load() -> str:
     return found[1] if found else ""
 
 
-def accepts(model: CData, schema: str, text: str) -> bool:
+def accepts(model: CData, schema: str, text: str, *, is_lark: bool = False) -> bool:
     """Whether a text follows a JSON Schema, see `lh_grammar_accepts`.
 
     Args:
         model: An `lh_model *`.
-        schema: What the text has to follow, as far as llguidance takes it.
-        text: What a model may have answered.
+        schema: JSON Schema without the parts that llguidance does not support.
+        text: Text to check.
+        is_lark: Whether `schema` is a Lark grammar.
 
     Raises:
-        SamplerError: llguidance does not take the schema.
+        SamplerError: llguidance rejects the schema.
     """
     load()
     error = ffi.new("lh_error *")
@@ -90,7 +90,7 @@ def accepts(model: CData, schema: str, text: str) -> bool:
     content = text.encode()
     status = lib.lh_grammar_accepts(
         model,
-        lib.LH_GRAMMAR_JSON_SCHEMA,
+        lib.LH_GRAMMAR_LARK if is_lark else lib.LH_GRAMMAR_JSON_SCHEMA,
         schema.encode(),
         content,
         len(content),
@@ -102,13 +102,13 @@ def accepts(model: CData, schema: str, text: str) -> bool:
 
 
 def problem_of_schema(text: str) -> str:
-    """What llguidance has against a JSON Schema, whatever the model is; "": nothing."""
+    """Return why llguidance rejects a JSON Schema; "" if it accepts the schema."""
     is_error, messages = _validated(text)
     return messages[0] if is_error and messages else ""
 
 
 def ignored_of_schema(text: str) -> list[str]:
-    """Keywords, or "format: x", that it ignores where a schema says "lenient"."""
+    """Return the keywords, or "format: x", that llguidance ignores in lenient mode."""
     found = []
     for message in _validated(text)[1]:
         kind, _, names = message.partition(": ")
@@ -130,22 +130,22 @@ def _validated(text: str) -> tuple[bool, list[str]]:
 
 @lru_cache(maxsize=1024)
 def takes_pattern(pattern: str) -> bool:
-    """Whether llguidance reads a pattern of a JSON Schema: it may not look around."""
+    """Whether llguidance supports a pattern; it does not support lookarounds."""
     return not problem_of_schema(json.dumps({"type": "string", "pattern": pattern}))
 
 
 def finds_pattern(pattern: str, text: str) -> bool:
-    """Whether a pattern of a JSON Schema is found in a text; in linear time.
+    """Whether a pattern of a JSON Schema matches within a text, in linear time.
 
     Args:
-        pattern: One that `takes_pattern`.
-        text: Any.
+        pattern: Pattern for which `takes_pattern` is True.
+        text: Text to search.
 
     Raises:
-        ValueError: The pattern has more states than llguidance keeps.
+        ValueError: The pattern exceeds the number of states of llguidance.
     """
     matcher = _pattern_matcher(pattern).deep_copy()
-    # It reads texts as they stand in JSON, where it wants DEL to be escaped.
+    # llguidance reads texts as JSON, in which DEL must be escaped.
     known = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
     written = json.dumps(known, ensure_ascii=False).replace("\x7f", r"\u007f")
     tokens = _bytes_tokenizer().tokenize_str(written)
@@ -153,7 +153,7 @@ def finds_pattern(pattern: str, text: str) -> bool:
         return bool(matcher.is_accepting())
     problem = str(matcher.get_error())
     if problem:
-        # Copies share their states: from now on all would find nothing, without a word.
+        # Copies share their states: after this error all would silently find nothing.
         _pattern_matcher.cache_clear()
         raise ValueError(f"{problem.splitlines()[0]}, for the pattern {pattern!r}")
     return False
@@ -171,7 +171,7 @@ def _bytes_tokenizer() -> Any:  # noqa: ANN401 - a class without types
 
 @lru_cache(maxsize=1024)
 def _pattern_matcher(pattern: str) -> Any:  # noqa: ANN401 - a class without types
-    """What tells of texts in JSON whether the pattern is in them."""
+    """Return the matcher that finds the pattern in texts in JSON."""
     from llguidance import LLMatcher  # noqa: PLC0415 - only for those who need it
 
     schema = json.dumps({"type": "string", "pattern": pattern})

@@ -1,45 +1,47 @@
-"""Models and what is added to them, on top of llamaherd.h."""
+"""Models, adapters and control vectors, on top of llamaherd.h."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.core.errors import ModelLoadError
-from llamaherd.native.shim import check, decoded, ffi, lib, text_or_none
+from llamaherd.native.shim import check, decoded, ffi, lib, sized, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.native._shim import CData
 
+_MAGIC = b"GGUF"
 _GGUF_HINT = (
     "models for llama.cpp end in .gguf; repositories on the hub that have them are "
     "mostly named -GGUF"
 )
 
 
-class Lora(Protocol):
-    """A LoRA adapter: a file, or the address of one that is loaded."""
+class LoraSource(Protocol):
+    """A LoRA adapter: a file, or the address of a loaded one."""
 
     @property
     def path(self) -> os.PathLike[str] | None:
-        """Its file."""
+        """Path of the file; None if unknown."""
         ...
 
     @property
     def scale(self) -> float:
-        """What it is multiplied by."""
+        """Factor of the adapter."""
         ...
 
     @property
     def address(self) -> int:
-        """Of a `llama_adapter_lora`; 0: to be loaded."""
+        """Address of a `llama_adapter_lora`; 0 to load the file."""
         ...
 
 
-class ControlVector(Protocol):
+class ControlVectorArgs(Protocol):
     """Arguments of `llama_set_adapter_cvec`."""
 
     @property
@@ -49,22 +51,22 @@ class ControlVector(Protocol):
 
     @property
     def first_layer(self) -> int:
-        """The first layer that it is added to."""
+        """First layer to which the vector is added."""
         ...
 
     @property
     def last_layer(self) -> int:
-        """The last one."""
+        """Last layer to which the vector is added."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What `lh_model_info` says. Token ids are -1 where the model has no such token.
+    """Content of `lh_model_info`. Token ids are -1 if the model has no such token.
 
     Attributes:
-        n_embd_out: Numbers of the vectors that it makes of texts.
-        n_swa: Sliding window in tokens; 0: none.
+        n_embd_out: Number of dimensions of embeddings.
+        n_swa: Size of the sliding window in tokens; 0 for none.
     """
 
     n_vocab: int
@@ -94,7 +96,7 @@ class ModelInfo:
 
 def model_load(
     path: bytes,
-    loras: Sequence[Lora] = (),
+    loras: Sequence[LoraSource] = (),
     *,
     n_gpu_layers: int,
     use_mmap: bool,
@@ -102,11 +104,11 @@ def model_load(
     check_tensors: bool,
     memory_bytes: int,
 ) -> CData:
-    """Loads a GGUF file. The model is freed with the last reference to the result.
+    """Load a GGUF file. The model is freed with the last reference to the result.
 
     Raises:
         ModelLoadError: libllama cannot load it or an adapter, or their tensors take more
-            than `memory_bytes`, unless that is 0.
+            than `memory_bytes`; 0 disables this check.
     """
     params = ffi.new("lh_model_params *")
     lib.lh_model_default_params(params)
@@ -122,21 +124,30 @@ def model_load(
     try:
         check(lib.lh_model_load(path, params, out, error), error)
     except ModelLoadError as problem:
-        if "is not a GGUF file" in str(problem):
+        if _is_other(path):
             raise ModelLoadError(f"{problem}; {_GGUF_HINT}") from None
         raise
     return ffi.gc(out[0], lib.lh_model_free)
 
 
+def _is_other(path: bytes) -> bool:
+    """Test for a file that can be read and does not begin as GGUF files do."""
+    try:
+        with Path(os.fsdecode(path)).open("rb") as file:
+            return file.read(len(_MAGIC)) != _MAGIC
+    except OSError:
+        return False
+
+
 def model_borrow(
-    address: int, loras: Sequence[Lora] = (), cvec: ControlVector | None = None
+    address: int, loras: Sequence[LoraSource] = (), cvec: ControlVectorArgs | None = None
 ) -> CData:
-    """Wraps the `llama_model` at an address; its owner must keep it alive.
+    """Wrap the `llama_model` at an address; its owner must keep it alive.
 
     Args:
-        address: Of the model.
-        loras: Adapters with addresses, which their owner keeps alive as well.
-        cvec: A control vector.
+        address: Address of the model.
+        loras: Adapters with addresses; their owner must keep them alive.
+        cvec: Control vector.
     """
     out = ffi.new("lh_model **")
     error = ffi.new("lh_error *")
@@ -147,13 +158,14 @@ def model_borrow(
 
 
 def _native_adapters(
-    loras: Sequence[Lora], cvec: ControlVector | None
+    loras: Sequence[LoraSource], cvec: ControlVectorArgs | None
 ) -> tuple[CData, list[CData]]:
-    """An `lh_adapters`, and what it points to."""
-    native = ffi.new("lh_adapters *")
+    """Return an `lh_adapters` and the memory that it points to."""
+    native = sized("lh_adapters")
     items = ffi.new("lh_lora[]", len(loras))
     kept = [items]
     for item, lora in zip(items, loras, strict=True):
+        item.struct_size = ffi.sizeof("lh_lora")
         item.scale = lora.scale
         item.adapter = ffi.cast("void *", lora.address)
         if lora.path is not None:
@@ -170,7 +182,7 @@ def _native_adapters(
 
 
 def model_info(model: CData) -> ModelInfo:
-    """Numbers and special tokens of a model."""
+    """Return the sizes and special tokens of a model."""
     info = ffi.new("lh_model_info *")
     error = ffi.new("lh_error *")
     check(lib.lh_model_get_info(model, info, error), error)
@@ -178,7 +190,7 @@ def model_info(model: CData) -> ModelInfo:
 
 
 def model_metadata(model: CData) -> dict[str, str]:
-    """All metadata of the GGUF file as text, sorted by key."""
+    """Return all metadata of the GGUF file as text, sorted by key."""
     return dict(
         sorted(_metadata_item(model, i) for i in range(lib.lh_model_n_meta(model)))
     )
@@ -203,5 +215,5 @@ def _metadata_item(model: CData, i: int) -> tuple[str, str]:
 
 
 def chat_template(model: CData) -> str | None:
-    """The model's own chat template."""
+    """Return the chat template of the model; None without one."""
     return text_or_none(lib.lh_model_chat_template(model))

@@ -1,4 +1,4 @@
-"""Requantizing and comparing models, on top of llamaherd.h."""
+"""Requantization and comparison of models, on top of llamaherd.h."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
     from llamaherd.native._shim import CData
 
-MAX_CHUNK = 256  # most tokens that `Comparison.add` takes
+MAX_CHUNK = 256  # maximum number of tokens per `Comparison.add`
 
 
 def model_quantize(path: bytes, out_path: bytes, *, ftype: int, n_threads: int) -> None:
-    """Writes a copy of a model in another type (`llama_model_quantize`).
+    """Write a copy of a model in another type (`llama_model_quantize`).
 
-    It cannot be interrupted. What is at `out_path` is overwritten.
+    The call cannot be interrupted. It overwrites `out_path`.
 
     Args:
-        path: A GGUF file.
-        out_path: Where the copy goes.
-        ftype: An `enum llama_ftype`.
-        n_threads: Threads that compute it.
+        path: Path of a GGUF file.
+        out_path: Path of the copy.
+        ftype: Value of `enum llama_ftype`.
+        n_threads: Number of threads.
 
     Raises:
-        ModelLoadError: libllama could not; part of a file may be left.
+        ModelLoadError: libllama failed; an incomplete file may remain.
     """
     error = ffi.new("lh_error *")
     check(lib.lh_model_quantize(path, out_path, ftype, n_threads, error), error)
@@ -35,12 +35,12 @@ def model_quantize(path: bytes, out_path: bytes, *, ftype: int, n_threads: int) 
 
 @dataclass(frozen=True, slots=True)
 class Closeness:
-    """What `lh_comparison_result` says.
+    """Content of `lh_comparison_result`.
 
     Attributes:
-        n_tokens: Predictions compared.
-        mean_kl: KL divergence (base || other) of a prediction, in nats.
-        p99_kl: Its 99th percentile.
+        n_tokens: Number of compared predictions.
+        mean_kl: Mean KL divergence (base || other) of predictions, in nats.
+        p99_kl: 99th percentile of the KL divergence, in nats.
         same_top: Share of predictions with the same most likely token, in [0, 1].
     """
 
@@ -54,17 +54,17 @@ class Closeness:
 
 
 class Comparison:
-    """Compares what two models with one vocabulary predict.
+    """Comparison of the predictions of two models with the same vocabulary.
 
     Args:
         base: An `lh_model *`, kept alive.
         other: An `lh_model *`, kept alive.
-        n_threads: Threads that compute.
+        n_threads: Number of threads.
 
     Raises:
         ValueError: Their vocabularies differ in size.
         ModelLoadError: A model does not predict text.
-        ContextError: There is not enough memory.
+        ContextError: Not enough memory.
     """
 
     def __init__(self, base: CData, other: CData, n_threads: int) -> None:
@@ -76,7 +76,7 @@ class Comparison:
         free_with(self, base, other, ffi.gc(out[0], lib.lh_comparison_free))
 
     def add(self, tokens: array[int]) -> None:
-        """Has both models read a chunk and compares what they predict in its second half.
+        """Compare the predictions of both models in the second half of a chunk.
 
         Args:
             tokens: int32[n], 2 to MAX_CHUNK of them.
@@ -89,14 +89,14 @@ class Comparison:
         check(status, self._error)
 
     def abort(self) -> None:
-        """Ends a running `add`, and those that follow. From any thread."""
+        """Abort the running `add` and all later ones. Thread-safe."""
         lib.lh_comparison_abort(self._comparison, 1)
 
     def result(self) -> Closeness:
-        """Averages over all that was added.
+        """Return averages over all chunks.
 
         Raises:
-            ValueError: Nothing was.
+            ValueError: No chunk was added.
         """
         out = ffi.new("lh_comparison_result *")
         check(lib.lh_comparison_get(self._comparison, out, self._error), self._error)

@@ -1,4 +1,4 @@
-"""The loaded shim: its errors, what it holds, and what it knows of the library."""
+"""The loaded shim: errors, lifetimes of native objects, library functions."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
 
 __all__ = ["ffi", "lib"]  # for the other modules of this room
 
-# Sizes that drivers of the engine plan with: see llamaherd.h.
+# Sizes for planning a context, see llamaherd.h.
 CELL_BLOCK = lib.LH_CELL_BLOCK
 UNIFORM_ROWS = lib.LH_UNIFORM_ROWS
 MAX_LOGPROBS = lib.LH_MAX_LOGPROBS
 AMX_ROWS = lib.LH_AMX_ROWS
 MAX_PREFIX_DEPTH = lib.LH_MAX_PREFIX_DEPTH
 
-Handle: TypeAlias = "CData"  # what other rooms hold, and hand back
+Handle: TypeAlias = "CData"  # opaque to other rooms
 
 
 def check(status: int, error: CData) -> None:
-    """Raises what an `lh_status` stands for.
+    """Raise the exception of an `lh_status`; do nothing for LH_OK.
 
     Args:
-        status: What the shim's function returned.
-        error: The `lh_error *` that it filled.
+        status: Return value of a function of the shim.
+        error: The `lh_error *` that the function filled.
 
     Raises:
         ValueError: An argument was wrong.
-        LlamaHerdError: Any other failure.
+        LlamaHerdError: Another failure.
     """
     if status != lib.LH_OK:
         raise _exception(status, decoded(ffi.string(error.message)))
 
 
-# Exceptions that take a message alone.
+# Exceptions whose only argument is a message.
 _PLAIN_EXCEPTIONS: dict[int, type[LlamaHerdError | ValueError]] = {
     lib.LH_INVALID_ARGUMENT: ValueError,
     lib.LH_MODEL_ERROR: ModelLoadError,
@@ -75,32 +75,39 @@ def _exception(status: int, message: str) -> LlamaHerdError | ValueError:
 
 
 def decoded(utf8: bytes) -> str:
-    """Text; what is no UTF-8 becomes U+FFFD."""
+    """Decode UTF-8; invalid bytes become U+FFFD."""
     return utf8.decode(errors="replace")
 
 
 def text_or_none(pointer: CData) -> str | None:
-    """The text that a `char *` points to; None for NULL."""
+    """Return the text of a `char *`; None for NULL."""
     return None if pointer == ffi.NULL else decoded(ffi.string(pointer))
 
 
-# What goes with an object.
+def sized(name: str) -> CData:
+    """Allocate a zeroed struct for the shim and set its struct_size."""
+    struct = ffi.new(f"{name} *")
+    struct.struct_size = ffi.sizeof(name)
+    return struct
+
+
+# Objects to free together with an owner.
 _held: dict[ref[object], tuple[object, ...]] = {}
 
 
 def free_with(owner: object, *held: object) -> None:
-    """Holds objects until `owner` is gone. The last of them goes first, as tuples do it.
+    """Keep objects alive until `owner` is freed; they are freed in reverse order.
 
-    `ffi.gc` alone does not do: in a cycle of garbage Python calls the destructors in any
-    order, also of what others in the cycle still use. At the interpreter's end it does so
-    with what is held here, too; native objects keep the model that they point to. Nothing
-    here is written in Python, so that Ctrl-C cannot come between.
+    `ffi.gc` does not suffice: within a garbage cycle, Python calls destructors in any
+    order, even for objects that others in the cycle still use. At interpreter exit this
+    holds for the objects here, too, so native objects keep their model alive themselves.
+    No Python code runs here, so that Ctrl-C cannot interrupt it.
     """
     _held[ref(owner, _held.pop)] = held
 
 
 def free_early(owner: object) -> None:
-    """Does now what `free_with` has put off, while `owner` is there still."""
+    """Free the objects of `free_with` now, while `owner` is still alive."""
     _held.pop(ref(owner), None)
 
 
@@ -108,31 +115,31 @@ def free_early(owner: object) -> None:
 
 
 def backend_init(*, chain: bool = False) -> None:
-    """Starts libllama's backends and takes over its log. Calling it again is harmless.
+    """Start the backends of libllama and redirect its log. May be called repeatedly.
 
     Args:
-        chain: Pass log lines on to the callback that was set before.
+        chain: Pass log lines on to the previous callback.
     """
     lib.lh_backend_init(chain)
 
 
 def backend_free() -> None:
-    """Frees what libllama keeps for all models. Nothing may be in use any more."""
+    """Free the global state of libllama. No model or context may be in use."""
     lib.lh_backend_free()
 
 
 def check_process() -> None:
-    """Tells a child that was forked after a model was loaded.
+    """Check that this process was not forked after a model was loaded.
 
     Raises:
-        ForkError: This is one.
+        ForkError: This process is such a child.
     """
     error = ffi.new("lh_error *")
     check(lib.lh_process_check(error), error)
 
 
 def own_threads() -> bool:
-    """Whether ggml computes on llamaherd's threads, see `lh_own_threads`."""
+    """Whether ggml runs on the threads of llamaherd, see `lh_own_threads`."""
     return bool(lib.lh_own_threads())
 
 
@@ -142,45 +149,46 @@ def supports_gpu() -> bool:
 
 
 def has_amx() -> bool:
-    """Whether the loaded libllama multiplies by AMX, see `lh_has_amx`."""
+    """Whether the loaded libllama uses AMX, see `lh_has_amx`."""
     return bool(lib.lh_has_amx())
 
 
 def llama_cpp_python() -> str:
-    """Version of llama-cpp-python that the shim was compiled for, and is loaded with."""
+    """Return the version of llama-cpp-python that the shim was compiled for."""
     return _build_info.LLAMA_CPP_PYTHON_VERSION
 
 
 def ggml_commit() -> str:
-    """Commit of the loaded library."""
+    """Return the commit of the loaded library."""
     return decoded(ffi.string(lib.lh_ggml_commit()))
 
 
 def derive_seed(seed: int, index: int) -> int:
-    """The seed, a uint32, of prompt number `index` in a call with seed `seed`."""
+    """Return the seed, a uint32, of prompt `index` in a call with seed `seed`."""
     return lib.lh_derive_seed(seed, index)
 
 
 def _check_library() -> None:
+    abi.check_shim(lib.lh_abi_version(), lib.LH_ABI_VERSION)
     probe = ffi.new("int32_t[4]")
     lib.lh_abi_probe(probe)
     abi.check_library(ggml_commit(), _build_info.LLAMA_BUILD_COMMIT, probe[3])
 
 
 def min_prefix_tokens(n_cells: int) -> int:
-    """Tokens that a prefix must have to be worth a fork: `lh_min_prefix_tokens`."""
+    """Return the minimum length of a prefix in tokens: `lh_min_prefix_tokens`."""
     return lib.lh_min_prefix_tokens(n_cells)
 
 
 def prefix_tree(
     tokens: array[int], offsets: array[int], min_tokens: int
 ) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
-    """Calls `lh_prefix_tree`.
+    """Call `lh_prefix_tree`.
 
     Args:
-        tokens: int32[offsets[-1]], the prompts one after the other.
-        offsets: int64[n_prompts + 1], where each prompt starts.
-        min_tokens: Tokens that a node adds to its parent at least.
+        tokens: int32[offsets[-1]], the concatenated prompts.
+        offsets: int64[n_prompts + 1], start of each prompt in `tokens`.
+        min_tokens: Minimum number of tokens that a node adds to its parent.
 
     Returns:
         order and node_of, each [n_prompts]; parent, length and prompt, each [n_nodes].
@@ -213,5 +221,5 @@ def prefix_tree(
 
 
 _check_library()
-# A user who imported llama_cpp first goes on seeing what it logs.
+# If llama_cpp was imported first, its log callback continues to be called.
 backend_init(chain="llama_cpp" in sys.modules)

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from llamaherd.native._shim import CData
 
-PARSE_AUTO = -1  # of `tokenize_prompt`: decide by how the prompt starts
+PARSE_AUTO = -1  # for `tokenize_prompt`: decided by the start of the prompt
 
 
 def tokenize(
     model: CData, text: str, *, add_special: bool, parse_special: bool
 ) -> array[int]:
-    """Text to tokens (`llama_tokenize`). Returns int32[n_tokens]."""
+    """Tokenize a text (`llama_tokenize`) into int32[n_tokens]."""
     utf8 = text.encode()
     return _filled(
         "int32_t",
@@ -30,7 +30,7 @@ def tokenize(
 
 
 def tokenize_inside(model: CData, text: str) -> array[int]:
-    """Tokens of text that follows on other text. Returns int32[n_tokens]."""
+    """Tokenize the continuation of another text into int32[n_tokens]."""
     utf8 = text.encode()
     return _filled(
         "int32_t",
@@ -40,7 +40,7 @@ def tokenize_inside(model: CData, text: str) -> array[int]:
 
 
 def tokenize_prompt(model: CData, text: str, parse_special: int) -> array[int]:
-    """Text to the tokens of a prompt (`lh_tokenize_prompt`). Returns int32[n_tokens]."""
+    """Tokenize a prompt (`lh_tokenize_prompt`) into int32[n_tokens]."""
     utf8 = text.encode()
     return _filled(
         "int32_t",
@@ -52,11 +52,36 @@ def tokenize_prompt(model: CData, text: str, parse_special: int) -> array[int]:
 def detokenize(
     model: CData, tokens: array[int], *, remove_special: bool, unparse_special: bool
 ) -> str:
-    """Tokens, int32[n], to text; bytes that are no UTF-8 become U+FFFD.
+    """Convert tokens, int32[n], to text; invalid UTF-8 becomes U+FFFD.
 
     Raises:
         ValueError: A token is outside the vocabulary.
     """
+    return decoded(
+        _bytes_of(
+            model, tokens, remove_special=remove_special, unparse_special=unparse_special
+        )
+    )
+
+
+def token_bytes(model: CData, token: int) -> bytes:
+    """Return the bytes of a token within a text; the text of a special token.
+
+    Raises:
+        ValueError: The token is outside the vocabulary.
+    """
+
+    def of(n: int) -> bytes:
+        tokens = array("i", [token] * n)
+        return _bytes_of(model, tokens, remove_special=False, unparse_special=True)
+
+    # The first token of a text may lose the space that it starts with.
+    return of(2)[len(of(1)) :]
+
+
+def _bytes_of(
+    model: CData, tokens: array[int], *, remove_special: bool, unparse_special: bool
+) -> bytes:
     pointer = ffi.from_buffer("int32_t[]", tokens)
     filled = _filled(
         "char",
@@ -65,11 +90,11 @@ def detokenize(
             model, pointer, len(tokens), remove_special, unparse_special, *out
         ),
     )
-    return decoded(filled.tobytes())
+    return filled.tobytes()
 
 
 def mark_literals(model: CData, text: str) -> str:
-    """The text with literal marks around what would parse as a special token."""
+    """Return the text with literal marks around the texts of special tokens."""
     utf8 = text.encode()
     filled = _filled(
         "char",
@@ -82,7 +107,7 @@ def mark_literals(model: CData, text: str) -> str:
 def _filled(
     ctype: str, capacity: int, function: Callable[[CData, int, CData, CData], int]
 ) -> array[int]:
-    """What a function wrote that fills arrays; calls it again if it needs more room."""
+    """Call a function that fills an array, again with a larger one if necessary."""
     size = ffi.new("int32_t *")
     error = ffi.new("lh_error *")
     while True:
@@ -97,7 +122,7 @@ def _filled(
 
 
 def is_control(model: CData, token: int) -> bool:
-    """Whether a token stands for no text, such as the end of a turn."""
+    """Whether a token has no text, such as the end of a turn."""
     return bool(lib.lh_token_is_control(model, token))
 
 
@@ -108,11 +133,11 @@ _USER_DEFINED = 16
 
 
 def is_special(model: CData, token: int) -> bool:
-    """Whether llama_tokenize cuts a text at the text of a token."""
+    """Whether llama_tokenize splits a text at the text of this token."""
     attr = lib.lh_token_attr(model, token)
     return attr >= 0 and bool(attr & (_UNKNOWN | _CONTROL | _USER_DEFINED))
 
 
 def token_text(model: CData, token: int) -> str | None:
-    """A token as the vocabulary writes it; None outside the vocabulary."""
+    """Return the text of a token in the vocabulary; None for an invalid token."""
     return text_or_none(lib.lh_token_text(model, token))

@@ -1,1 +1,1 @@
-"""Finding the type of a model that this processor computes fastest."""
+"""Search for the quantization type that is fastest on this processor."""

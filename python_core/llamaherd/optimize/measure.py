@@ -1,4 +1,4 @@
-"""How fast two models are here, and how far the answers of one are from the other's."""
+"""Comparison of two models: speed on this machine, and distance of predictions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from llamaherd.api.generate import start_parallel
+from llamaherd.core.errors import ArgumentError
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.model.tokens import tokenize
 from llamaherd.native.quantize import MAX_CHUNK, Closeness, Comparison
@@ -22,37 +23,37 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Results
     from llamaherd.model.model import Model
 
-LEAST_TOKENS = 64  # of a sample text
+LEAST_TOKENS = 64  # minimum number of tokens of a sample text
 MOST_TOKENS = 4096
 N_ROUNDS = 5
-_MOST_CHARS = 40 * MOST_TOKENS  # more is not tokenized
-_MAX_S = 30.0  # no round starts later than this
+_MOST_CHARS = 40 * MOST_TOKENS  # characters; the rest of a text is not tokenized
+_MAX_S = 30.0  # seconds after which no round starts
 _N_PREFILL = 512  # tokens of the prompt that measures prefill
-_N_SLOTS = 8  # prompts that are answered together to measure decode
-_N_START = 16  # tokens of each of them
+_N_SLOTS = 8  # concurrent prompts for the decode speed
+_N_START = 16  # tokens of each of these prompts
 _N_ANSWER = 32
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: it was asked for
-    """`Stop.set` was called."""
+class Stopped(Exception):  # noqa: N818 - a requested end, not an error
+    """Raised after `Stop.set` was called."""
 
 
 class Stop:
-    """Ends in one thread what another one does."""
+    """Lets one thread end the work of another one."""
 
     def __init__(self) -> None:
         self._is_set = False
         self._abort: Callable[[], object] | None = None
 
     def set(self) -> None:
-        """Ends what is guarded now, and all that would follow."""
+        """End the guarded work, now and in the future."""
         self._is_set = True
         abort = self._abort
         if abort is not None:
             abort()
 
     def check(self) -> None:
-        """Does nothing, or raises Stopped.
+        """Raise Stopped if `set` was called.
 
         Raises:
             Stopped: `set` was called.
@@ -62,18 +63,18 @@ class Stop:
 
     @contextmanager
     def guarding(self, abort: Callable[[], object]) -> Iterator[None]:
-        """Has `set` call `abort` while the block runs.
+        """Make `set` call `abort` during the block.
 
         Raises:
             Stopped: `set` was called, before or meanwhile.
         """
-        # In this order: a `set` in between has set the flag that is looked at.
+        # In this order, the check notices a `set` between the two lines.
         self._abort = abort
         try:
             self.check()
             yield
         except Exception:
-            self.check()  # what an aborted call raises is of no interest
+            self.check()  # replaces the error of the aborted call
             raise
         finally:
             self._abort = None
@@ -82,18 +83,18 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A text in tokens, and how the model wants a text to begin.
+    """Tokens of a sample text, and the token that starts a text.
 
     Attributes:
-        tokens: LEAST_TOKENS to MOST_TOKENS of them.
-        bos: Token that begins every text; None: none does.
+        tokens: LEAST_TOKENS to MOST_TOKENS tokens.
+        bos: Token that begins every text; None without one.
     """
 
     tokens: Sequence[int]
     bos: int | None
 
     def chunks(self) -> list[array[int]]:
-        """The whole text in pieces that a comparison takes."""
+        """Return the whole text in chunks for a comparison."""
         size = MAX_CHUNK - len(self._start)
         pieces = [
             self.tokens[i : i + size]
@@ -102,10 +103,10 @@ class Sample:
         ]
         return [array("i", [*self._start, *piece]) for piece in pieces]
 
-    def window(self, place: int, size: int) -> list[int]:
-        """A prompt of `size` tokens; other places begin with other words."""
+    def window(self, number: int, size: int) -> list[int]:
+        """Return a prompt of `size` tokens; each number begins with other words."""
         n = len(self.tokens)
-        begin = place * 37 % n  # a prime: begins neither together nor at a chunk's edge
+        begin = number * 37 % n  # a prime, so that prompts begin at different words
         body = [self.tokens[(begin + i) % n] for i in range(size - len(self._start))]
         return [*self._start, *body]
 
@@ -127,8 +128,8 @@ class Speeds:
     """Medians over rounds in which both models took turns.
 
     Attributes:
-        same_answers: Share of greedy answers that are the same text, in [0, 1].
-        n_answers: Answers compared.
+        same_answers: Share of greedy answers that are equal, in [0, 1].
+        n_answers: Number of compared answers.
     """
 
     base: Speed
@@ -138,14 +139,14 @@ class Speeds:
 
 
 def sample_of(model: Model, text: str | None) -> Sample:
-    """The beginning of a text as the model reads it.
+    """Tokenize the beginning of a text.
 
     Args:
-        model: Tokenizes it.
-        text: None: from a novel in the public domain.
+        model: Model whose tokenizer is used.
+        text: Text; None for a novel in the public domain.
 
     Raises:
-        ValueError: It is too short.
+        ValueError: The text is too short.
     """
     if text is None:
         text = (
@@ -155,8 +156,10 @@ def sample_of(model: Model, text: str | None) -> Sample:
         )
     tokens = array("i", tokenize(model, text[:_MOST_CHARS], add_special=False))
     if len(tokens) < LEAST_TOKENS:
-        raise ValueError(
-            f"text must have at least {LEAST_TOKENS} tokens, not {len(tokens)}"
+        raise ArgumentError(
+            f"must have at least {LEAST_TOKENS} tokens, not {len(tokens)}",
+            argument="text",
+            code="out_of_range",
         )
     bos = model.info.bos if model.info.add_bos and model.info.bos >= 0 else None
     return Sample(tokens=tokens[:MOST_TOKENS], bos=bos)
@@ -165,10 +168,10 @@ def sample_of(model: Model, text: str | None) -> Sample:
 def compare(
     base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop
 ) -> Closeness:
-    """How far the predictions of `other` are from those of `base` on a text.
+    """Compare the predictions of `other` with those of `base` on a text.
 
-    Source: the definitions are those of llama.cpp's perplexity program
-    (`--kl-divergence`); chunks have 256 tokens here, to take little memory.
+    Source: definitions of llama.cpp's perplexity program (`--kl-divergence`), but with
+        chunks of 256 tokens, to save memory.
     """
     comparison = Comparison(base.handle, other.handle, n_threads)
     with stop.guarding(comparison.abort):
@@ -178,7 +181,7 @@ def compare(
 
 
 def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) -> Speeds:
-    """How fast both are, taking turns, so that a busy machine hinders both alike."""
+    """Measure the speed of both models in turns, so that load affects both alike."""
     start = monotonic()
     rounds: list[tuple[_Turn, _Turn]] = []
     with (
@@ -186,8 +189,8 @@ def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) 
         _Runner(other, n_threads, stop) as next_,
     ):
         while len(rounds) < N_ROUNDS and (not rounds or monotonic() - start < _MAX_S):
-            place = len(rounds)
-            rounds.append((first.turn(sample, place), next_.turn(sample, place)))
+            number = len(rounds)
+            rounds.append((first.turn(sample, number), next_.turn(sample, number)))
     same = [
         one == two
         for turns in rounds
@@ -215,7 +218,7 @@ class _Turn:
 
 
 class _Runner:
-    """Small contexts of one model; a context manager."""
+    """Context manager of small contexts of one model."""
 
     def __init__(self, model: Model, n_threads: int, stop: Stop) -> None:
         self._stop = stop
@@ -223,11 +226,11 @@ class _Runner:
         self._one = Context(model, n_seq_max=1, n_threads=n_threads)
         self._many = Context(model, n_seq_max=_N_SLOTS, n_threads=n_threads)
 
-    def turn(self, sample: Sample, place: int) -> _Turn:
-        """One round. Every place has prompts of its own: no prefix is there already."""
-        long = self._run(self._one, [sample.window(place, self._n_prefill)], 1)
-        places = range(place * _N_SLOTS, (place + 1) * _N_SLOTS)
-        starts = [sample.window(i, _N_START) for i in places]
+    def turn(self, sample: Sample, number: int) -> _Turn:
+        """Run one round; each has its own prompts, so that no prefix is cached."""
+        long = self._run(self._one, [sample.window(number, self._n_prefill)], 1)
+        windows = range(number * _N_SLOTS, (number + 1) * _N_SLOTS)
+        starts = [sample.window(i, _N_START) for i in windows]
         answers = self._run(self._many, starts, _N_ANSWER)
         speed = Speed(
             prefill=long.stats.prefill_tokens_per_s,
@@ -244,7 +247,7 @@ class _Runner:
         with self._stop.guarding(job.cancel):
             return job.results()
 
-    def __enter__(self) -> _Runner:  # noqa: PYI034 - typing.Self is of Python 3.11
+    def __enter__(self) -> _Runner:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""Finding the type of a model that this processor computes fastest."""
+"""Search for the quantization type that is fastest on this processor."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llamaherd.api.running import run_to_end, start
 from llamaherd.core import checks
-from llamaherd.core.errors import ModelLoadError
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError, ModelLoadError
+from llamaherd.core.words import words
 from llamaherd.memory import hardware
 from llamaherd.model.model import Model
 from llamaherd.native.quantize import Comparison
 from llamaherd.optimize import requantize
-from llamaherd.optimize.job import OptimizeJob, reporter
+from llamaherd.optimize.job import OptimizeJob, OptimizeWork
 from llamaherd.optimize.measure import (
     Sample,
     Stop,
@@ -24,13 +26,12 @@ from llamaherd.optimize.measure import (
 )
 from llamaherd.optimize.report import Candidate, OptimizeReport, choose
 from llamaherd.optimize.requantize import Requantized
-from llamaherd.run.interrupts import Interrupts, wait_for_end
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from llamaherd.optimize.job import ProgressOption, Work
+    from llamaherd.optimize.job import ProgressOption
 
 DEFAULT_TYPES = ("Q8_0", "Q4_0", "Q4_K_M")
 _MAX_THREADS = 1024
@@ -46,56 +47,54 @@ def model_optimize(
     n_threads: int | None = None,
     progress: ProgressOption = False,
 ) -> OptimizeReport:
-    """Requantizes a model to the type that this processor computes fastest.
+    """Requantize a model to the type that is fastest on this processor.
 
-    Tries each of `types`: writes the model in that type (`llama_model_quantize` of
-    llama.h), measures both files taking turns, and compares their predictions on a text.
-    Keeps the fastest file whose answers move little enough, as
-    `<name>.<type>.llamaherd.gguf`, and removes the others. The original is not touched,
-    and no file is ever overwritten.
+    For each of `types`, the function writes the model in that type
+    (`llama_model_quantize` of llama.h), measures both files in turns, and compares their
+    predictions on a text. It keeps the fastest file whose predictions are close enough,
+    as `<name>.<type>.llamaherd.gguf`, and removes the others. The original is not
+    changed, and no file is ever overwritten.
 
-    The measures: prefill speed is that of one prompt of 512 tokens, decode speed that of
-    8 answers generated together, both medians of up to 5 rounds; files are ranked by the
-    geometric mean of the two speedups, and 1.05 is the least that is worth a file. KL
-    divergence and perplexity are as llama.cpp's perplexity program defines them, in
-    chunks of 256 tokens.
+    Prefill speed is measured with one prompt of 512 tokens, decode speed with 8 answers
+    generated together; both are medians of up to 5 rounds. Files are ranked by the
+    geometric mean of the two speedups, which must be at least 1.05. KL divergence and
+    perplexity are defined as in llama.cpp's perplexity program, with chunks of 256
+    tokens.
 
-    Ctrl-C ends it and leaves no file, but waits for a file that is being written:
-    libllama cannot be interrupted there, which takes some seconds per GB.
+    Ctrl-C ends the search and leaves no file. It waits for a file that is being written,
+    some seconds per GB, since libllama cannot be interrupted there.
 
     Args:
-        path: A GGUF file.
-        out: Folder for the new file; None: that of `path`.
-        types: Types to try, out of "F16", "BF16", "Q8_0", "Q6_K", "Q5_1", "Q5_0",
-            "Q5_K_M", "Q5_K_S", "Q4_1", "Q4_0", "Q4_K_M", "Q4_K_S" and "IQ4_NL". None:
-            "Q8_0", "Q4_0" and "Q4_K_M", but not the one that the model has.
-        max_kl: Largest mean KL divergence, in nats, that the kept file may have. Q8_0 of
-            two small models had 0.005 and 0.006; see docs/decisions/0013.
-        text: Sample text to compare on, 64 tokens or more, of which up to 4096 are used;
-            best such as the model will meet. None: from a novel in the public domain.
-        n_threads: Threads; None: the physical cores.
-        progress: True shows a progress bar; a function is called with each
+        path: Path of a GGUF file.
+        out: Folder for the new file; None for that of `path`.
+        types: Types to try, from "F16", "BF16", "Q8_0", "Q6_K", "Q5_1", "Q5_0", "Q5_K_M",
+            "Q5_K_S", "Q4_1", "Q4_0", "Q4_K_M", "Q4_K_S" and "IQ4_NL". None for "Q8_0",
+            "Q4_0" and "Q4_K_M", without the type of the model.
+        max_kl: Maximum mean KL divergence of the kept file, in nats. Q8_0 of two small
+            models had 0.005 and 0.006; see docs/decisions/0013.
+        text: Sample text for the comparison, of at least 64 tokens, of which up to 4096
+            are used. It should resemble the texts that the model will process. None for a
+            novel in the public domain.
+        n_threads: Number of threads; None for the number of physical cores.
+        progress: True to show a progress bar, or a function that is called with each
             OptimizeProgress.
 
     Returns:
-        What was measured, and in `path` the file to use.
+        The measurements, with the file to use in `path`.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument has a value that it cannot take, such as a type that the
-            model has already, or one whose file exists.
-        ModelLoadError: `path` is missing, is no GGUF file, or does not predict text.
-        QuantizeError: There is no room, no right to write, or no such type of this model.
-        ContextError: There is not enough memory.
+        ValueError: An argument is invalid, for example a type that the model already has,
+            or one whose file exists.
+        ModelLoadError: `path` is missing, is not a GGUF file, or does not predict text.
+        QuantizeError: There is no disk space, no permission to write, or the model cannot
+            have the type.
+        ContextError: Memory is insufficient.
     """
-    with reporter(progress) as show, Interrupts() as interrupts:
-        with interrupts.let_through():
-            prepared = _prepare(path, out, types, max_kl, text, n_threads)
-        job = OptimizeJob(*prepared)
-        wait_for_end(job, show, interrupts)
-        report = job.result()
-    interrupts.deliver()
-    if report is None:  # only interpreters that end cancel it
+    report = run_to_end(
+        lambda: _prepare(path, out, types, max_kl, text, n_threads), progress
+    )
+    if report is None:  # cancelled: the interpreter exits
         raise RuntimeError("model_optimize was cancelled")
     return report
 
@@ -109,22 +108,22 @@ def start_optimize(
     text: str | None = None,
     n_threads: int | None = None,
 ) -> OptimizeJob:
-    """Starts `model_optimize` in a thread of its own; same arguments, same errors.
+    """Start `model_optimize` in its own thread; same arguments, same errors.
 
-    What is wrong with the arguments is raised here, the rest by the job's `result`.
+    Invalid arguments raise here; other errors are raised by the job's `result`.
     """
-    return OptimizeJob(*_prepare(path, out, types, max_kl, text, n_threads))
+    return start(lambda: _prepare(path, out, types, max_kl, text, n_threads), OptimizeJob)
 
 
-def _prepare(  # noqa: PLR0917 - those of `start_optimize`
+def _prepare(  # noqa: PLR0917 - arguments of start_optimize
     path: str | os.PathLike[str],
     out: str | os.PathLike[str] | None,
     types: Sequence[str] | None,
     max_kl: float,
     text: str | None,
     n_threads: int | None,
-) -> tuple[Work, int]:
-    """The arguments of the job."""
+) -> OptimizeWork:
+    """Check the arguments and create the work of the job."""
     limit = checks.real("max_kl", max_kl, 0, 1e6)
     threads = (
         hardware.n_cores()
@@ -137,7 +136,7 @@ def _prepare(  # noqa: PLR0917 - those of `start_optimize`
     with ExitStack() as stack:
         model = stack.enter_context(Model(path))
         source = model.path
-        if source is None:  # only borrowed models have none
+        if source is None:  # only borrowed models have no path
             raise RuntimeError("the model has no path")
         folder = _checked_folder(out, source)
         original_type = requantize.type_of(model.metadata)
@@ -155,9 +154,9 @@ def _prepare(  # noqa: PLR0917 - those of `start_optimize`
             sample=sample_of(model, text),
             n_threads=threads,
         )
-        # From here on the job closes the model.
+        # From here on, the job closes the model.
         closing = stack.pop_all()
-    return partial(_run, plan, closing), 3 * len(names)
+    return OptimizeWork(partial(_run, plan, closing), 3 * len(names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +176,7 @@ class _Plan:
 def _run(
     plan: _Plan, closing: ExitStack, stop: Stop, step: Callable[[str], None]
 ) -> OptimizeReport:
-    """Tries all types. Of the files only the best one so far is there."""
+    """Try all types, and keep only the best file so far."""
     with closing, ExitStack() as best_file:
         tried: list[Candidate] = []
         best: Requantized | None = None
@@ -233,16 +232,20 @@ def _try(
 
 def _checked_types(types: object) -> tuple[str, ...]:
     if isinstance(types, str) or not isinstance(types, (list, tuple)):
-        raise TypeError(f"types must be a list of str, not {types!r}")
+        raise ArgumentTypeError(
+            f"must be {words().texts}, not {checks.shown(types)}", argument="types"
+        )
     if not types:
-        raise ValueError("types must not be empty")
+        raise ArgumentError("must not be empty", argument="types", code="empty")
     known = tuple(requantize.TYPES)
     names = tuple(
         checks.choice(f"types[{i}]", name, known) for i, name in enumerate(types)
     )
     for i, name in enumerate(names):
         if name in names[:i]:
-            raise ValueError(f"types[{i}] is {name!r}, which is there already")
+            raise ArgumentError(
+                f"is {name!r}, which is there already", argument="types", place=(i,)
+            )
     return names
 
 
@@ -253,7 +256,9 @@ def _candidate_types(
         return tuple(name for name in DEFAULT_TYPES if name != original)
     if original in asked:
         i = asked.index(original)
-        raise ValueError(f"types[{i}] is {original!r}, which the model has already")
+        raise ArgumentError(
+            f"is {original!r}, which the model has already", argument="types", place=(i,)
+        )
     return asked
 
 
@@ -261,23 +266,30 @@ def _checked_folder(out: object, source: Path) -> Path:
     if out is None:
         return source.parent
     if not isinstance(out, (str, Path)) and not hasattr(out, "__fspath__"):
-        raise TypeError(f"out must be a str or a path, not {out!r}")
+        raise ArgumentTypeError(
+            f"must be {words().path}, not {checks.shown(out)}", argument="out"
+        )
     folder = Path(out)
     if not folder.is_dir():
-        raise ValueError(f"out must be a folder that exists, not {str(folder)!r}")
+        raise ArgumentError(
+            f"must be a folder that exists, not {str(folder)!r}", argument="out"
+        )
     return folder
 
 
 def _check_free(target: Path) -> None:
     if target.exists():
-        raise ValueError(
-            f"out: {str(target)!r} exists already, and no file is overwritten; "
-            "remove it, or name another folder or other types"
+        raise ArgumentError(
+            f"{str(target)!r} exists already, and no file is overwritten; "
+            "remove it, or name another folder or other types",
+            argument="out",
+            code="exists",
+            form="{name}: {problem}",
         )
 
 
 def _check_predicts(model: Model, source: Path, n_threads: int) -> None:
-    """Models that predict no text are refused before anything is written."""
+    """Check that a model predicts text, before anything is written."""
     try:
         Comparison(model.handle, model.handle, n_threads)
     except ModelLoadError as error:

@@ -1,4 +1,4 @@
-"""What `model_optimize` found out."""
+"""Result of `model_optimize`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from llamaherd.native.quantize import Closeness
     from llamaherd.optimize.measure import Speeds
 
-LEAST_SPEEDUP = 1.05  # less is not worth a file, and could be noise
+LEAST_SPEEDUP = 1.05  # a smaller speedup may be noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A requantized file and how it compares with the original.
+    """A requantized file, compared with the original.
 
     Attributes:
-        type: Its type, such as "Q8_0".
+        type: Type of the file, such as "Q8_0".
         size_bytes: Size of the file.
-        closeness: How far its predictions are from the original's.
-        speeds: How fast both are; `speeds.base` is the original in the same minutes.
+        closeness: Distance of its predictions from those of the original.
+        speeds: Speeds of both; `speeds.base` is the original, measured at the same time.
     """
 
     type: str
@@ -33,17 +33,17 @@ class Candidate:
 
     @property
     def prefill_speedup(self) -> float:
-        """Speed with which prompts are read, as a multiple of the original's."""
+        """Prefill speed, as a multiple of the original's."""
         return self.speeds.other.prefill / self.speeds.base.prefill
 
     @property
     def decode_speedup(self) -> float:
-        """Speed with which answers are generated, as a multiple of the original's."""
+        """Decode speed, as a multiple of the original's."""
         return self.speeds.other.decode / self.speeds.base.decode
 
     @property
     def speedup(self) -> float:
-        """Geometric mean of both: what candidates are ranked by."""
+        """Geometric mean of both speedups, by which candidates are ranked."""
         return sqrt(self.prefill_speedup * self.decode_speedup)
 
 
@@ -52,12 +52,12 @@ class FileRow:
     """A line of the report's table.
 
     Attributes:
-        size_bytes: Of the file.
+        size_bytes: Size of the file.
         speedup: See `Candidate.speedup`.
-        mean_kl: KL divergence (original || this file) of a prediction, in nats.
-        p99_kl: Its 99th percentile.
+        mean_kl: Mean KL divergence (original || this file) of predictions, in nats.
+        p99_kl: 99th percentile of the KL divergence.
         same_top: Share of predictions with the same most likely token, in [0, 1].
-        same_answers: Share of greedy answers that are the same text, in [0, 1].
+        same_answers: Share of greedy answers that are equal, in [0, 1].
     """
 
     type: str
@@ -74,16 +74,16 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeReport:
-    """What `model_optimize` found out. `str(report)` is a table for people.
+    """Result of `model_optimize`. `str(report)` is a readable table.
 
     Attributes:
-        path: The file to use: the new one, or the original if nothing was better.
-        original: The file that was given, untouched.
-        original_type: Its type; None if its metadata name none that is known.
-        chosen: Type of the file that was kept; None: none was.
-        max_kl: What was asked for.
+        path: File to use: the new one, or the original if none was better.
+        original: Original file, unchanged.
+        original_type: Type of the original; None if its metadata names no known type.
+        chosen: Type of the kept file; None if none was kept.
+        max_kl: Maximum KL divergence, as requested.
         original_size_bytes: Size of the original.
-        candidates: All that was tried, in the order of `types`.
+        candidates: All measured files, in the order of `types`.
     """
 
     path: Path
@@ -96,9 +96,9 @@ class OptimizeReport:
 
     @property
     def rows(self) -> list[FileRow]:
-        """One row per file, the original first."""
-        # It was timed beside each candidate, which is what the speedups rest on; this is
-        # its speed beside the first.
+        """Rows of the table: one per file, the original first."""
+        # The original was measured with each candidate, for the speedups; the row shows
+        # its speed with the first one.
         base = self.candidates[0]
         original = FileRow(
             type=self.original_type or "original",
@@ -125,7 +125,7 @@ class OptimizeReport:
 
     @property
     def verdict(self) -> str:
-        """One sentence: which file to use, and why."""
+        """Sentence on the file to use, with the reason."""
         close = f"a mean KL divergence of at most {self.max_kl:g}"
         if self.chosen is None:
             return (
@@ -136,7 +136,7 @@ class OptimizeReport:
 
 
 def choose(candidates: tuple[Candidate, ...], max_kl: float) -> Candidate | None:
-    """The fastest that is close enough and worth a file; None if there is none."""
+    """Return the fastest candidate that is close and fast enough; None without one."""
     good = [
         candidate
         for candidate in candidates

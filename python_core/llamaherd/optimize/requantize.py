@@ -1,4 +1,4 @@
-"""Files with a model's weights in another type."""
+"""Writing of a model's weights in another type."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileType:
-    """A mix of tensor types that a whole file can have.
+    """File type: a mix of tensor types.
 
     Attributes:
-        ftype: The `enum llama_ftype` of llama.h.
+        ftype: Value of `enum llama_ftype` in llama.h.
         bits: Bits per weight of most tensors.
     """
 
@@ -30,7 +30,7 @@ class FileType:
     bits: float
 
 
-# Those that need no importance matrix.
+# Types that need no importance matrix.
 TYPES = {
     "F16": FileType(1, 16),
     "BF16": FileType(32, 16),
@@ -49,32 +49,32 @@ TYPES = {
 
 
 def type_of(metadata: dict[str, str]) -> str | None:
-    """Name of the type that a model's metadata states; None: another one, or none."""
+    """Return the type named in a model's metadata; None if missing or unknown."""
     stated = metadata.get("general.file_type")
     names = {str(value.ftype): name for name, value in TYPES.items()}
     return names.get(stated) if stated is not None else None
 
 
 def target(source: Path, folder: Path, type_name: str) -> Path:
-    """Where the file of a type goes."""
+    """Return the path of the file of a type."""
     return folder / f"{source.stem}.{type_name}.llamaherd.gguf"
 
 
 class Requantized:
-    """A requantized copy under a temporary name, gone at the end of a `with` unless kept.
+    """A requantized copy under a temporary name, removed after `with` unless kept.
 
     Args:
-        source: A GGUF file.
-        folder: Where the copy goes.
-        type_name: A key of TYPES.
-        n_params: Weights that the model has.
-        n_threads: Threads that quantize.
+        source: Path of a GGUF file.
+        folder: Folder for the copy.
+        type_name: Key of TYPES.
+        n_params: Number of weights of the model.
+        n_threads: Number of threads.
 
     Attributes:
-        path: The temporary file.
+        path: Path of the temporary file.
 
     Raises:
-        QuantizeError: The folder cannot be written to, or has no room.
+        QuantizeError: The folder is not writable, or has no space.
     """
 
     def __init__(
@@ -103,10 +103,10 @@ class Requantized:
         self.path = Path(name)
 
     def quantize(self) -> None:
-        """Fills the file. Cannot be interrupted.
+        """Write the file; cannot be interrupted.
 
         Raises:
-            QuantizeError: libllama could not, or the disk became full.
+            QuantizeError: libllama failed, or the disk is full.
         """
         try:
             native_quantize.model_quantize(
@@ -121,14 +121,14 @@ class Requantized:
             ) from error
 
     def keep(self) -> Path:
-        """Gives the file its name, which must not be taken. Returns that.
+        """Give the file its final name, which must not exist, and return it.
 
         Raises:
-            QuantizeError: A file of that name has come up meanwhile.
+            QuantizeError: A file of that name was created meanwhile.
         """
         self.path.chmod(self._source.stat().st_mode & 0o666)
         try:
-            # Unlike a rename, a link never replaces a file.
+            # Unlike a rename, a link never replaces an existing file.
             os.link(self.path, self._target)
         except FileExistsError as error:
             raise QuantizeError(f"out: {str(self._target)!r} exists already") from error
@@ -141,11 +141,11 @@ class Requantized:
         return self._target
 
     def remove(self) -> None:
-        """Removes the temporary name. Doing it again does nothing."""
+        """Remove the temporary name; a second call does nothing."""
         with suppress(FileNotFoundError):
             self.path.unlink()
 
-    def __enter__(self) -> Requantized:  # noqa: PYI034 - typing.Self is of Python 3.11
+    def __enter__(self) -> Requantized:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""How many prompts a second a model answers here, by how many run at once."""
+"""Throughput of a model on this machine, by number of concurrent prompts."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ if TYPE_CHECKING:
 
     from llamaherd.model.model import Model
 
-_N_ROUNDS = 2  # as many prompts as slots, so many times: slots are refilled, too
+_N_ROUNDS = 2  # prompts per slot, so that slots are refilled, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """What was measured with one number of prompts at once.
+    """Throughput with one number of concurrent prompts.
 
     Attributes:
-        n_seq_max: Prompts at once.
-        n_prompts: Prompts that were answered.
-        n_prefill_tokens: Prompt tokens computed.
-        n_decode_tokens: Generated tokens computed.
-        wall_s: Seconds that it took.
-        prefill_tokens_per_s: Of the time that went to prompts.
-        decode_tokens_per_s: Of the time that went to answers, all together.
-        prompts_per_s: Of all the time.
+        n_seq_max: Number of concurrent prompts.
+        n_prompts: Number of answered prompts.
+        n_prefill_tokens: Number of computed prompt tokens.
+        n_decode_tokens: Number of computed generated tokens.
+        wall_s: Duration of the measurement, in seconds.
+        prefill_tokens_per_s: Prompt tokens per second of the time spent on prompts.
+        decode_tokens_per_s: Generated tokens of all answers per second of the time spent
+            on answers.
+        prompts_per_s: Prompts per second of the total time.
     """
 
     n_seq_max: int
@@ -54,23 +55,23 @@ def measure_throughput(
     n_threads: int | None = None,
     most_s: float = 60.0,
 ) -> Iterator[Throughput]:
-    """Measures with each number of prompts at once, one after the other.
+    """Measure the throughput with each number of concurrent prompts, in turn.
 
-    Prompts are pieces of a novel that begin with different words, so that they share
-    nothing; answers are greedy, and go on behind an end-of-text token.
+    Prompts are pieces of a novel that begin with different words, so that they share no
+    prefix. Answers are greedy and continue after an end-of-text token.
 
     Args:
-        model: Is measured.
-        n_seq_max: Prompts at once.
-        n_prompt: Tokens of a prompt.
-        n_answer: Tokens of an answer.
-        n_threads: Threads; None: the physical cores.
-        most_s: No number but the first is begun later than this.
+        model: Model to measure.
+        n_seq_max: Numbers of concurrent prompts.
+        n_prompt: Number of tokens of a prompt.
+        n_answer: Number of tokens of an answer.
+        n_threads: Number of threads; None for the number of physical cores.
+        most_s: Time after which no further number is measured, in seconds.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument has a value that it cannot take.
-        ContextError: There is not enough memory, or the model generates no text.
+        ValueError: An argument is out of range.
+        ContextError: Memory is insufficient, or the model generates no text.
     """
     longest = max(2, model.n_ctx_train - 1)
     checks.integer("n_prompt", n_prompt, 1, longest)
@@ -86,12 +87,12 @@ def measure_throughput(
         if i and monotonic() - start > most_s:
             return
         with Context(model, n_seq_max=n, n_threads=n_threads) as context:
-            # What the first call takes once: memory, threads, pages of the file.
+            # One-time costs of the first call: memory, threads, pages of the file.
             generate_parallel(context, [sample.window(0, n_prompt)] * 2, max_tokens=2)
             n_prompts = _N_ROUNDS * n
             results = generate_parallel(
                 context,
-                [sample.window(1 + place, n_prompt) for place in range(n_prompts)],
+                [sample.window(1 + number, n_prompt) for number in range(n_prompts)],
                 max_tokens=n_answer,
                 ignore_eos=True,
                 on_error="stop",

@@ -1,4 +1,4 @@
-"""Many machines: what runs on a cluster of Ray."""
+"""Computation on many machines with a Ray cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Annotator", "Herd"]
 
 
 def __getattr__(name: str) -> object:
-    """Each name when it is asked for: what one needs the others may do without."""
+    """Import a name on first use, so that each needs only its own extra packages."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -1,6 +1,7 @@
-"""What runs in an actor's process: a model, a context, and what goes in and out.
+"""Process of an actor: a model, a context, and their messages.
 
-Nothing here knows Ray, which calls `orders` from one thread and `outputs` from another.
+This module does not import Ray. Ray calls `orders` from one thread and `outputs` from
+another.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from llamaherd.core.errors import ContextError, NativeError
+from llamaherd.loop.group import Group
+from llamaherd.loop.prefixes import call_tree
 from llamaherd.model.model import Model
 from llamaherd.native import _build_info
 from llamaherd.ray.cores import Claim, n_own_threads
@@ -26,8 +29,6 @@ from llamaherd.ray.files import Files
 from llamaherd.ray.wire import ActorInfo, Change, Ended, HandIn, Report
 from llamaherd.run.context import Context
 from llamaherd.run.embedders import make_embedder
-from llamaherd.run.group import Group
-from llamaherd.run.prefixes import call_tree
 
 if TYPE_CHECKING:
     from array import array
@@ -35,18 +36,19 @@ if TYPE_CHECKING:
 
     from llamaherd.core.outcome import Output, Piece
     from llamaherd.core.stats import RequestStats
-    from llamaherd.ray.files import Wanted
+    from llamaherd.loop.loop import Loop
+    from llamaherd.ray.files import SourceFile
     from llamaherd.run.embedders import EmbedSpec
     from llamaherd.run.embedding import Embedder
-    from llamaherd.run.loop import Loop
 
-_GATHER_S = 0.1  # outputs of so long are told together: each telling costs a millisecond
-_SOON_S = 0.01  # where little is left to do
-_REPORT_S = 0.25  # longest time without a word
+_GATHER_S = 0.1  # outputs within this time share a message, because a message costs a
+# millisecond
+_SOON_S = 0.01  # the same, when few requests are left
+_REPORT_S = 0.25  # longest time between two reports
 
 
 def build() -> dict[str, str]:
-    """What must be the same everywhere for answers to be."""
+    """Return the versions that must agree for equal answers."""
     from llamaherd import __version__  # noqa: PLC0415 - it imports all rooms
 
     return {
@@ -69,56 +71,57 @@ class Actor:
         self._embedder: tuple[EmbedSpec, Embedder] | None = None
         self._n_threads = 1
 
-    # ---- before it is ready ----
+    # ---- before the actor is ready ----
 
     def build(self) -> dict[str, str]:
         """See `build`."""
         return build()
 
     def node(self) -> tuple[str, int]:
-        """Where it is: name of the machine, and the process that started it.
+        """Return the name of the machine and the process that started the actor.
 
-        Ray has one such process on a node, as two nodes may have one name.
+        Ray has one such process per node, which separates nodes of the same name.
         """
         return socket.gethostname(), os.getppid()
 
-    def missing(self, wanted: Sequence[Wanted]) -> list[int]:
-        """Which of these files are not here; the others are remembered."""
-        return self._files.missing(wanted)
+    def missing(self, expected: Sequence[SourceFile]) -> list[int]:
+        """Return the indices of missing files, and store the paths of the others."""
+        return self._files.missing(expected)
 
-    def receive(self, wanted: Wanted, data: bytes, *, is_last: bool) -> None:
-        """Takes the next part of a file.
+    def receive(self, expected: SourceFile, data: bytes, *, is_last: bool) -> None:
+        """Receive the next part of a file.
 
         Raises:
-            OSError: It cannot be stored.
-            ModelLoadError: What came is not what should.
+            OSError: The file cannot be stored.
+            ModelLoadError: The received file has another hash.
         """
-        self._files.receive(wanted, data, is_last=is_last)
+        self._files.receive(expected, data, is_last=is_last)
 
     def open(
         self,
         number: int,
         *,
-        files: Sequence[Wanted],
+        files: Sequence[SourceFile],
         scales: Sequence[float],
         model: dict[str, Any],
         context: dict[str, Any] | None,
         n_cpus: float,
         n_threads: int | None,
     ) -> ActorInfo:
-        """Loads the model. Must come before all that follows.
+        """Load the model; must be called before the methods below.
 
         Args:
-            number: The actor's.
-            files: The model's, then one for each adapter; `missing` has found them.
-            scales: Of the adapters.
+            number: Number of the actor.
+            files: Files of the model, then one per adapter; `missing` must have found
+                them.
+            scales: Scales of the adapters.
             model: Other arguments of `Model`.
-            context: Arguments of `Context`; None: the model is for embeddings.
-            n_cpus: CPUs that Ray counts for it.
-            n_threads: Threads; None: as many as suit these CPUs.
+            context: Arguments of `Context`; None for a model for embeddings.
+            n_cpus: CPUs that Ray reserves for the actor.
+            n_threads: Number of threads; None to derive it from the CPUs.
 
         Raises:
-            LlamaHerdError: It cannot be loaded.
+            LlamaHerdError: The model cannot be loaded.
         """
         started_s = perf_counter()
         paths = [self._files.path(file) for file in files]
@@ -142,10 +145,10 @@ class Actor:
             processor=_processor(),
         )
 
-    # ---- from the thread for orders ----
+    # ---- called from the thread for orders ----
 
     def orders(self, orders: Sequence[HandIn | Change]) -> None:
-        """Takes requests in, and what is to become of those that came before.
+        """Receive new requests, and changes of earlier ones.
 
         Raises:
             ContextError: The model cannot generate.
@@ -153,7 +156,7 @@ class Actor:
         if self._loop is None:
             raise ContextError("the model is one for embeddings: it cannot generate")
         if self._claim is not None:
-            self._claim.pin()  # the loop's thread, and ggml's, come from this one
+            self._claim.pin()  # the threads of the loop and of ggml inherit this affinity
         for order in orders:
             if isinstance(order, HandIn):
                 self._hand_in(self._loop, order)
@@ -170,31 +173,32 @@ class Actor:
             is_alone=order.is_alone,
             is_watched=order.is_watched,
             is_counted=True,
+            n_again=order.n_again,
         )
         loop.share(order.n_on_node)
         self._groups[order.chunk] = group
         self._outbox.add(order.chunk, group)
         loop.hand_in(group)
 
-    # ---- from the thread for outputs ----
+    # ---- called from the thread for outputs ----
 
     def outputs(self) -> Report:
-        """Waits for what is new, a quarter of a second at most."""
+        """Wait for news, at most a quarter of a second."""
         return self._outbox.collect()
 
-    # ---- from the thread for embeddings ----
+    # ---- called from the thread for embeddings ----
 
     def embed(self, spec: EmbedSpec, texts: Sequence[array[int]]) -> array[float]:
-        """Makes vectors of some texts, together.
+        """Compute the embeddings of some texts in one run.
 
         Raises:
             NativeError: A text was refused.
-            LlamaHerdError: The model has no vectors, or there is not enough memory.
+            LlamaHerdError: The model has no embeddings, or memory is insufficient.
         """
         if self._model is None:
             raise NativeError("the model is not loaded", 0)
         if self._embedder is None or self._embedder[0] != spec:
-            self._embedder = None  # two would take twice the memory
+            self._embedder = None  # frees the old one first, to save memory
             if self._claim is not None:
                 self._claim.pin()
             own = replace(spec, n_threads=spec.n_threads or self._n_threads)
@@ -202,35 +206,35 @@ class Actor:
         return self._embedder[1].run(texts)
 
     def rest(self) -> None:
-        """Gives back what `embed` computed with."""
+        """Free the memory that `embed` used."""
         self._embedder = None
 
 
 class _Teller:
-    """Listens to a chunk."""
+    """Listener of a chunk that passes its events to the outbox."""
 
     def __init__(self, chunk: int, outbox: Outbox) -> None:
         self._chunk = chunk
         self._outbox = outbox
 
     def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
-        """A request has ended."""
+        """Record that a request has ended."""
         self._outbox.put_output(self._chunk, i, output, stats)
 
     def on_piece(self, piece: Piece) -> None:
-        """An answer has grown."""
+        """Record new text of an answer."""
         self._outbox.put_piece(self._chunk, piece)
 
     def on_end(self, error: BaseException | None) -> None:
-        """All have ended."""
+        """Record that all requests have ended."""
         self._outbox.put_end(self._chunk, error)
 
 
 class Outbox:
-    """What the caller's process is to be told, gathered.
+    """Collected messages for the process of the caller.
 
     Attributes:
-        loop: What tells; None before there is one.
+        loop: Loop that produces the messages; None before it exists.
     """
 
     def __init__(self) -> None:
@@ -242,26 +246,26 @@ class Outbox:
         self._last_s = 0.0
 
     def add(self, chunk: int, group: Group) -> None:
-        """A chunk comes in."""
+        """Add a chunk."""
         with self._changed:
             self._open[chunk] = group
             self._n_open += len(group.requests)
 
     def put_output(self, chunk: int, i: int, output: Output, stats: RequestStats) -> None:
-        """A request has ended."""
+        """Record that a request has ended."""
         with self._changed:
             self._report.outputs.append((chunk, i, output, stats))
             self._n_open -= 1
             self._changed.notify_all()
 
     def put_piece(self, chunk: int, piece: Piece) -> None:
-        """An answer has grown."""
+        """Record new text of an answer."""
         with self._changed:
             self._report.pieces.append((chunk, piece))
             self._changed.notify_all()
 
     def put_end(self, chunk: int, error: BaseException | None) -> None:
-        """All of a chunk's requests have ended."""
+        """Record that all requests of a chunk have ended."""
         with self._changed:
             group = self._open.pop(chunk)
             if error is not None:
@@ -273,7 +277,7 @@ class Outbox:
             self._changed.notify_all()
 
     def collect(self) -> Report:
-        """What is new: as soon as somebody waits for it, gathered otherwise."""
+        """Return the news; waits to collect more unless a caller needs them now."""
         end_s = monotonic() + _REPORT_S
         with self._changed:
             while (left_s := self._due_s(end_s) - monotonic()) > 0:
@@ -288,7 +292,7 @@ class Outbox:
         return report
 
     def _due_s(self, end_s: float) -> float:
-        """When to tell what there is."""
+        """Return the time at which the collected news are sent."""
         if self._report.pieces or (self._report.ended and not self._open):
             return 0.0
         if not self._report.is_news:
@@ -299,7 +303,7 @@ class Outbox:
 
 
 def _plain(error: BaseException | None) -> BaseException | None:
-    """An error that can be sent."""
+    """Return an error that can be pickled."""
     with suppress(Exception):
         pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
         return error
@@ -307,7 +311,7 @@ def _plain(error: BaseException | None) -> BaseException | None:
 
 
 def _processor() -> str:
-    """The processor's name, for people."""
+    """Return the name of the processor, for display."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):

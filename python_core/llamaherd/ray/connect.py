@@ -1,4 +1,4 @@
-"""Ray itself: imported when it is needed, connected to, and left as it was found."""
+"""Import of Ray on first use, and connections to its clusters."""
 
 from __future__ import annotations
 
@@ -13,64 +13,67 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from llamaherd.core import checks, installing
-from llamaherd.core.errors import ClusterError
+from llamaherd.core.errors import ArgumentError, ClusterError
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 
-class Closable(Protocol):
-    """A herd."""
+class OpenHerd(Protocol):
+    """Protocol of an open herd."""
 
     def close(self) -> None:
-        """Gives its actors back."""
+        """End its actors."""
 
 
 _KNOCK_S = 10.0
 _NO_CLUSTER = (
-    "address: this machine is part of no cluster of Ray. Start one with `ray start "
-    "--head`, name one, such as 'host:6379', or compute on this machine alone: None"
+    "this machine is part of no cluster of Ray. Start one with `ray start --head`, name "
+    "one, such as 'host:6379', or compute on this machine alone"
 )
 
-_herds: WeakSet[Closable] = WeakSet()
+_herds: WeakSet[OpenHerd] = WeakSet()
 _own_lock = RLock()
-_is_own = False  # whether Ray was started here
+_is_own = False  # whether this process started Ray
 
 
 def import_ray() -> ModuleType:
-    """Ray's module.
+    """Import Ray and return its module.
 
     Raises:
-        ClusterError: It is not installed.
+        ClusterError: Ray is not installed.
     """
     try:
         return importlib.import_module("ray")
     except ImportError as error:
         raise ClusterError(
-            f"Ray cannot be imported ({error}): {installing.command('ray')}"
+            f"Python's package ray cannot be imported ({error})",
+            code="no_ray",
+            remedy=f": {installing.command('ray')}",
         ) from None
 
 
-def connect(herd: Closable, address: str | None, n_cpus: float) -> ModuleType:
-    """Ray, connected to a cluster.
+def connect(herd: OpenHerd, address: str | None, n_cpus: float) -> ModuleType:
+    """Connect to a cluster and return Ray's module.
 
     Args:
-        herd: Is closed before Ray is, when the interpreter ends.
-        address: Of a cluster; None: that which this process is connected to, or one on
-            this machine that is started for it.
-        n_cpus: That one has so many CPUs at least.
+        herd: Herd to close before Ray shuts down, when the interpreter ends.
+        address: Address of a cluster. None for the cluster to which this process is
+            connected, or else a local one that is started.
+        n_cpus: Minimum number of CPUs of a local cluster.
 
     Raises:
         ClusterError: Ray is not installed, or the cluster cannot be reached.
         ValueError: This process is connected to another cluster.
     """
-    global _is_own  # noqa: PLW0603 - Ray, too, is there once in a process
+    global _is_own  # noqa: PLW0603 - Ray is also global in a process
     if address is not None:
         address = checks.text("address", address)
     ray = import_ray()
     with _own_lock:
         if not _herds:
-            # After Ray's own, so that it runs before: no actor is restarted at the end.
+            # Registered after Ray's own handler, so that it runs before: no actor is
+            # restarted.
             atexit.unregister(_close_all)
             atexit.register(_close_all)
         if not ray.is_initialized():
@@ -79,16 +82,18 @@ def connect(herd: Closable, address: str | None, n_cpus: float) -> ModuleType:
         elif address not in (None, "auto"):
             there = ray.get_runtime_context().gcs_address
             if address != there:
-                raise ValueError(
-                    f"address is {address!r}, but this process is connected to Ray at "
-                    f"{there!r}: ray.shutdown() first"
+                raise ArgumentError(
+                    f"is {address!r}, but this process is connected to Ray at {there!r}",
+                    argument="address",
+                    code="conflict",
+                    form="{name} {problem}: ray.shutdown() first",
                 )
         _herds.add(herd)
     return ray
 
 
-def leave(herd: Closable) -> None:
-    """A herd is closed. Ray goes with the last one, if it was started for them."""
+def leave(herd: OpenHerd) -> None:
+    """Remove a closed herd; the last one shuts Ray down if it was started for herds."""
     global _is_own  # noqa: PLW0603 - see `connect`
     with _own_lock:
         _herds.discard(herd)
@@ -103,7 +108,7 @@ def _start(ray: Any, address: str | None, n_cpus: float) -> None:  # noqa: ANN40
         _warn_of_few_cpus(n_cpus)
         options["include_dashboard"] = False
         options["num_cpus"] = max(os.cpu_count() or 1, int(n_cpus + 0.999))
-        # Not a cluster that the environment names: that is "auto".
+        # Ignores a cluster named in the environment, which is "auto".
         options["address"] = "local"
     else:
         _knock(address)
@@ -112,13 +117,12 @@ def _start(ray: Any, address: str | None, n_cpus: float) -> None:  # noqa: ANN40
         ray.init(**options)
     except Exception as error:
         if address == "auto" and isinstance(error, ConnectionError):
-            raise ClusterError(_NO_CLUSTER) from error
-        where = (
-            "Ray cannot be started here"
-            if address is None
-            else (f"address: there is no Ray at {address!r}")
-        )
-        raise ClusterError(f"{where}: {error}") from error
+            raise ClusterError(
+                _NO_CLUSTER, code="no_cluster", argument="address", remedy=": None"
+            ) from error
+        if address is None:
+            raise ClusterError(f"Ray cannot be started here: {error}") from error
+        raise _unreachable(address, error) from error
 
 
 def _warn_of_few_cpus(n_cpus: float) -> None:
@@ -127,27 +131,35 @@ def _warn_of_few_cpus(n_cpus: float) -> None:
         warnings.warn(
             f"the actors are given {n_cpus:g} CPUs together, n_actors times num_cpus, "
             f"but this machine has {n_here}: they share them, and fewer would be faster",
-            stacklevel=5,  # who makes the herd
+            stacklevel=5,  # line that creates the herd
         )
 
 
 def _knock(address: str) -> None:
-    """Sees whether anybody is there: Ray itself would try for minutes.
+    """Check that a cluster answers, since Ray itself would retry for minutes.
 
     Raises:
-        ClusterError: Nobody is.
+        ClusterError: The address does not answer.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
-        return  # "auto", or what Ray has other names for
+        return  # "auto" and other forms that only Ray resolves
     try:
         socket.create_connection((host.strip("[]"), int(port)), _KNOCK_S).close()
     except (OSError, OverflowError) as error:
-        raise ClusterError(f"address: there is no Ray at {address!r}: {error}") from error
+        raise _unreachable(address, error) from error
+
+
+def _unreachable(address: str, error: Exception) -> ClusterError:
+    return ClusterError(
+        f"there is no Ray at {address!r}: {error}",
+        code="unreachable",
+        argument="address",
+    )
 
 
 def end() -> None:
-    """Closes all herds and leaves the cluster, where Python's own end does not come."""
+    """Close all herds and leave the cluster, for hosts that skip exit handlers."""
     _close_all()
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():

@@ -1,4 +1,4 @@
-"""Processors of its own for each actor, where several are on a machine."""
+"""Disjoint sets of processors for the actors of one machine."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _NODES = Path("/sys/devices/system/node")
 
 
 class Claim:
-    """Processors that no other actor of this user on this machine computes on.
+    """Processors reserved for one of this user's actors on this machine.
 
-    Each is claimed by binding a socket with its name (Linux's abstract ones, which have
-    no file), which the system gives back when the process ends, however it does. Each
-    network namespace has its own: containers do not see each other's claims.
+    A processor is claimed by binding an abstract Linux socket with its name. The kernel
+    releases the socket when the process ends, even by a crash. Abstract sockets belong to
+    a network namespace, so containers do not see each other's claims.
 
     Args:
-        n: How many are wanted.
+        n: Number of processors.
 
     Attributes:
-        cores: Their numbers; empty: there are not so many free, or the system cannot do
-            it.
+        cores: Numbers of the claimed processors; empty if too few are free or the system
+            has no abstract sockets.
     """
 
     def __init__(self, n: int) -> None:
@@ -32,8 +32,8 @@ class Claim:
         self.cores: tuple[int, ...] = ()
         if not hasattr(os, "sched_getaffinity") or not _CPUS.is_dir():
             return
-        for wanted in (*numa_nodes(), _usable()):
-            if len(wanted) >= n and self._claim(wanted, n):
+        for candidate in (*numa_nodes(), _usable()):
+            if len(candidate) >= n and self._claim(candidate, n):
                 return
 
     def _claim(self, cores: list[int], n: int) -> bool:
@@ -51,19 +51,19 @@ class Claim:
         mine = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             mine.bind(f"\0llamaherd-core-{os.getuid()}-{core}")
-        except OSError:  # somebody has it
+        except OSError:  # claimed by another process
             mine.close()
             return False
         self._sockets.append(mine)
         return True
 
     def pin(self) -> None:
-        """Has this thread, and those that it starts, run on these processors alone."""
+        """Pin this thread, and the threads that it starts, to these processors."""
         if self.cores:
             os.sched_setaffinity(0, self.cores)
 
     def close(self) -> None:
-        """Gives them back."""
+        """Release the processors."""
         for mine in self._sockets:
             mine.close()
         self._sockets.clear()
@@ -71,7 +71,7 @@ class Claim:
 
 
 def numa_nodes() -> list[list[int]]:
-    """Processors of each NUMA node that this process may use, those of a core apart."""
+    """Return the usable processors of each NUMA node, hyperthreads of a core last."""
     usable = _usable()
     each = []
     for folder in sorted(_NODES.glob("node[0-9]*")):
@@ -81,14 +81,14 @@ def numa_nodes() -> list[list[int]]:
 
 
 def n_own_threads(n_cpus: float) -> int:
-    """Threads for an actor that has so many of Ray's CPUs: one on each physical core."""
+    """Return the number of threads for an actor: one per physical core of its CPUs."""
     logical = psutil.cpu_count(logical=True) or 1
     physical = psutil.cpu_count(logical=False) or logical
     return max(1, round(n_cpus * physical / logical))
 
 
 def _usable() -> list[int]:
-    """Processors that this process may use; the second threads of cores come last."""
+    """Return the processors usable by this process, second hyperthreads last."""
     cores = sorted(os.sched_getaffinity(0))
 
     def is_second(core: int) -> bool:
@@ -99,7 +99,7 @@ def _usable() -> list[int]:
 
 
 def _listed(path: Path) -> set[int]:
-    """Numbers as the kernel lists them, such as 0-3,8; empty: there is no such file."""
+    """Parse a kernel list such as 0-3,8; empty if the file does not exist."""
     try:
         text = path.read_text(encoding="ascii").strip()
     except OSError:
@@ -112,5 +112,5 @@ def _listed(path: Path) -> set[int]:
 
 
 def n_numa_nodes() -> int:
-    """NUMA nodes of this machine, at least 1."""
+    """Return the number of NUMA nodes of this machine, at least 1."""
     return max(1, len(numa_nodes()))

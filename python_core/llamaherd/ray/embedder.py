@@ -1,4 +1,4 @@
-"""Vectors of texts, made by actors."""
+"""Embeddings of texts, computed by actors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ClusterError, ContextError, NativeError
-from llamaherd.ray.member import Death, State
-from llamaherd.ray.place import Silence, warn_of
+from llamaherd.ray.member import ActorState, Death
+from llamaherd.ray.tracked_actor import Silence, warn_of
 
 if TYPE_CHECKING:
     from array import array
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from llamaherd.ray.member import Member
     from llamaherd.run.embedders import EmbedSpec
 
-_SLICE_S = 0.1  # longest wait after which an end is seen
-_MOST_DEATHS = 2  # of actors, by the same texts
+_SLICE_S = 0.1  # interval of the checks for an end
+_MOST_DEATHS = 2  # deaths of actors after which their texts are refused
 
 
 class HerdEmbedder:
-    """Has each run computed by an actor that is free.
+    """Embedder that runs each batch on a free actor.
 
     Args:
-        members: The actors.
-        spec: How vectors are to be made.
-        patience_s: How long to wait for an actor when there is none.
-        silence_s: How long an actor may say nothing.
+        members: Actors.
+        spec: Settings of the embeddings.
+        patience_s: Longest time to wait for an actor when there is none, in seconds.
+        silence_s: Maximum time without a report from an actor, in seconds.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class HerdEmbedder:
         self._spec = spec
         self._patience_s = patience_s
         self._silence_s = silence_s
-        self._refusals: dict[int, BaseException] = {}  # by the actor's number
+        self._refusals: dict[int, BaseException] = {}  # by number of the actor
         self._free = list(members)
         self._members = members
         self._changed = Condition()
@@ -51,23 +51,23 @@ class HerdEmbedder:
 
     @property
     def n_at_once(self) -> int:
-        """As many threads as there are actors."""
+        """Maximum number of concurrent runs: the number of actors."""
         return len(self._members)
 
     def abort(self) -> None:
-        """Ends all runs, and those that follow."""
+        """End all runs, now and in the future."""
         with self._changed:
             self._is_aborted = True
             self._changed.notify_all()
 
     def run(self, texts: Sequence[array[int]]) -> array[float]:
-        """Makes the vectors of some texts, together.
+        """Compute the embeddings of some texts in one run.
 
         Raises:
-            NativeError: A text was refused, or killed its actor twice; or `abort` was
+            NativeError: A text was refused or ended its actor twice, or `abort` was
                 called.
-            ClusterError: There is no actor.
-            LlamaHerdError: The model has no vectors, or there is not enough memory.
+            ClusterError: No actor is available.
+            LlamaHerdError: The model has no embeddings, or memory is insufficient.
         """
         n_deaths = 0
         while True:
@@ -91,22 +91,22 @@ class HerdEmbedder:
                     self._changed.notify_all()
 
     def _borrowed(self) -> Member:
-        """An actor that is ready and free."""
+        """Yield an actor that is ready and free."""
         end_s = monotonic() + self._patience_s
         with self._changed:
             while True:
                 if self._is_aborted:
                     raise NativeError("the call was cancelled", 0)
                 for member in self._free:
-                    if member.state is State.READY and member in self._able():
+                    if member.state is ActorState.READY and member in self._able():
                         self._free.remove(member)
                         return member
                 states = {member.state for member in self._able()}
-                if states <= {State.FAILED}:
+                if states <= {ActorState.FAILED}:
                     reason = self._members[0].error
                     none = ClusterError(f"no actor can be started: {reason}")
                     raise next(iter(self._refusals.values()), none)
-                if State.READY in states:
+                if ActorState.READY in states:
                     end_s = monotonic() + self._patience_s
                 elif monotonic() > end_s:
                     raise ClusterError(

@@ -1,4 +1,4 @@
-"""A model's files on the machines of a cluster: found there, or received and kept."""
+"""Files of a model on the machines of a cluster: found locally, or received and kept."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
     from llamaherd.model.model import Model
 
-_RECEIVED = "received"  # folder of the files that came from other machines
+_RECEIVED = "received"  # folder of files received from other machines
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_OLD_S = 3600.0  # nobody receives a part of a file for so long
-PART_BYTES = 32 << 20  # that are sent at a time
+_OLD_S = 3600.0  # age after which a partial file is abandoned
+PART_BYTES = 32 << 20  # bytes per message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """A file as the caller has it.
+class SourceFile:
+    """Description of a file on the caller's machine.
 
     Attributes:
-        path: There.
-        n_bytes: Its size.
-        identity: Tells on the same machine that it is this very file, unchanged.
-        sha256: Of its content; "": not computed yet.
-        folder: Where to keep it: the files of a split model need one in common.
+        path: Path on the caller's machine.
+        n_bytes: Size of the file.
+        identity: Identity of the unchanged file on the same machine.
+        sha256: SHA-256 of the content; "" before it is computed.
+        folder: Folder to store it in; the parts of a split model share one.
     """
 
     path: str
@@ -46,11 +46,12 @@ class Wanted:
     folder: str = ""
 
 
-def wanted_of(model: Model) -> tuple[list[Wanted], int]:
-    """The files of a model, then those of its adapters, and how many are the first.
+def files_of(model: Model) -> tuple[list[SourceFile], int]:
+    """Return the files of a model and its adapters, and the number of the former.
 
     Raises:
-        ModelLoadError: It has none: it is of a Llama, or they were removed.
+        ModelLoadError: The model has no files: it comes from a Llama, or they were
+            removed.
     """
     if model.path is None:
         raise ModelLoadError(
@@ -61,17 +62,17 @@ def wanted_of(model: Model) -> tuple[list[Wanted], int]:
     if any(lora is None for lora in loras):
         raise ModelLoadError("nobody knows the file of the model's LoRA adapter")
     try:
-        found = [_wanted(path) for path in (*paths, *filter(None, loras))]
+        found = [_source_file(path) for path in (*paths, *filter(None, loras))]
     except OSError as error:
         raise ModelLoadError(f"the model's file is gone: {error}") from None
     return found, len(paths)
 
 
-def hashed(files: Sequence[Wanted], n_model: int) -> list[Wanted]:
-    """The same with their hashes. Takes about a second for each GB.
+def hashed(files: Sequence[SourceFile], n_model: int) -> list[SourceFile]:
+    """Return the files with their hashes; takes about a second per GB.
 
     Raises:
-        ModelLoadError: One was removed meanwhile.
+        ModelLoadError: A file was removed meanwhile.
     """
     try:
         hashes = [sha256_of(Path(file.path)) for file in files]
@@ -85,8 +86,8 @@ def hashed(files: Sequence[Wanted], n_model: int) -> list[Wanted]:
     ]
 
 
-def parts(file: Wanted) -> Iterator[tuple[bytes, bool]]:
-    """A file's content, part by part, and whether it is the last one."""
+def parts(file: SourceFile) -> Iterator[tuple[bytes, bool]]:
+    """Yield the parts of a file, each with whether it is the last one."""
     n_left = file.n_bytes
     with Path(file.path).open("rb") as source:
         while n_left > 0:
@@ -98,36 +99,36 @@ def parts(file: Wanted) -> Iterator[tuple[bytes, bool]]:
 
 
 class Files:
-    """The files that a process has found on its machine."""
+    """Files that a process has found on its machine."""
 
     def __init__(self) -> None:
-        self._paths: dict[str, Path] = {}  # where what the caller calls so is
+        self._paths: dict[str, Path] = {}  # local path by the caller's path
 
-    def path(self, wanted: Wanted) -> Path:
-        """Where it is here."""
-        return self._paths[wanted.path]
+    def path(self, expected: SourceFile) -> Path:
+        """Return the path of a file on this machine."""
+        return self._paths[expected.path]
 
-    def missing(self, wanted: Sequence[Wanted]) -> list[int]:
-        """Which of them are not here, with the same content."""
-        return [i for i, file in enumerate(wanted) if not self._is_found(file)]
+    def missing(self, expected: Sequence[SourceFile]) -> list[int]:
+        """Return the indices of files that are missing or have another content."""
+        return [i for i, file in enumerate(expected) if not self._is_found(file)]
 
-    def _is_found(self, file: Wanted) -> bool:
+    def _is_found(self, file: SourceFile) -> bool:
         for path in (Path(file.path), _kept(file)):
             if path is not None and _is(path, file):
                 self._paths[file.path] = path
                 return True
         return False
 
-    def receive(self, wanted: Wanted, data: bytes, *, is_last: bool) -> None:
-        """Takes the next part of a file.
+    def receive(self, expected: SourceFile, data: bytes, *, is_last: bool) -> None:
+        """Receive the next part of a file.
 
         Raises:
-            OSError: It cannot be stored.
-            ModelLoadError: What came is not what should.
+            OSError: The file cannot be stored.
+            ModelLoadError: The received file has another hash.
         """
-        kept = _kept(wanted)
+        kept = _kept(expected)
         if kept is None:
-            raise ModelLoadError(f"{wanted.path} has no hash")
+            raise ModelLoadError(f"{expected.path} has no hash")
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_name(f"{kept.name}.{os.getpid()}.part")
         if not partial.exists():
@@ -137,22 +138,22 @@ class Files:
                 file.write(data)
             if not is_last:
                 return
-            _check(partial, wanted)
+            _check(partial, expected)
             partial.replace(kept)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
-        self._paths[wanted.path] = kept
+        self._paths[expected.path] = kept
 
 
-def _wanted(path: Path) -> Wanted:
-    return Wanted(
+def _source_file(path: Path) -> SourceFile:
+    return SourceFile(
         path=os.fspath(path), n_bytes=path.stat().st_size, identity=_identity(path)
     )
 
 
 def _identity(path: Path) -> tuple[object, ...]:
-    """Of a file, as it is now, on this machine since it was started."""
+    """Return the identity of a file in its present state, until the next boot."""
     try:
         boot = _BOOT.read_text(encoding="ascii").strip()
     except OSError:
@@ -160,37 +161,37 @@ def _identity(path: Path) -> tuple[object, ...]:
     return boot, ModelFile(path).state
 
 
-def _is(path: Path, wanted: Wanted) -> bool:
-    """Whether a file here is the one that is wanted."""
+def _is(path: Path, expected: SourceFile) -> bool:
+    """Check whether a local file is the described one."""
     try:
-        if path.stat().st_size != wanted.n_bytes:
+        if path.stat().st_size != expected.n_bytes:
             return False
         identity = _identity(path)
-        if identity[0] and identity == wanted.identity:
+        if identity[0] and identity == expected.identity:
             return True
-        return bool(wanted.sha256) and sha256_of(path) == wanted.sha256
+        return bool(expected.sha256) and sha256_of(path) == expected.sha256
     except OSError:
         return False
 
 
-def _check(received: Path, wanted: Wanted) -> None:
-    if not _is(received, wanted):
+def _check(received: Path, expected: SourceFile) -> None:
+    if not _is(received, expected):
         raise ModelLoadError(
-            f"{wanted.path} has changed while it was sent: make another Herd"
+            f"{expected.path} has changed while it was sent: make another Herd"
         )
 
 
-def _kept(file: Wanted) -> Path | None:
-    """Where a file that came from another machine is kept."""
+def _kept(file: SourceFile) -> Path | None:
+    """Return the path of a file received from another machine; None without one."""
     if not file.folder:
         return None
     return model_cache_dir() / _RECEIVED / file.folder / Path(file.path).name
 
 
 def _remove_old_parts(kept: Path) -> None:
-    """Removes what processes left that were killed while they received it.
+    """Remove partial files of processes that were killed.
 
-    Their numbers say nothing: they may have been on another machine.
+    Their process ids are no evidence: the processes may have run on another machine.
     """
     for partial in kept.parent.glob(f"{glob.escape(kept.name)}.*.part"):
         with suppress(OSError):

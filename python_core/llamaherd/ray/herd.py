@@ -1,4 +1,4 @@
-"""A herd: actors of Ray that stand where a context stands."""
+"""A herd: Ray actors that are used in place of a context."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ClusterError, ContextClosedError, ContextError
+from llamaherd.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ClusterError,
+    ContextClosedError,
+    ContextError,
+)
 from llamaherd.model.model import Model
 from llamaherd.ray.connect import connect, leave
 from llamaherd.ray.embedder import HerdEmbedder
-from llamaherd.ray.files import wanted_of
+from llamaherd.ray.files import files_of
 from llamaherd.ray.loop import HerdLoop
-from llamaherd.ray.member import Member, Payload, State
-from llamaherd.ray.place import warn_of
+from llamaherd.ray.member import ActorState, Member, Payload
 from llamaherd.ray.placing import placed
+from llamaherd.ray.tracked_actor import warn_of
 from llamaherd.run.context import Context
 from llamaherd.run.host import Host
 
@@ -30,52 +36,53 @@ if TYPE_CHECKING:
     from llamaherd.run.embedders import EmbedSpec
     from llamaherd.run.embedding import Embedder
 
-_SLICE_S = 0.1  # longest wait after which Ctrl-C is seen
+_SLICE_S = 0.1  # maximum delay of Ctrl-C
 _MAX_ACTORS = 10_000
 
 
 class Herd(Host):
-    """Actors of Ray, each with the model and a context, that answer as one context.
+    """Ray actors, each with the model and a context, that act as one context.
 
         with lh.ray.Herd("model.gguf", n_actors=8, num_cpus=4) as herd:
             out = lh.generate_parallel(herd, prompts, journal="out.journal")
 
-    Whatever takes a context takes a herd, with the same arguments and the same results
-    (see docs/cluster.md): prompts are handed out as actors become free, those that begin
-    alike to the same one; journal, progress and Ctrl-C are the caller's. An actor that
-    dies is started again, and what it had not told is computed again.
+    A herd can be used in place of a context, with the same arguments and results (see
+    docs/cluster.md). Prompts are sent to actors as these become free; prompts with a
+    common prefix go to the same actor. The caller handles journal, progress and Ctrl-C.
+    An actor that dies is restarted, and its unreported answers are computed again.
 
     Args:
-        model: The path of a file, as `Model` takes it, or a model. Actors load it from
-            the same path if the same file is there, and get it sent otherwise.
-        n_actors: How many, wherever there is room; "nodes": one on each machine; "numa":
-            one on each NUMA node of each machine.
-        address: Of a cluster: "auto", "host:port" or "ray://host:port". None: the one
-            that this process is connected to, or else one on this machine, which is
-            started, and ends with the herd.
-        num_cpus: CPUs that Ray counts for each actor; None: an equal share of all.
-        n_threads: Threads of an actor; None: one on each physical core of its CPUs. They
-            are pinned to processors of their own.
-        resources: Other resources that Ray counts for an actor, by name.
-        actor_options: Other options of Ray for actors, such as `runtime_env`.
-        send_model: Whether the model is sent to nodes where it is not, which keep it in
-            their model cache; otherwise that is an error.
-        start_timeout_s: Longest time to wait for actors.
-        silence_timeout_s: Longest time that an actor may say nothing before it is given
-            up and started again. However long its batches take, it says something four
-            times a second.
-        lora: As in `Model`, like the next three.
-        n_gpu_layers: As there, for actors.
-        use_mmap: As there. False gives each actor memory of its own, near to its cores.
-        use_mlock: As there.
-        **context: Arguments of `Context`. Sizes are each actor's.
+        model: Path of a model file, as in `Model`, or a model. Actors load it from the
+            same path if the same file exists there; otherwise it is sent to them.
+        n_actors: Number of actors, placed wherever there is room. "nodes" for one on each
+            machine; "numa" for one on each NUMA node of each machine.
+        address: Address of a cluster: "auto", "host:port" or "ray://host:port". None for
+            the cluster to which this process is connected, or else a local one that is
+            started and ends with the herd.
+        num_cpus: CPUs that Ray reserves for each actor; None for an equal share of all.
+        n_threads: Number of threads of an actor; None for one on each physical core of
+            its CPUs. Threads are pinned to processors of the actor's own.
+        resources: Other resources that Ray reserves for an actor, by name.
+        actor_options: Further Ray options of actors, such as `runtime_env`.
+        send_model: Whether to send the model to nodes that lack it, which store it in
+            their model cache. If False, a missing model is an error.
+        start_timeout_s: Longest time to wait for actors, in seconds.
+        silence_timeout_s: Longest time without a report of an actor, in seconds, after
+            which it is abandoned and restarted. An actor reports four times a second,
+            however long its batches take.
+        lora: As in `Model`.
+        n_gpu_layers: As in `Model`, for each actor.
+        use_mmap: As in `Model`. False gives each actor its own memory, close to its
+            cores.
+        use_mlock: As in `Model`.
+        **context: Arguments of `Context`. Sizes are per actor.
 
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range.
-        ClusterError: Ray is not installed, the cluster cannot be reached, there is no
-            room for the actors, or they have another version of llamaherd.
-        ModelLoadError: The model cannot be loaded, here or there.
+        ClusterError: Ray is not installed, the cluster cannot be reached or has no room
+            for the actors, or its nodes have another version of llamaherd.
+        ModelLoadError: The model cannot be loaded, locally or by an actor.
     """
 
     _called = "the herd"
@@ -97,7 +104,7 @@ class Herd(Host):
         n_gpu_layers: int = 0,
         use_mmap: bool = True,
         use_mlock: bool = False,
-        **context: Any,  # noqa: ANN401 - those of Context, which checks them
+        **context: Any,  # noqa: ANN401 - arguments of Context, which checks them
     ) -> None:
         _check_names(context)
         if isinstance(n_actors, str):
@@ -115,21 +122,23 @@ class Herd(Host):
             "use_mlock": checks.flag("use_mlock", use_mlock),
         }
         self._members: list[Member] = []
-        # Of this one only the vocabulary is used: it may be larger than the memory here.
+        # Only the vocabulary is loaded: the model may exceed this machine's memory.
         if isinstance(model, Model):
             if lora is not None:
-                raise ValueError("lora is the model's, which was loaded already")
+                raise ArgumentError(
+                    "is the model's, which was loaded already", argument="lora"
+                )
             self.model = model
         else:
             self.model = Model(model, lora=lora, check_memory=False)
         self._problem = _why_it_cannot_generate(self.model)
-        # Never runs; checks the arguments, and says what a context is that has them.
+        # Never runs; checks the arguments and resolves the context's defaults.
         self._like = (
             None
             if self._problem
             else Context(self.model, n_threads=n_threads or 1, **context)
         )
-        files, n_files = wanted_of(self.model)
+        files, n_files = files_of(self.model)
         payload = Payload(
             files,
             n_files,
@@ -175,17 +184,17 @@ class Herd(Host):
 
     @property
     def loop(self) -> HerdLoop:
-        """What runs requests here."""
+        """Loop that runs the requests."""
         return self._loop
 
     @property
     def actors(self) -> list[ActorInfo]:
-        """The actors as they were when they were started last."""
+        """Information about the actors at their last start."""
         return [member.info for member in self._members if member.info is not None]
 
     @property
     def numerics(self) -> dict[str, object]:
-        """Settings that change what is computed by more than rounding, by argument.
+        """Arguments that change results by more than rounding, with their values.
 
         Raises:
             ContextError: The model is one for embeddings.
@@ -194,7 +203,7 @@ class Herd(Host):
 
     @property
     def options(self) -> dict[str, object]:
-        """What a context is to be told to be like one of the actors'.
+        """Constructor arguments of a context equivalent to those of the actors.
 
         Raises:
             ContextError: The model is one for embeddings.
@@ -209,13 +218,13 @@ class Herd(Host):
         return self._like
 
     def embedder(self, spec: EmbedSpec) -> Callable[[], Embedder]:
-        """What makes an embedder that computes on the actors."""
+        """Return a factory of embedders that run on the actors."""
         return lambda: HerdEmbedder(
             self._members, spec, patience_s=self._patience_s, silence_s=self._silence_s
         )
 
     def close(self) -> None:
-        """Ends the actors. What runs ends with `ContextClosedError`."""
+        """End the actors; running calls raise `ContextClosedError`."""
         super().close()
 
     def __repr__(self) -> str:
@@ -230,7 +239,7 @@ class Herd(Host):
         end_s = monotonic() + self._patience_s
         while True:
             self._changed.clear()
-            n_left = sum(m.state is State.STARTING for m in self._members)
+            n_left = sum(m.state is ActorState.STARTING for m in self._members)
             if n_left == 0:
                 self._check_some()
                 return
@@ -240,15 +249,17 @@ class Herd(Host):
                     f"{n_left} of {len(self._members)} actors were not ready after "
                     f"{self._patience_s:.0f} s. Each takes {self._members[0].takes}, the "
                     f"cluster has {there.get('CPU', 0):g} CPUs in all: lower n_actors or "
-                    "num_cpus, or raise start_timeout_s"
+                    "num_cpus",
+                    code="not_ready",
+                    remedy=", or raise start_timeout_s",
                 )
             self._changed.wait(_SLICE_S)
 
     def _check_some(self) -> None:
-        """Checks that there is an actor; warns of those that there are not."""
+        """Check that an actor is ready, and warn of actors that failed to start."""
         if self.closed:
             raise ContextClosedError("the herd was closed while it was started")
-        failed = [m for m in self._members if m.state is State.FAILED]
+        failed = [m for m in self._members if m.state is ActorState.FAILED]
         if len(failed) == len(self._members) and failed[0].error is not None:
             raise failed[0].error
         for member in failed:
@@ -273,11 +284,16 @@ class Herd(Host):
 
 
 def _check_names(context: Mapping[str, object]) -> None:
-    """Refuses arguments of nobody; those of a context are a herd's, too."""
+    """Check that the further arguments are known arguments of a context."""
     of_context = inspect.signature(Context).parameters.keys() - {"model"}
     for name in context.keys() - of_context:
         known = [*inspect.signature(Herd).parameters, *of_context]
-        raise TypeError(f"Herd has no argument {name!r}{checks.meant(name, known)}")
+        raise ArgumentTypeError(
+            f"Herd has no argument {name!r}{checks.meant(name, known)}",
+            argument=name,
+            code="unknown_argument",
+            form="{problem}",
+        )
 
 
 def _why_it_cannot_generate(model: Model) -> str:

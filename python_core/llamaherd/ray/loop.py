@@ -1,7 +1,8 @@
-"""The loop of a herd: requests go out to actors, outputs come back to who waits for them.
+"""The loop of a herd: sends requests to actors and returns outputs to callers.
 
-One thread, as in a context's loop, which lives as long as there is work. Callers and Ray
-put events into its queue; all that is known of groups and actors changes here alone.
+It is one thread, as in a context's loop, which lives as long as there is work. Callers
+and Ray put events into its queue; only this thread changes the state of groups and
+actors.
 """
 
 from __future__ import annotations
@@ -15,45 +16,46 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ClusterError, ContextClosedError, ContextError
 from llamaherd.core.stats import Load
+from llamaherd.loop.threaded import ThreadedLoop
 from llamaherd.memory.plan import AUTO_SLOTS
 from llamaherd.native import shim
-from llamaherd.ray.member import Death, State
-from llamaherd.ray.place import Known, together, warn_of
+from llamaherd.ray.member import ActorState, Death
+from llamaherd.ray.tracked_actor import Tracked, together, warn_of
 from llamaherd.ray.wire import Change, HandIn, Report, for_wire
-from llamaherd.ray.work import Chunk, Work
-from llamaherd.run.threaded import ThreadedLoop
+from llamaherd.ray.work import Chunk, GroupWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from llamaherd.loop.group import Group
     from llamaherd.memory.plan import Plan
-    from llamaherd.ray.place import Place
+    from llamaherd.ray.tracked_actor import ActorLink
     from llamaherd.ray.wire import Kind
-    from llamaherd.run.group import Group
 
-_TICK_S = 0.5  # longest time between two looks at the clock
-_CANCEL_S = 5.0  # longest time that what was cancelled is waited for
-_MOST_DEATHS = 20  # of actors one after the other, without anything done in between
-_AHEAD = 2.0  # prompts that an actor has, in times of its slots
-_REFILL = 1.5  # how few make it get more
+_TICK_S = 0.5  # longest time between two checks of timeouts
+_CANCEL_S = 5.0  # longest wait for cancelled requests
+_MOST_DEATHS = 20  # consecutive deaths of actors without an output in between
+_AHEAD = 2.0  # prompts sent to an actor, as a multiple of its slots
+_REFILL = 1.5  # number of prompts below which an actor gets more, as a multiple of its
+# slots
 
 
 class HerdLoop(ThreadedLoop):
     """Runs groups of requests on actors.
 
     Args:
-        places: Where they are.
-        n_slots: Prompts that an actor runs at once, as far as is known before it has a
-            plan; None: nobody said.
-        patience_s: How long to wait for an actor when there is none.
-        silence_s: How long an actor may say nothing.
-        problem: Why prompts cannot run at all; "": they can.
-        on_close: Ends the actors.
+        links: Links to the actors.
+        n_slots: Estimated number of slots of an actor that has no plan yet; None for the
+            default.
+        patience_s: Longest time to wait for an actor when there is none, in seconds.
+        silence_s: Maximum time without a report from an actor, in seconds.
+        problem: Reason why no prompt can run; "" if prompts can run.
+        on_close: Function that ends the actors.
     """
 
     def __init__(
         self,
-        places: Sequence[Place],
+        links: Sequence[ActorLink],
         *,
         n_slots: int | None = None,
         patience_s: float = 600.0,
@@ -62,26 +64,28 @@ class HerdLoop(ThreadedLoop):
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__("herd")
-        self._actors = [Known(place, silence_s) for place in places]
+        self._actors = [Tracked(link, silence_s) for link in links]
         self._n_slots = n_slots or AUTO_SLOTS
         self._patience_s = patience_s
         self._problem = problem
         self._on_close = on_close
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._works: dict[int, Work] = {}  # by the group's number, the next in turn first
+        self._works: dict[
+            int, GroupWork
+        ] = {}  # by number of the group; the group whose turn is next comes first
         self._numbers = count()
         self._n_deaths = 0
 
-    # ---- from any thread ----
+    # ---- called from any thread ----
 
     @property
     def plan(self) -> Plan | None:
-        """The sizes of all actors' KV caches together."""
+        """Sizes of the KV caches of all actors, added up."""
         return together([actor.plan for actor in self._actors if actor.plan is not None])
 
     @property
     def load(self) -> Load:
-        """What runs and what waits at this moment."""
+        """Return the number of running and waiting requests."""
         plan = self.plan
         n_slots = 0 if plan is None else plan.n_seq_max
         n_open = sum(len(work.group.open) for work in list(self._works.values()))
@@ -100,14 +104,14 @@ class HerdLoop(ThreadedLoop):
         shim.check_process()
         if self._problem:
             raise ContextError(self._problem)
-        work = Work(group, len(self._actors))
+        work = GroupWork(group, len(self._actors))
         group.number = next(self._numbers)
         with self._lock:
             self._check_open()
             self._put(lambda: self._take_in(work))
 
     def close(self) -> None:
-        """See `GroupLoop`. Ends the actors, too."""
+        """See `GroupLoop`; ends the actors, too."""
         shim.check_process()
         with self._lock:
             was_closed, self._is_closed = self._is_closed, True
@@ -117,12 +121,12 @@ class HerdLoop(ThreadedLoop):
         if not was_closed:
             self._on_close()
 
-    def changed(self, place: Place) -> None:
-        """An actor is ready, or cannot be started: the next turn looks at it."""
-        was_there = place.generation > 0 and not self._is_closed
-        if place.state is State.FAILED and was_there and place.error is not None:
-            warn_of(place, "cannot be started again", place.error)
-        actor = self._actors[place.number]
+    def changed(self, link: ActorLink) -> None:
+        """Record that the state of an actor changed, for the next turn."""
+        was_there = link.generation > 0 and not self._is_closed
+        if link.state is ActorState.FAILED and was_there and link.error is not None:
+            warn_of(link, "cannot be started again", link.error)
+        actor = self._actors[link.number]
         self._events.put(actor.look)
 
     def _every(self) -> list[Group]:
@@ -132,12 +136,12 @@ class HerdLoop(ThreadedLoop):
         self._put(lambda: self._pass_on(group))
 
     def _put(self, event: Callable[[], None]) -> None:
-        """Has the thread do something; the lock is held."""
+        """Queue an event for the thread; the lock is held."""
         self._events.put(event)
         if self._is_gone:
             self._start()
 
-    # ---- the thread ----
+    # ---- called from the loop's thread ----
 
     def _run(self) -> None:
         self._thread = get_ident()
@@ -145,7 +149,7 @@ class HerdLoop(ThreadedLoop):
             self._turn()
 
     def _turn(self) -> None:
-        """Takes in what is new, hands out what waits; nothing is raised."""
+        """Process events and send waiting requests; raises nothing."""
         try:
             self._take_events()
             self._check_silence()
@@ -153,11 +157,11 @@ class HerdLoop(ThreadedLoop):
                 self._end_if_through(work)
             self._hand_out()
             self._send_all()
-        except BaseException as error:  # noqa: BLE001 - told to who waits
+        except BaseException as error:  # noqa: BLE001 - reported to the waiting caller
             for work in list(self._works.values()):
                 self._end(work, error)
             with suppress(Exception):
-                self._send_all()  # nobody is to go on with what was given up
+                self._send_all()  # actors stop cancelled requests
 
     def _may_leave(self) -> bool:
         with self._lock:
@@ -175,7 +179,7 @@ class HerdLoop(ThreadedLoop):
         except Empty:
             pass
 
-    def _take_in(self, work: Work) -> None:
+    def _take_in(self, work: GroupWork) -> None:
         if self._is_closed:
             work.group.end(ContextClosedError("the herd was closed"))
             return
@@ -191,8 +195,8 @@ class HerdLoop(ThreadedLoop):
             work.given_up_s = work.given_up_s or monotonic()
         self._change_all(work, kind)
 
-    def _change_all(self, work: Work, kind: Kind) -> None:
-        """Has the actors told what is to become of a group."""
+    def _change_all(self, work: GroupWork, kind: Kind) -> None:
+        """Send a change of a group to all actors."""
         for actor in self._actors:
             actor.orders += [Change(kind, number) for number in actor.chunks_of(work)]
 
@@ -204,7 +208,7 @@ class HerdLoop(ThreadedLoop):
                 except Death as death:
                     self._has_failed(actor, actor.generation, death)
 
-    # ---- out ----
+    # ---- requests to actors ----
 
     def _hand_out(self) -> None:
         for actor in self._actors:
@@ -217,24 +221,26 @@ class HerdLoop(ThreadedLoop):
             while self._hand_out_some(actor, len(ready)):
                 pass
 
-    def _hand_out_suspects(self, actor: Known) -> None:
+    def _hand_out_suspects(self, actor: Tracked) -> None:
         for work in self._works.values():
-            if work.suspects and work.suits(actor.place.number):
+            if work.suspects and work.suits(actor.link.number):
                 self._give(actor, work, work.suspects.popleft(), is_suspect=True)
                 return
 
-    def _hand_out_some(self, actor: Known, n_ready: int) -> bool:
-        """Returns whether the actor got something."""
-        number = actor.place.number
+    def _hand_out_some(self, actor: Tracked, n_ready: int) -> bool:
+        """Send requests to an actor; return whether it got any."""
+        number = actor.link.number
         waiting = [w for w in self._works.values() if w.n_waiting and w.suits(number)]
         if not waiting or any(chunk.is_suspect for chunk in actor.chunks.values()):
             return False
-        work = max(waiting, key=lambda work: work.priority)  # the first of those
+        work = max(waiting, key=lambda work: work.priority)  # the first among equally
+        # loaded actors
         slots = self._n_slots if actor.plan is None else actor.plan.n_seq_max
         n_all = sum(w.n_waiting for w in waiting) + sum(a.n_open for a in self._actors)
-        share = -(-n_all // n_ready)  # so that at the end all are through together
+        share = -(-n_all // n_ready)  # so that all actors finish at about the same time
         n_open = actor.n_open
-        is_urgent = work.priority > 0  # it takes the slot of another
+        is_urgent = work.priority > 0  # a request of high priority takes the slot of a
+        # running request
         if not is_urgent and n_open >= min(_REFILL * slots, share):
             return False
         n = 1 if is_urgent else int(min(_AHEAD * slots, share)) - n_open
@@ -243,7 +249,12 @@ class HerdLoop(ThreadedLoop):
         return True
 
     def _give(
-        self, actor: Known, work: Work, indices: list[int], *, is_suspect: bool = False
+        self,
+        actor: Tracked,
+        work: GroupWork,
+        indices: list[int],
+        *,
+        is_suspect: bool = False,
     ) -> None:
         chunk = Chunk(
             number=next(self._numbers), work=work, indices=indices, is_suspect=is_suspect
@@ -256,10 +267,11 @@ class HerdLoop(ThreadedLoop):
             requests=[for_wire(group.requests[i]) for i in indices],
             is_alone=group.is_alone,
             is_watched=group.is_watched,
+            n_again=group.n_again,
             n_on_node=sum(
-                other.place.node == actor.place.node
+                other.link.node == actor.link.node
                 for other in self._actors
-                if other.place.state is not State.FAILED
+                if other.link.state is not ActorState.FAILED
             ),
         )
         actor.orders.append(order)
@@ -268,8 +280,8 @@ class HerdLoop(ThreadedLoop):
         for actor in self._actors:
             self._send(actor)
 
-    def _send(self, actor: Known) -> None:
-        """Sends orders; asks for what is new."""
+    def _send(self, actor: Tracked) -> None:
+        """Send orders to an actor, and ask for its news."""
         generation = actor.generation
         if actor.orders and actor.is_ready:
             orders, actor.orders = actor.orders, []
@@ -280,25 +292,25 @@ class HerdLoop(ThreadedLoop):
                 else:
                     self._events.put(lambda: self._has_failed(actor, generation, error))
 
-            actor.place.order(orders, arrived)
+            actor.link.order(orders, arrived)
         if actor.chunks and actor.is_ready and not actor.is_polled:
             actor.is_polled = True
             actor.silence.begin()
 
             def then(report: Report, error: BaseException | None) -> None:
-                def told() -> None:
+                def handle_report() -> None:
                     if error is None:
                         self._take_report(actor, generation, report)
                     else:
                         self._has_failed(actor, generation, error)
 
-                self._events.put(told)
+                self._events.put(handle_report)
 
-            actor.place.poll(then)
+            actor.link.poll(then)
 
-    # ---- back ----
+    # ---- outputs of actors ----
 
-    def _take_report(self, actor: Known, generation: int, report: Report) -> None:
+    def _take_report(self, actor: Tracked, generation: int, report: Report) -> None:
         if generation != actor.generation:
             return
         actor.is_polled = False
@@ -310,11 +322,11 @@ class HerdLoop(ThreadedLoop):
             chunk = actor.chunks.get(number)
             if chunk is not None and not chunk.work.group.is_over:
                 chunk.work.grown(piece)
-        for number, place, output, stats in report.outputs:
+        for number, index, output, stats in report.outputs:
             chunk = actor.chunks.get(number)
             if chunk is not None:
                 self._n_deaths = 0
-                chunk.work.answered(chunk, place, output, stats, actor.place.number)
+                chunk.work.answered(chunk, index, output, stats, actor.link.number)
         for ended in report.ended:
             chunk = actor.chunks.pop(ended.chunk, None)
             if chunk is not None and ended.error is None:
@@ -323,24 +335,24 @@ class HerdLoop(ThreadedLoop):
                 self._has_refused(actor, chunk.work, ended.error)
                 chunk.work.lost(chunk, "", is_crash=False, was_alone=False)
 
-    def _count(self, actor: Known, report: Report, n_batches: int) -> None:
-        node = actor.place.node[0]
+    def _count(self, actor: Tracked, report: Report, n_batches: int) -> None:
+        node = actor.link.node[0]
         n_slots = 0 if actor.plan is None else actor.plan.n_seq_max
         for number, counts in report.counts.items():
             if number in actor.chunks:
                 actor.chunks[number].counts = counts
         for work in {chunk.work for chunk in actor.chunks.values()}:
-            work.batches(actor.place.number, n_batches, n_slots, node)
+            work.batches(actor.link.number, n_batches, n_slots, node)
             work.count()
 
-    def _has_arrived(self, actor: Known, orders: Sequence[HandIn | Change]) -> None:
+    def _has_arrived(self, actor: Tracked, orders: Sequence[HandIn | Change]) -> None:
         for order in orders:
             chunk = actor.chunks.get(order.chunk)
             if chunk is not None:
                 chunk.has_arrived = True
 
-    def _has_failed(self, actor: Known, generation: int, error: BaseException) -> None:
-        """An actor is dead, or does not take what it was given."""
+    def _has_failed(self, actor: Tracked, generation: int, error: BaseException) -> None:
+        """Handle an actor that died or rejected an order."""
         if generation != actor.generation:
             return
         chunks = actor.forget()
@@ -349,7 +361,7 @@ class HerdLoop(ThreadedLoop):
                 self._has_refused(actor, work, error)
             error = Death(str(error), is_crash=False)
         for work in {chunk.work for chunk in chunks}:
-            work.died(actor.place.number)
+            work.died(actor.link.number)
         for chunk in chunks:
             if not chunk.work.group.is_over:
                 chunk.work.lost(
@@ -363,16 +375,16 @@ class HerdLoop(ThreadedLoop):
             reason = f"{self._n_deaths} actors died one after the other: {error}"
             for work in list(self._works.values()):
                 self._end(work, ContextError(reason))
-        actor.place.restart(generation)
+        actor.link.restart(generation)
 
-    def _has_refused(self, actor: Known, work: Work, error: BaseException) -> None:
-        """An actor cannot do it, mostly for want of memory; others may."""
-        number = actor.place.number
+    def _has_refused(self, actor: Tracked, work: GroupWork, error: BaseException) -> None:
+        """Handle an actor that cannot run a group, mostly for lack of memory."""
+        number = actor.link.number
         if number not in work.refusals and not work.group.is_over:
             work.refusals[number] = error
-            warn_of(actor.place, "does not answer these prompts", error)
+            warn_of(actor.link, "does not answer these prompts", error)
 
-    def _end_if_through(self, work: Work) -> None:
+    def _end_if_through(self, work: GroupWork) -> None:
         late_s = work.given_up_s
         is_late = late_s is not None and monotonic() - late_s > _CANCEL_S
         error = None
@@ -384,7 +396,7 @@ class HerdLoop(ThreadedLoop):
             work.cancel_rest()
         self._end(work, error)
 
-    def _end(self, work: Work, error: BaseException | None) -> None:
+    def _end(self, work: GroupWork, error: BaseException | None) -> None:
         if self._works.pop(work.group.number, None) is None:
             return
         self._change_all(work, "give_up")
@@ -401,21 +413,19 @@ class HerdLoop(ThreadedLoop):
         for work in list(self._works.values()):
             self._end(work, error)
 
-    def _why_nobody(self, work: Work) -> BaseException | None:
-        """Why no actor can do it, nor will; None: one can, or may come."""
-        places = [
-            actor.place
-            for actor in self._actors
-            if actor.place.number not in work.refusals
+    def _why_nobody(self, work: GroupWork) -> BaseException | None:
+        """Return the reason why no actor can run a group; None if one can or will."""
+        links = [
+            actor.link for actor in self._actors if actor.link.number not in work.refusals
         ]
-        states = {place.state for place in places}
-        if State.READY in states:
+        states = {link.state for link in links}
+        if ActorState.READY in states:
             return None
-        if State.STARTING not in states:
+        if ActorState.STARTING not in states:
             first = next(iter(work.refusals.values()), None)
-            error = self._actors[0].place.error
+            error = self._actors[0].link.error
             return first or ContextError(f"no actor can be started: {error}")
-        since_s = max(place.changed_s for place in places)
+        since_s = max(link.changed_s for link in links)
         if monotonic() - since_s <= self._patience_s:
             return None
         return ClusterError(

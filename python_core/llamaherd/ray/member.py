@@ -1,4 +1,4 @@
-"""One actor of a herd, as its caller sees it: started, asked, and started again."""
+"""An actor of a herd, seen by the caller: start, calls, restart."""
 
 from __future__ import annotations
 
@@ -16,30 +16,35 @@ from llamaherd.ray.files import hashed, parts
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.ray.files import Wanted
+    from llamaherd.ray.files import SourceFile
     from llamaherd.ray.wire import ActorInfo, Change, HandIn
 
-_SLICE_S = 0.2  # longest wait after which a herd that was closed is seen
-_MOST_TRIES = 3  # to start an actor that has never started
-_PAUSE_S = 1.0  # before the next one
+_SLICE_S = 0.2  # interval of the checks for a closed herd
+_MOST_TRIES = 3  # attempts to start an actor that has never started
+_PAUSE_S = 1.0  # before the next attempt
 _UNAVAILABLE = "ActorUnavailableError"
-_VERDICT_S = 10.0  # longest time until Ray knows whether such an actor is dead
-_GROUPS = {"orders": 1, "outputs": 1, "embed": 1}  # of an actor's threads
+_VERDICT_S = 10.0  # maximum time until Ray knows whether such an actor is dead
+_GROUPS = {
+    "orders": 1,
+    "outputs": 1,
+    "embed": 1,
+}  # threads of an actor by kind of call
 
 
-class State(Enum):
-    """Of an actor."""
+class ActorState(Enum):
+    """State of an actor."""
 
     STARTING = auto()
     READY = auto()
-    FAILED = auto()  # it cannot be started
+    FAILED = auto()  # the actor cannot be started
 
 
-class Death(Exception):  # noqa: N818 - no error of the caller's
-    """An actor is there no more.
+class Death(Exception):  # noqa: N818 - an event, not an error of the caller
+    """Loss of an actor.
 
     Attributes:
-        is_crash: Whether its process died; else it, or its node, cannot be reached.
+        is_crash: Whether its process died; False if the process or its node is
+            unreachable.
     """
 
     def __init__(self, reason: str, *, is_crash: bool) -> None:
@@ -48,21 +53,21 @@ class Death(Exception):  # noqa: N818 - no error of the caller's
 
 
 class Payload:
-    """What actors load, and how.
+    """Model for the actors, with its settings.
 
     Args:
-        files: Of the model, then of its adapters.
-        n_model: How many are the model's.
-        scales: Of the adapters.
+        files: Files of the model, then of its adapters.
+        n_model: Number of files of the model.
+        scales: Scales of the adapters.
         model: Other arguments of `Model`.
-        context: Arguments of `Context`; None: the model is for embeddings.
-        n_threads: Of each actor; None: what suits its CPUs.
-        may_send: Whether files are sent to nodes that do not have them.
+        context: Arguments of `Context`; None for a model for embeddings.
+        n_threads: Number of threads of each actor; None to derive it from its CPUs.
+        may_send: Whether to send files to nodes that lack them.
     """
 
     def __init__(
         self,
-        files: Sequence[Wanted],
+        files: Sequence[SourceFile],
         n_model: int,
         *,
         scales: Sequence[float],
@@ -78,18 +83,18 @@ class Payload:
         self.n_threads = n_threads
         self.may_send = may_send
         self._n_model = n_model
-        self._lock = Lock()  # files are hashed once, and sent to one node at a time
+        self._lock = Lock()  # hashes files once, and sends them to one node at a time
 
     def bring(self, ask: Callable[..., Any], node: str) -> None:
-        """Has an actor find the files, or sends them.
+        """Make an actor find the files, or send them to it.
 
         Args:
-            ask: Calls a method of the actor and waits for what it returns.
-            node: For messages.
+            ask: Function that calls a method of the actor and waits for the result.
+            node: Name of the node in messages.
 
         Raises:
-            ClusterError: They are not there, and may not be sent.
-            ModelLoadError: They are gone here.
+            ClusterError: The node lacks the files, and sending is disabled.
+            ModelLoadError: The files no longer exist on this machine.
         """
         if not ask("missing", self.files):
             return
@@ -109,35 +114,36 @@ class Payload:
 
 
 class Member:
-    """An actor's place in a herd. What it holds changes when the actor is started again.
+    """One of a herd's actors, across restarts.
 
     Args:
-        number: From 0.
-        ray: The module.
-        options: Of Ray, for its actor.
-        payload: What to load.
-        tell: Called from any thread, with the member, when its state has changed.
+        number: Number of the actor, from 0.
+        ray: Module of Ray.
+        options: Ray options of the actor.
+        payload: Model to load.
+        on_change: Function called with the member, from any thread, after a change of its
+            state.
 
     Attributes:
-        number: From 0.
-        node: Where its last actor was, as far as is known; see `Actor.node`.
-        state: It may die at any moment, which is seen when it is asked.
-        generation: Counts the actors that there were.
-        info: Of the last one that was ready.
-        error: Why it cannot be started.
+        number: Number of the actor, from 0.
+        node: Node of its last actor, if known; see `Actor.node`.
+        state: State of the actor. A death is noticed only at the next call.
+        generation: Number of actors started so far.
+        info: Information from the last actor that was ready.
+        error: Error of the failed start.
     """
 
     def __init__(
         self,
         number: int,
-        ray: Any,  # noqa: ANN401 - Ray's types are its own
+        ray: Any,  # noqa: ANN401 - types of Ray
         options: dict[str, Any],
         payload: Payload,
-        tell: Callable[[Member], None],
+        on_change: Callable[[Member], None],
     ) -> None:
         self.number = number
         self.node: tuple[str, int] = ("", 0)
-        self.state = State.STARTING
+        self.state = ActorState.STARTING
         self.generation = 0
         self.info: ActorInfo | None = None
         self.error: BaseException | None = None
@@ -145,35 +151,35 @@ class Member:
         self._ray = ray
         self._options = options
         self._payload = payload
-        self._tell = tell
+        self._on_change = on_change
         self._handle: Any = None
         self._lock = RLock()
         self._is_closed = Event()
 
     @property
     def takes(self) -> str:
-        """What of the cluster it takes, for people."""
+        """Resources that the actor takes in the cluster, for messages."""
         each = {"CPUs": self._options["num_cpus"], **self._options.get("resources", {})}
         return ", ".join(f"{n:g} {name}" for name, n in each.items())
 
-    # ---- to start it ----
+    # ---- start ----
 
     def start(self) -> None:
-        """Starts its first actor. Returns at once; `tell` is called."""
+        """Start the first actor; returns at once, and calls `on_change` later."""
         self._start_thread()
 
     def restart(self, generation: int) -> None:
-        """Has another actor take the place of that generation's, unless one did."""
+        """Replace the actor of this generation, unless another call has done so."""
         with self._lock:
-            if generation != self.generation or self.state is not State.READY:
+            if generation != self.generation or self.state is not ActorState.READY:
                 return
-            self.state = State.STARTING
+            self.state = ActorState.STARTING
             self.changed_s = monotonic()
         self._kill()
         self._start_thread()
 
     def close(self) -> None:
-        """Ends its actor, and whatever starts one."""
+        """End the actor, and any start in progress."""
         self._is_closed.set()
         self._kill()
 
@@ -186,26 +192,26 @@ class Member:
             try:
                 info = self._made()
                 break
-            except BaseException as error:  # noqa: BLE001 - told to who waits
+            except BaseException as error:  # noqa: BLE001 - reported to the waiting caller
                 self._kill()
                 self.error = _plain(error)
                 is_lost = isinstance(self.error, Death)
                 if self._is_closed.is_set() or not is_lost or i_try + 1 == _MOST_TRIES:
-                    self._become(State.FAILED)
+                    self._become(ActorState.FAILED)
                     return
                 self._is_closed.wait(_PAUSE_S)
         with self._lock:
             self.generation += 1
             self.info = replace(info, n_starts=self.generation)
-        self._become(State.READY)
+        self._become(ActorState.READY)
 
-    def _become(self, state: State) -> None:
+    def _become(self, state: ActorState) -> None:
         self.state = state
         self.changed_s = monotonic()
-        self._tell(self)
+        self._on_change(self)
 
     def _made(self) -> ActorInfo:
-        """A new actor, once it has the model."""
+        """Start an actor, wait until it has the model, and return its information."""
         remote = self._ray.remote(concurrency_groups=_GROUPS)(Actor)
         with self._lock:
             if self._is_closed.is_set():
@@ -233,7 +239,7 @@ class Member:
         return info
 
     def _ask(self, method: str, *args: object, **named: object) -> Any:  # noqa: ANN401
-        """Calls the actor and waits; a herd that is closed ends the wait."""
+        """Call the actor and wait for the result or the end of the herd."""
         ref = getattr(self._handle, method).remote(*args, **named)
         while not self._ray.wait([ref], timeout=_SLICE_S)[0]:
             if self._is_closed.is_set():
@@ -246,22 +252,22 @@ class Member:
         if handle is not None and self._ray.is_initialized():
             self._ray.kill(handle)
 
-    # ---- to ask it; failures are `Death`s where it died ----
+    # ---- calls; the death of the actor is reported as a `Death` ----
 
     def order(
         self,
         orders: Sequence[HandIn | Change],
         then: Callable[[BaseException | None], None],
     ) -> None:
-        """Hands orders over; `then` is called when they are there, or with an error."""
+        """Send orders; `then` is called when they have arrived, or with an error."""
         self._call("orders", "orders", [list(orders)], lambda _, error: then(error))
 
     def poll(self, then: Callable[[Any, BaseException | None], None]) -> None:
-        """Asks for what is new; `then` is called with the report, or with an error."""
+        """Ask for news; `then` is called with the report, or with an error."""
         self._call("outputs", "outputs", [], then)
 
     def knock(self, then: Callable[[Any, BaseException | None], None]) -> None:
-        """Asks for a sign of life; `then` is called within half a second."""
+        """Ask whether the actor responds; `then` is called within half a second."""
         self._call("node", "outputs", [], then)
 
     def embed(
@@ -269,11 +275,11 @@ class Member:
         args: Sequence[object],
         then: Callable[[Any, BaseException | None], None],
     ) -> None:
-        """Has vectors made."""
+        """Compute embeddings."""
         self._call("embed", "embed", args, then)
 
     def rest(self) -> None:
-        """No vectors are made any more."""
+        """Free the actor's memory for embeddings."""
         self._call("rest", "embed", [], lambda _value, _error: None)
 
     def _call(
@@ -308,17 +314,17 @@ class Member:
 
     def _await_verdict(
         self,
-        handle: Any,  # noqa: ANN401 - of Ray
+        handle: Any,  # noqa: ANN401 - types of Ray
         error: BaseException,
         then: Callable[[Any, BaseException | None], None],
     ) -> None:
-        """Ray often says that an actor is unavailable before it knows that it died."""
+        """Wait for Ray's verdict: it often reports "unavailable" before a death."""
         end_s = monotonic() + _VERDICT_S
         while monotonic() < end_s and not self._is_closed.wait(_SLICE_S):
             try:
                 self._ray.get(handle.build.remote(), timeout=_VERDICT_S)
-                break  # it lives, but nobody knows what it did of what was asked
-            except Exception as latest:  # noqa: BLE001 - looked at
+                break  # the actor is alive, but the state of the call is unknown
+            except Exception as latest:  # noqa: BLE001 - inspected below
                 if type(latest).__name__ not in (_UNAVAILABLE, "GetTimeoutError"):
                     error = latest
                     break
@@ -326,10 +332,11 @@ class Member:
 
 
 def _plain(error: BaseException) -> BaseException:
-    """An error of Ray's as one of ours: what the actor raised, or its death."""
-    from ray import exceptions  # noqa: PLC0415 - there is one: an actor was asked
+    """Convert an error of Ray to the error that the actor raised, or to its death."""
+    from ray import exceptions  # noqa: PLC0415 - Ray is loaded by now
 
-    if isinstance(error, exceptions.RayTaskError):  # before ours: it may be both
+    if isinstance(error, exceptions.RayTaskError):  # checked first, because an error may
+        # be both
         cause = error.cause
         return cause if isinstance(cause, BaseException) else RuntimeError(str(error))
     if isinstance(error, (Death, LlamaHerdError)):

@@ -1,4 +1,4 @@
-"""Where actors are to be, and what of a cluster they take."""
+"""Placement of actors, and the resources that they take."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ClusterError
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError, ClusterError
 from llamaherd.ray.cores import n_numa_nodes
 
-# Nothing is done for an actor behind the herd's back, which knows what it had.
+# Ray restarts no actor and repeats no call: the herd does, since it knows the state.
 _FIXED = {"max_restarts": 0, "max_task_retries": 0}
 
 
 def placed(
-    ray: Any,  # noqa: ANN401 - Ray's types are its own
+    ray: Any,  # noqa: ANN401 - types of Ray
     n_actors: int | Literal["nodes", "numa"],
     *,
     num_cpus: float | None,
@@ -22,25 +22,27 @@ def placed(
     others: Mapping[str, object] | None,
     slice_s: float,
 ) -> list[dict[str, Any]]:
-    """Options of Ray for each actor.
+    """Return Ray's options for each actor.
 
     Args:
-        ray: The module, connected.
-        n_actors: See `Herd`, like the next three.
-        num_cpus: As there.
-        resources: As there.
-        others: As there.
-        slice_s: Longest wait after which Ctrl-C is seen.
+        ray: Module of Ray, connected to a cluster.
+        n_actors: See `Herd`.
+        num_cpus: See `Herd`.
+        resources: See `Herd`.
+        others: `actor_options` of `Herd`.
+        slice_s: Interval of the checks for Ctrl-C, in seconds.
 
     Raises:
-        TypeError: `resources` or `others` is no mapping.
-        ValueError: `others` has what Ray is not to do.
+        TypeError: `resources` or `others` is not a mapping.
+        ValueError: `others` has an option that the herd sets.
         ClusterError: The cluster has no node with CPUs.
     """
     common = {**_checked(others), **_FIXED}
     if resources is not None:
         if not isinstance(resources, Mapping):
-            raise TypeError(f"resources must be a dict, not {checks.shown(resources)}")
+            raise ArgumentTypeError(
+                f"must be a dict, not {checks.shown(resources)}", argument="resources"
+            )
         common["resources"] = dict(resources)
     nodes = [node for node in ray.nodes() if node["Alive"] and _cpus(node) > 0]
     if not nodes:
@@ -69,11 +71,15 @@ def _checked(others: Mapping[str, object] | None) -> dict[str, Any]:
     if others is None:
         return {}
     if not isinstance(others, Mapping):
-        raise TypeError(f"actor_options must be a dict, not {checks.shown(others)}")
+        raise ArgumentTypeError(
+            f"must be a dict, not {checks.shown(others)}", argument="actor_options"
+        )
     own = {*_FIXED, "num_cpus", "resources", "concurrency_groups", "max_concurrency"}
     for name in others:
         if name in own:
-            raise ValueError(f"actor_options must not have {name!r}: the herd sets it")
+            raise ArgumentError(
+                f"must not have {name!r}: the herd sets it", argument="actor_options"
+            )
     return dict(others)
 
 
@@ -81,7 +87,7 @@ def _cpus(node: Mapping[str, Any]) -> float:
     return float(node["Resources"].get("CPU", 0))
 
 
-def _on(ray: Any, node: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of Ray
+def _on(ray: Any, node: Mapping[str, Any]) -> Any:  # noqa: ANN401 - types of Ray
     strategies = ray.util.scheduling_strategies
     return strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)
 

@@ -1,4 +1,4 @@
-"""What is asked of each row of a batch: a column's text, or a template's."""
+"""Texts of the rows of a batch, from a column or a template."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Any
 
 import pyarrow as pa
 
+from llamaherd.asks.requests import place_of
 from llamaherd.core import checks
-from llamaherd.run.requests import place_of
-from llamaherd.runs.template import Template
+from llamaherd.core.errors import ArgumentError
+from llamaherd.tables.template import Template
 
 _UINT64 = range(2**64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked of the n rows of a batch.
+    """Texts of the n rows of a batch.
 
     Attributes:
-        texts: n texts; "" where there is none.
-        problems: n reasons why there is none; "": there is one.
-        places: n uint64, for seeds.
+        texts: n texts; "" for a row without one.
+        problems: n reasons for a missing text; "" for a row with a text.
+        places: n uint64 from which seeds are derived.
     """
 
     texts: list[str]
@@ -31,16 +32,18 @@ class Asked:
 
 
 class Rows:
-    """Where the texts of rows are.
+    """Source of the texts of rows.
 
     Args:
-        prompt: A text with names of columns in braces; None: `column`.
-        column: The column that has the texts; None: `prompt`.
-        id_column: One whose values tell rows apart; None: the texts do.
+        prompt: Template with names of columns in braces; None if `column` is given.
+        column: Column that holds the texts; None if `prompt` is given.
+        id_column: Column whose values identify rows; None to identify them by their
+            texts.
 
     Raises:
-        TypeError: An argument is no text.
-        ValueError: Both or none of the first two are given; the template is none.
+        TypeError: An argument is not a string.
+        ValueError: Both or neither of `prompt` and `column` are given, or the template is
+            invalid.
     """
 
     def __init__(
@@ -51,17 +54,20 @@ class Rows:
         elif prompt is not None and column is None:
             self._template = Template.parsed(checks.text("prompt", prompt))
         else:
-            raise ValueError(
+            raise ArgumentError(
                 "one of prompt (a template such as 'Label this: {text}') and column (the "
-                "name of a column of texts) must be given"
+                "name of a column of texts) must be given",
+                argument="prompt",
+                code="missing" if prompt is None else "conflict",
+                form="{problem}",
             )
         self._id = None if id_column is None else checks.text("id_column", id_column)
 
     def asked(self, table: pa.Table) -> Asked:
-        """The texts of a batch.
+        """Return the texts of a batch.
 
         Raises:
-            ValueError: It lacks a column.
+            ValueError: The batch lacks a column.
         """
         names = self._template.columns
         columns = [_values(table, name) for name in names]
@@ -83,16 +89,22 @@ class Rows:
 
 
 def _values(table: pa.Table, name: str) -> list[tuple[Any, str]]:
-    """Values of a column, each with what is wrong with it."""
+    """Return the values of a column, each with its problem or ""."""
     if name not in table.column_names:
         shown = ", ".join(map(repr, table.column_names[:20])) or "none"
-        raise ValueError(f"the data has no column {name!r}; it has {shown}")
+        raise ArgumentError(
+            f"the data has no column {name!r}; it has {shown}",
+            argument="data",
+            place=(name,),
+            code="unknown_column",
+            form="{problem}",
+        )
     column = table[name]
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return [(value, "") for value in column.to_pylist()]
-    # What a file calls text need not be text.
+    # A file's string column may hold invalid UTF-8.
     raw = column.cast(pa.large_binary()).to_pylist()
     return [(None, "") if each is None else _decoded(each, name) for each in raw]
 
@@ -105,7 +117,7 @@ def _decoded(raw: bytes, name: str) -> tuple[str, str]:
 
 
 def _place(value: object) -> int:
-    """Whole numbers stand for themselves: all prompts in one call have them as places."""
+    """Return the seed number of an identifier; an integer is its own, as in one call."""
     if isinstance(value, int) and value in _UINT64:
         return int(value)
     return place_of(json.dumps(value, default=str))

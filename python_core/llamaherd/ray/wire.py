@@ -1,4 +1,4 @@
-"""What goes between the caller's process and the actors: plain data, no code."""
+"""Messages between the caller and the actors: data without code."""
 
 from __future__ import annotations
 
@@ -18,27 +18,30 @@ Kind = Literal["give_up", "stop", "watch"]  # see `GroupLoop`
 
 
 @dataclass(frozen=True, slots=True)
-class Enforced:
-    """A schema as far as the engine enforces it; answers are checked by the caller.
+class WireSchema:
+    """Part of a schema that the engine enforces; the caller checks the answers.
 
     Attributes:
-        enforced: For llguidance.
+        enforced: Schema for llguidance.
+        is_lark: Whether it is a Lark grammar instead of a JSON Schema.
     """
 
     enforced: str
+    is_lark: bool = False
 
     def read(self, answer: str) -> object:
-        """Not here: actors never read answers, on purpose; see `Schema.read`.
+        """Raise an error: only the caller parses answers; see `Schema.read`.
 
         Raises:
-            NotImplementedError: Always: an actor that comes here is wrong.
+            NotImplementedError: Always.
         """
         raise NotImplementedError(answer)
 
 
 def for_wire(request: Request) -> Request:
-    """A request without what an actor does not need, and without the caller's code."""
-    shape = None if request.shape is None else Enforced(request.shape.enforced)
+    """Return a request without the caller's code and without fields unused by actors."""
+    own = request.shape
+    shape = None if own is None else WireSchema(own.enforced, own.is_lark)
     return replace(request, shape=shape, text=None)
 
 
@@ -47,25 +50,26 @@ class HandIn:
     """Requests to run.
 
     Attributes:
-        chunk: Their number, which outputs come back with.
-        is_alone: See `Group`; as is the next one.
-        n_on_node: Actors that share the memory of the node.
+        chunk: Number of the chunk, which outputs refer to.
+        is_alone: See `Group`, as for `is_watched` and `n_again`.
+        n_on_node: Number of actors that share the memory of the node.
     """
 
     chunk: int
     requests: Sequence[Request]
     is_alone: bool = False
     is_watched: bool = False
+    n_again: int = 0
     n_on_node: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to become of requests that were handed in.
+    """Change of submitted requests.
 
     Attributes:
-        kind: What.
-        chunk: Their number.
+        kind: Kind of change.
+        chunk: Number of the chunk.
     """
 
     kind: Kind
@@ -74,10 +78,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A chunk all of whose outputs were told.
+    """End of a chunk, after all of its outputs.
 
     Attributes:
-        error: What ended it before that; None: nothing.
+        error: Error that ended the chunk early; None without one.
         n_fallbacks: See `Group`.
     """
 
@@ -88,15 +92,15 @@ class Ended:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What is new of an actor.
+    """News from an actor.
 
     Attributes:
-        outputs: Chunk, the request's place in it, its output, what it took.
-        pieces: Chunk, what is new of its only answer.
-        ended: Chunks that are over, all of whose outputs are above or came before.
-        counts: What the batches of each chunk were so far.
-        n_batches: Batches of the actor since it began.
-        plan: The sizes of its KV cache; None before it has one.
+        outputs: Tuples of chunk, index of the request in it, output and statistics.
+        pieces: Pairs of a chunk and the new text of its only answer.
+        ended: Chunks that have ended. Their outputs are in this report or earlier ones.
+        counts: Counts of the batches of each chunk so far.
+        n_batches: Number of batches of the actor since its start.
+        plan: Sizes of its KV cache; None before there is one.
     """
 
     outputs: list[tuple[int, int, Output, RequestStats]] = field(default_factory=list)
@@ -108,7 +112,7 @@ class Report:
 
     @property
     def is_news(self) -> bool:
-        """Whether there is anything that somebody waits for."""
+        """Whether the report has news for a waiting caller."""
         return bool(self.outputs or self.pieces or self.ended)
 
 
@@ -117,16 +121,16 @@ class ActorInfo:
     """An actor that is ready.
 
     Attributes:
-        actor: Its number, from 0.
+        actor: Number of the actor, from 0.
         node: Name of the machine.
-        pid: Of its process there.
-        n_threads: Threads that it computes with.
-        cores: Processors that these run on; empty: wherever the system puts them.
-        load_s: Seconds that it took to load the model.
-        memory_bytes: Resident memory then; of a mapped file those pages that were read,
-            which all actors of a machine share.
-        processor: Kind of the processor.
-        n_starts: Times that it was started.
+        pid: Process id on that machine.
+        n_threads: Number of threads that it computes with.
+        cores: Processors to which the threads are pinned; empty if they are not pinned.
+        load_s: Time to load the model, in seconds.
+        memory_bytes: Resident memory after loading. Of a mapped file, it includes the
+            pages that were read, which all actors of a machine share.
+        processor: Name of the processor.
+        n_starts: Number of times that it was started.
     """
 
     actor: int

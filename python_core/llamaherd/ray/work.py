@@ -1,4 +1,4 @@
-"""A group on its way through a herd: what waits, what is out, what is suspect."""
+"""State of a group in a herd: waiting, sent and suspect requests."""
 
 from __future__ import annotations
 
@@ -7,37 +7,38 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from llamaherd.asks.answers import CANCELLED
 from llamaherd.core.outcome import Counts, Finish, Output
 from llamaherd.core.stats import ActorStats, RequestStats
-from llamaherd.run.answers import CANCELLED
 from llamaherd.schedule.pieces import Pieces
 from llamaherd.schedule.shards import DepthFirst
 
 if TYPE_CHECKING:
     from llamaherd.core.outcome import Piece
+    from llamaherd.loop.group import Group
     from llamaherd.ray.wire import Ended
-    from llamaherd.run.group import Group
 
-_MOST_DEATHS = 2  # of actors that had a prompt alone
+_MOST_DEATHS = 2  # deaths of actors that ran only this prompt
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Chunk:
-    """Requests that an actor has.
+    """Requests that were sent to an actor together.
 
     Attributes:
-        number: Of its own.
-        work: Of which they are.
-        indices: Of the requests in their group.
-        open: Those that have no output.
-        is_suspect: Whether they were with an actor that died, and run by themselves now.
-        has_arrived: Whether the actor has them: one that was dead before cannot have died
-            of them.
-        is_ended: Whether the actor is through with it.
+        number: Number of the chunk.
+        work: Group that the requests belong to.
+        indices: Indices of the requests in the group.
+        open: Indices in the group of those requests that have no output.
+        is_suspect: Whether its requests were on an actor that died, and now run by
+            themselves.
+        has_arrived: Whether the actor received it. If not, the requests cannot have
+            caused its death.
+        is_ended: Whether the actor has finished it.
     """
 
     number: int
-    work: Work
+    work: GroupWork
     indices: list[int]
     open: set[int] = field(default_factory=set)
     is_suspect: bool = False
@@ -47,20 +48,20 @@ class Chunk:
     sent_s: float = 0.0
 
 
-class Work:
-    """A group, and what of it is where.
+class GroupWork:
+    """A group, and the state of each of its requests.
 
     Args:
-        group: It is.
-        n_actors: Among how many it will be divided.
+        group: The group.
+        n_actors: Number of actors among which it is divided.
 
     Attributes:
-        group: It is.
-        chunks: Those that are out, by number.
-        suspects: Requests that were with actors that died, some at a time.
-        priority: Of its requests.
-        given_up_s: When it was cancelled; None: it was not.
-        refusals: Why actors cannot do it, by their number.
+        group: The group.
+        chunks: Chunks on actors, by number.
+        suspects: Lists of requests that were on an actor that died.
+        priority: Highest priority of its requests.
+        given_up_s: Time of its cancellation; None if it was not cancelled.
+        refusals: Errors of actors that cannot run it, by number of the actor.
     """
 
     def __init__(self, group: Group, n_actors: int) -> None:
@@ -70,17 +71,17 @@ class Work:
         self.priority = max((r.priority for r in group.requests), default=0)
         self.given_up_s: float | None = None
         self.refusals: dict[int, BaseException] = {}
-        self._again: deque[int] = deque()  # lost with a node, through nobody's fault
+        self._again: deque[int] = deque()  # requests of lost nodes, not suspect
         self._n_deaths: Counter[int] = Counter()
-        self._doubted: set[int] = set()  # with actors that died before they said a word
+        self._doubted: set[int] = set()  # counts of actors without a report
         self._done_counts: list[Counts] = []
         self._rows: dict[int, ActorStats] = {}
-        self._n_seen_bytes = 0
+        self._n_seen_bytes = {"thinking": 0, "answer": 0}
         requests = group.requests
         self._pieces = Pieces(
             DepthFirst(
                 [request.tokens for request in requests],
-                [request.max_tokens for request in requests],
+                [request.n_behind for request in requests],
                 order=group.tree.order if group.tree is not None else None,
             ),
             n_actors,
@@ -88,44 +89,44 @@ class Work:
 
     @property
     def n_waiting(self) -> int:
-        """Requests that nobody has, suspects not among them."""
+        """Number of requests that no actor has, without suspects."""
         return self._pieces.n_left + len(self._again)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing more of it is to be handed out."""
+        """Whether no more requests of the group are to be sent."""
         return self.group.is_cancelled or self.group.is_stopping
 
     def suits(self, actor: int) -> bool:
-        """Whether an actor is to get more of it."""
+        """Check whether an actor may get more of its requests."""
         return not self.is_stopped and actor not in self.refusals
 
     @property
     def is_through(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether the group has finished."""
         if self.chunks:
             return False
         return self.is_stopped or not (self.n_waiting or self.suspects)
 
-    # ---- out and back ----
+    # ---- requests and outputs ----
 
     def take(self, actor: int, n: int) -> list[int]:
-        """Up to n requests that an actor is to have."""
+        """Take up to n waiting requests for an actor."""
         if self._again:
             return [self._again.popleft() for _ in range(min(n, len(self._again)))]
         return self._pieces.take(actor, n)
 
     def sent(self, chunk: Chunk) -> None:
-        """An actor gets some of them."""
+        """Record a chunk that is sent to an actor."""
         chunk.open = set(chunk.indices)
         chunk.sent_s = perf_counter()
         self.chunks[chunk.number] = chunk
 
     def answered(
-        self, chunk: Chunk, place: int, output: Output, stats: RequestStats, actor: int
+        self, chunk: Chunk, index: int, output: Output, stats: RequestStats, actor: int
     ) -> None:
-        """A request has ended."""
-        i = chunk.indices[place]
+        """Record the output of a request."""
+        i = chunk.indices[index]
         chunk.open.discard(i)
         if i not in self.group.open:
             return
@@ -139,7 +140,7 @@ class Work:
             )
         before_s = chunk.sent_s - self.group.came_s
         first_s = stats.first_token_s
-        self.group.tell(
+        self.group.deliver(
             i,
             output,
             replace(
@@ -151,30 +152,30 @@ class Work:
         )
 
     def grown(self, piece: Piece) -> None:
-        """The only answer has grown; what was told before an actor died is not again."""
+        """Pass on new text of the only request; skip text passed on before."""
         text = piece.text.encode()
-        n_new = piece.n_bytes - self._n_seen_bytes
+        n_new = piece.n_bytes - self._n_seen_bytes[piece.kind]
         if n_new <= 0:
             return
-        self._n_seen_bytes = piece.n_bytes
+        self._n_seen_bytes[piece.kind] = piece.n_bytes
         if n_new < len(text):
             piece = replace(piece, text=text[-n_new:].decode(errors="ignore"))
         self.group.listener.on_piece(piece)
 
     def ended(self, chunk: Chunk, what: Ended) -> None:
-        """An actor is through with a chunk."""
+        """Record that an actor has finished a chunk."""
         del self.chunks[chunk.number]
         self._done_counts.append(chunk.counts)
         self.group.n_fallbacks += what.n_fallbacks
 
     def lost(self, chunk: Chunk, reason: str, *, is_crash: bool, was_alone: bool) -> None:
-        """The actor that had a chunk is gone.
+        """Record the loss of the actor that had a chunk.
 
         Args:
-            chunk: It is.
-            reason: Why.
-            is_crash: Whether one of its requests may be to blame.
-            was_alone: Whether the actor had nothing but the chunk.
+            chunk: The chunk.
+            reason: Reason for the loss.
+            is_crash: Whether one of its requests may have caused the loss.
+            was_alone: Whether the actor had no other chunk.
         """
         del self.chunks[chunk.number]
         self._done_counts.append(chunk.counts)
@@ -182,7 +183,7 @@ class Work:
         if not left:
             return
         if not chunk.has_arrived and not self._doubted.issuperset(left):
-            # The actor may have been dead before. Twice it is no accident.
+            # The actor may have died before the chunk arrived; a second death counts.
             self._doubted.update(left)
             is_crash = False
         if not is_crash:
@@ -198,22 +199,22 @@ class Work:
             return
         last = reason.strip().rpartition("\n")[2]
         message = f"the process that computed it died, twice, with it alone: {last}"
-        self.group.tell(
+        self.group.deliver(
             left[0], Output(finish=Finish.ERROR, message=message), RequestStats()
         )
 
     def cancel_rest(self) -> None:
-        """What has no output yet will have none."""
+        """Cancel the requests without an output."""
         for i in list(self.group.open):
-            self.group.tell(i, CANCELLED, RequestStats())
+            self.group.deliver(i, CANCELLED, RequestStats())
 
-    # ---- numbers ----
+    # ---- counts ----
 
     def _row(self, actor: int) -> ActorStats:
         return self._rows.get(actor) or ActorStats(actor=actor, node="")
 
     def batches(self, actor: int, n: int, n_slots: int, node: str) -> None:
-        """An actor that has some of it decoded n batches."""
+        """Count n batches of an actor that has some of its requests."""
         row = self._row(actor)
         self._rows[actor] = replace(
             row,
@@ -223,12 +224,12 @@ class Work:
         )
 
     def died(self, actor: int) -> None:
-        """An actor that had some of it is gone."""
+        """Record the death of an actor that had some of its requests."""
         row = self._row(actor)
         self._rows[actor] = replace(row, n_deaths=row.n_deaths + 1)
 
     def count(self) -> None:
-        """Brings the group's numbers up to date."""
+        """Update the counts of the group."""
         every = [*self._done_counts, *(chunk.counts for chunk in self.chunks.values())]
         if len(self._done_counts) > 1:
             self._done_counts = [_added(self._done_counts)]
@@ -238,7 +239,7 @@ class Work:
 
 
 def _added(every: list[Counts]) -> Counts:
-    """Of chunks that run at the same time on several actors."""
+    """Add the counts of chunks that run at the same time on several actors."""
 
     def total(name: str) -> int:
         return sum(getattr(counts, name) for counts in every)

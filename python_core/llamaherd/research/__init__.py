@@ -1,1 +1,1 @@
-"""From texts to a data set: codebooks, labels, and what people make of them."""
+"""Coding of texts: codebooks, labels, validation and estimates."""

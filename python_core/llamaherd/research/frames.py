@@ -1,11 +1,11 @@
 """Columns of data frames of any kind: pandas, polars, Arrow, or a dict of lists.
 
-narwhals knows the libraries; none of them is imported here.
+narwhals handles the libraries; none of them is imported here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research.codes import is_missing
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Categories:
-    """A column of labels, of which all that there may be are known.
+    """Column of labels with a known set of possible values.
 
-    pandas and polars have a type for it; elsewhere it is a column of texts.
+    pandas and polars have a type for it; with other libraries it is a column of texts.
 
     Attributes:
         values: A label for each row, or None.
         names: All labels, in their order.
-        ordered: Whether that order has a meaning.
+        ordered: True if the order of labels is meaningful.
     """
 
     values: Sequence[str | None]
@@ -37,12 +38,23 @@ class Categories:
     ordered: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Integers:
+    """Column of whole numbers; it keeps its type where all are missing.
+
+    Attributes:
+        values: A number for each row, or None.
+    """
+
+    values: Sequence[int | None]
+
+
 def n_rows(frame: object) -> int:
-    """Number of rows.
+    """Return the number of rows.
 
     Raises:
-        TypeError: `frame` is no data frame.
-        ValueError: It is a dict of columns that differ in length.
+        TypeError: `frame` is not a data frame.
+        ValueError: `frame` is a dict of columns that differ in length.
     """
     if isinstance(frame, Mapping):
         return _length(frame)
@@ -50,10 +62,10 @@ def n_rows(frame: object) -> int:
 
 
 def names(frame: object) -> list[str]:
-    """Names of the columns, in their order.
+    """Return the names of the columns, in their order.
 
     Raises:
-        TypeError: `frame` is no data frame.
+        TypeError: `frame` is not a data frame.
         ValueError: Two columns have the same name.
     """
     if isinstance(frame, Mapping):
@@ -62,16 +74,16 @@ def names(frame: object) -> list[str]:
 
 
 def check_index(values: object, frame: object, argument: str) -> None:
-    """Checks that a Series of pandas is in the order of a data frame, as its index tells.
+    """Check that a pandas Series has the same index as a data frame.
 
     Args:
-        values: A Series or a data frame; several as a mapping or a list; else nothing is
-            checked.
+        values: A Series or a data frame; several as a mapping or a list. Other types are
+            not checked.
         frame: The data frame, or a Series.
-        argument: What messages call `values`.
+        argument: Name of `values` in messages.
 
     Raises:
-        ValueError: It has the same number of rows with another index.
+        ValueError: A Series has the same number of rows with another index.
     """
     if isinstance(values, (Mapping, list, tuple)):
         parts = values.values() if isinstance(values, Mapping) else values
@@ -84,15 +96,16 @@ def check_index(values: object, frame: object, argument: str) -> None:
     if not (hasattr(own, "equals") and hasattr(other, "equals")):
         return
     if len(own) == len(other) and not own.equals(other):
-        raise ValueError(
-            f"{argument} has another index than the data, and the order of rows counts: "
+        raise ArgumentError(
+            f"has another index than the data, and the order of rows counts: "
             f"give {argument}.reindex(data.index), or {argument}.to_numpy() if that is "
-            "the same"
+            "the same",
+            argument=argument,
         )
 
 
 def index_of(values: object) -> list[Any] | None:
-    """Index of a Series or data frame of pandas; None: there is none."""
+    """Return the index of a pandas Series or data frame; None for other types."""
     index: Any = getattr(values, "index", None)
     if callable(index) or not hasattr(index, "equals"):
         return None
@@ -100,30 +113,31 @@ def index_of(values: object) -> list[Any] | None:
 
 
 def column(frame: object, name: str, argument: str) -> list[Any]:
-    """The values of a column as Python has them; None where one is missing.
+    """Return the values of a column as Python objects; None for missing ones.
 
-    Missing is what the library calls so, and NaN.
+    Missing values are those of the library, and NaN.
 
     Args:
         frame: A data frame.
-        name: Of the column.
-        argument: What messages call `name`.
+        name: Name of the column.
+        argument: Name of `name` in messages.
 
     Raises:
-        TypeError: `frame` is no data frame, or `name` no str.
-        ValueError: It has no such column.
+        TypeError: `frame` is not a data frame, or `name` is not a str.
+        ValueError: The column does not exist.
     """
     if not isinstance(name, str):
-        raise TypeError(
-            f"{argument} must be the name of a column, not {checks.shown(name)}"
+        raise ArgumentTypeError(
+            f"must be the name of a column, not {checks.shown(name)}", argument=argument
         )
     there = names(frame)
     if name not in there:
         shown = ", ".join(repr(each) for each in there[:20]) or "none"
         more = f" and {len(there) - 20} more" if len(there) > 20 else ""
-        raise ValueError(
-            f"{argument} must be a column of the data frame, not {checks.shown(name)}; "
-            f"there are {shown}{more}{checks.meant(name, there)}"
+        raise ArgumentError(
+            f"must be a column of the data frame, not {checks.shown(name)}; "
+            f"there are {shown}{more}{checks.meant(name, there)}",
+            argument=argument,
         )
     if isinstance(frame, Mapping):
         _length(frame)
@@ -132,11 +146,11 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
 
 
 def categories(frame: object, name: str) -> list[Any] | None:
-    """All values that a column of categories may have, in their order; None: it is none.
+    """Return all categories of a column, in their order; None for other columns.
 
     Raises:
-        TypeError: `frame` is no data frame.
-        ValueError: It has no such column.
+        TypeError: `frame` is not a data frame.
+        ValueError: The column does not exist.
     """
     if isinstance(frame, Mapping):
         given = frame.get(name)
@@ -145,7 +159,7 @@ def categories(frame: object, name: str) -> list[Any] | None:
     native = values.to_native()
     if values.implementation.is_pandas() and hasattr(native, "cat"):
         return list(native.cat.categories)
-    # Those of polars' other kind come in the order in which a process saw them.
+    # polars' Categorical has the order in which a process first saw the values.
     return list(values.dtype.categories) if isinstance(values.dtype, nw.Enum) else None
 
 
@@ -161,7 +175,7 @@ def are_ordered(frame: object, name: str) -> bool:
 
 
 def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of any kind
-    """The same data frame with more columns; rows, index and other columns stay.
+    """Return the data frame with additional columns; all else is unchanged.
 
     Args:
         frame: A data frame; it is not changed.
@@ -171,14 +185,21 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
         A data frame of the same kind; of a mapping a dict.
 
     Raises:
-        TypeError: `frame` is no data frame.
-        ValueError: A column has another number of values than the frame has rows.
+        TypeError: `frame` is not a data frame.
+        ValueError: A column's number of values differs from the number of rows.
     """
     n = n_rows(frame)
     for name, values in new.items():
-        given = len(values.values if isinstance(values, Categories) else values)
+        has_values = isinstance(values, (Categories, Integers))
+        given = len(values.values if has_values else values)
         if given != n:
-            raise ValueError(f"column {name!r} must have {n} values, not {given}")
+            raise ArgumentError(
+                f"column {name!r} must have {n} values, not {given}",
+                argument="columns",
+                place=(name,),
+                code="wrong_length",
+                form="{problem}",
+            )
     if isinstance(frame, Mapping):
         plain = {name: _listed(values) for name, values in new.items()}
         return {**frame, **plain}
@@ -188,14 +209,14 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
 
 
 def with_rows(frame: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401 - of any kind
-    """Some rows of a data frame, in that order, as one of the same kind.
+    """Return some rows of a data frame, in the given order, as the same type.
 
     Args:
-        frame: A data frame; of pandas the index stays with its rows.
-        rows: Their places, from 0.
+        frame: A data frame; a pandas index is kept with its rows.
+        rows: Indices of the rows, from 0.
 
     Raises:
-        TypeError: `frame` is no data frame.
+        TypeError: `frame` is not a data frame.
     """
     if isinstance(frame, Mapping):
         columns = {name: _listed(values) for name, values in frame.items()}
@@ -203,19 +224,42 @@ def with_rows(frame: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401 - of any 
     return _open(frame)[list(rows)].to_native()
 
 
+def table_like(
+    frame: Any,  # noqa: ANN401 - of any kind
+    columns: Mapping[str, Sequence[Any]],
+    whole: Collection[str] = (),
+) -> Any:  # noqa: ANN401 - of the same kind
+    """Return a new data frame of the kind of another one.
+
+    Args:
+        frame: A data frame.
+        columns: Values by name: texts, integers or other values, all of one length.
+        whole: Columns of integers, also if there are none.
+
+    Raises:
+        TypeError: `frame` is not a data frame.
+    """
+    if isinstance(frame, Mapping):
+        return {name: list(values) for name, values in columns.items()}
+    opened = _open(frame)
+    backend = opened.implementation
+    first, *others = (
+        nw.new_series(name, values, nw.Int64, backend=backend)
+        if name in whole
+        else _series(opened, name, values)
+        for name, values in columns.items()
+    )
+    return first.to_frame().with_columns(*others).to_native()
+
+
 def _series(frame: Frame, name: str, values: object) -> nw.Series[Any]:
     backend = frame.implementation
     if isinstance(values, Categories):
-        texts = list(values.values)
-        if backend.is_polars():
-            return nw.new_series(name, texts, nw.Enum(values.names), backend=backend)
-        made = nw.new_series(name, texts, nw.String, backend=backend)
-        if not backend.is_pandas():
-            return made
-        import pandas as pd  # noqa: PLC0415 - the caller has it
-
-        kind = pd.CategoricalDtype(list(values.names), ordered=values.ordered)
-        return nw.from_native(made.to_native().astype(kind), series_only=True)
+        return _categorical(frame, name, values)
+    if isinstance(values, Integers):
+        if backend.is_pandas():
+            return _whole(name, values.values)
+        return nw.new_series(name, list(values.values), nw.Int64, backend=backend)
     if isinstance(values, np.ndarray):
         return nw.new_series(name, values, backend=backend)
     listed = list(values) if isinstance(values, Sequence) else _listed(values)
@@ -223,12 +267,36 @@ def _series(frame: Frame, name: str, values: object) -> nw.Series[Any]:
     if nullable is not None:
         return nullable
     is_text = all(value is None or isinstance(value, str) for value in listed)
-    kind = nw.String if is_text else None  # also where all are missing
+    kind = nw.String if is_text else None  # this type is also used if all values are
+    # missing
     return nw.new_series(name, listed, kind, backend=backend)
 
 
+def _categorical(frame: Frame, name: str, values: Categories) -> nw.Series[Any]:
+    """Return labels as categories where the library has them, else as texts."""
+    backend, texts = frame.implementation, list(values.values)
+    if backend.is_polars():
+        return nw.new_series(name, texts, nw.Enum(values.names), backend=backend)
+    made = nw.new_series(name, texts, nw.String, backend=backend)
+    if not backend.is_pandas():
+        return made
+    import pandas as pd  # noqa: PLC0415 - the caller has it
+
+    kind = pd.CategoricalDtype(list(values.names), ordered=values.ordered)
+    return nw.from_native(made.to_native().astype(kind), series_only=True)
+
+
+def _whole(name: str, values: Sequence[int | None]) -> nw.Series[Any]:
+    """Return pandas integers as a nullable series."""
+    import pandas as pd  # noqa: PLC0415 - the caller has it
+
+    made = pd.Series(pd.array(list(values), dtype="Int64"), name=name)
+    found: nw.Series[Any] = nw.from_native(made, series_only=True)
+    return found
+
+
 def _nullable(name: str, values: list[Any]) -> nw.Series[Any] | None:
-    """Whole numbers or truth values of pandas, which stay so beside missing ones."""
+    """Return pandas integers or truth values as a nullable series."""
     import pandas as pd  # noqa: PLC0415 - the caller has it
 
     kinds = {type(value) for value in values if value is not None}
@@ -246,14 +314,19 @@ def _open(frame: object) -> Frame:
     try:
         return nw.from_native(frame, eager_only=True)
     except DuplicateError as error:
-        raise ValueError(
-            f"the data frame has columns of the same name: {error}"
+        raise ArgumentError(
+            f"the data frame has columns of the same name: {error}",
+            argument="data",
+            code="duplicate",
+            form="{problem}",
         ) from None
     except TypeError:
         hint = "; .collect() it first" if hasattr(frame, "collect") else ""
-        raise TypeError(
+        raise ArgumentTypeError(
             "the data frame must be one of pandas, polars or pyarrow, or a dict of "
-            f"lists, not {checks.shown(frame)}{hint}"
+            f"lists, not {checks.shown(frame)}{hint}",
+            argument="data",
+            form="{problem}",
         ) from None
 
 
@@ -262,17 +335,24 @@ def _length(frame: Mapping[str, Any]) -> int:
     for name, values in frame.items():
         each = _listed(values) if isinstance(values, Categories) else values
         if isinstance(each, (str, bytes)) or not hasattr(each, "__len__"):
-            raise TypeError(f"column {name!r} must be a list, not {checks.shown(each)}")
+            raise ArgumentTypeError(
+                f"column {name!r} must be a list, not {checks.shown(each)}",
+                argument="columns",
+                place=(name,),
+                form="{problem}",
+            )
         lengths[name] = len(each)
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name!r}: {n}" for name, n in lengths.items())
-        raise ValueError(f"columns must have the same number of rows, not {told}")
+        counts = ", ".join(f"{name!r}: {n}" for name, n in lengths.items())
+        raise ArgumentError(
+            f"must have the same number of rows, not {counts}", argument="columns"
+        )
     return next(iter(lengths.values()), 0)
 
 
 def _listed(values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
-    """A list: of an array or a series with Python's own numbers."""
-    if isinstance(values, Categories):
+    """Return a list; numbers of arrays and series become Python numbers."""
+    if isinstance(values, (Categories, Integers)):
         return list(values.values)
     for method in ("to_list", "tolist", "to_pylist"):
         if hasattr(values, method):

@@ -1,1 +1,1 @@
-"""Carries decisions out on an engine, in a thread of its own."""
+"""Hosts, calls, handles and jobs: from the requests of a caller to its results."""

@@ -1,48 +1,47 @@
-"""One call: from requests to results."""
+"""A call: from requests to results."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
 from threading import Event
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from llamaherd.asks.answers import CANCELLED, again, as_result, checked
 from llamaherd.core.errors import GenerationError
 from llamaherd.core.outcome import Finish, Output
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Progress, Stats
-from llamaherd.run.answers import CANCELLED, again, as_result, checked
-from llamaherd.run.group import Group
-from llamaherd.run.prefixes import call_tree
+from llamaherd.loop.group import Group
+from llamaherd.loop.prefixes import call_tree
 from llamaherd.run.statistics import make_stats
-from llamaherd.structured.arrow import Layout
+from llamaherd.structured.arrow import SchemaLayout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from llamaherd.asks.options import OnError
     from llamaherd.core.outcome import Piece
     from llamaherd.core.request import Request
     from llamaherd.core.results import Result
     from llamaherd.core.stats import RequestStats
-    from llamaherd.run.group import GroupLoop
-
-OnError = Literal["continue", "return", "stop"]
-ON_ERROR: tuple[OnError, ...] = ("continue", "return", "stop")
+    from llamaherd.loop.group import GroupLoop
 
 
 class Call:
-    """Requests on their way to results.
+    """A call: runs requests in a loop and collects their results.
 
     Args:
-        requests: One for each prompt, or n for each, one prompt's after the other's.
+        requests: Requests, n per prompt, ordered by prompt.
         seed: Base of their seeds, for the statistics.
-        on_error: After a failure "continue" with all others; "return": let those that
-            run finish; "stop": end at once.
-        n: Samples a prompt.
-        retries: How often to try for another answer where one does not follow its schema.
+        on_error: After a failure, "continue" with all other requests, "return" when the
+            running requests have finished, or "stop" at once.
+        n: Number of samples per prompt.
+        retries: Maximum number of retries for an answer that violates its schema.
+        thinks: Whether thoughts were asked for, even if no request has one.
 
     Attributes:
-        problem: What the caller must be warned of; never anything here, see `Runnable`.
+        problem: Warning for the caller; always "" here, see `LoopCall`.
     """
 
     problem = ""
@@ -55,47 +54,49 @@ class Call:
         on_error: OnError = "continue",
         n: int = 1,
         retries: int = 0,
+        thinks: bool = False,
     ) -> None:
         self._requests = requests
+        self._thinks = thinks or any(each.thought is not None for each in requests)
         self._n = n
         self._retries = retries
-        self._n_tries: dict[int, int] = {}  # answers that were wrong
-        self._wrong: list[int] = []  # to be tried again
+        self._n_tries: dict[int, int] = {}  # number of rejected answers by request
+        self._wrong: list[int] = []  # requests to retry
         self._parsed: dict[int, object] = {}
         self._seed = seed
         self._on_error = on_error
         self._copy_of = find_copies(requests)
-        self._outputs: dict[int, Output] = {}  # of all but copies
+        self._outputs: dict[int, Output] = {}  # outputs by request, without copies
         self._stats: dict[int, RequestStats] = {}
-        self._recalled: set[int] = set()  # those of them that were known before
+        self._recalled: set[int] = set()  # outputs known before the run
         self._on_output: Callable[[int, Output], None] | None = None
-        self._loop: GroupLoop | None = None  # while it runs
+        self._loop: GroupLoop | None = None  # None if the call is not running
         self._group: Group | None = None
-        self._groups: list[Group] = []  # that one and those before it
-        self._open: list[int] = []  # the group's requests
+        self._groups: list[Group] = []  # current and earlier groups
+        self._open: list[int] = []  # requests of the current group
         self._error: BaseException | None = None
         self._is_over = Event()
         self._is_cancelled = False
         self._n_done = 0
         self._n_failed = 0
-        self._n_spared = 0  # prompt tokens, of what is done, that were not decoded for it
+        self._n_spared = 0  # shared prompt tokens of finished requests
         self._n_prompt_tokens = sum(len(request.tokens) for request in requests)
         self._started_s = time.perf_counter()
-        self._weights = dict.fromkeys(range(len(requests)), 1)  # with their copies
+        self._weights = dict.fromkeys(range(len(requests)), 1)  # prompts per request
         for original in self._copy_of.values():
             self._weights[original] += 1
 
     @property
     def requests(self) -> Sequence[Request]:
-        """One for each prompt and sample."""
+        """Requests: one per prompt and sample."""
         return self._requests
 
     @property
     def progress(self) -> Progress:
-        """How far the call is. May be read from any thread."""
+        """Progress of the call. Thread-safe."""
         group = self._group
         counts = None if group is None else group.counts
-        # Shared beginnings are read once, which counts in addition at first.
+        # The tokens of a shared prefix may count twice for a while, hence the minimum.
         n_read = self._n_spared + (0 if counts is None else counts.n_prefill)
         return Progress(
             n_done=self._n_done,
@@ -113,7 +114,7 @@ class Call:
         return self._is_cancelled
 
     def cancel(self) -> None:
-        """Ends the call soon; what has no result then is cancelled."""
+        """End the call soon; prompts without a result are cancelled."""
         self._is_cancelled = True
         loop, group = self._loop, self._group
         if loop is not None and group is not None:
@@ -126,22 +127,22 @@ class Call:
         known: Mapping[int, Output] | None = None,
         on_output: Callable[[int, Output], None] | None = None,
     ) -> Results:
-        """Answers the prompts.
+        """Answer the prompts.
 
         Args:
-            loop: Where they run.
-            known: Outputs, by index, of prompts that need not be run.
-            on_output: Called with each output that is new, of a failure as well, from
-                one thread at a time.
+            loop: Loop that runs them.
+            known: Outputs by index of prompts that are not run.
+            on_output: Called with each new output, including failures, by one thread at a
+                time.
 
         Raises:
             GenerationError: A prompt failed, and `on_error` is "stop".
             ContextClosedError: The context was closed.
-            ContextError: There is not enough memory.
+            ContextError: Not enough memory.
         """
         self._started_s = time.perf_counter()
         if not self._requests:
-            return Results([], Stats(seed=self._seed))
+            return Results([], Stats(seed=self._seed), has_thoughts=self._thinks)
         n_journal = self._take_known(known or {})
         self._on_output = on_output
         self._open = self._reject(
@@ -165,7 +166,14 @@ class Call:
             n=self._n,
         )
         return self._judged(
-            Results(results, stats, self._n, layout=_layout(self._requests)), results
+            Results(
+                results,
+                stats,
+                self._n,
+                layout=_layout(self._requests),
+                has_thoughts=self._thinks,
+            ),
+            results,
         )
 
     @property
@@ -174,7 +182,7 @@ class Call:
         return not is_stopped and not self._is_cancelled
 
     def _take_known(self, known: Mapping[int, Output]) -> int:
-        """Returns the number of prompts that are answered with that, copies included."""
+        """Use known outputs; return the number of answered prompts, with copies."""
         for i, output in known.items():
             answer = checked(self._requests[i], output)
             if i not in self._copy_of and answer.output is output:
@@ -188,13 +196,13 @@ class Call:
         self._group = Group(requests, self, tree=call_tree(requests), is_counted=True)
         self._groups.append(self._group)
         self._is_over.clear()
-        # In this order: a `cancel` in between has set the flag that is looked at last.
+        # In this order, a `cancel` between the two lines is noticed.
         self._loop = loop
         loop.hand_in(self._group)
         if self._is_cancelled:
             loop.give_up(self._group)
         loop.wait_for(self._is_over)
-        self._loop = None  # results must not keep the engine alive by way of it
+        self._loop = None  # so that results do not keep the engine alive
         if self._error is not None:
             raise self._error
 
@@ -207,7 +215,7 @@ class Call:
         raise GenerationError(message, results)
 
     def _reject(self, indices: list[int]) -> list[int]:
-        """Fails prompts that cannot be answered whatever happens; returns the others."""
+        """Fail prompts that cannot be answered; return the others."""
         fitting: list[int] = []
         for i in indices:
             problem = self._requests[i].problem
@@ -217,10 +225,10 @@ class Call:
                 fitting.append(i)
         return fitting
 
-    # ---- the loop tells ----
+    # ---- called by the loop ----
 
     def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
-        """One of the group's requests has ended."""
+        """Take the output of a finished request of the group."""
         i = self._open[i]
         before = self._stats.get(i)
         self._stats[i] = stats if before is None else before + stats
@@ -228,23 +236,23 @@ class Call:
         if answer.is_wrong and self._n_tries.get(i, 0) < self._retries:
             self._n_tries[i] = self._n_tries.get(i, 0) + 1
             self._wrong.append(i)
-            self._outputs[i] = answer.output  # unless there is a better one
+            self._outputs[i] = answer.output  # may be replaced by a retry
             return
         self._parsed[i] = answer.value
         self._finish(i, answer.output)
 
     def on_piece(self, piece: Piece) -> None:
-        """Nobody looks at answers before they end."""
+        """Ignore parts of answers."""
 
     def on_end(self, error: BaseException | None) -> None:
-        """All of them have."""
+        """Take the end of the group."""
         self._error = error
         self._is_over.set()
 
-    # ---- inside ----
+    # ---- internal ----
 
     def _request(self, i: int) -> Request:
-        """What is asked for prompt i now."""
+        """Return the request of prompt i for the current attempt."""
         n_tries = self._n_tries.get(i, 0)
         return again(self._requests[i], n_tries) if n_tries else self._requests[i]
 
@@ -286,26 +294,25 @@ class Call:
         )
 
 
-def _layout(requests: Sequence[Request]) -> Layout | None:
-    """The columns of the answers; None: they follow no schema."""
+def _layout(requests: Sequence[Request]) -> SchemaLayout | None:
+    """Return the columns of answers; None without a schema."""
     schemas = dict.fromkeys(
         request.sampling.schema
         for request in requests
         if isinstance(request.sampling.schema, str)
     )
-    return Layout(tuple(schemas)) if schemas else None
+    return SchemaLayout(tuple(schemas)) if schemas else None
 
 
 def find_copies(requests: Sequence[Request]) -> dict[int, int]:
-    """Greedy requests that equal an earlier one, and will get its answer.
+    """Find greedy requests that equal an earlier one and share its answer.
 
-    Returns:
-        Index of such a request: index of the first of its kind.
+    Returns: Map from the index of such a request to the index of the first equal request.
     """
     first: dict[object, int] = {}
     copy_of: dict[int, int] = {}
     for i, request in enumerate(requests):
-        if not request.sampling.is_greedy:
+        if not request.is_greedy:
             continue
         key = (
             request.tokens.tobytes(),
@@ -317,6 +324,7 @@ def find_copies(requests: Sequence[Request]) -> dict[int, int]:
             request.logprobs,
             request.paths,
             None if request.tree is None else request.tree.to_bytes(),
+            request.thought,
         )
         original = first.setdefault(key, i)
         if original != i:

@@ -1,4 +1,4 @@
-"""Where prompts run: a KV cache on a model, sized when it is first needed."""
+"""Context: a KV cache on a model, allocated when it is first needed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import warnings
 from typing import TYPE_CHECKING, Literal
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import setting
+from llamaherd.loop.loop import Loop
+from llamaherd.loop.sizing import NativeSizing
+from llamaherd.loop.threads import warn_of_foreign
 from llamaherd.memory import hardware, kv_cells
 from llamaherd.memory.plan import (
     AUTO_SLOTS,
@@ -21,9 +26,6 @@ from llamaherd.model.model import Model
 from llamaherd.native import shim
 from llamaherd.native.engine import EngineParams
 from llamaherd.run.host import Host
-from llamaherd.run.loop import Loop
-from llamaherd.run.sizing import NativeSizing
-from llamaherd.run.threads import warn_of_foreign
 
 if TYPE_CHECKING:
     from llamaherd.model.rope import ScalingType
@@ -34,59 +36,60 @@ _FLASH_ATTN = {"auto": -1, False: 0, True: 1}
 
 
 class Context(Host):
-    """A KV cache on a model, and the settings it is computed with.
+    """A KV cache on a model with its settings; a context manager.
 
-    The memory is taken at the first call and taken anew only when a call needs more, or
-    another layout. A context may be used from several threads: calls take turns, first
-    come, first served. It is a context manager.
+    Memory is allocated by the first call, and again only when a call needs more or
+    another layout. Several threads may use a context: their prompts share batches.
 
     Args:
-        model: Is kept alive.
-        n_ctx: KV cells in all. They are a pool: one prompt with its answer may use all of
-            them, and how many run at once follows from what fits. "auto": what the
-            prompts need, within half of the memory that is available.
-        n_seq_max: Prompts that may run at once, at most 248; sequences for shared
-            prefixes come on top. "auto": up to 40, or 32 where AMX multiplies.
-        n_threads: Threads for generation; None: the physical cores.
-        n_batch: Most tokens in one llama_decode; None: 512. Where each sequence has cells
-            of its own, those of answers come on top.
-        kv_layout: "per_sequence" gives each sequence the cells that the longest prompt
-            needs: fast, and a greedy answer hardly depends on what runs beside it.
-            "unified" lets all share one pool: fast for prompts that are a long prefix in
-            common and little else, and more run at once where lengths differ much and
-            memory is short; prompts are paused when it runs out. "auto": what suits the
-            prompts of the call.
-        n_ubatch: Most tokens computed at once; None: as `n_batch`, at most 512. Rounded
-            up a little to suit the number of sequences, unless `deterministic` and less
-            than `n_batch`.
-        n_threads_batch: Threads for prompts; None: as `n_threads`.
-        flash_attn: Use flash attention; "auto": if the model can.
-        type_k: Type of the cached keys, such as "f16" or "q8_0"; None: f16.
-        type_v: Type of the cached values; None: f16, or bf16 if `deterministic`.
-        offload_kqv: Keep the KV cache on the GPU, if there is one.
+        model: Model, which is kept alive.
+        n_ctx: Total number of KV cells. One prompt with its answer may use all of them;
+            as many prompts run at once as fit. "auto" allocates what the prompts need,
+            within half of the available memory.
+        n_seq_max: Maximum number of prompts that run at once, at most 248; sequences for
+            shared prefixes are additional. "auto" uses up to 40, or 32 with AMX.
+        n_threads: Number of threads for generation; None for the physical cores.
+        n_batch: Maximum number of tokens in one llama_decode; None for 512. With layout
+            "per_sequence" tokens of answers do not count.
+        kv_layout: "per_sequence" gives each sequence the cells of the longest prompt.
+            This layout is fast, and greedy answers hardly depend on other prompts.
+            "unified" shares one pool. This layout is fast for prompts that consist mostly
+            of a common prefix. It runs more prompts at once if lengths differ and memory
+            is short; prompts are paused when cells run out. "auto" chooses by the prompts
+            of a call.
+        n_ubatch: Maximum number of tokens computed at once; None for `n_batch`, at most
+            512. It is rounded up to suit the number of sequences, unless `deterministic`
+            and less than `n_batch`.
+        n_threads_batch: Number of threads for prompts; None for `n_threads`.
+        flash_attn: Use flash attention; "auto" if the model supports it.
+        type_k: Type of the cached keys, such as "f16" or "q8_0"; None for f16.
+        type_v: Type of the cached values; None for f16, or bf16 if `deterministic`.
+        offload_kqv: Keep the KV cache in GPU memory, if any.
         swa_full: Keep all cells of layers with sliding-window attention.
-        deterministic: Make every answer bit for bit independent of what runs beside it,
-            of the order and of `n_seq_max`. Calls then take 1.1 to 1.5 times as long,
-            with AMX up to 2.6 times; see docs/decisions/0012. For the processor: warns
-            where libllama can use a GPU.
-        rope_scaling_type: How rotary embeddings are stretched: "none", "linear", "yarn"
-            or "longrope". For this and the next seven, None: as the model's file says.
-        rope_freq_base: Their base frequency.
-        rope_freq_scale: What their frequencies are multiplied by.
-        yarn_ext_factor: YaRN's mix of interpolation and extrapolation.
-        yarn_attn_factor: YaRN's factor of magnitudes.
-        yarn_beta_fast: YaRN's low correction dimension.
-        yarn_beta_slow: YaRN's high correction dimension.
-        yarn_orig_ctx: Tokens that the model was trained on before it was stretched.
+        deterministic: Make every answer bit-identical, whatever other prompts, their
+            order and `n_seq_max`. Calls then take 1.1 to 1.5 times as long, with AMX up
+            to 2.6 times; see docs/decisions/0012. For CPUs only: warns if libllama can
+            use a GPU.
+        rope_scaling_type: Scaling of rotary position embeddings: "none", "linear", "yarn"
+            or "longrope". For this and the next seven arguments, None uses the value in
+            the model file.
+        rope_freq_base: Base frequency of rotary embeddings.
+        rope_freq_scale: Factor of the frequencies.
+        yarn_ext_factor: Mix of interpolation and extrapolation of YaRN.
+        yarn_attn_factor: Factor of magnitudes of YaRN.
+        yarn_beta_fast: Low correction dimension of YaRN.
+        yarn_beta_slow: High correction dimension of YaRN.
+        yarn_orig_ctx: Context length in tokens of the training before scaling.
 
-    On a model of a `llama_cpp.Llama` what the Llama was told counts where an argument is
-    None or "auto".
+    For a model of a `llama_cpp.Llama`, an argument that is None or "auto" takes the value
+    of the Llama.
 
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range.
         ModelClosedError: The model is closed.
-        ContextError: The model cannot generate: it has an encoder, or is for embeddings.
+        ContextError: The model cannot generate text: it has an encoder, or computes
+            embeddings only.
     """
 
     def __init__(  # noqa: PLR0917 - as R and C have them
@@ -116,10 +119,11 @@ class Context(Host):
         yarn_orig_ctx: int | None = None,
     ) -> None:
         if not isinstance(model, Model):
-            raise TypeError(
-                f"model must be a llamaherd.Model, not {type(model).__name__}: "
+            raise ArgumentTypeError(
+                f"must be a llamaherd.Model, not {type(model).__name__}: "
                 'llamaherd.Model("model.gguf") loads one, and a context has its own in '
-                ".model"
+                ".model",
+                argument="model",
             )
         model.check_generates()
         told = dict(model.told.context)
@@ -171,7 +175,7 @@ class Context(Host):
         if checks.flag("deterministic", deterministic):
             _check_deterministic(sizes, ubatch, attention, {keys, values})
             attention = swa_full = True
-        # Sizes are filled in for each plan.
+        # The sizes of a plan are not included.
         self._params = EngineParams(
             n_ctx=0,
             n_seq_max=0,
@@ -206,7 +210,7 @@ class Context(Host):
 
     @property
     def numerics(self) -> dict[str, object]:
-        """Settings that change what is computed by more than rounding, by argument."""
+        """Arguments that change results by more than rounding errors."""
         names = {number: name for name, (number, *_) in kv_cells.TYPES.items()}
         attention = {number: value for value, number in _FLASH_ATTN.items()}
         cvec = self.model.told.cvec
@@ -221,7 +225,7 @@ class Context(Host):
 
     @property
     def options(self) -> dict[str, object]:
-        """What another context is to be told to be like it; "auto": was not said."""
+        """Constructor arguments of an equivalent context; "auto" if planned."""
         sizes, params = self._sizes, self._params
         return {
             "n_ctx": sizes.n_ctx or "auto",
@@ -238,7 +242,7 @@ class Context(Host):
 
     @property
     def loop(self) -> Loop:
-        """What runs requests here."""
+        """Loop that runs the requests."""
         return self._loop
 
     def __repr__(self) -> str:
@@ -249,24 +253,29 @@ class Context(Host):
 def _check_deterministic(
     sizes: Sizes, n_ubatch: int, flash_attn: object, types: set[str]
 ) -> None:
-    """Refuses settings under which the shape of a batch changes the rounding."""
+    """Check for settings with which the shape of a batch changes the rounding."""
     reason = ""
     if sizes.kv_layout == "unified":
-        reason = "kv_layout='unified'"
+        reason = setting("kv_layout", "unified")
     elif flash_attn is False:
-        reason = "flash_attn=False"
+        reason = setting("flash_attn", False)
     elif types <= {"f16", "f32"}:
         reason = f"type_k and type_v both in f16 and f32 ({', '.join(sorted(types))})"
     least = (sizes.n_seq_max or AUTO_SLOTS) + MAX_HOLD
     if not reason and (n_ubatch % UNIFORM_ROWS or n_ubatch < least):
         must = f"it must be a multiple of {UNIFORM_ROWS}, at least {least}"
-        reason = f"n_ubatch={n_ubatch}: {must}"
+        reason = f"{setting('n_ubatch', n_ubatch)}: {must}"
     if reason:
-        raise ValueError(f"deterministic=True does not go with {reason}")
+        raise ArgumentError(
+            f"{setting('deterministic', True)} does not go with {reason}",
+            argument="deterministic",
+            code="conflict",
+            form="{problem}",
+        )
     if shim.supports_gpu():
         warnings.warn(
-            "deterministic=True holds for what the processor computes; with a GPU it has "
-            "not been tested",
+            f"{setting('deterministic', True)} holds for what the processor "
+            "computes; with a GPU it has not been tested",
             stacklevel=3,
         )
 

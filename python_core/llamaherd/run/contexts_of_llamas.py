@@ -1,4 +1,4 @@
-"""A `llama_cpp.Llama` in place of a context: it gets one of its own."""
+"""Contexts for models of `llama_cpp.Llama`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from llamaherd.core.errors import ArgumentTypeError
 from llamaherd.model.model import Model
 from llamaherd.model.of_llama import told_of
 from llamaherd.run.context import Context
@@ -20,23 +21,24 @@ _contexts_lock = RLock()
 
 
 def as_context(value: object) -> Host:
-    """A context, a herd, or the context that belongs to a `llama_cpp.Llama`.
+    """Return a host unchanged, or the context of a `llama_cpp.Llama`.
 
     Raises:
-        TypeError: `value` is neither.
+        TypeError: `value` is neither a context, a herd nor a Llama.
     """
     if isinstance(value, Host):
         return value
     llama_cpp = sys.modules.get("llama_cpp")
     if llama_cpp is None or not isinstance(value, llama_cpp.Llama):
-        raise TypeError(
-            "ctx must be a llamaherd.Context or a llama_cpp.Llama, not "
-            f"{type(value).__name__}: llamaherd.Context(model) makes one of a model"
+        raise ArgumentTypeError(
+            "must be a llamaherd.Context or a llama_cpp.Llama, not "
+            f"{type(value).__name__}: llamaherd.Context(model) makes one of a model",
+            argument="ctx",
         )
     with _contexts_lock:
         context = _contexts_of_llamas.get(value)
         if context is None or context.closed or context.model.told != told_of(value):
-            # Borrowed: one that kept its Llama alive would never leave the dictionary.
+            # Borrowed: a model that kept its Llama alive would stay in the dictionary.
             model = Model.borrow(value)
             offload = dict(model.told.context).get("offload_kqv", True)
             context = Context(model, offload_kqv=offload)

@@ -1,4 +1,4 @@
-"""What computes vectors of texts, made where it computes."""
+"""Creation of embedders in the process that computes the vectors."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from llamaherd.native.embedder import NativeEmbedder
 if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.native.embedder import Pooling
-    from llamaherd.run.embedding import Sizes
+    from llamaherd.run.embedding import EmbedSizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedSpec:
-    """How vectors are to be made.
+    """Settings of an embedder.
 
     Attributes:
-        pooling: Which of a text's tokens its vector is made of.
-        normalize: Whether vectors get the length 1.
-        sizes: How much is computed together.
-        n_threads: Threads that compute; None: as many as suit the machine.
+        pooling: Pooling of the vectors of tokens into one vector.
+        normalize: Whether vectors are scaled to length 1.
+        sizes: Batch sizes.
+        n_threads: Number of threads; None for the default of the machine.
     """
 
     pooling: Pooling
     normalize: bool
-    sizes: Sizes
+    sizes: EmbedSizes
     n_threads: int | None = None
 
 
 def make_embedder(model: Model, spec: EmbedSpec) -> NativeEmbedder:
-    """What computes such vectors in this process.
+    """Create an embedder in this process.
 
     Raises:
-        ModelLoadError: The model has no vectors for texts.
-        ContextError: There is not enough memory.
+        ModelLoadError: The model computes no embeddings.
+        ContextError: Not enough memory.
     """
     _check_memory(model, spec.sizes)
     return NativeEmbedder(
@@ -53,21 +53,21 @@ def make_embedder(model: Model, spec: EmbedSpec) -> NativeEmbedder:
 
 
 def reads_at_once(model: Model) -> bool:
-    """Whether a text has to be computed as a whole: its tokens look ahead."""
+    """Whether a text must be computed in one batch, because attention is not causal."""
     kind = model.metadata.get("general.architecture", "")
     causal = model.metadata.get(f"{kind}.attention.causal")
     return bool(model.info.has_encoder) or causal == "false"
 
 
-def _check_memory(model: Model, sizes: Sizes) -> None:
-    """Compares what the context takes with what there is, before it is made.
+def _check_memory(model: Model, sizes: EmbedSizes) -> None:
+    """Check the memory for a context before it is created.
 
     Raises:
-        ContextError: There is not enough.
+        ContextError: Not enough memory.
     """
     info = model.info
     rows = sizes.n_batch * (info.n_vocab + 16 * info.n_embd) * 4
-    looks = 6 * sizes.n_batch * max(sizes.n_ctx, sizes.n_batch)  # who looks at whom
+    looks = 6 * sizes.n_batch * max(sizes.n_ctx, sizes.n_batch)  # attention matrix
     needed = rows + looks
     if not reads_at_once(model):
         cell = kv_cells.bytes_per_cell(model.metadata, info, "f16", "f16")

@@ -1,4 +1,4 @@
-"""Vectors of texts: what is computed together, and what becomes of a text that fails."""
+"""Embeddings of texts: batches, and isolation of failing texts."""
 
 from __future__ import annotations
 
@@ -12,39 +12,28 @@ from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.core.embeddings import EmbedProgress, EmbedStats
 from llamaherd.core.errors import NativeError
+from llamaherd.core.failure import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-CANCELLED = "the call ended before it was computed"
-_NO_NUMBER = (
-    "the model computes numbers for it that are not finite, or nothing but zeroes"
+    from llamaherd.asks.texts import Text
+
+CANCELLED = Failure("the call ended before it was computed", "cancelled")
+_NO_NUMBER = Failure(
+    "the model computes numbers for it that are not finite, or nothing but zeroes",
+    "not_finite",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
-    """A text to make a vector of.
+class EmbedSizes:
+    """Batch sizes of embeddings.
 
     Attributes:
-        tokens: int32[n], special tokens included.
-        problem: Why it fails without being computed; "" if nothing is known to be wrong.
-        is_cut: Whether it was truncated.
-    """
-
-    tokens: array[int]
-    problem: str = ""
-    is_cut: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """How much is computed together.
-
-    Attributes:
-        n_batch: Tokens that are computed at once.
-        n_ctx: Tokens of the texts of a run.
-        n_texts: Texts of a run.
+        n_batch: Number of tokens computed at once.
+        n_ctx: Maximum number of tokens of the texts of a run.
+        n_texts: Maximum number of texts of a run.
     """
 
     n_batch: int
@@ -53,15 +42,15 @@ class Sizes:
 
 
 class Embedder(Protocol):
-    """What computes."""
+    """Protocol of an embedder."""
 
     @property
     def n_at_once(self) -> int:
-        """Threads that may call `run` at the same time."""
+        """Maximum number of threads that call `run` at the same time."""
         ...
 
     def run(self, texts: Sequence[array[int]]) -> array[float]:
-        """float32[len(texts) * n_embd]; NaN where there is no vector.
+        """Return float32[len(texts) * n_embd]; NaN for a text without a vector.
 
         Raises:
             NativeError: A text was refused, or `abort` was called.
@@ -69,19 +58,19 @@ class Embedder(Protocol):
         ...
 
     def abort(self) -> None:
-        """Ends a running `run`, and those that follow. From any thread."""
+        """Abort the running `run` and all later ones. Thread-safe."""
 
 
 class EmbedCall:
-    """Texts on their way to vectors.
+    """A call: computes the embeddings of texts.
 
     Args:
-        texts: All of them.
-        pooling: For the statistics.
+        texts: Texts.
+        pooling: Pooling, for the statistics.
 
     Attributes:
-        errors: For each text why it has no vector; None if it has one.
-        stats: After the run.
+        errors: For each text the reason why it has no vector; None if it has one.
+        stats: Statistics, after the run.
     """
 
     def __init__(self, texts: Sequence[Text], pooling: str) -> None:
@@ -89,30 +78,30 @@ class EmbedCall:
         self._pooling = pooling
         self.errors: list[str | None] = [text.problem or None for text in texts]
         self.stats = EmbedStats()
-        self._places: dict[bytes, list[int]] = {}  # of equal texts
+        self._indices_of: dict[bytes, list[int]] = {}  # indices of equal texts
         for i, text in enumerate(texts):
             if not text.problem:
-                self._places.setdefault(text.tokens.tobytes(), []).append(i)
+                self._indices_of.setdefault(text.tokens.tobytes(), []).append(i)
         self._vectors = array("f")
         self._n_embd = 0
         self._embedder: Embedder | None = None
         self._is_cancelled = False
         self._n_rejected = self._n_done = self._n_failed = len(texts) - sum(
-            map(len, self._places.values())
+            map(len, self._indices_of.values())
         )
         self._n_tokens = 0
         self._n_batches = 0
-        self._lock = Lock()  # of what several threads compute
+        self._lock = Lock()  # guards the results of several threads
         self._started_s = perf_counter()
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest text; 0: there is nothing to compute."""
-        return max((len(key) // 4 for key in self._places), default=0)
+        """Number of tokens of the longest text; 0 if there is nothing to compute."""
+        return max((len(key) // 4 for key in self._indices_of), default=0)
 
     @property
     def progress(self) -> EmbedProgress:
-        """How far it is. May be read from any thread."""
+        """Progress of the call. Thread-safe."""
         return EmbedProgress(
             n_done=self._n_done,
             n_failed=self._n_failed,
@@ -127,47 +116,47 @@ class EmbedCall:
         return self._is_cancelled
 
     def cancel(self) -> None:
-        """Ends it soon; vectors that are there are kept. From any thread."""
+        """End the call soon; computed vectors are kept. Thread-safe."""
         self._is_cancelled = True
         embedder = self._embedder
         if embedder is not None:
             embedder.abort()
 
     def vectors(self) -> tuple[array[float], int]:
-        """float32[n_texts * n_embd], row by row, NaN for a text without one; n_embd."""
+        """Vectors, float32[n_texts * n_embd], NaN for a text without one; and n_embd."""
         return self._vectors, self._n_embd
 
-    def run(self, n_embd: int, make: Callable[[], Embedder], sizes: Sizes) -> None:
-        """Computes all.
+    def run(self, n_embd: int, make: Callable[[], Embedder], sizes: EmbedSizes) -> None:
+        """Compute all vectors.
 
         Args:
-            n_embd: Numbers of a vector.
-            make: Makes what computes; not called if there is nothing to compute.
-            sizes: How much is computed together.
+            n_embd: Number of dimensions.
+            make: Creates the embedder; not called if there is nothing to compute.
+            sizes: Batch sizes.
 
         Raises:
-            ContextError: There is not enough memory.
+            ContextError: Not enough memory.
         """
         self._started_s = perf_counter()
         self._n_embd = n_embd
         self._vectors = array("f", [math.nan]) * (len(self._texts) * n_embd)
-        waiting = {key: places[0] for key, places in self._places.items()}
+        waiting = {key: indices[0] for key, indices in self._indices_of.items()}
         if waiting and not self._is_cancelled:
             embedder = make()
-            # In this order: a `cancel` in between has set the flag that is looked at.
+            # In this order, so that a `cancel` in between is seen.
             self._embedder = embedder
             texts = [self._texts[i].tokens for i in waiting.values()]
             self._run_groups(embedder, groups(texts, sizes))
             self._embedder = None
-        for places in self._places.values():
-            for i in places:
+        for indices in self._indices_of.values():
+            for i in indices:
                 if self.errors[i] is None and math.isnan(self._vectors[i * n_embd]):
                     self.errors[i] = CANCELLED
         self.stats = EmbedStats(
             n_texts=len(self._texts),
             n_failed=sum(error is not None for error in self.errors),
             n_truncated=sum(text.is_cut for text in self._texts),
-            n_copied=sum(len(places) - 1 for places in self._places.values()),
+            n_copied=sum(len(indices) - 1 for indices in self._indices_of.values()),
             n_tokens=self._n_tokens,
             n_batches=self._n_batches,
             pooling=self._pooling,
@@ -189,7 +178,7 @@ class EmbedCall:
             thread.result()
 
     def _run_next(self, embedder: Embedder, waiting: Iterator[list[array[int]]]) -> None:
-        """Computes groups as long as there are any, which other threads take as well."""
+        """Compute groups until none is left; several threads share them."""
         while not self._is_cancelled:
             with self._lock:
                 group = next(waiting, None)
@@ -198,11 +187,11 @@ class EmbedCall:
             try:
                 self._run_group(embedder, group)
             except BaseException:
-                self.cancel()  # the other threads
+                self.cancel()  # ends the other threads
                 raise
 
     def _run_group(self, embedder: Embedder, group: Sequence[array[int]]) -> None:
-        """Computes some texts together, and where that fails each of them alone."""
+        """Compute some texts together; if that fails, each alone."""
         try:
             vectors = embedder.run(group)
         except NativeError as error:
@@ -228,22 +217,22 @@ class EmbedCall:
     def _finish(
         self, text: array[int], vector: array[float] | None, problem: str
     ) -> None:
-        places = self._places[text.tobytes()]
+        indices = self._indices_of[text.tobytes()]
         n = self._n_embd
-        for i in places:
+        for i in indices:
             if vector is None:
                 self.errors[i] = problem
             else:
                 self._vectors[i * n : (i + 1) * n] = vector
-        self._n_done += len(places)
-        self._n_failed += len(places) if vector is None else 0
+        self._n_done += len(indices)
+        self._n_failed += len(indices) if vector is None else 0
 
 
-def groups(texts: Sequence[array[int]], sizes: Sizes) -> Iterator[list[array[int]]]:
-    """Texts that are computed together: those of about the same length, short ones first.
+def groups(texts: Sequence[array[int]], sizes: EmbedSizes) -> Iterator[list[array[int]]]:
+    """Yield groups of texts of similar length, shortest first.
 
-    Each in one group, with no more tokens and texts than there is room for; a text that
-    is too long for that by itself.
+    A group never exceeds the maximum numbers of tokens and texts. A longer text is a
+    group of its own.
     """
     group: list[array[int]] = []
     n_tokens = 0

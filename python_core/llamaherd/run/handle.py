@@ -1,4 +1,4 @@
-"""One request on its way: to be waited for, read as it grows, or cancelled."""
+"""Handle of one request: wait, read pieces, cancel."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from threading import Condition
 from time import monotonic
 from typing import TYPE_CHECKING, NoReturn
 
+from llamaherd.asks.answers import as_result, checked
 from llamaherd.core import checks
 from llamaherd.core.errors import PromptError
 from llamaherd.core.outcome import Finish
+from llamaherd.core.pieces import PieceStream, Stripped, TextPiece
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
+from llamaherd.loop.group import Group
 from llamaherd.native import shim
-from llamaherd.run.answers import as_result, checked
-from llamaherd.run.group import Group
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -24,25 +25,27 @@ if TYPE_CHECKING:
     from llamaherd.core.request import Request
     from llamaherd.core.results import Result
     from llamaherd.core.stats import RequestStats
-    from llamaherd.run.group import GroupLoop
+    from llamaherd.loop.group import GroupLoop
 
-_SLICE_S = 0.05  # longest wait after which Ctrl-C is seen
-_ASYNC_SLICE_S = 1.0  # longest one after which the end of the loop's thread is seen
+_SLICE_S = 0.05  # maximum delay of Ctrl-C
+_ASYNC_SLICE_S = 1.0  # maximum delay of noticing a dead loop
 
 
 class Handle:
-    """A prompt that was handed in with `Context.submit`.
+    """Handle of a request, returned by `Context.submit`.
 
-    It may be used from any thread, and from asyncio: `await handle` for the result,
-    `async for piece in handle` for pieces of its text, without a thread for each.
-    Dropping it does not cancel it.
+    It may be used in any thread and in asyncio: `await handle` returns the result,
+    `async for piece in handle` the pieces of its text, without a thread per handle.
+    `handle.pieces()` also yields the pieces of the thought. Dropping a handle does not
+    cancel its request.
 
     Args:
-        loop: What runs it.
-        request: What is asked.
-        owner: Is kept alive: the context, or a Llama whose model it uses.
+        loop: Loop that runs the request.
+        request: Request.
+        owner: Object to keep alive: the context, or a Llama with the model.
         is_alone: See `Group`.
-        stream: Whether its text is wanted as it grows, from the first token on.
+        stream: Whether pieces of the text are read, from the first token on.
+        n_again: See `Group`.
     """
 
     def __init__(
@@ -53,55 +56,60 @@ class Handle:
         *,
         is_alone: bool = True,
         stream: bool = False,
+        n_again: int = 0,
     ) -> None:
-        # None after the end: it keeps an engine alive.
+        # None after the end, as it keeps an engine alive.
         self._loop: GroupLoop | None = loop
         self._request = request
         self._owner: object = owner
         self._changed = Condition()
-        self._pieces: list[str] = []
-        self._n_chars = 0
-        self._listeners: list[Callable[[], object]] = []  # of every change
-        self._callbacks: list[Callable[[Handle], object]] = []  # of the end
+        self._pieces: list[TextPiece] = []
+        self._n_chars = 0  # of the answer
+        self._n_thought_chars = 0
+        self._thought = Stripped()
+        self._listeners: list[Callable[[], object]] = []  # called after every change
+        self._callbacks: list[Callable[[Handle], object]] = []  # called at the end
         self._result: Result | None = None
         self._error: BaseException | None = None
         self._is_done = False
-        self._group = Group([request], self, is_alone=is_alone, is_watched=stream)
+        self._group = Group(
+            [request], self, is_alone=is_alone, is_watched=stream, n_again=n_again
+        )
         loop.hand_in(self._group)
 
     @property
     def n_prompt_tokens(self) -> int:
-        """Tokens of its prompt."""
+        """Number of tokens of the prompt."""
         return len(self._request.tokens)
 
     def done(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether the request has ended, including failures."""
         return self._is_done
 
     def cancel(self) -> None:
-        """Ends it within a step; returns at once. What else runs goes on."""
+        """End the request within a step; returns at once. Other requests continue."""
         loop = self._loop
         if loop is not None:
             loop.give_up(self._group)
 
     def result(self, timeout: float | None = None) -> Result:
-        """Waits for the result.
+        """Wait for the result.
 
         Args:
-            timeout: Longest time to wait, in seconds; None: as long as it takes.
+            timeout: Maximum time to wait in seconds; None for no limit.
 
         Returns:
-            The result; of a cancelled request one with finish reason "cancelled", with
-            `partial` as its text so far.
+            The result. A cancelled request has the finish reason "cancelled" and its text
+            so far in `partial`.
 
         Raises:
-            TimeoutError: It has not ended by then; it goes on.
+            TimeoutError: The request has not ended in time; it continues.
             GenerationError: The prompt failed.
-            AnswerError: Its answer does not follow its schema.
-            CutOffError: `max_tokens` cut its answer off before the schema's end.
-            PromptError: It could not be run at all: it is empty, or too long.
+            AnswerError: The answer violates its schema.
+            CutOffError: `max_tokens` cut the answer off before the end of its schema.
+            PromptError: The prompt cannot be run: it is empty or too long.
             ContextClosedError: The context was closed.
-            ContextError: There is not enough memory.
+            ContextError: Not enough memory.
             ForkError: This process was forked; the request runs in its parent.
         """
         end = None if timeout is None else monotonic() + timeout
@@ -112,11 +120,11 @@ class Handle:
         return self._result
 
     def add_done_callback(self, fn: Callable[[Handle], object]) -> None:
-        """Has a function called with this handle when it has ended.
+        """Call a function with this handle when the request ends.
 
         Args:
-            fn: Is called on the loop's thread, for which others wait, so it must be
-                quick; at once if the end has come. What it raises is dropped.
+            fn: Function, called on the thread of the loop, so it must be fast; called at
+                once if the request has ended. Its exceptions are ignored.
         """
         with self._changed:
             if not self.done():
@@ -124,29 +132,60 @@ class Handle:
                 return
         _call(partial(fn, self))
 
-    def __iter__(self) -> Iterator[str]:
-        """Pieces of the answer as it grows; together they are its text.
+    def pieces(self) -> PieceStream:
+        """Return the pieces of thought and answer, for `for` and for `async for`.
+
+        Each piece is text with a `kind`, "thinking" or "answer". The pieces of the
+        thought come first, without white space around the thought.
+        """
+        return PieceStream(self._iterate, self._iterate_async)
+
+    def read(self, start: int = 0, timeout: float | None = None) -> list[TextPiece]:
+        """Wait for pieces of thought and answer behind the first `start`.
+
+        Args:
+            start: Number of pieces that were read before.
+            timeout: Maximum time to wait in seconds; None for no limit.
+
+        Returns:
+            The new pieces; none after the timeout, or if the request has ended.
+        """
+        self._watch()
+        end = None if timeout is None else monotonic() + timeout
+        self._wait(lambda: len(self._pieces) > start or self.done(), end)
+        return self._pieces[start:]
+
+    def __iter__(self) -> Iterator[TextPiece]:
+        """Iterate over the pieces of the answer, which add up to its text.
 
         Raises:
-            GenerationError: As `result`, after the last piece; the others as well.
+            GenerationError: After the last piece; for all errors see `result`.
         """
+        return (piece for piece in self._iterate() if piece.kind == "answer")
+
+    def _iterate(self) -> Iterator[TextPiece]:
         self._watch()
         n = 0
         is_done = False
         while not is_done:
-            self._wait_for_piece(n)
-            is_done = self.done()  # asked first: what is there then is all
+            self.read(n)
+            is_done = self.done()  # checked first: then the text is complete
             new = self._pieces[n:]
             n += len(new)
             yield from new
         self.result()
 
     def __await__(self) -> Generator[object, None, Result]:
-        """The result, from asyncio. Cancelling the wait cancels the request."""
+        """Wait for the result in asyncio. Cancelling the wait cancels the request."""
         return self._await_result().__await__()
 
-    async def __aiter__(self) -> AsyncIterator[str]:
-        """As `__iter__`, from asyncio. Leaving early does not cancel the request."""
+    async def __aiter__(self) -> AsyncIterator[TextPiece]:
+        """Iterate over pieces in asyncio. Leaving early does not cancel the request."""
+        async for piece in self._iterate_async():
+            if piece.kind == "answer":
+                yield piece
+
+    async def _iterate_async(self) -> AsyncIterator[TextPiece]:
         self._watch()
         event = asyncio.Event()
         running = asyncio.get_running_loop()
@@ -159,7 +198,7 @@ class Handle:
         try:
             n = 0
             while True:
-                is_done = self.done()  # asked first: what is there then is all
+                is_done = self.done()  # checked first: then the text is complete
                 new = self._pieces[n:]
                 n += len(new)
                 for piece in new:
@@ -173,7 +212,7 @@ class Handle:
         self.result()
 
     def __reduce__(self) -> NoReturn:
-        checks.stays_here(self)
+        checks.refuse_copy(self)
 
     def __repr__(self) -> str:
         state = "running"
@@ -183,17 +222,20 @@ class Handle:
             state = self._result.finish_reason
         return f"<Handle of {self.n_prompt_tokens} prompt tokens: {state}>"
 
-    # ---- the loop tells ----
+    # ---- called by the loop ----
 
     def on_piece(self, piece: Piece) -> None:
-        """The answer has grown."""
+        """Take a new part of the thought or the answer."""
         with self._changed:
-            self._add(piece.text)
+            if piece.kind == "thinking":
+                self._add_thought(piece.text)
+            else:
+                self._add(piece.text)
             self._changed.notify_all()
-        self._tell()
+        self._notify()
 
     def on_output(self, _i: int, output: Output, stats: RequestStats) -> None:
-        """The answer is there, or will never be."""
+        """Take the output of the request."""
         answer = checked(self._request, output)
         result = as_result(0, self._request, answer.output, stats, parsed=answer.value)
         if answer.output.finish is Finish.ERROR:
@@ -202,41 +244,48 @@ class Handle:
             self._error = kind(message, Results([result], Stats(n_prompts=1)))
         else:
             self._result = result
+        self._add_thought((output.thinking or "")[self._n_thought_chars :])
         self._add(output.text[self._n_chars :])
 
     def on_end(self, error: BaseException | None) -> None:
-        """Nothing more will come."""
+        """Take the end of the group."""
         with self._changed:
             if error is not None:
                 self._error, self._result = error, None
-            self._is_done = True  # not before: until now it may still come to be an error
+            self._is_done = True  # last, because an error may follow until now
             self._owner = self._loop = None
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()
-        self._tell()
+        self._notify()
         for fn in callbacks:
             _call(partial(fn, self))
 
-    # ---- inside ----
+    # ---- internal ----
 
     def _add(self, text: str) -> None:
         if text:
-            self._pieces.append(text)
+            self._pieces.append(TextPiece(text))
             self._n_chars += len(text)
+
+    def _add_thought(self, text: str) -> None:
+        self._n_thought_chars += len(text)
+        new = self._thought.add(text)
+        if new:
+            self._pieces.append(TextPiece(new, "thinking"))
 
     def _watch(self) -> None:
         loop = self._loop
         if loop is not None:
             loop.watch(self._group)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in list(self._listeners):
             _call(listener)
 
     def _wait(self, is_there: Callable[[], bool], end: float | None = None) -> bool:
-        """Waits until something is there. False: the time is over."""
+        """Wait until `is_there()`; return False after the timeout."""
         while True:
-            shim.check_process()  # in a forked child nobody will ever say so
+            shim.check_process()  # in a forked child the event is never set
             left = _SLICE_S if end is None else min(_SLICE_S, end - monotonic())
             with self._changed:
                 if is_there():
@@ -252,7 +301,7 @@ class Handle:
             raise MemoryError("the context's thread ended for want of memory")
 
     async def _wait_async(self, event: asyncio.Event) -> None:
-        """Waits for a listener to set it, or until it is time to see whether one can."""
+        """Wait until a listener sets the event, or until the next check of the loop."""
         running = asyncio.get_running_loop()
         timer = running.call_later(_ASYNC_SLICE_S, event.set)
         try:
@@ -261,9 +310,6 @@ class Handle:
             timer.cancel()
         event.clear()
         self._check_alive()
-
-    def _wait_for_piece(self, n: int) -> None:
-        self._wait(lambda: len(self._pieces) > n or self.done())
 
     async def _await_result(self) -> Result:
         running = asyncio.get_running_loop()
@@ -279,7 +325,7 @@ class Handle:
 
 
 def _call(fn: Callable[[], object]) -> None:
-    """Whoever listens must not break the loop for others: its event loop may be gone."""
+    """Call a listener and ignore its errors: its event loop may be closed."""
     try:
         fn()
     except Exception:  # noqa: BLE001 - nobody here could do anything about it

@@ -1,4 +1,4 @@
-"""Where prompts run: what calls need of a context, whatever computes behind it."""
+"""Interface of hosts, on which calls run: a context or a herd."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
+from llamaherd.asks.options import GenerateOptions, SubmitSettings
+from llamaherd.asks.requests import make_requests
+from llamaherd.asks.settings import takes
 from llamaherd.core import checks
 from llamaherd.core.errors import ContextClosedError
 from llamaherd.run.embedders import make_embedder
 from llamaherd.run.handle import Handle
 from llamaherd.run.interrupts import Interrupts
-from llamaherd.run.requests import make_requests
-from llamaherd.run.settings import shows_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,45 +21,44 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from llamaherd.core.sampling import SamplingParams, SamplingSettings
     from llamaherd.core.stats import Load
+    from llamaherd.loop.group import GroupLoop
     from llamaherd.memory.plan import Plan
     from llamaherd.model.model import Model
-    from llamaherd.model.tokens import ParseSpecial, Prompt
+    from llamaherd.model.tokens import Prompt
     from llamaherd.run.embedders import EmbedSpec
     from llamaherd.run.embedding import Embedder
-    from llamaherd.run.group import GroupLoop
 
 
 class Host(ABC):
-    """Where prompts run: a `Context` here, or a herd of them elsewhere.
+    """Host of calls: a `Context` in this process, or a herd of contexts elsewhere.
 
     Attributes:
-        model: Whose vocabulary prompts are made of.
+        model: Model of the host.
     """
 
     model: Model
-    # What a message calls it.
+    # Name of the host in messages.
     _called: ClassVar[str] = "ctx"
 
     @property
     @abstractmethod
     def loop(self) -> GroupLoop:
-        """What runs requests here."""
+        """Loop that runs the requests."""
 
     @property
     @abstractmethod
     def numerics(self) -> dict[str, object]:
-        """Settings that change what is computed by more than rounding, by argument."""
+        """Arguments that change results by more than rounding errors."""
 
     @property
     @abstractmethod
     def options(self) -> dict[str, object]:
-        """What another context is to be told to be like it; "auto": was not said."""
+        """Constructor arguments of an equivalent context; "auto" if planned."""
 
     @property
     def plan(self) -> Plan | None:
-        """The sizes of the KV cache that there is now; None before the first call."""
+        """Plan of the current KV cache; None before the first call."""
         return self.loop.plan
 
     @property
@@ -67,7 +67,7 @@ class Host(ABC):
         return self.loop.is_closed
 
     def check_open(self) -> None:
-        """Raises ContextClosedError if it was closed."""
+        """Raise ContextClosedError if the host is closed."""
         if self.closed:
             raise ContextClosedError(
                 f"{self._called} is closed: make another one of its model"
@@ -75,49 +75,37 @@ class Host(ABC):
 
     @property
     def load(self) -> Load:
-        """What runs and what waits at this moment."""
+        """Return the number of running and waiting requests."""
         return self.loop.load
 
     def embedder(self, spec: EmbedSpec) -> Callable[[], Embedder]:
-        """What makes an embedder where this host computes."""
+        """Return a factory of embedders that run on this host."""
         return partial(make_embedder, self.model, spec)
 
-    @shows_settings
+    @takes(GenerateOptions, SubmitSettings)
     def submit(
         self,
         prompt: Prompt | Sequence[Mapping[str, object]],
         *,
-        params: SamplingParams | None = None,
-        parse_special: ParseSpecial = "auto",
-        chat: bool = False,
-        system: str | None = None,
-        priority: int = 0,
         stream: bool = False,
-        strict: bool = False,
-        logprobs: int | None = None,
-        **settings: Unpack[SamplingSettings],
+        **settings: Unpack[SubmitSettings],
     ) -> Handle:
-        """Has a prompt answered beside all others, and returns at once.
+        """Submit a prompt that runs together with all others, and return at once.
+
+        `retries` is not supported, because pieces of a wrong answer may have been read
+        already.
 
         Args:
-            prompt: As one of those of `generate_parallel`, like the next four.
-            params: As there.
-            parse_special: As there.
-            chat: As there.
-            system: As there.
-            priority: A prompt with a higher one goes first; if there is no free slot,
-                it takes that of one with a lower one, which goes on later where it was.
-            stream: Whether pieces of the answer are wanted from its first token on.
-            strict: As in `generate_parallel`. There are no `retries`: pieces of a wrong
-                answer may have been read already.
-            logprobs: As one of those of `generate_parallel`.
-            **settings: As there.
+            prompt: Text, token ids, or with `chat` a list of messages.
+            stream: Return pieces of the answer from its first token on.
+            **settings: Options of generation, see `GenerateOptions`, and any field of
+                `SamplingParams`.
 
         Returns:
-            A handle to wait for the result, to read the text as it grows, from threads
-            or asyncio, or to cancel it. What the prompt has in common with earlier ones
-            that were submitted is computed once; its logits may then differ from those of
-            a call with this prompt alone by their rounding, if not `deterministic`.
+            A handle to wait for the result, to read the text as it is generated, in
+            threads or asyncio, or to cancel the request. A prefix that the prompt shares
+            with earlier ones is not computed again; logits may then differ from those of
+            a call with this prompt alone by rounding errors, unless `deterministic`.
 
         Raises:
             TypeError: An argument has the wrong type.
@@ -126,21 +114,11 @@ class Host(ABC):
             ContextClosedError: The context was closed.
         """
         self.check_open()
-        requests, _ = make_requests(
-            self.model,
-            [prompt],
-            params,
-            settings,
-            parse_special=parse_special,
-            chat=chat,
-            system=system,
-            priority=checks.integer("priority", priority, -100, 100),
-            strict=strict,
-            logprobs=logprobs,
-        )
-        is_stream = checks.flag("stream", stream)
+        options = GenerateOptions.of(SubmitSettings, settings, stream=stream)
+        n_ctx = self.options["n_ctx"]
+        requests, _ = make_requests(self.model, [prompt], options, n_ctx=n_ctx)
         with Interrupts() as interrupts:
-            handle = Handle(self.loop, requests[0], self, stream=is_stream)
+            handle = Handle(self.loop, requests[0], self, stream=bool(options.stream))
         try:
             interrupts.deliver()
         except BaseException:
@@ -149,7 +127,7 @@ class Host(ABC):
         return handle
 
     def close(self) -> None:
-        """Frees the KV cache. What runs ends with `ContextClosedError`."""
+        """Free the KV cache. Running requests end with `ContextClosedError`."""
         self.loop.close()
 
     def __enter__(self) -> Self:
@@ -164,4 +142,4 @@ class Host(ABC):
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        checks.stays_here(self)
+        checks.refuse_copy(self)

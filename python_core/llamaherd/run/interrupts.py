@@ -1,8 +1,8 @@
-"""Ctrl-C during a call: noted at once, acted on where nothing can be lost.
+"""Ctrl-C during a call: recorded at once, raised where no result is lost.
 
-Python raises KeyboardInterrupt between any two instructions of the main thread: also
-between the start of a call and the line that would know of it, or while the results of
-the first Ctrl-C are collected.
+Python raises KeyboardInterrupt between any two instructions of the main thread, even
+between the start of a call and the assignment of its job, or while the results of a first
+Ctrl-C are collected.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _REPORT_S = 0.1
 
 
 class Interrupts:
-    """Holds Ctrl-C back: `with Interrupts() as interrupts: ...`.
+    """Delays Ctrl-C: `with Interrupts() as interrupts: ...`.
 
-    In other threads than the main one, where it cannot arrive, and in a process of R's
-    this does nothing.
+    It does nothing in threads other than the main one, which receive no signals, and in a
+    process of R.
     """
 
     def __init__(self) -> None:
@@ -45,20 +45,20 @@ class Interrupts:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # Unless somebody else has set one meanwhile. (Bound methods are made anew.)
+        # Keep a handler that was set in the meantime. (Bound methods are new each time.)
         if self._handler and signal.getsignal(signal.SIGINT) == self._note:
             signal.signal(signal.SIGINT, self._handler)
 
     def deliver(self) -> None:
-        """Does what Ctrl-C would have done, if there was one."""
+        """Raise a delayed Ctrl-C, if any."""
         if self._is_noted and self._handler is not None:
             self._is_noted = False
-            self._is_held = True  # what follows is not to be interrupted again
+            self._is_held = True  # a second Ctrl-C must not interrupt this
             self._handler(signal.SIGINT, None)
 
     @contextmanager
     def let_through(self) -> Iterator[None]:
-        """Within this block Ctrl-C works as ever; one that was held back comes first."""
+        """Let Ctrl-C through within the block; raise a delayed one first."""
         try:
             self.deliver()
             self._is_held = False
@@ -75,9 +75,9 @@ class Interrupts:
 
 
 def _is_of_r(handler: object) -> bool:
-    """Whether R runs Python: its handler only asks what R's own one has noted.
+    """Whether R runs Python: its handler in Python only reads the state of R's handler.
 
-    `signal.signal` would take R's away, and Python cannot put it back.
+    `signal.signal` would remove the handler of R, and Python cannot restore it.
     """
     return getattr(handler, "__module__", None) == "rpytools.signals"
 
@@ -87,26 +87,26 @@ class Waitable(Protocol):
 
     @property
     def progress(self) -> Any:  # noqa: ANN401 - each kind of work has its own
-        """How far it is."""
+        """Progress of the job."""
         ...
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits for its end. Returns whether it is over."""
+        """Wait for the end; return whether it is over."""
         ...
 
     def cancel(self) -> None:
-        """Ends it soon; returns at once."""
+        """End the work soon; returns at once."""
 
 
 def wait_for_end(
     job: Waitable, report: Callable[[Any], object], interrupts: Interrupts
 ) -> None:
-    """Waits for work, and ends it first if anything is raised: Ctrl-C, or by `report`.
+    """Wait for a job; cancel it if Ctrl-C or an error of `report` is raised.
 
     Args:
-        job: The work.
-        report: Called with its progress now and then, and at the end.
-        interrupts: Holds Ctrl-C back while this runs.
+        job: Job.
+        report: Called with its progress repeatedly, and at the end.
+        interrupts: Delays Ctrl-C during the wait.
     """
     try:
         is_over = False

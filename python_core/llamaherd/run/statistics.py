@@ -1,4 +1,4 @@
-"""What a call did, in numbers: from its results and the engine's counts to `Stats`."""
+"""Statistics of a call, from its results and the counts of the engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.results import Result
     from llamaherd.core.stats import ActorStats
-    from llamaherd.run.group import Group
+    from llamaherd.loop.group import Group
 
 
 def make_stats(
@@ -24,28 +24,31 @@ def make_stats(
     wall_s: float,
     n: int,
 ) -> Stats:
-    """Statistics of a call: sums over its prompts, and what its batches were.
+    """Compute the statistics of a call: sums over prompts, and counts of batches.
 
     Args:
-        results: Of all prompts and samples, see `Results`.
-        groups: What was run, after its end: all prompts, then what was tried again.
+        results: Results of all prompts and samples, see `Results`.
+        groups: Groups after their end: all prompts, then retries.
         n_copied: See `Stats`.
         n_journal: See `Stats`.
         seed: See `Stats`.
-        wall_s: Seconds that the call took.
-        n: Samples a prompt.
+        wall_s: Duration of the call in seconds.
+        n: Number of samples per prompt.
     """
     run = [(result, result.stats) for result in results if result.stats is not None]
     n_prefill = sum(stats.n_prefill_tokens for _, stats in run)
     n_decode = sum(stats.n_decode_tokens for _, stats in run)
     prefill_s = sum(stats.prefill_s for _, stats in run)
     decode_s = sum(stats.decode_s for _, stats in run)
+    thoughts = [result for result, _ in run if result.n_thinking_tokens]
     plan = groups[0].plan if groups else None
     n_slots = 0 if plan is None else plan.n_seq_max
     n_batches = sum(group.counts.n_batches for group in groups)
     n_clients = sum(group.counts.n_clients for group in groups)
     actors = added(row for group in groups for row in group.actors)
-    n_places = sum(row.n_batches * row.n_slots for row in actors) or n_batches * n_slots
+    n_slots_all = (
+        sum(row.n_batches * row.n_slots for row in actors) or n_batches * n_slots
+    )
     return Stats(
         n_prompts=len(results) // n,
         n_samples=len(results),
@@ -56,11 +59,14 @@ def make_stats(
         n_generated_tokens=sum(result.n_generated_tokens for result, _ in run),
         n_decode_tokens=n_decode,
         n_draft_tokens=sum(stats.n_draft_tokens for _, stats in run),
+        n_thinking_tokens=sum(result.n_thinking_tokens for result in thoughts),
+        n_thoughts=len(thoughts),
+        n_thoughts_closed=sum(each.thinking_complete is False for each in thoughts),
         n_copied=n_copied,
         n_journal=n_journal,
         n_batches=n_batches,
         n_slots=n_slots,
-        mean_batch_occupancy=_rate(n_clients, n_places),
+        mean_batch_occupancy=_rate(n_clients, n_slots_all),
         kv_cells_max=max((group.counts.n_cells_max for group in groups), default=0),
         n_ctx=0 if plan is None else plan.n_ctx,
         n_fallbacks=sum(group.n_fallbacks for group in groups),
@@ -76,7 +82,7 @@ def make_stats(
 
 
 def added(rows: Iterable[ActorStats]) -> tuple[ActorStats, ...]:
-    """One row for each actor, in their order."""
+    """Add up rows of the same actor; the result has one row per actor, in order."""
     each: dict[int, ActorStats] = {}
     for row in rows:
         each[row.actor] = each[row.actor] + row if row.actor in each else row

@@ -1,1 +1,1 @@
-"""Which request runs when: decisions only."""
+"""Scheduling: decisions about which request runs when, as data."""

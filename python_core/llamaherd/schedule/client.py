@@ -1,4 +1,4 @@
-"""A request and its life: what the scheduler moves around."""
+"""Clients: requests with the state that the scheduler keeps of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class State(Enum):
-    """Where a client is in its life."""
+    """State of a client."""
 
     WAITING = auto()
     RUNNING = auto()
@@ -22,21 +22,23 @@ class State(Enum):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Client:
-    """A request on its way through the scheduler.
+    """A request in the scheduler: a prompt, or a prefix that prompts share.
 
     Attributes:
-        id: Unique among all of a context.
-        call: Number of the call that it belongs to; of a prefix, that computes it.
-        index: The prompt's place in its call; -1: a prefix.
-        request: What the engine is given.
-        parent: The prefix that it continues.
-        place: Rank in which it may start, within its call.
-        height: Of a prefix: levels of prefixes that continue it, itself included.
-        waiting: Of a prefix: children that cannot start before it is held.
-        n_unsubmitted: Of a prefix: children that have not been submitted.
-        stays: Of a prefix: whether it may be held when nobody needs it.
-        age: When it was admitted first, among all.
-        n_saved: Cells that it had when it was paused.
+        id: Identifier, unique in a context.
+        call: Number of the call that it belongs to; for a prefix, of the call that
+            computes it.
+        index: Index of the prompt in its call; -1 for a prefix.
+        request: Request that is submitted to the engine.
+        parent: Prefix that it continues; None if it starts from an empty sequence.
+        rank: Position in the order in which the clients of its call start.
+        n_levels: For a prefix, number of nested prefixes in the longest chain that
+            continues it, itself included.
+        dependents: For a prefix, children that cannot start before it is held.
+        n_unsubmitted: For a prefix, number of children that have not been submitted.
+        is_cached: For a prefix, whether it stays in the cache when no client needs it.
+        age: Number of clients that were admitted before it; -1 before its admission.
+        n_saved: Number of KV cells that it had when it was paused.
     """
 
     id: int
@@ -44,47 +46,54 @@ class Client:
     request: Request
     index: int = -1
     parent: Client | None = None
-    place: int = 0
-    height: int = 0
-    waiting: list[Client] = field(default_factory=list)
+    rank: int = 0
+    n_levels: int = 0
+    dependents: list[Client] = field(default_factory=list)
     n_unsubmitted: int = 0
-    stays: bool = True
+    is_cached: bool = True
     state: State = State.WAITING
     age: int = -1
     n_saved: int = 0
 
     def __post_init__(self) -> None:
         prefix: Client | None = self
-        height = int(self.is_prefix)
-        while prefix is not None and prefix.height < height:
-            prefix.height = height
-            prefix, height = prefix.parent, height + 1
+        n_levels = int(self.is_prefix)
+        while prefix is not None and prefix.n_levels < n_levels:
+            prefix.n_levels = n_levels
+            prefix, n_levels = prefix.parent, n_levels + 1
 
     @property
     def is_prefix(self) -> bool:
-        """Whether it exists only to be forked from."""
+        """Whether the client is a prefix: it generates nothing, others fork from it."""
         return self.request.max_tokens == 0
 
     @property
     def priority(self) -> int:
-        """Of its request."""
+        """Priority of the request."""
         return self.request.priority
 
     @property
     def n_tokens(self) -> int:
-        """Tokens of the prompt."""
+        """Number of tokens of the prompt."""
         return len(self.request.tokens)
 
     @property
     def depth(self) -> int:
-        """Of a prefix: number of prefixes on its path that are not gone, itself too."""
-        prefix, depth = self.parent, 1
-        while prefix is not None and prefix.state is not State.ENDED:
-            prefix, depth = prefix.parent, depth + 1
+        """For a prefix, the number of hold slots that it needs to be held.
+
+        A held prefix needs only its own slot, because its ancestors may be evicted.
+        Otherwise its ancestors up to a held one need slots as well.
+        """
+        prefix, depth = self, 1
+        while prefix.state is not State.HELD and prefix.parent is not None:
+            prefix = prefix.parent
+            if prefix.state is State.ENDED:
+                break
+            depth += 1
         return depth
 
     def fork_source(self) -> Client | None:
-        """The longest prefix it starts with that is held now."""
+        """Return the longest held prefix that the client continues; None without one."""
         prefix = self.parent
         while prefix is not None and prefix.state is not State.HELD:
             prefix = prefix.parent

@@ -1,4 +1,4 @@
-"""What the scheduler is told of an engine, and what it decides."""
+"""Input and output of the scheduler: limits of an engine, actions for it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What there is to schedule on.
+    """Capacity of an engine.
 
     Attributes:
-        n_slots: Prompts that may run at once.
-        n_hold: Prefixes that may be there at once, on top of the prompts.
-        n_cells: KV cells that all share; None: each sequence has enough of its own.
+        n_slots: Maximum number of prompts that run at once.
+        n_hold: Maximum number of prefixes that run, are paused or are held at once.
+            Prefixes take no slots of prompts.
+        n_cells: Number of KV cells in a pool that all sequences share; None if each
+            sequence has enough cells of its own.
     """
 
     n_slots: int
@@ -26,18 +28,24 @@ class Limits:
 
 
 class Kind(Enum):
-    """What to do with a client."""
+    """Operation of an action."""
 
     SUBMIT = auto()
     RESUME = auto()
     PAUSE = auto()
     RELEASE = auto()  # a held prefix
-    FAIL = auto()  # it does not fit, even alone
+    FAIL = auto()  # the client does not fit into the cache, even alone
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A decision. `fork_from`: id of the prefix that a submitted client starts from."""
+    """A decision about a client.
+
+    Attributes:
+        kind: Operation to carry out.
+        client: Client that it applies to.
+        fork_from: For SUBMIT, id of the held prefix to fork from; None for no prefix.
+    """
 
     kind: Kind
     client: Client

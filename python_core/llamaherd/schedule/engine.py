@@ -1,4 +1,4 @@
-"""What the scheduler's side asks of an engine, native or fake."""
+"""Protocol of an engine, implemented by the native one and by a fake in tests."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """The step-level engine of llamaherd.h, as far as running requests needs it."""
+    """The functions of the step-level engine of llamaherd.h that run requests."""
 
     @property
     def n_ctx(self) -> int:
-        """KV cells in all."""
+        """Number of KV cells in total."""
         ...
 
     @property
     def n_ctx_seq(self) -> int:
-        """Most cells that one sequence may have."""
+        """Maximum number of KV cells of one sequence."""
         ...
 
     def submit(
@@ -34,19 +34,20 @@ class Engine(Protocol):
         may_draft: bool = False,
         is_watched: bool = False,
     ) -> None:
-        """Takes a request in.
+        """Submit a request.
 
         Args:
-            id_: Unique among those not released.
-            request: What is asked.
-            fork_from: Id of a held prefix of it; if that is whole, it may be all of it.
-            call: Number under which its batches are counted, see `counts`.
-            may_draft: Whether an answer that repeats itself may take several tokens a
-                step.
-            is_watched: Whether its first token is an event.
+            id_: Identifier, unique among the requests that are not released.
+            request: Request to run.
+            fork_from: Id of a held prefix of the request's tokens. A whole prompt that is
+                held may have all of them.
+            call: Number of the call whose counts include it, see `counts`.
+            may_draft: Whether draft tokens may be computed for it.
+            is_watched: Whether its first generated token is an event.
 
         Raises:
-            ValueError: The request cannot be run, for example for a bad grammar.
+            ValueError: The request cannot be run, for example because its grammar does
+                not parse.
         """
 
     def run(
@@ -56,60 +57,63 @@ class Engine(Protocol):
         max_steps: int = 0,
         max_time_ms: int = 0,
     ) -> RunOutcome:
-        """Runs steps until there is an event, a limit is reached or nothing is left.
+        """Run steps until an event occurs, a limit is reached or all requests ended.
 
         Args:
-            ids: Run only these; None: all.
-            max_steps: 0: no limit.
-            max_time_ms: 0: no limit.
+            ids: Requests to run; None runs all.
+            max_steps: Maximum number of steps; 0 for no limit.
+            max_time_ms: Maximum time in milliseconds; 0 for no limit.
         """
 
     def wake(self) -> None:
-        """Ends a running `run`, or the next one, after a step. From any thread."""
+        """Make the running `run`, or the next one, return after a step. Thread-safe."""
 
     def pause(self, id_: int) -> int:
-        """Moves a request's cells to host memory. Returns their number."""
+        """Move a request's KV cells to host memory and return their number."""
 
     def resume(self, id_: int) -> None:
-        """Brings a paused request back.
+        """Move the KV cells of a paused request back.
 
         Raises:
-            NoSpaceError: There is no room for its cells.
+            NoSpaceError: Too few cells are free.
         """
 
     def end(self, id_: int, finish: Finish, message: str) -> None:
-        """Ends a request as `Finish.CANCELLED` or `Finish.ERROR`."""
+        """End a request as `Finish.CANCELLED` or `Finish.ERROR`."""
 
     def get(self, id_: int) -> Output:
-        """What became of a request so far."""
+        """Return the output of a request so far."""
 
     def read(self, id_: int, n_bytes: int, n_tokens: int) -> Piece:
-        """What is new of an answer since it had so many bytes of text and tokens."""
+        """Return the part of an answer after `n_bytes` bytes of text and `n_tokens`."""
+
+    def read_thought(self, id_: int, n_bytes: int) -> Piece:
+        """Return the part of a thought after `n_bytes` bytes of text."""
 
     def release(self, id_: int) -> None:
-        """Forgets a request, ending it if it runs."""
+        """Remove a request, ending it if it runs."""
 
     def reset(self) -> None:
-        """Forgets every request."""
+        """Remove all requests."""
 
     def resize(self, n_ctx: int, n_seq_max: int, kv_layout: str) -> None:
-        """Makes the KV cache anew; all requests must be paused, and stay.
+        """Replace the KV cache by one of another size. All requests must be paused.
 
         Raises:
-            ContextError: There is not enough memory; it is as large as before.
+            ContextError: Not enough memory; the cache keeps its size.
         """
 
     def close(self) -> None:
-        """Frees all memory; nothing but `abort` and `wake` may be called after it."""
+        """Free all memory. Only `abort` and `wake` may be called afterwards."""
 
     def abort(self, *, on: bool) -> None:
-        """Ends a running `run`, and those to come until called with on=False."""
+        """Abort the running `run` and all later ones, until called with on=False."""
 
     def n_cells_taken(self) -> int:
-        """Cells in use, and those that prompts being prefilled have yet to take."""
+        """Return the number of cells in use or reserved for the rest of prefills."""
 
     def counts(self, call: int | None = None) -> Counts:
-        """Counts since the engine was made, of one call or of all."""
+        """Return the counts of one call, or of all, since the engine was created."""
 
     def forget(self, call: int) -> None:
-        """Drops the counts of a call."""
+        """Remove the counts of a call."""

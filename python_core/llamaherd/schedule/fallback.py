@@ -1,4 +1,4 @@
-"""When a batch is refused: find the guilty clients, spare the others."""
+"""Fallback for a refused batch: find the clients that cause the refusal."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 def isolate(engine: Engine, ids: Sequence[int]) -> list[int]:
-    """Ends the clients that no batch can be decoded with.
+    """End the clients whose batches libllama refuses.
 
-    The group is halved until the refused ones are single, so that k guilty clients among
-    n cost O(k log n) batches. Every other client takes one step. A client ends when its
-    batch was refused twice, the second time with nobody else in it: what passes, such as
-    a device that fails once, costs nobody anything.
+    The group is halved until each refused part has one client: k guilty clients among n
+    cost O(k log n) batches. Every other client takes one step. A client ends only when
+    its batch is refused a second time, with no other client in it. A transient failure
+    of the device therefore ends no client.
 
     Args:
-        engine: Where they run.
-        ids: The clients whose batch was refused, one or more.
+        engine: Engine that runs the clients.
+        ids: Ids of the clients of the refused batch, one or more.
 
     Returns:
-        Ids of the clients that ended or were held, innocent ones included.
+        Ids of the clients that ended or became held, including those that are not guilty.
     """
     events: list[int] = []
     middle = len(ids) // 2
@@ -43,5 +43,5 @@ def isolate(engine: Engine, ids: Sequence[int]) -> list[int]:
 
 
 def is_guilty(outcome: RunOutcome) -> bool:
-    """Whether a batch was refused for what is in it, not for want of KV cells."""
+    """Whether a batch was refused because of its content, not for lack of KV cells."""
     return outcome.status is Status.REFUSED and outcome.decode_code != NO_KV_SLOT

@@ -1,4 +1,4 @@
-"""Tokens of very many prompts, in little more memory than the tokens take."""
+"""Storage for the tokens of very many prompts, with little additional memory."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_CHUNK = 8192  # prompts that are sorted together; what Python needs for each is large
+_CHUNK = 8192  # number of prompts that are sorted together, because Python objects need
+# much memory
 _TOKEN_BYTES = 4
 
 _S = TypeVar("_S", bytearray, "array[int]")
 
 
 class Keys:
-    """Prompts as bytes that compare as their tokens do, one by one.
+    """Keys of prompts: bytes that compare like sequences of tokens.
 
-    What all begin with alike, such as a codebook, is kept once.
+    The common beginning of all prompts, such as a codebook, is stored once.
 
     Args:
-        prompts: Each an int32[n_tokens]; taken one after another.
+        prompts: Token ids of each prompt, int32[n_tokens]. They are read one at a time.
     """
 
     def __init__(self, prompts: Iterable[array[int]]) -> None:
         self._head: array[int] | None = None
         self._bytes = bytearray()
         self._ends = array("q", [0])
-        self._sorted: list[array[int]] = []  # the numbers of some prompts each
+        self._sorted: list[array[int]] = []  # lists of indices of prompts
         left = iter(prompts)
         while chunk := list(islice(left, _CHUNK)):
             n_head = self._shorten_head(chunk)
@@ -48,7 +49,7 @@ class Keys:
         return len(self._ends) - 1
 
     def __getitem__(self, i: int) -> bytearray:
-        """The key of prompt i, without the tokens that all begin with."""
+        """The key of prompt i, without the common beginning of all prompts."""
         return self._bytes[self._ends[i] : self._ends[i + 1]]
 
     @property
@@ -58,12 +59,12 @@ class Keys:
         return np.asarray(own + len(self._head or ()))
 
     def order(self) -> NDArray[np.int64]:
-        """int64[n_prompts], the prompts' numbers, sorted; equal ones as they came."""
+        """int64[n_prompts], indices of the sorted prompts; equal ones as given."""
         merged = heapq.merge(*self._sorted, key=self.__getitem__)
         return np.fromiter(merged, dtype=np.int64, count=len(self))
 
     def shared(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """int64[n_prompts], tokens that each shares with the one before it in `order`."""
+        """int64[n_prompts], tokens shared with the previous prompt in `order`."""
         shared = np.zeros(len(self), dtype=np.int64)
         n_head = len(self._head or ())
         before = None
@@ -80,7 +81,7 @@ class Keys:
             self._ends.append(len(self._bytes))
 
     def _shorten_head(self, chunk: list[array[int]]) -> int:
-        """Leaves of the common beginning what more prompts have. Returns its tokens."""
+        """Shorten the common beginning to what further prompts share; return it."""
         old = head = chunk[0] if self._head is None else self._head
         for prompt in chunk:
             if prompt[: len(head)] != head:
@@ -94,14 +95,14 @@ class Keys:
 
 
 def _key(tokens: array[int]) -> bytes:
-    """Bytes that compare as the tokens do. Swaps those of the array given."""
+    """Return bytes that sort as the tokens do; swaps the bytes of `tokens`."""
     if sys.byteorder == "little":
         tokens.byteswap()
     return tokens.tobytes()
 
 
 def _n_common(a: _S, b: _S, width: int) -> int:
-    """Tokens that two rows of them begin with alike; one takes `width` elements."""
+    """Number of tokens that two keys share at the start; a token has `width` elements."""
     low, high = 0, min(len(a), len(b)) // width
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,4 +1,4 @@
-"""What of a call is handed out next, to whom: prompts that begin alike stay together."""
+"""Distribution of a call among actors, which keeps shared prefixes together."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ if TYPE_CHECKING:
 
 
 class Pieces:
-    """Prompts that are handed out as somebody is free, some at a time.
+    """Prompts of a call, distributed to actors on demand (work stealing).
 
-    Everybody has a share that is cut from the depth-first order, and gets it piece by
-    piece. Whoever is through with it gets the later half of the largest share that is
-    left: so shares fall in size, nobody waits for somebody slow, and little is cut.
+    Each actor has a share of the depth-first order and takes it piece by piece. An actor
+    whose share is empty takes the second half of the largest remaining share. Thus no
+    actor waits for a slow one, and few shared prefixes are cut.
 
     Args:
-        line: All prompts, in depth-first order.
-        n_actors: How many there are.
+        line: All prompts in depth-first order.
+        n_actors: Number of actors.
+
+    Attributes:
+        n_left: Number of prompts that are not taken yet.
     """
 
     def __init__(self, line: DepthFirst, n_actors: int) -> None:
@@ -25,7 +28,7 @@ class Pieces:
         n = len(line)
         share = line.cost(0, n) / n_actors
         first = 0
-        # Of each the first place, and that after the last.
+        # For each actor the first position of its share, and the position after the last.
         self._shares: list[tuple[int, int]] = []
         for k in range(1, n_actors):
             cut = line.cut(k * share, share / 4, first, n)
@@ -35,7 +38,7 @@ class Pieces:
         self.n_left = n
 
     def take(self, actor: int, n: int) -> list[int]:
-        """Numbers of up to n prompts for one of the actors; none: all are handed out."""
+        """Take up to n prompts for an actor; [] when all are taken."""
         first, last = self._shares[actor]
         if first == last:
             first, last = self._rest_of_another()
@@ -48,11 +51,11 @@ class Pieces:
         sizes = [
             (self._line.cost(first, last), last - first) for first, last in self._shares
         ]
-        largest = sizes.index(max(sizes))  # prompts without tokens cost nothing
+        largest = sizes.index(max(sizes))  # may cost 0: prompts without tokens
         first, last = self._shares[largest]
         cost = sizes[largest][0]
         middle = self._line.before[first] + cost / 2
-        # At least one place for whoever comes; all of them if there is but one.
+        # The thief gets at least one prompt; all of them if there is only one.
         cut = self._line.cut(middle, cost / 8, first, max(first, last - 1))
         self._shares[largest] = first, cut
         return cut, last

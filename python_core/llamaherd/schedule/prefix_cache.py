@@ -1,4 +1,4 @@
-"""Prefixes whose KV cells are there, or will be, for whoever starts with them."""
+"""Cache of prefixes: token sequences whose KV cells several prompts share."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ if TYPE_CHECKING:
     from llamaherd.core.request import Request
     from llamaherd.schedule.client import Client
 
-_HEAD = 8  # tokens; no prefix has fewer, but those that are whole prompts
-_MAX_GONE = 64  # prefixes that are remembered after they gave their places up
-_MAX_SEEN = 32  # prompts that are remembered, of those that start alike
+_HEAD = 8  # tokens; only prefixes that are whole prompts have fewer
+_MAX_GONE = 64  # number of evicted prefixes that are remembered
+_MAX_SEEN = 32  # number of prompts with the same head that are remembered
 
 
 class PrefixCache:
-    """The prefixes of all calls, within a call, between calls and between callers.
+    """Prefixes of all calls of a context.
 
-    A prefix that clients have yet to fork from stays. One that nobody needs now stays,
-    too, until its place is needed: the least recently used one goes first.
+    A prefix from which clients have yet to fork is pinned. A prefix that no client needs
+    is idle and is held until its slot is needed. Eviction is least recently used first.
 
     Attributes:
-        n_again: Prefixes that came again after they had given their places up.
+        n_again: Number of prefixes that were inserted again after an eviction.
     """
 
     def __init__(self) -> None:
-        self._prefixes: dict[bytes, list[Client]] = {}  # by their first tokens
+        self._prefixes: dict[bytes, list[Client]] = {}  # by head
         self._idle: dict[int, Client] = {}  # least recently used first
-        self._gone: deque[int] = deque(maxlen=_MAX_GONE)  # hashes of their tokens
+        self._gone: deque[int] = deque(maxlen=_MAX_GONE)  # hashes of evicted prefixes
         self.n_again = 0
-        self._seen: dict[bytes, deque[array[int]]] = {}  # prompts, by their first tokens
+        self._seen: dict[bytes, deque[array[int]]] = {}  # prompts by head
 
     @property
     def n_idle(self) -> int:
-        """Held prefixes that nobody needs now."""
+        """Number of held prefixes that no client needs now."""
         return len(self._idle)
 
     @property
     def held(self) -> list[Client]:
-        """Those that are computed."""
+        """Computed prefixes, both pinned and idle."""
         every = (p for prefixes in self._prefixes.values() for p in prefixes)
         return [prefix for prefix in every if prefix.state is State.HELD]
 
     @property
     def needed(self) -> list[Client]:
-        """Held prefixes that clients have yet to fork from."""
+        """Pinned prefixes: held, with clients that have yet to fork from them."""
         return [prefix for prefix in self.held if prefix.id not in self._idle]
 
     def match(self, tokens: array[int]) -> Client | None:
-        """The longest prefix that a prompt continues, whether computed yet or not.
+        """Return the longest prefix of a prompt, computed or not; None, or None.
 
         Args:
-            tokens: int32[n], the prompt. Its last token is never part of the prefix.
+            tokens: int32[n], the prompt. The prefix never includes its last token.
         """
         best: Client | None = None
         for prefix in self._prefixes.get(_head(tokens), ()):
@@ -64,32 +64,32 @@ class PrefixCache:
                 best = prefix if prefix.request.tokens == tokens[:n] else best
         return best
 
-    def find(self, wanted: Request) -> Client | None:
-        """A prefix of exactly the tokens of another one, and with logits if that is."""
-        for prefix in self._prefixes.get(_head(wanted.tokens), ()):
-            is_enough = prefix.request.is_whole or not wanted.is_whole
-            if is_enough and prefix.request.tokens == wanted.tokens:
+    def find(self, request: Request) -> Client | None:
+        """Return the prefix with the same tokens; with kept logits for a whole prompt."""
+        for prefix in self._prefixes.get(_head(request.tokens), ()):
+            is_enough = prefix.request.is_whole or not request.is_whole
+            if is_enough and prefix.request.tokens == request.tokens:
                 return prefix
         return None
 
     def insert(self, prefix: Client) -> None:
-        """Takes a prefix in that is to be computed."""
+        """Add a prefix that is to be computed."""
         self.n_again += _hash(prefix) in self._gone
         self._prefixes.setdefault(_head(prefix.request.tokens), []).append(prefix)
 
     def use(self, prefix: Client) -> None:
-        """Somebody is to fork from it: it is not evicted before."""
+        """Pin a prefix from which a client is going to fork."""
         self._idle.pop(prefix.id, None)
 
     def release(self, prefix: Client) -> None:
-        """Nobody needs it now; it may stay until its place is needed."""
+        """Make a prefix idle, because no client needs it now."""
         self._idle[prefix.id] = prefix
 
     def evict(self, *, for_another: bool = False) -> Client | None:
-        """Takes out the one that was not used for the longest time, if there is any.
+        """Remove the least recently used idle prefix and return it; None without one.
 
         Args:
-            for_another: Whether another prefix is to have its place.
+            for_another: Whether another prefix takes its hold slot.
         """
         if not self._idle:
             return None
@@ -100,7 +100,7 @@ class PrefixCache:
         return prefix
 
     def remove(self, prefix: Client) -> None:
-        """Takes a prefix out whose cells are gone, or will never be there."""
+        """Remove a prefix whose KV cells are gone or will not be computed."""
         prefix.state = State.ENDED
         self._idle.pop(prefix.id, None)
         head = _head(prefix.request.tokens)
@@ -111,9 +111,9 @@ class PrefixCache:
             self._prefixes.pop(head, None)
 
     def shared(self, tokens: array[int]) -> int:
-        """Tokens that a prompt has in common with one that came before, and remembers it.
+        """Return the length of the prefix shared with an earlier prompt; remember it.
 
-        At least one token of the prompt is not counted, see `match`.
+        The last token of the prompt is never counted, see `match`.
         """
         head = _head(tokens)
         seen = self._seen.setdefault(head, deque(maxlen=_MAX_SEEN))

@@ -1,4 +1,4 @@
-"""Which prefixes prompts share."""
+"""Tree of the prefixes that prompts share."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 class PrefixTree:
     """Prefixes that at least two children (prompts or longer prefixes) continue.
 
-    Nodes are numbered depth-first, so that a parent's number is less than its children's.
+    Nodes are numbered depth-first: the number of a parent is less than those of its
+    children.
 
     Attributes:
         order: [n_prompts] Prompts in depth-first order.
-        node_of: [n_prompts] Node that prompt i continues; -1: none.
-        parent: [n_nodes] Parent of node k; -1: none.
-        length: [n_nodes] Tokens of node k, from the first token on.
-        prompt: [n_nodes] A prompt that starts with node k, or is all of it.
+        node_of: [n_prompts] Node that prompt i continues; -1 for none.
+        parent: [n_nodes] Parent of node k; -1 for a root.
+        length: [n_nodes] Number of tokens from the start of the prompt to node k.
+        prompt: [n_nodes] Index of a prompt that starts with, or equals, node k.
     """
 
     order: list[int]
@@ -31,12 +32,12 @@ class PrefixTree:
 
     @property
     def n_nodes(self) -> int:
-        """Number of prefixes."""
+        """Number of nodes."""
         return len(self.parent)
 
     @property
     def depth(self) -> list[int]:
-        """[n_nodes] Nodes on the path to node k, itself included."""
+        """[n_nodes] Depth of node k; 1 for a root."""
         depth: list[int] = []
         for parent in self.parent:
             depth.append(1 if parent < 0 else depth[parent] + 1)
@@ -44,23 +45,24 @@ class PrefixTree:
 
     @property
     def n_shared(self) -> int:
-        """Tokens of the prefix that all prompts continue; 0: there is none."""
+        """Number of tokens of the prefix that all prompts share; 0 without one."""
         is_one = self.parent.count(-1) == 1 and -1 not in self.node_of
         return self.length[0] if is_one else 0
 
     def with_equals(
-        self, places: Sequence[Sequence[int]], lengths: Sequence[int], n_least: int
+        self, indices_of: Sequence[Sequence[int]], lengths: Sequence[int], n_least: int
     ) -> PrefixTree:
-        """The tree of more prompts, some of which are equal: they share all of it.
+        """Return the tree of all prompts; equal prompts share a node of full length.
 
         Args:
-            places: For each prompt of this tree, where it and its equals are among all.
-            lengths: Tokens of each prompt of this tree.
-            n_least: Tokens from which on a prompt is held for its equals even if it
-                shares nothing with others.
+            indices_of: For each prompt of this tree, indices of it and its equals among
+                all prompts.
+            lengths: Number of tokens of each prompt of this tree.
+            n_least: Minimum number of tokens for a prompt that shares nothing with others
+                to be held for its equals.
         """
         order: list[int] = []
-        node_of = [-1] * sum(map(len, places))
+        node_of = [-1] * sum(map(len, indices_of))
         parent: list[int] = []
         length: list[int] = []
         prompt: list[int] = []
@@ -69,30 +71,30 @@ class PrefixTree:
         def add(above: int, n_tokens: int, i: int) -> int:
             parent.append(above)
             length.append(n_tokens)
-            prompt.append(places[i][0])
+            prompt.append(indices_of[i][0])
             return len(parent) - 1
 
         for i in self.order:
-            for k in range(len(renumbered), self.node_of[i] + 1):  # those that start here
+            for k in range(len(renumbered), self.node_of[i] + 1):  # nodes that start here
                 above = renumbered[self.parent[k]] if self.parent[k] >= 0 else -1
                 renumbered.append(add(above, self.length[k], self.prompt[k]))
             node = renumbered[self.node_of[i]] if self.node_of[i] >= 0 else -1
-            if len(places[i]) > 1 and (node >= 0 or lengths[i] >= n_least):
+            if len(indices_of[i]) > 1 and (node >= 0 or lengths[i] >= n_least):
                 node = add(node, lengths[i], i)
-            for place in places[i]:
-                node_of[place] = node
-            order += places[i]
+            for index in indices_of[i]:
+                node_of[index] = node
+            order += indices_of[i]
         return PrefixTree(
             order=order, node_of=node_of, parent=parent, length=length, prompt=prompt
         )
 
     def limited(self, max_depth: int) -> PrefixTree:
-        """The same tree without nodes that lie deeper than `max_depth`.
+        """Return the tree without the nodes deeper than `max_depth`.
 
-        What continued them continues their nearest ancestor that is left.
+        Their children continue the nearest ancestor that remains.
         """
         depth = self.depth
-        kept = [-1] * self.n_nodes  # new number of a node, or of that ancestor
+        kept = [-1] * self.n_nodes  # new number of the node, or of its nearest ancestor
         nodes: list[int] = []
         for k, parent in enumerate(self.parent):
             if depth[k] <= max_depth:

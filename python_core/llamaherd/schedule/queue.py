@@ -1,4 +1,4 @@
-"""The clients of one call, those that wait in the order in which they start."""
+"""Queue of one call: its waiting clients in the order in which they start."""
 
 from __future__ import annotations
 
@@ -14,71 +14,77 @@ if TYPE_CHECKING:
     from llamaherd.schedule.prefix_cache import PrefixCache
     from llamaherd.schedule.prefix_tree import PrefixTree
 
-Heap = list[tuple[int, int, Client]]  # by place, then by id
+Heap = list[tuple[int, int, Client]]  # by rank, then by id
 
 
 class Queue:
-    """What of one call may start, and in which order.
+    """Clients of one call that may start, in order.
 
     Args:
-        call: Its number.
-        clients: Prompts and the prefixes that are computed for them, see `make_clients`.
+        call: Number of the call.
+        clients: Prompts and the prefixes that this call computes, see `make_clients`.
+        is_single: Whether the call is a single prompt, which continues prefixes of
+            earlier prompts.
 
     Attributes:
-        priority: Calls with a higher one go first.
-        turn: When it had a slot last, or came; see `Scheduler`.
-        is_listed: Whether the scheduler looks at it.
-        is_admitting: Whether anything new may start.
+        priority: Priority of the call; the highest is served first.
+        turn: Time at which it last had a slot, or arrived; see `Turns`.
+        is_listed: Whether it is in the heap of `Turns`.
+        is_admitting: Whether new clients may start.
     """
 
-    def __init__(self, call: int, clients: list[Client]) -> None:
+    def __init__(
+        self, call: int, clients: list[Client], *, is_single: bool = False
+    ) -> None:
         self.call = call
+        self.is_single = is_single
         self.clients = clients
         self.priority = max((c.priority for c in clients if not c.is_prefix), default=0)
         self.turn = (0, 0)
         self.is_listed = False
         self.is_admitting = True
         self._prompts: Heap = []
-        self._prefixes: dict[int, Heap] = {}  # by height
+        self._prefixes: dict[int, Heap] = {}  # by number of levels
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing may start, now or when there are more places for prefixes."""
+        """Whether no client may start, even if more hold slots were free."""
         return not self._prompts and not any(self._prefixes.values())
 
     def push(self, client: Client) -> None:
-        """What it continues is held, or nothing."""
-        item = (client.place, client.id, client)
+        """Add a client whose parent is held, or that has no parent."""
+        item = (client.rank, client.id, client)
         if client.is_prefix:
-            heappush(self._prefixes.setdefault(client.height, []), item)
+            heappush(self._prefixes.setdefault(client.n_levels, []), item)
         else:
             heappush(self._prompts, item)
 
-    def head(self, n_places: float) -> Heap:
-        """The heap whose first client is the next one to start; [] if none can.
+    def head(self, n_free: float) -> Heap:
+        """Return the heap whose first client starts next; [] if none can start.
 
-        A prefix may start if there is a place for each level of prefixes that continue
-        it, too: then the youngest can always be continued, and no two wait for each
-        other.
+        A prefix with d levels starts only when d hold slots are free, one per nested
+        prefix. Otherwise two prefixes could each hold a slot that the other needs
+        (deadlock).
 
         Args:
-            n_places: Prefixes that may come to be there.
+            n_free: Number of hold slots that are free or can be freed.
         """
-        for height, heap in list(self._prefixes.items()):
+        for n_levels, heap in list(self._prefixes.items()):
             _send_back(heap)
-            while heap and heap[0][2].height != height:  # it is continued by another one
+            while heap and heap[0][2].n_levels != n_levels:  # a longer prefix was added
                 self.push(heappop(heap)[2])
                 _send_back(heap)
         _send_back(self._prompts)
         heaps = [self._prompts]
-        heaps += [heap for height, heap in self._prefixes.items() if height <= n_places]
+        heaps += [heap for depth, heap in self._prefixes.items() if depth <= n_free]
         return min((h for h in heaps if h), key=lambda h: h[0][:2], default=[])
 
 
 def _send_back(heap: Heap) -> None:
-    """Takes clients off a heap's head whose prefix was evicted, to come again.
+    """Remove from the head of a heap the clients that cannot start.
 
-    And prefixes that nobody needs any more.
+    A client whose prefix was evicted becomes its dependent again. A prefix that no client
+    needs any more is dropped.
     """
     while heap:
         client = heap[0][2]
@@ -88,7 +94,7 @@ def _send_back(heap: Heap) -> None:
         elif parent is None or parent.state in (State.HELD, State.ENDED):
             return
         else:
-            parent.waiting.append(heappop(heap)[2])
+            parent.dependents.append(heappop(heap)[2])
 
 
 def make_clients(
@@ -99,23 +105,23 @@ def make_clients(
     ids: Iterator[int],
     *,
     call: int,
-    stays: int,
+    max_cached_depth: int,
 ) -> list[Client]:
-    """Clients for requests and for the prefixes that they share.
+    """Create the clients of requests and of the prefixes that they share.
 
     Args:
-        requests: The prompts that the tree was built from.
-        indices: The place of each of them in its call.
-        tree: The prefixes of `requests`.
-        cache: Prefixes that are there already are used; new ones are put into it.
-        ids: Where new ids come from.
+        requests: Requests of the prompts from which the tree was built.
+        indices: Index of each request in its call.
+        tree: Prefix tree of `requests`.
+        cache: Prefixes of all calls. Existing prefixes are used; new ones are inserted.
+        ids: Source of new ids.
         call: Number of the call.
-        stays: Depth down to which prefixes may stay when nobody needs them.
+        max_cached_depth: Maximum depth of prefixes that stay when no client needs them.
 
     Returns:
-        All that are new, a prefix before what continues it. Of those that share nothing,
-        the one that may have the longest answer is first, so that none is left for the
-        end.
+        The new clients, each prefix before its children. Groups without a common prefix
+        are ordered by their longest possible answer, longest first, so that no long
+        answer runs alone at the end.
     """
     clients: list[Client] = []
     prefixes: list[Client] = []
@@ -129,25 +135,25 @@ def make_clients(
 
     for i in tree.order:
         request = requests[i]
-        # Prefixes are numbered depth-first, too: these are the ones that start here.
+        # Nodes are numbered depth-first, too: these nodes start here.
         while len(prefixes) <= tree.node_of[i]:
             k = len(prefixes)
             parent = prefixes[tree.parent[k]] if tree.parent[k] >= 0 else None
             of = requests[tree.prompt[k]].tokens
-            wanted = Request(
+            prefix_request = Request(
                 tokens=of[: tree.length[k]],
                 max_tokens=0,
                 priority=request.priority,
                 is_whole=tree.length[k] == len(of),
             )
-            prefix = cache.find(wanted)
+            prefix = cache.find(prefix_request)
             if prefix is None:
                 prefix = Client(
                     id=next(ids),
                     call=call,
-                    request=wanted,
+                    request=prefix_request,
                     parent=parent,
-                    stays=depths[k] <= stays,
+                    is_cached=depths[k] <= max_cached_depth,
                 )
                 cache.insert(prefix)
                 add(prefix)
@@ -163,15 +169,15 @@ def make_clients(
 
 
 def _longest_first(clients: Sequence[Client]) -> list[Client]:
-    """Sets `place`. The order is depth-first still, but for that of the roots."""
+    """Set `rank`: depth-first order, roots with the longest answers first."""
     new = {client.id for client in clients}
     groups: list[list[Client]] = []
     for client in clients:
         if client.parent is None or client.parent.id not in new:
             groups.append([])
         groups[-1].append(client)
-    groups.sort(key=lambda group: max(c.request.max_tokens for c in group), reverse=True)
+    groups.sort(key=lambda group: max(c.request.n_behind for c in group), reverse=True)
     ordered = [client for group in groups for client in group]
-    for place, client in enumerate(ordered):
-        client.place = place
+    for rank, client in enumerate(ordered):
+        client.rank = rank
     return ordered

@@ -1,16 +1,15 @@
-"""Which client runs when. Decisions only: the loop carries them out.
+"""The scheduler decides which client runs when. The loop executes its actions.
 
-Free slots go to calls in turn: to the one that has not had any for the longest time, so
-that whoever comes while another call runs has the next one. Within a call prompts start
-in a depth-first order of its prefix tree, so that few prefixes are held at once; of what
-shares nothing, the longest answers come first. Each prefix is a client of its own; what
-continues it waits until it is held and forks from it. Calls that start with the same
-prefix share it.
+Free slots go to calls in turn, so that a new call gets the next slot while another one
+runs. Within a call, prompts start in depth-first order of its prefix tree, so that few
+prefixes are held at once; groups without a common prefix start with the longest answers.
+Each prefix is a client of its own. Its children wait until it is held, then fork from it.
+Calls share equal prefixes.
 
-Admission is optimistic: it looks at the cells that prompts take, not at those that
-answers may come to take. When cells run out after all, the newest client is paused and
-comes back, before any new one, when there is room. The oldest is never paused for that,
-so that there is always progress. A client also gives way to one of a higher priority.
+Admission is optimistic: it counts the cells that prompts take, not those that answers
+may need later. When cells run out, the newest client is paused. It resumes, before any
+new client, when there is room. The oldest client is never paused for cells, so there is
+always progress. A client also yields its slot to one of a higher priority.
 """
 
 from __future__ import annotations
@@ -29,60 +28,60 @@ if TYPE_CHECKING:
     from llamaherd.schedule.prefix_cache import PrefixCache
     from llamaherd.schedule.queue import Heap, Queue
 
-HEADROOM = 16  # cells for each client's answer without which nobody new is admitted
+HEADROOM = 16  # free cells per running client that an admission must leave for answers
 
 
 class Scheduler:
-    """Moves clients through their states.
+    """State machine of all clients of a context.
 
     Args:
-        limits: What there is to schedule on.
-        cache: The prefixes.
+        limits: Capacity of the engine.
+        cache: Prefixes of all calls.
     """
 
     def __init__(self, limits: Limits, cache: PrefixCache) -> None:
         self._limits = limits
         self._cache = cache
         self._turns = Turns()
-        self._paused: list[tuple[int, int, Client]] = []  # by priority, then by age
+        self._paused: list[tuple[int, int, Client]] = []  # by -priority, age
         self._running: dict[int, Client] = {}
         self._n_slots_used = 0
-        self._n_hold_used = 0  # prefixes that run, are held or paused
+        self._n_hold_used = 0  # prefixes that run, are held or are paused
         self._n_admitted = 0
 
-    # ---- what is there ----
+    # ---- state ----
 
     @property
     def running_ids(self) -> list[int]:
-        """Clients that take part in the next batch, oldest first."""
+        """Ids of the clients in the next batch, oldest first."""
         return [client.id for client in self._by_age()]
 
     @property
     def n_running(self) -> int:
-        """Prompts that run."""
+        """Number of running prompts."""
         return self._n_slots_used
 
-    # ---- calls come and go ----
+    # ---- calls ----
 
     def add(self, queue: Queue) -> None:
-        """Takes a call in."""
+        """Add a call."""
         self._turns.add(queue)
         for client in queue.clients:
             self._await_prefix(client)
 
     def stop(self, call: int) -> None:
-        """Lets what runs of a call finish, and starts nothing new."""
+        """Start no more clients of a call; running clients finish."""
         if call in self._turns:
             self._turns[call].is_admitting = False
 
     def may_start(self, call: int) -> bool:
-        """Whether something of a call still may start."""
+        """Whether clients of a call may still start."""
         return call in self._turns and self._turns[call].is_admitting
 
     def remove(self, call: int) -> list[Client]:
-        """Forgets a call. Returns those of its clients that the engine must release.
+        """Remove a call and return those of its clients that the engine must release.
 
-        Prefixes that others wait for, or that may be of use later, stay.
+        Prefixes on which other calls depend, and cached ones, stay.
         """
         queue = self._turns.remove(call)
         leaving: list[Client] = []
@@ -92,7 +91,7 @@ class Scheduler:
             if client.is_prefix or client.state is State.ENDED:
                 continue
             if client.state is State.WAITING:
-                leaving += self._no_longer_needs(client)
+                leaving += self._abandon(client)
             else:
                 self._take_out(client)
                 leaving.append(client)
@@ -103,16 +102,16 @@ class Scheduler:
         return leaving
 
     def resized(self, limits: Limits) -> None:
-        """The engine has other sizes now; all that it held is gone, or paused."""
+        """Take the new capacity of an engine whose clients are paused or lost."""
         self._limits = limits
 
     # ---- decisions ----
 
     def admit(self, n_cells_taken: int) -> list[Action]:
-        """Decides who starts or comes back now, in this order.
+        """Decide which clients start or resume now; the actions are in order.
 
         Args:
-            n_cells_taken: Cells in use or about to be taken by prompts.
+            n_cells_taken: Number of cells in use or reserved by prompts in prefill.
         """
         cells = self._limits.n_cells
         free = math.inf if cells is None else cells - n_cells_taken
@@ -123,7 +122,7 @@ class Scheduler:
                 continue
             client, heap = self._next()
             if client is None and self._is_stuck():
-                self._do_without_one()
+                self._skip_prefix()
                 continue
             if client is None or not self._has_slot(client, actions):
                 return actions
@@ -147,13 +146,13 @@ class Scheduler:
                 continue
             heappop(heap)
             self._start(client)
-            if not client.is_prefix:  # which takes no slot
+            if not client.is_prefix:  # a prefix takes no slot
                 self._turns.had_slot(client.call)
             actions.append(Action(Kind.SUBMIT, client, source.id if source else None))
             self._release_if_idle(client.parent, actions)
 
     def make_room(self) -> Action:
-        """Decides who gives way when a batch found no KV cells."""
+        """Decide which client yields its cells after a batch found no free ones."""
         prefix = self._cache.evict()
         if prefix is not None:
             self._n_hold_used -= 1
@@ -166,18 +165,18 @@ class Scheduler:
             return self._give_up_held()
         return Action(Kind.FAIL, clients[0] if clients else self._paused[0][2])
 
-    # ---- what happened ----
+    # ---- events ----
 
     def paused(self, client: Client, n_saved: int) -> None:
-        """The engine has saved so many cells of a client."""
+        """Record that the engine saved `n_saved` cells of a client."""
         client.n_saved = n_saved
 
     def not_resumed(self, client: Client) -> None:
-        """There was no room for a client's cells after all."""
+        """Record that a client could not resume for lack of cells."""
         self._pause(client)
 
     def held(self, prefix: Client) -> None:
-        """A prefix is computed: what continues it may start."""
+        """Record that a prefix is computed: its children may start."""
         del self._running[prefix.id]
         prefix.state = State.HELD
         self._make_children_ready(prefix)
@@ -185,7 +184,7 @@ class Scheduler:
             self._cache.release(prefix)
 
     def ended(self, client: Client) -> None:
-        """A client ended, well or not. What continues a failed prefix does without it."""
+        """Record that a client ended. Children of a failed prefix start without it."""
         self._take_out(client)
         client.state = State.ENDED
         if client.is_prefix:
@@ -193,7 +192,7 @@ class Scheduler:
             self._make_children_ready(client)
 
     def lost(self, prefixes: Iterable[Client]) -> None:
-        """Held prefixes are gone, with the engine's memory; computed anew if needed."""
+        """Record that the engine lost prefixes; those still needed are computed again."""
         for prefix in prefixes:
             self._n_hold_used -= 1
             if prefix.n_unsubmitted == 0:
@@ -201,17 +200,33 @@ class Scheduler:
             else:
                 self._send_to_wait(prefix)
 
+    def surplus_prefixes(self) -> list[Client]:
+        """Take out paused prefixes for which the engine has no hold slots any more.
+
+        Returns:
+            The newest ones, which the engine must release; see `lost`.
+        """
+        prefixes = sorted((c for *_, c in self._paused if c.is_prefix), key=_age)
+        surplus = prefixes[
+            max(0, len(prefixes) + self._limits.n_hold - self._n_hold_used) :
+        ]
+        for prefix in surplus:
+            self._paused.remove((-prefix.priority, prefix.age, prefix))
+            prefix.n_saved = 0
+        heapify(self._paused)
+        return surplus
+
     def pause_all(self) -> list[Client]:
-        """Everybody that runs gives way, to come back later. Returns them, by age."""
+        """Pause all running clients and return them, oldest first."""
         clients = self._by_age()
         for client in clients:
             self._pause(client)
         return clients
 
-    # ---- inside: who is next ----
+    # ---- internal: the next client ----
 
     def _next(self) -> tuple[Client | None, Heap]:
-        """Who would start next, if there is room, and where it waits if not paused."""
+        """Return the client to start next and its heap; [] for a paused client."""
         heap = self._turns.next(
             self._limits.n_hold - self._n_hold_used + self._cache.n_idle
         )
@@ -224,9 +239,9 @@ class Scheduler:
         return waiting, heap
 
     def _has_slot(self, client: Client, actions: list[Action]) -> bool:
-        """Whether there is a slot, if need be that of a client of lower priority.
+        """Whether a slot is free, or was freed by pausing a client of lower priority.
 
-        A prefix takes none, but is computed only where what continues it would get one.
+        A prefix takes no slot, but starts only if its children could have one.
         """
         if self._n_slots_used < self._limits.n_slots:
             return True
@@ -237,32 +252,36 @@ class Scheduler:
         if client.is_prefix:
             return True
         if any(action.client is last for action in actions):
-            return False  # it is about to start: next time
+            return False  # a client that starts in this round is paused in the next one
         self._pause(last)
         actions.append(Action(Kind.PAUSE, last))
         return True
 
     def _fits(self, client: Client, need: int, free: float) -> bool:
-        """Whether there is room; alone a client always tries."""
+        """Whether enough cells are free. A client alone may always try."""
         if not self._running or math.isinf(free):
             return True
-        answers = sum(min(HEADROOM, c.request.max_tokens) for c in self._running.values())
-        headroom = answers + min(HEADROOM, client.request.max_tokens)
+        answers = sum(min(HEADROOM, c.request.n_behind) for c in self._running.values())
+        headroom = answers + min(HEADROOM, client.request.n_behind)
         return need + headroom <= free
 
     def _is_stuck(self) -> bool:
-        """Whether all that may start are prefixes, and there are too few places."""
+        """Whether only prefixes may start, and too few hold slots are free."""
         return not self._running and not self._paused and self._turns.has_any
 
     def _is_pool_to_be_cleared(self) -> bool:
-        """Whether a pool is to be begun anew, so that equal calls find equal pools."""
-        is_idle = not self._running and not self._paused
-        return self._limits.n_cells is not None and is_idle
+        """Whether to clear an idle pool, so that equal calls have equal pools.
 
-    # ---- inside: from state to state ----
+        Single prompts continue the prefixes of earlier ones, which therefore stay.
+        """
+        is_idle = not self._running and not self._paused
+        is_pool = self._limits.n_cells is not None
+        return is_pool and is_idle and not all(q.is_single for q in self._turns.queues)
+
+    # ---- internal: transitions ----
 
     def _by_age(self) -> list[Client]:
-        return sorted(self._running.values(), key=lambda client: client.age)
+        return sorted(self._running.values(), key=_age)
 
     def _start(self, client: Client) -> None:
         if client.age < 0:
@@ -285,7 +304,7 @@ class Scheduler:
         heappush(self._paused, (-client.priority, client.age, client))
 
     def _take_out(self, client: Client) -> None:
-        """It neither runs nor is paused any more."""
+        """Remove a client from the running or the paused ones."""
         if client.state is State.PAUSED:
             self._paused.remove((-client.priority, client.age, client))
             heapify(self._paused)
@@ -293,8 +312,8 @@ class Scheduler:
             self._stop(client)
         self._n_hold_used -= client.is_prefix
 
-    def _no_longer_needs(self, client: Client) -> list[Client]:
-        """A waiting client is given up, and what is computed for it alone.
+    def _abandon(self, client: Client) -> list[Client]:
+        """Abandon a waiting client and the prefixes that only it needs.
 
         Returns:
             Prefixes that the engine must release.
@@ -310,7 +329,7 @@ class Scheduler:
             self._cache.release(prefix)
         elif prefix.state is State.WAITING:
             self._cache.remove(prefix)
-            leaving = self._no_longer_needs(prefix)
+            leaving = self._abandon(prefix)
         elif prefix.state is not State.ENDED:
             self._take_out(prefix)
             self._cache.remove(prefix)
@@ -318,13 +337,13 @@ class Scheduler:
         return leaving
 
     def _release_if_idle(self, prefix: Client | None, actions: list[Action]) -> None:
-        """What it means that one more client has forked from a prefix."""
+        """Make a prefix idle, or drop it, when its last child has forked."""
         if prefix is None:
             return
         prefix.n_unsubmitted -= 1
         if prefix.n_unsubmitted > 0 or prefix.state is not State.HELD:
             return
-        if prefix.stays:
+        if prefix.is_cached:
             self._cache.release(prefix)
         else:
             self._cache.remove(prefix)
@@ -332,7 +351,7 @@ class Scheduler:
             actions.append(Action(Kind.RELEASE, prefix))
 
     def _evict(self, actions: list[Action], *, for_another: bool = False) -> int:
-        """An idle prefix gives its place up. Returns the number of its cells."""
+        """Evict an idle prefix and return the number of its cells."""
         prefix = self._cache.evict(for_another=for_another)
         if prefix is None:
             return 0
@@ -340,31 +359,31 @@ class Scheduler:
         actions.append(Action(Kind.RELEASE, prefix))
         return prefix.n_tokens
 
-    def _do_without_one(self) -> None:
-        """The next prefix is not computed; what continues it continues its parent.
+    def _skip_prefix(self) -> None:
+        """Skip the next prefix: its children continue its parent instead.
 
-        Were a held one given up for it, two might give way to each other for ever.
+        Evicting a held prefix for it could make two prefixes replace each other forever.
         """
         prefix = heappop(self._turns.next(math.inf))[2]
         parent = prefix.parent
-        children = [c for c in prefix.waiting if c.state is State.WAITING]
+        children = [c for c in prefix.dependents if c.state is State.WAITING]
         for child in children:
             child.parent = parent
         if parent is not None:
             parent.n_unsubmitted += len(children)
-        self._no_longer_needs(prefix)
+        self._abandon(prefix)
         self._cache.remove(prefix)
         self._make_children_ready(prefix)
 
     def _give_up_held(self) -> Action:
-        """The held prefix whose turn is last is computed again later."""
-        prefix = max(self._cache.needed, key=lambda client: (client.call, client.place))
+        """Release the held prefix whose children start last; it is recomputed."""
+        prefix = max(self._cache.needed, key=lambda client: (client.call, client.rank))
         self._n_hold_used -= 1
         self._send_to_wait(prefix)
         return Action(Kind.RELEASE, prefix)
 
     def _send_to_wait(self, prefix: Client) -> None:
-        """A held prefix is computed again later, for those that have yet to fork."""
+        """Make a held prefix wait again: its remaining children still need it."""
         prefix.state = State.WAITING
         if prefix.parent is not None:
             prefix.parent.n_unsubmitted += 1
@@ -375,7 +394,7 @@ class Scheduler:
             self._hand_over(prefix)
 
     def _hand_over(self, prefix: Client) -> None:
-        """A prefix is left behind by its call: another one that needs it computes it."""
+        """Move a prefix of a removed call to another call that needs it."""
         for queue in self._turns.queues:
             for client in queue.clients:
                 if client.parent is prefix and client.state is State.WAITING:
@@ -385,31 +404,35 @@ class Scheduler:
                     return
 
     def _hand_over_ready(self, prefix: Client) -> None:
-        """It is ready, or waits for its own prefix, which may be left behind as well."""
+        """Make a moved prefix ready, or wait for its parent, which may move as well."""
         parent = prefix.parent
-        if parent is None or _is_there(parent):
+        if parent is None or _is_settled(parent):
             self._turns.make_ready(prefix)
             return
-        if prefix not in parent.waiting:
-            parent.waiting.append(prefix)
+        if prefix not in parent.dependents:
+            parent.dependents.append(prefix)
         if parent.state is State.WAITING and parent.call not in self._turns:
             self._hand_over(parent)
 
     def _await_prefix(self, client: Client) -> None:
-        """A waiting client is ready, or will be when its prefix is."""
+        """Make a client ready if its prefix is settled, else a dependent of it."""
         parent = client.parent
-        if parent is None or _is_there(parent):
+        if parent is None or _is_settled(parent):
             self._turns.make_ready(client)
         else:
-            parent.waiting.append(client)
+            parent.dependents.append(client)
 
     def _make_children_ready(self, prefix: Client) -> None:
-        children, prefix.waiting = prefix.waiting, []
+        children, prefix.dependents = prefix.dependents, []
         for child in children:
-            if child.state is State.WAITING:  # others were given up meanwhile
+            if child.state is State.WAITING:  # other clients were abandoned in between
                 self._turns.make_ready(child)
 
 
-def _is_there(prefix: Client | None) -> bool:
-    """Whether what continues a prefix may start, with it or without."""
+def _age(client: Client) -> int:
+    return client.age
+
+
+def _is_settled(prefix: Client | None) -> bool:
+    """Whether the children of a prefix may start, with or without it."""
     return prefix is None or prefix.state in (State.HELD, State.ENDED)

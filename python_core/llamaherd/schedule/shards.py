@@ -1,9 +1,9 @@
-"""Which prompts are computed together, where several machines or tasks share a call.
+"""Division of a call among several machines or tasks.
 
-What prompts begin with alike is computed once by whoever has them all. In depth-first
-order of the tree of their tokens such prompts stand side by side, so that shares cut from
-this order lose only what is shared across a cut. The same prompts give the same plan on
-every machine.
+A machine computes a prefix once for all of its prompts. In the depth-first order of the
+tree of tokens, prompts that share a prefix are adjacent, so a share cut from this order
+computes twice only the prefix that crosses a cut. The plan depends only on the prompts,
+so every machine computes the same plan.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llamaherd.core.errors import ArgumentError
 from llamaherd.schedule.keys import Keys
 
 if TYPE_CHECKING:
@@ -23,29 +24,29 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# How far from an even share a cut may be, as a part of that share, to lose less.
+# Maximum distance of a cut from an even share, relative to that share.
 _TOLERANCE = 0.01
 
 
 class DepthFirst:
-    """Prompts in depth-first order of the tree of their tokens, and what each costs.
+    """Prompts in depth-first order of the tree of their tokens, with their costs.
 
-    The unit of cost is a token that is computed: one that several prompts in a row begin
-    with alike is computed for the first of them.
+    The unit of cost is a computed token. A token of a prefix that adjacent prompts share
+    counts for the first of them.
 
     Args:
-        prompts: Each an int32[n_tokens]; taken one after another.
-        n_answer: Tokens that an answer costs beside its prompt: of all, or of each.
-        order: The prompts' numbers in such an order, where it is known already.
+        prompts: Prompts, each an int32[n_tokens]; read one at a time.
+        n_answer: Number of tokens that an answer costs: one number, or one per prompt.
+        order: Indices of the prompts in depth-first order, if known already.
 
     Attributes:
-        order: int64[n_prompts], the prompts' numbers; equal ones as they came.
-        shared: int64[n_prompts], tokens that the prompt in place k shares with the one
-            before it.
-        costs: int64[n_prompts], tokens that it adds to that one.
+        order: int64[n_prompts], indices of the prompts; equal ones in the given order.
+        shared: int64[n_prompts], number of tokens that the prompt at position k shares
+            with the one before it.
+        costs: int64[n_prompts], number of tokens computed for the prompt at position k.
 
     Raises:
-        ValueError: `n_answer` has not as many elements as there are prompts.
+        ValueError: `n_answer` does not have one element per prompt.
     """
 
     def __init__(
@@ -57,9 +58,10 @@ class DepthFirst:
         keys = Keys(prompts)
         answers = np.asarray(n_answer, dtype=np.int64)
         if answers.ndim and len(answers) != len(keys):
-            raise ValueError(
-                f"n_answer must have one element per prompt ({len(keys)}), "
-                f"not {len(answers)}"
+            raise ArgumentError(
+                f"must have one element per prompt ({len(keys)}), not {len(answers)}",
+                argument="n_answer",
+                code="wrong_length",
             )
         self.order: NDArray[np.int64] = (
             keys.order() if order is None else np.array(order, dtype=np.int64)
@@ -73,43 +75,43 @@ class DepthFirst:
 
     @cached_property
     def before(self) -> NDArray[np.int64]:
-        """int64[n_prompts + 1], cost of all that stands before place k."""
+        """int64[n_prompts + 1], total cost of the prompts before position k."""
         return np.concatenate([[0], np.cumsum(self.costs, dtype=np.int64)])
 
     def cost(self, first: int, last: int) -> int:
-        """Of the places from `first` to `last`, that one not, computed by themselves."""
+        """Return the cost of the positions [first, last), computed by themselves."""
         if first >= last:
             return 0
         return int(self.before[last] - self.before[first] + self.shared[first])
 
     def cut(self, near: float, within: float, low: int, high: int) -> int:
-        """The place, next to a given cost from the start, where a cut loses least.
+        """Return the position near a given cost where a cut costs the fewest tokens.
 
         Args:
-            near: Cost of what is to stand before the cut.
-            within: By how much it may differ from that.
-            low: The first place that it may be.
-            high: The last one; all prompts: after the last of them.
+            near: Desired total cost of the prompts before the cut.
+            within: Maximum difference from `near`.
+            low: First allowed position.
+            high: Last allowed position; len(self) is after the last prompt.
         """
         inner = self.before[low : high + 1]
         first, last = np.searchsorted(inner, [near - within, near + within])
         nearest = min(int(np.searchsorted(inner, near)), len(inner) - 1)
         if nearest > 0 and near - inner[nearest - 1] < inner[nearest] - near:
             nearest -= 1
-        places = low + np.arange(min(first, nearest), max(last, nearest + 1))
-        lost = np.append(self.shared, 0)[places]
-        best = np.lexsort((np.abs(self.before[places] - near), lost))[0]
-        return int(places[best])
+        candidates = low + np.arange(min(first, nearest), max(last, nearest + 1))
+        lost = np.append(self.shared, 0)[candidates]
+        best = np.lexsort((np.abs(self.before[candidates] - near), lost))[0]
+        return int(candidates[best])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shards:
-    """Prompts, divided.
+    """Division of prompts into shards.
 
     Attributes:
-        members: For each shard int64[n], the numbers of its prompts, ascending.
-        costs: For each shard the tokens that it computes.
-        n_unique: Tokens that one machine would compute for all of them.
+        members: For each shard an int64[n], the indices of its prompts, ascending.
+        costs: For each shard the number of tokens that it computes.
+        n_unique: Number of tokens that one machine would compute for all prompts.
     """
 
     members: list[NDArray[np.int64]]
@@ -118,13 +120,13 @@ class Shards:
 
     @property
     def imbalance(self) -> float:
-        """By how much the largest shard is above the mean, as a part of that."""
+        """Cost of the largest shard relative to the mean, minus 1."""
         total = sum(self.costs)
         return max(self.costs) * len(self.costs) / total - 1 if total else 0.0
 
     @property
     def lost(self) -> float:
-        """Tokens that are computed again because of the cuts, as a part of `n_unique`."""
+        """Tokens computed more than once because of cuts, relative to `n_unique`."""
         return sum(self.costs) / self.n_unique - 1 if self.n_unique else 0.0
 
 
@@ -133,22 +135,28 @@ def plan_shards(
     n_shards: int,
     n_answer: int | Sequence[int] = 0,
 ) -> Shards:
-    """Divides prompts so that each shard costs about the same and little is lost.
+    """Divide prompts into shards of about equal cost that share few prefixes.
 
     Args:
-        prompts: Each an int32[n_tokens]; taken one after another.
-        n_shards: 1 or more; some are empty where there are fewer prompts.
-        n_answer: Tokens that an answer costs beside its prompt: of all, or of each.
+        prompts: Prompts, each an int32[n_tokens]; read one at a time.
+        n_shards: Number of shards, at least 1; some are empty if there are fewer prompts.
+        n_answer: Number of tokens that an answer costs: one number, or one per prompt.
 
     Raises:
-        ValueError: `n_shards` is less than 1; `n_answer` has not one for each prompt.
+        ValueError: `n_shards` is less than 1, or `n_answer` does not have one element per
+            prompt.
     """
     if n_shards < 1:
-        raise ValueError(f"n_shards must be at least 1, not {n_shards}")
+        raise ArgumentError(
+            f"must be at least 1, not {n_shards}",
+            argument="n_shards",
+            code="out_of_range",
+        )
     line = DepthFirst(prompts, n_answer)
     n, total = len(line), line.cost(0, len(line))
     cuts = [0]
-    for k in range(1, n_shards):  # from the start each, so that errors do not add up
+    for k in range(1, n_shards):  # each target is computed from the start, so that errors
+        # do not add up
         share = total / n_shards
         cuts.append(line.cut(k * share, _TOLERANCE * share, cuts[-1], n))
     cuts.append(n)

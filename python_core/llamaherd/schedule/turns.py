@@ -1,4 +1,4 @@
-"""Calls in the order in which they get free slots."""
+"""Order in which calls get free slots: round-robin within a priority."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ if TYPE_CHECKING:
     from llamaherd.schedule.client import Client
     from llamaherd.schedule.queue import Heap, Queue
 
-# Priority (the highest is least), the slot that it had last, the call.
+# Negated priority, time of the last slot, number of the call.
 _Turn = tuple[int, tuple[int, int], int]
 
 
 class Turns:
-    """The queues of all calls.
+    """Queues of all calls, served in turn.
 
-    Among those of the highest priority it is the turn of the one that has not had a slot
-    for the longest time. A call that comes counts as having had one just before the last
-    that was given, so that it has the next.
+    The next slot goes to the call with the highest priority whose last slot is longest
+    ago. A new call is placed before all calls that had a slot at the current time, so it
+    gets the next one.
     """
 
     def __init__(self) -> None:
         self._queues: dict[int, Queue] = {}  # by call
-        self._turns: list[_Turn] = []  # a heap of those that have something to start
-        self._clock = 0  # slots given so far
+        self._turns: list[_Turn] = []  # heap of the calls with clients that may start
+        self._clock = 0  # number of slots given so far
 
     def __contains__(self, call: int) -> bool:
         return call in self._queues
@@ -36,34 +36,34 @@ class Turns:
 
     @property
     def queues(self) -> Iterable[Queue]:
-        """All of them."""
+        """All queues."""
         return self._queues.values()
 
     @property
     def has_any(self) -> bool:
-        """Whether somebody may have something to start."""
+        """Whether any call may have a client to start."""
         return bool(self._turns)
 
     def add(self, queue: Queue) -> None:
-        """A call has come."""
-        queue.turn = (self._clock, 0)  # before those that had a slot at this time
+        """Add the queue of a new call."""
+        queue.turn = (self._clock, 0)  # before the calls that had a slot at this time
         self._queues[queue.call] = queue
 
     def remove(self, call: int) -> Queue | None:
-        """A call goes. Returns its queue, if it was there."""
+        """Remove the queue of a call and return it; None if it is not there."""
         return self._queues.pop(call, None)
 
     def make_ready(self, client: Client) -> None:
-        """A client may start when it is the turn of its call."""
+        """Make a client eligible to start when its call has its turn."""
         queue = self._queues[client.call]
         queue.push(client)
         self._list(queue)
 
-    def next(self, n_places: float) -> Heap:
-        """The first clients of the call whose turn it is, of those that can start any.
+    def next(self, n_free: float) -> Heap:
+        """Return the heap to start from: that of the next call with a client to start.
 
         Args:
-            n_places: Prefixes that may come to be there.
+            n_free: Number of hold slots that are free or can be freed.
         """
         cannot_now: list[_Turn] = []
         found: Heap = []
@@ -71,9 +71,9 @@ class Turns:
             _, turn, call = self._turns[0]
             queue = self._queues.get(call)
             if queue is None or not queue.is_admitting or queue.turn != turn:
-                heappop(self._turns)  # it has gone, or is listed anew
+                heappop(self._turns)  # removed, or listed again with another turn
                 continue
-            found = queue.head(n_places)
+            found = queue.head(n_free)
             if queue.is_empty:
                 heappop(self._turns)
                 queue.is_listed = False
@@ -84,7 +84,7 @@ class Turns:
         return found
 
     def had_slot(self, call: int) -> None:
-        """Puts a call behind those that wait."""
+        """Record that a call had a slot: it goes behind all waiting calls."""
         self._clock += 1
         queue = self._queues[call]
         queue.turn = (self._clock, 1)

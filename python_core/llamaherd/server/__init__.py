@@ -1,6 +1,6 @@
-"""One context behind HTTP: every client's prompts in the same batch.
+"""HTTP server for one context: prompts of all clients share batches.
 
-Needs the packages of the extra `server`, which nothing else of llamaherd imports.
+It needs the packages of the extra `server`, which no other room imports.
 """
 
 from llamaherd.core import installing

@@ -1,4 +1,4 @@
-"""From a request's bytes to its answer's, the same way for every API."""
+"""Processing of a request from its bytes to those of its answer, for every API."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from llamaherd.core import checks
 from llamaherd.core.errors import CutOffError
 from llamaherd.core.sampling import CONSTRAINTS
-from llamaherd.server import errors
+from llamaherd.core.words import spoken_in
+from llamaherd.server import answer_form, errors
 from llamaherd.server.messages import (
     ClientGoneError,
     read_object,
@@ -20,6 +20,8 @@ from llamaherd.server.messages import (
     start_events,
 )
 from llamaherd.server.running import Running
+from llamaherd.server.several import SeveralAnswers, start_several
+from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -28,17 +30,17 @@ if TYPE_CHECKING:
 
     from llamaherd.core.results import Result
     from llamaherd.run.handle import Handle
-    from llamaherd.server.house import House
-    from llamaherd.server.record import Record
-    from llamaherd.server.wanted import Answer, Shape, Wanted
+    from llamaherd.server.api_shape import AnswerWriter, ApiShape, ParsedRequest
+    from llamaherd.server.record import RequestRecord
+    from llamaherd.server.shared_state import SharedState
 
 log = logging.getLogger(__name__)
 
-_LAST_WORDS_S = 1.0  # a client that reads nothing must not keep the server
-# Tokenizing so much takes about a millisecond. More is done beside the event loop.
+_LAST_WORDS_S = 1.0  # maximum time to send the last event to a client that does not read
+# Length that tokenizes in about a millisecond; longer texts leave the event loop.
 _LONG_BODY = 1 << 14
-# Fields that take no time worth mentioning in a short body. A request with any other one
-# is understood beside the event loop: what it can cost is not known here.
+# Fields that are cheap to parse in a short body. A request with other fields is parsed
+# outside of the event loop, since its cost is not known here.
 _QUICK = frozenset(
     {
         "prompt",
@@ -57,41 +59,41 @@ _QUICK = frozenset(
         "priority",
     }
 )
-# Fields of which constraints are made. These wait for each other, and for nobody else.
-_CONSTRAINTS = frozenset({*CONSTRAINTS, "response_format", "structured_outputs", "tools"})
+# Fields with constraints. Their compilations wait only for each other.
+_CONSTRAINTS = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools"})
 
 
 class Answering:
-    """An ASGI application that answers the requests of one API with the context's texts.
+    """ASGI application that answers the requests of one API.
 
     Args:
-        house: Where they run.
-        shape: What requests and answers look like.
+        shared: State shared by all requests.
+        shape: Format of requests and answers.
     """
 
-    def __init__(self, house: House, shape: Shape) -> None:
-        self._house = house
+    def __init__(self, shared: SharedState, shape: ApiShape) -> None:
+        self._shared = shared
         self._shape = shape
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request, whatever comes of it."""
-        record: Record = scope["llamaherd.record"]
+        """Answer one request, also after an error."""
+        record: RequestRecord = scope["llamaherd.record"]
         try:
             fields, n_bytes = await read_object(
-                scope, scope["llamaherd.incoming"], self._house.bodies
+                scope, scope["llamaherd.incoming"], self._shared.bodies
             )
-            with self._house.queue.place():
-                wanted, handle = await self._submit(fields, n_bytes)
-                running = self._house.enter(
-                    Running(handle, receive, self._house.timeout_s)
+            with self._shared.queue.slot():
+                parsed, handle = await self._submit(fields, n_bytes)
+                running = self._shared.enter(
+                    Running(handle, receive, self._shared.timeout_s)
                 )
                 try:
-                    await self._answer(wanted, running, record, send)
+                    await self._answer(parsed, running, record, send)
                 finally:
-                    self._house.leave(running)
+                    self._shared.leave(running)
         except ClientGoneError:
             record.is_gone = True
-        except asyncio.CancelledError:  # the server ends at once
+        except asyncio.CancelledError:  # the server stops at once
             with suppress(asyncio.TimeoutError):
                 last_words = self._fail(errors.stopping(), record, send)
                 await asyncio.wait_for(last_words, _LAST_WORDS_S)
@@ -100,83 +102,95 @@ class Answering:
 
     async def _submit(
         self, fields: dict[str, object], n_bytes: int
-    ) -> tuple[Wanted, Handle]:
+    ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
         if n_bytes < _LONG_BODY and fields.keys() <= _QUICK:
             return self._submit_now(fields)
         is_compiled = not _CONSTRAINTS.isdisjoint(fields)
-        pool = self._house.compiling if is_compiled else self._house.pool
+        pool = self._shared.compiling if is_compiled else self._shared.pool
         pending = pool.submit(self._submit_now, fields)
         try:
             return await asyncio.wrap_future(pending)
         except asyncio.CancelledError:
-            pending.add_done_callback(_drop)  # it cannot be stopped, but ends soon
+            pending.add_done_callback(_drop)  # cannot be interrupted, but ends soon
             raise
 
-    def _submit_now(self, fields: dict[str, object]) -> tuple[Wanted, Handle]:
-        wanted = self._shape.understand(fields)
-        _check_ids(wanted.prompt, self._house.ctx.model.n_vocab)
-        return wanted, self._house.ctx.submit(
-            wanted.prompt, params=wanted.params, stream=wanted.stream, **wanted.options
-        )
+    def _submit_now(
+        self, fields: dict[str, object]
+    ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
+        with spoken_in(JSON):
+            parsed = self._shape.understand(fields)
+            for prompt in parsed.prompts:
+                _check_ids(prompt, self._shared.ctx.model.n_vocab)
+            with errors.renamed(parsed.names):
+                if parsed.n_answers > 1:
+                    return parsed, start_several(self._shared.ctx, parsed)
+                return parsed, self._shared.ctx.submit(
+                    parsed.prompts[0],
+                    params=parsed.params,
+                    stream=parsed.stream,
+                    **parsed.options,
+                )
 
     async def _answer(
-        self, wanted: Wanted, running: Running, record: Record, send: Send
+        self, parsed: ParsedRequest, running: Running, record: RequestRecord, send: Send
     ) -> None:
-        answer = self._shape.answer(wanted)
+        answer = self._shape.answer(parsed)
         try:
-            if wanted.stream:
-                record.result = result = await _send_pieces(answer, running, record, send)
-                await send_event(send, answer.end(result), is_last=True)
+            if parsed.stream:
+                results = await _send_pieces(answer, running, record, send)
+                record.results = results
+                await send_event(send, answer.end(results), is_last=True)
             else:
-                record.result = result = await running.result()
-                await send_json(send, 200, answer.whole(result))
+                record.results = results = await running.results()
+                await send_json(send, 200, answer.whole(results))
         except errors.ApiError:
             if not running.is_gone:
                 raise
             raise ClientGoneError from None
 
-    async def _fail(self, error: Exception, record: Record, send: Send) -> None:
+    async def _fail(self, error: Exception, record: RequestRecord, send: Send) -> None:
         known = errors.of_exception(error, self._shape.fields)
         if known is None:
-            # Its message may have a prompt in it.
+            # The message may contain a prompt.
             frames = "".join(traceback.format_tb(error.__traceback__))
             log.error("%s\n%s", type(error).__name__, frames)
             known = errors.ApiError(500, "an error of the server's; see its log")
-        if record.status:  # the answer has begun: an event tells that it ends
+        if record.status:  # the answer has begun: send an event with the error
             await send_event(send, errors.event(known), is_last=True)
         else:
             await send_json(send, known.status, known.body, known.headers)
 
 
-def _drop(pending: Future[tuple[Wanted, Handle]]) -> None:
-    """Cancels a prompt that nobody waits for any more."""
+def _drop(pending: Future[tuple[ParsedRequest, Handle | SeveralAnswers]]) -> None:
+    """Cancel a prompt whose client is gone."""
     if not pending.cancelled() and pending.exception() is None:
         pending.result()[1].cancel()
 
 
 def _check_ids(prompt: object, n_vocab: int) -> None:
-    """Refuses token ids that libllama would refuse together with all that runs."""
+    """Check token ids, since libllama would refuse the whole batch for a bad one."""
     if not isinstance(prompt, list):
         return
     for token in prompt:
         if isinstance(token, int) and not 0 <= token < n_vocab:
-            text = f"prompt has {checks.shown(token)}, which is no token of the model"
+            text = f"prompt has {token}, which is no token of the model"
             raise errors.bad_field("prompt", text)
 
 
 async def _send_pieces(
-    answer: Answer, running: Running, record: Record, send: Send
-) -> Result:
-    """Sends what comes. An error before the first piece still gets its own status."""
-    with suppress(CutOffError):  # after the last piece; `result` says what it means
-        async for text in running.handle:
-            if record.status:
-                await send_event(send, answer.piece(text))
-            else:
-                await start_events(send)
-                await send_event(send, answer.start() + answer.piece(text))
-    result = await running.result()
+    answer: AnswerWriter, running: Running, record: RequestRecord, send: Send
+) -> list[Result]:
+    """Send pieces as they arrive. An error before the first piece sets the status."""
+    with suppress(CutOffError):  # raised after the last piece; `results` handles it
+        if not isinstance(running.handle, SeveralAnswers):
+            async for piece in running.handle.pieces():
+                if record.status:
+                    await send_event(send, answer.piece(piece))
+                else:
+                    await start_events(send)
+                    await send_event(send, answer.start() + answer.piece(piece))
+    results = await running.results()
     if not record.status:
         await start_events(send)
         await send_event(send, answer.start())
-    return result
+    return results

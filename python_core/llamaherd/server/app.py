@@ -1,9 +1,9 @@
-"""The application: its routes, and what they share."""
+"""The ASGI application and its routes."""
 
 from __future__ import annotations
 
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -12,18 +12,20 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
+from llamaherd.asks.options import GenerateOptions
+from llamaherd.asks.requests import make_requests
 from llamaherd.core import checks
 from llamaherd.core.errors import ChatTemplateError, LlamaHerdError
-from llamaherd.model.chat import apply_chat_template
+from llamaherd.server.access import AccessMiddleware
 from llamaherd.server.answering import Answering
-from llamaherd.server.door import Door
+from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import ApiError
-from llamaherd.server.generate import Generate
-from llamaherd.server.house import House
+from llamaherd.server.generate import GenerateApi
 from llamaherd.server.limits import Guard
 from llamaherd.server.messages import dumps
 from llamaherd.server.metrics import CONTENT_TYPE, Metrics
-from llamaherd.server.openai import Chat, Completions
+from llamaherd.server.openai import ChatCompletions, Completions
+from llamaherd.server.shared_state import SharedState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping
@@ -33,29 +35,33 @@ if TYPE_CHECKING:
 
     from llamaherd.model.model import Model
     from llamaherd.run.context import Context
-    from llamaherd.server.settings import Settings
+    from llamaherd.server.settings import ServerSettings
 
 _POST = ["POST"]
 
 
-def create_app(ctx: Context, settings: Settings) -> Starlette:
-    """An ASGI application that answers with the texts of a context.
+def create_app(ctx: Context, settings: ServerSettings) -> Starlette:
+    """Create an ASGI application for a context.
 
     Args:
-        ctx: Stays the caller's, who closes it after the application has ended.
-        settings: See there.
+        ctx: Context, which the caller closes after the application has ended.
+        settings: Settings of the application.
     """
-    _warm_up(ctx.model)
-    house = House(ctx, settings)
+    _warm_up(ctx.model, settings)
+    shared = SharedState(ctx, settings)
     metrics = Metrics(ctx)
     pages = _Pages(ctx, settings, metrics)
     routes = [
-        Route("/generate", Answering(house, Generate()), methods=_POST),
+        Route("/generate", Answering(shared, GenerateApi(settings)), methods=_POST),
         *_with_and_without_v1(
-            Route("/completions", Answering(house, Completions(settings)), methods=_POST),
+            Route(
+                "/completions",
+                Answering(shared, Completions(ctx.model, settings)),
+                methods=_POST,
+            ),
             Route(
                 "/chat/completions",
-                Answering(house, Chat(ctx.model, settings)),
+                Answering(shared, ChatCompletions(ctx.model, settings)),
                 methods=_POST,
             ),
             Route("/models", pages.models),
@@ -69,20 +75,22 @@ def create_app(ctx: Context, settings: Settings) -> Starlette:
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         yield
-        house.close()
+        shared.close()
 
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Door, Guard(settings), house, metrics, paths)],
+        middleware=[
+            Middleware(AccessMiddleware, Guard(settings), shared, metrics, paths)
+        ],
         exception_handlers={HTTPException: _http_errors(paths)},
         lifespan=lifespan,
     )
-    app.state.house = house
+    app.state.shared = shared
     return app
 
 
 def _with_and_without_v1(*routes: Route) -> list[Route]:
-    """Routes as OpenAI's clients ask for them: some put no `/v1` before the path."""
+    """Return the routes of OpenAI clients, with and without `/v1`."""
     return [
         Route(f"{start}{route.path}", route.endpoint, methods=route.methods)
         for start in ("/v1", "")
@@ -90,16 +98,25 @@ def _with_and_without_v1(*routes: Route) -> list[Route]:
     ]
 
 
-def _warm_up(model: Model) -> None:
-    """Compiles the chat template, for which the event loop should not have to wait."""
-    with suppress(ChatTemplateError):
-        apply_chat_template(model, [{"role": "user", "content": "Hello"}])
+def _warm_up(model: Model, settings: ServerSettings) -> None:
+    """Compile the chat template, so that no request waits for it; check the settings.
+
+    Raises:
+        ValueError: The model cannot think as the settings say.
+        ChatTemplateError: The template of the settings cannot be used.
+    """
+    options = GenerateOptions(chat=True, **with_defaults({}, settings))
+    try:
+        make_requests(model, ["Hello"], options)
+    except ChatTemplateError:
+        if settings.template is not None:
+            raise
 
 
 class _Pages:
-    """What is asked for with GET."""
+    """Routes of GET requests."""
 
-    def __init__(self, ctx: Context, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, ctx: Context, settings: ServerSettings, metrics: Metrics) -> None:
         self._ctx = ctx
         self._metrics = metrics
         self._settings = settings
@@ -114,25 +131,25 @@ class _Pages:
         }
 
     async def models(self, _request: Request) -> Response:
-        """The names of the one model that there is."""
+        """Return the names of the model."""
         data = [self._of_name(name) for name in self._settings.names]
         return _json({"object": "list", "data": data})
 
     async def model(self, request: Request) -> Response:
-        """The model, if that is its name."""
+        """Return the model, if it has this name."""
         name = self._settings.name_of(request.path_params["name"])
         if name is None:
             return _error(ApiError(404, "no such model", code="model_not_found"))
         return _json(self._of_name(name))
 
     async def health(self, _request: Request) -> Response:
-        """Whether prompts can run."""
+        """Return whether prompts can run."""
         if self._ctx.closed:
             return _json({"status": "closed"}, 503)
         return _json({"status": "ok"})
 
     async def metrics(self, _request: Request) -> Response:
-        """The figures."""
+        """Return the metrics."""
         try:
             text = self._metrics.text()
         except LlamaHerdError as error:
@@ -151,7 +168,7 @@ def _error(error: ApiError) -> Response:
 
 
 def _http_errors(paths: Collection[str]) -> ExceptionHandler:
-    """The answerer of requests whose path or method there is not."""
+    """Return the handler of requests with an unknown path or method."""
     shown = ", ".join(path for path in paths if "{" not in path)
 
     async def http_error(request: Request, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""Connections of a server: how many there may be, and how slow."""
+"""Limits on the number and the speed of connections."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import Protocol
 
 
 class Connection(Protocol):
-    """One of them."""
+    """A connection."""
 
     def give_up(self) -> None:
-        """Ends it in favour of another. It has no request."""
+        """Close this idle connection in favour of another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Bounds on connections, so that slow or idle clients keep nobody else out.
+    """Limits on connections, so that slow or idle clients do not block others.
 
     Attributes:
-        most: Connections at once. One more replaces the one that has been idle for the
-            longest time, if that is at least `spare_s`; else it gets status 503.
-        head_s: Seconds for the head of a request, from its first byte or, on a new
-            connection, from the start of that.
-        pause_s: Seconds between two parts of a body.
-        body_s: Seconds for a whole body.
-        drain_s: Seconds for which the rest of a body is read after it was refused.
-        drain_bytes: Bytes of it at most.
-        stall_s: Seconds for which a client may read nothing of an answer.
-        spare_s: Seconds for which a connection without a request is left alone.
+        most: Maximum number of connections. Another one replaces the one that has been
+            idle the longest, if for at least `spare_s` seconds; otherwise it gets status
+            503.
+        head_s: Maximum time for the head of a request in seconds, from its first byte or
+            from the start of a new connection.
+        pause_s: Maximum time between two parts of a body in seconds.
+        body_s: Maximum time for a whole body in seconds.
+        drain_s: Maximum time in seconds to read the rest of a refused body.
+        drain_bytes: Maximum number of bytes of the rest of a refused body.
+        stall_s: Maximum time in seconds without reading by the client.
+        spare_s: Minimum time in seconds before an idle connection is replaced.
     """
 
     most: int = 1024
@@ -41,20 +42,20 @@ class ConnectionLimits:
 
 
 class Connections:
-    """All connections of a server, and those of them that have no request.
+    """Connections of a server, and the idle ones among them.
 
     Attributes:
-        limits: See there.
+        limits: Limits on connections.
     """
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self._idle: dict[Connection, float] = {}  # since when, the oldest first
+        self._idle: dict[Connection, float] = {}  # start of the idle time, oldest first
         self._n_open = 0
         self._n_refused = 0
 
     def enter(self, protocol: Connection, now: float) -> bool:
-        """Adds a connection. False: there are too many."""
+        """Add a connection; return False if there are too many."""
         if self._n_open >= self.limits.most and not self._replace(now):
             return False
         self._n_open += 1
@@ -62,29 +63,29 @@ class Connections:
         return True
 
     def leave(self, protocol: Connection) -> None:
-        """Removes a connection that was added."""
+        """Remove a connection."""
         self._n_open -= 1
         self._idle.pop(protocol, None)
 
     def refuse(self) -> bool:
-        """Adds a connection that is only told why. False: it is not even told."""
+        """Add a connection that gets an error; return False if it is closed at once."""
         self._n_refused += 1
         return self._n_refused <= self.limits.most
 
     def forget_refused(self) -> None:
-        """Removes one of those."""
+        """Remove a refused connection."""
         self._n_refused -= 1
 
     def set_busy(self, protocol: Connection) -> None:
-        """Marks a connection as one with a request."""
+        """Mark a connection as busy."""
         self._idle.pop(protocol, None)
 
     def set_idle(self, protocol: Connection, now: float) -> None:
-        """Marks a connection as one without a request."""
+        """Mark a connection as idle."""
         self._idle[protocol] = now
 
     def _replace(self, now: float) -> bool:
-        """Closes the connection that has been idle the longest, if that is long."""
+        """Close the connection that has been idle the longest, if for long enough."""
         oldest = next(iter(self._idle), None)
         if oldest is None or now - self._idle[oldest] < self.limits.spare_s:
             return False

@@ -1,27 +1,28 @@
-"""What goes wrong between a client and us, in the shape of OpenAI's API."""
+"""Errors of requests, in the format of OpenAI's API."""
 
 from __future__ import annotations
 
 import json
-import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
+from llamaherd.core.argument import Argument
 from llamaherd.core.errors import (
     AnswerError,
+    BadArgumentError,
     ChatTemplateError,
     ContextClosedError,
     GenerationError,
     ModelClosedError,
     PromptError,
+    SamplerError,
     TokenizeError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator, Mapping
 
-_KEY = re.compile(r"\['(\w+)'\]")  # of a message, as Python has it
-_NAME = re.compile(r"[a-z_]+")
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -34,18 +35,20 @@ _TYPES = {
     422: "invalid_request_error",
     429: "rate_limit_error",
 }
-_NO_RETRY = (("x-should-retry", "false"),)  # OpenAI's clients obey it
+_WITH_PARTS = ("messages", "stream_options")  # objects whose fields are named in OpenAI's
+# errors
+_NO_RETRY = (("x-should-retry", "false"),)  # OpenAI's clients read this header
 
 
 class ApiError(Exception):
-    """An answer that is an error.
+    """Error response.
 
     Args:
-        status: Of HTTP.
-        message: For people.
-        param: The field of the request that is at fault.
-        code: For programs.
-        headers: More of them for the answer.
+        status: HTTP status.
+        message: Readable message.
+        param: Field of the request that causes the error; None without one.
+        code: Stable code for programs.
+        headers: Additional headers.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class ApiError(Exception):
 
     @property
     def body(self) -> dict[str, object]:
-        """What the client gets."""
+        """Body of the response."""
         return {
             "error": {
                 "message": str(self),
@@ -77,16 +80,16 @@ class ApiError(Exception):
 
 
 def bad_field(name: str, message: str) -> ApiError:
-    """A field is wrong."""
+    """Return the error of an invalid field."""
     return ApiError(400, message, param=name, code="invalid_value")
 
 
 def unknown_field(name: str, names: Collection[str] = ()) -> ApiError:
-    """A field is none of those that there are.
+    """Return the error of an unknown field.
 
     Args:
-        name: Of the field.
-        names: Those that there are.
+        name: Name of the field.
+        names: Known fields.
     """
     shown = name if len(name) <= 60 else f"{name[:57]}..."
     return ApiError(
@@ -97,49 +100,89 @@ def unknown_field(name: str, names: Collection[str] = ()) -> ApiError:
     )
 
 
-def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
-    """The answer for what the library raised; None: that is our own fault.
+@contextmanager
+def renamed(names: Mapping[str, str]) -> Iterator[None]:
+    """Name the fields of a request in errors of the block, instead of arguments.
 
     Args:
-        error: What was raised.
-        names: Fields of the request, which messages of wrong values start with.
+        names: Field of the request by argument of the library.
+    """
+    try:
+        yield
+    except BadArgumentError as error:
+        name = names.get(error.argument)
+        raise error if name is None else error.moved(argument=name) from None
+    except SamplerError as error:
+        name = names.get(error.argument)
+        raise error if name is None else bad_field(name, str(error)) from None
+
+
+def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
+    """Convert an exception of the library to a response; None for an internal error.
+
+    Args:
+        error: Exception.
+        names: Fields of requests.
     """
     if isinstance(error, ApiError):
         return error
     if isinstance(error, (ContextClosedError, ModelClosedError)):
         return stopping()
-    text = _reason(error)
-    if isinstance(error, AnswerError):  # the same request may not do better
-        return ApiError(422, text, code="schema_not_followed", headers=_NO_RETRY)
-    if isinstance(error, GenerationError) and not isinstance(error, PromptError):
-        return ApiError(500, text, code="generation_failed")
-    if not isinstance(error, (PromptError, TypeError, ValueError)):
+    if isinstance(error, BadArgumentError):
+        return _of_argument(error, names)
+    if isinstance(error, GenerationError):
+        return _of_failure(error, _asks(names))
+    if not isinstance(error, (TypeError, ValueError)):
         return None
-    asks = "messages" if "messages" in names else "prompt"
-    text = text.replace("prompts[0]", asks)  # the library always has a list of them
-    text = _KEY.sub(r".\1", text)
-    first = _NAME.match(text)
-    param = first.group() if first and first.group() in names else None
-    code = "invalid_value"
-    if isinstance(error, PromptError) and param is None:
-        param = asks
-        code = "context_length_exceeded" if "shorten" in text else "invalid_prompt"
+    param, code = None, "invalid_value"
+    if isinstance(error, SamplerError) and error.argument in names:
+        param = error.argument
     elif isinstance(error, ChatTemplateError):
-        param, code = asks, "chat_template"
+        param, code = _asks(names), "chat_template"
     elif isinstance(error, TokenizeError):
-        param, code = asks, "invalid_prompt"
-    return ApiError(400, text, param=param, code=code)
+        param, code = _asks(names), "invalid_prompt"
+    return ApiError(400, str(error), param=param, code=code)
 
 
-def _reason(error: Exception) -> str:
-    """The message of an error; of a prompt that failed the reason alone."""
-    if isinstance(error, GenerationError) and len(error.results):
-        return str(error.results[0].error)
-    return str(error)
+def _asks(names: Collection[str]) -> str:
+    """Return the field that has the prompt."""
+    return "messages" if "messages" in names else "prompt"
+
+
+def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
+    """Return the error of an invalid argument, with the client's name for it."""
+
+    def field(argument: Argument) -> Argument:
+        if argument.name == "prompts":  # the library takes a list of prompts, a request
+            # has one
+            return Argument(_asks(names), argument.place[1:])
+        if argument.name == "variables" and "variables" not in names:
+            return Argument("chat_template_kwargs", argument.place)
+        return argument
+
+    where = field(Argument(error.argument, error.place))
+    param = None
+    if where.name in names:
+        param = where.dotted() if where.name in _WITH_PARTS else where.name
+    text = error.rendered(lambda argument: field(argument).dotted())
+    return ApiError(400, text, param=param, code="invalid_value")
+
+
+def _of_failure(error: GenerationError, asks: str) -> ApiError:
+    """Return the error of a prompt that failed."""
+    text = str(error.results[0].error if len(error.results) else error)
+    if isinstance(error, AnswerError):  # a retry may fail again
+        return ApiError(422, text, code="schema_not_followed", headers=_NO_RETRY)
+    if not isinstance(error, PromptError):
+        return ApiError(500, text, code="generation_failed")
+    is_long = error.code == "too_long"
+    code = "context_length_exceeded" if is_long else "invalid_prompt"
+    code = "chat_template" if error.code == "chat_template" else code
+    return ApiError(400, text, param=asks, code=code)
 
 
 def stopping() -> ApiError:
-    """The server ends."""
+    """Return the error during shutdown."""
     return ApiError(
         503,
         "the server is stopping",
@@ -149,14 +192,14 @@ def stopping() -> ApiError:
 
 
 def too_slow(message: str) -> ApiError:
-    """The request did not come in time."""
+    """Return the error of a request that arrives too slowly."""
     return ApiError(
         408, message, code="request_timeout", headers=(("connection", "close"),)
     )
 
 
 def timed_out(seconds: float) -> ApiError:
-    """A request took too long. Trying it again would take as long."""
+    """Return the error of a request that took too long, as a retry would."""
     return ApiError(
         504,
         f"the request took more than {seconds:g} s",
@@ -166,5 +209,5 @@ def timed_out(seconds: float) -> ApiError:
 
 
 def event(error: ApiError) -> str:
-    """An error within a row of events, as OpenAI's clients look for it."""
+    """Return an error within a stream of events, in the format of OpenAI."""
     return f"data: {json.dumps(error.body)}\n\n"

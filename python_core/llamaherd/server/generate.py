@@ -1,93 +1,146 @@
-"""`POST /generate`: the library's own settings, by their names."""
+"""`POST /generate`, with the options of the library."""
 
 from __future__ import annotations
 
 from dataclasses import fields as fields_of
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from llamaherd.asks.interfaces import SERVER
 from llamaherd.core import checks
 from llamaherd.core.sampling import SamplingParams
+from llamaherd.server.api_shape import ParsedRequest, usage
+from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
 from llamaherd.server.messages import dumps
-from llamaherd.server.wanted import Wanted, usage
+from llamaherd.server.wording import JSON
+from llamaherd.structured.quotable import quotes_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.core.pieces import TextPiece
     from llamaherd.core.results import Result
+    from llamaherd.server.settings import ServerSettings
 
+_TAKEN = frozenset(SERVER["/generate"].expected())
 _SETTINGS = frozenset(field.name for field in fields_of(SamplingParams))
-_OPTIONS = frozenset(("chat", "system", "parse_special", "priority"))
+_OPTIONS = _TAKEN - _SETTINGS - {"stream"}
+# Templates write any role into the prompt, even a misspelt one.
+_ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
-class Generate:
-    """The shape of `/generate`."""
+class GenerateApi:
+    """Format of `/generate`.
 
-    fields = _SETTINGS | _OPTIONS | {"prompt", "stream"}
+    Args:
+        settings: Settings of the server, with defaults for chats; None for none.
+    """
 
-    def understand(self, fields: dict[str, object]) -> Wanted:
-        """See `Shape`. A null is as good as no field."""
+    fields = _TAKEN | {"prompt"}
+
+    def __init__(self, settings: ServerSettings | None = None) -> None:
+        self._settings = settings
+
+    def understand(self, fields: dict[str, object]) -> ParsedRequest:
+        """See `Shape`. A field with null counts as missing."""
         given = {name: value for name, value in fields.items() if value is not None}
         for name in fields:
             if name not in self.fields:
                 raise unknown_field(name, self.fields)
         if "prompt" not in given:
             raise ApiError(400, "prompt is missing", param="prompt", code="missing_field")
+        if given.get("chat") is True:
+            _check_roles(given["prompt"])
         settings = {name: given[name] for name in given if name in _SETTINGS}
         if "temperature" in settings:
             settings["temperature"] = temperature_of(settings["temperature"])
         bias = settings.get("logit_bias")
         if isinstance(bias, dict):
             settings["logit_bias"] = token_bias(bias)
-        return Wanted(
-            prompt=given["prompt"],
+        options: dict[str, Any] = {n: given[n] for n in given if n in _OPTIONS}
+        if options.get("chat") is True and self._settings is not None:
+            options = with_defaults(options, self._settings)
+        return ParsedRequest(
+            prompts=[given["prompt"]],
             params=SamplingParams(**settings),  # type: ignore[arg-type] # it checks them
-            options={name: given[name] for name in given if name in _OPTIONS},
+            options=options,
             stream=checks.flag("stream", given.get("stream", False)),
         )
 
-    def answer(self, _wanted: Wanted) -> Generate:
-        """The writer of answers: it has nothing to remember."""
+    def answer(self, _parsed: ParsedRequest) -> GenerateApi:
+        """Return the writer of answers, which has no state."""
         return self
 
-    def whole(self, result: Result) -> dict[str, object]:
+    def whole(self, results: Sequence[Result]) -> dict[str, object]:
         """See `Answer`."""
-        return {"text": result.text, **_ending(result)}
+        (result,) = results
+        thought = {} if result.thinking is None else {"thinking": result.thinking}
+        return {"text": result.text, **thought, **_ending(result)}
 
     def start(self) -> str:
         """See `Answer`."""
         return ""
 
-    def piece(self, text: str) -> str:
+    def piece(self, piece: TextPiece) -> str:
         """See `Answer`."""
-        return f'data: {{"text":{dumps(text)}}}\n\n'
+        name = "thinking" if piece.kind == "thinking" else "text"
+        return f'data: {{"{name}":{dumps(piece)}}}\n\n'
 
-    def end(self, result: Result) -> str:
-        """The last event has no text, so that all texts together are the answer's."""
+    def end(self, results: Sequence[Result]) -> str:
+        """Return the last event, without text, so that all pieces form the answer."""
+        (result,) = results
         return f"data: {dumps({'text': '', **_ending(result)})}\n\n"
 
 
 def _ending(result: Result) -> dict[str, object]:
+    is_complete = result.thinking_complete
     return {
+        **({} if is_complete is None else {"thinking_complete": is_complete}),
+        **_quotes(result),
         "tokens": result.tokens,
         "finish_reason": result.finish_reason,
-        "usage": usage(result),
+        "usage": usage([result]),
     }
 
 
-def temperature_of(value: object) -> float:
-    """A temperature as OpenAI's API takes it; libllama takes a negative one for 0.
+def _quotes(result: Result) -> dict[str, object]:
+    """Return the quotes of an answer with their places; {} if it has none."""
+    found = quotes_in(result.parsed)
+    return {"quotes": found} if found else {}
+
+
+def _check_roles(prompt: object) -> None:
+    """Check the roles of messages; the library checks everything else.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: It is not from 0 to 2.
+        ApiError: A message has an unknown role.
+    """
+    for i, message in enumerate(prompt if isinstance(prompt, list) else ()):
+        role = message.get("role") if isinstance(message, dict) else None
+        if isinstance(role, str) and role not in _ROLES:
+            where = f"prompt[{i}].role"
+            allowed = ", ".join(_ROLES)
+            raise bad_field(
+                "prompt",
+                f"{where} must be one of {allowed}, not {JSON.literal(role[:60])}",
+            )
+
+
+def temperature_of(value: object) -> float:
+    """Check a temperature by the rules of OpenAI's API.
+
+    Raises:
+        TypeError: `value` is not a number.
+        ValueError: `value` is not in [0, 2].
     """
     return checks.real("temperature", value, 0.0, 2.0)
 
 
 def token_bias(value: dict[str, object]) -> dict[int, object]:
-    """A bias by token: JSON's names are texts.
+    """Return a bias by token; keys in JSON are texts.
 
     Raises:
-        ApiError: A name is no token id.
+        ApiError: A key is not a token id.
     """
     bias = {}
     for name, number in value.items():

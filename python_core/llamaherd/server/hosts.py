@@ -1,9 +1,9 @@
-"""Names by which clients may call the server.
+"""Host names of the server.
 
-A page in a browser can make its own name point to any address ("DNS rebinding") and then
-ask the server as if both were of one site. Its requests carry that name in the Host
-header, so a server answers to names that are its own, and to addresses where others may
-connect: an address cannot be made to point elsewhere.
+A page in a browser can make its own name resolve to any address ("DNS rebinding") and
+then send requests to the server as the same site. These requests have the name in the
+Host header. So the server accepts only its own names, and IP addresses if other machines
+may connect, as an address cannot be rebound.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import re
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from llamaherd.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,11 +26,11 @@ _NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?")
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Names and addresses that the Host header may have.
+    """Allowed values of the Host header.
 
     Attributes:
-        names: In lower case, without a port.
-        any_address: Whether every IP address is one of them.
+        names: Names in lower case, without a port.
+        any_address: Whether every IP address is allowed.
     """
 
     names: frozenset[str]
@@ -44,7 +46,7 @@ class Hosts:
 
 
 def bound_address(bound: socket.socket) -> str:
-    """The address of a socket, without the zone that IPv6 may have."""
+    """Return the address of a socket, without an IPv6 zone."""
     return str(bound.getsockname()[0]).partition("%")[0]
 
 
@@ -54,12 +56,12 @@ def is_local(bound: socket.socket) -> bool:
 
 
 def hosts_of(bound: socket.socket, host: str, allowed: Iterable[str] = ()) -> Hosts:
-    """Names of a server.
+    """Return the allowed hosts of a server.
 
     Args:
-        bound: Its socket.
-        host: The name or address that it was bound by.
-        allowed: More names, of `allowed_host`.
+        bound: Socket of the server.
+        host: Name or address to which it was bound.
+        allowed: Additional names, checked by `allowed_host`.
     """
     names = {*_LOCAL_NAMES, bound_address(bound), host.lower(), *allowed}
     if is_local(bound):
@@ -70,17 +72,22 @@ def hosts_of(bound: socket.socket, host: str, allowed: Iterable[str] = ()) -> Ho
 
 
 def allowed_host(name: str) -> str:
-    """A name as the Host header has it.
+    """Check a host name and convert it to lower case.
 
     Raises:
-        ValueError: It is none: empty, with a port, a path or letters beyond ASCII.
+        ValueError: The name is empty, or has a port, a path or non-ASCII letters.
     """
     plain = name.strip().lower().removesuffix(".")
     bare = plain.removeprefix("[").removesuffix("]")
     if _is_address(bare):
         return bare
     if _NAME.fullmatch(plain) is None:
-        raise ValueError(f"{name!r} is no host name (without http:// and port)")
+        raise ArgumentError(
+            f"{name!r} is no host name (without http:// and port)",
+            argument="allowed_host",
+            code="no_host",
+            form="{problem}",
+        )
     return plain
 
 

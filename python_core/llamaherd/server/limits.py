@@ -1,4 +1,4 @@
-"""What a server takes from its clients at once, and who may come in at all."""
+"""Limits of a server: concurrent requests and bytes, allowed hosts."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from llamaherd.run.context import Context
-    from llamaherd.server.settings import Settings
+    from llamaherd.server.settings import ServerSettings
 
-_MOST_BODIES = 16  # of the largest size, in memory at once
+_MOST_BODIES = 16  # of maximum size in memory at once
 _LOOKED_AT = (b"host", b"origin", b"authorization")
-_TIMED = 8  # of so many requests one
-_LONGEST_RETRY_S = 60  # more is not waited for by the clients that there are
+_TIMED = 8  # one of this number of requests is timed
+_LONGEST_RETRY_S = 60  # common clients do not wait longer
 
 
-class Queue:
-    """Counts requests from their body to the end of their answer.
+class RequestQueue:
+    """Counter of requests from their body to the end of their answer.
 
-    What waits is what is more than the context has slots. Asking the context how many
-    wait would refuse requests that came together while slots are free.
+    Requests beyond the number of slots count as waiting. The number of waiting prompts of
+    the context is not used, since it would refuse simultaneous requests while slots are
+    free.
 
     Args:
-        ctx: Knows how many slots there are.
-        n_waiting: Requests that may wait.
-        clock: Tells seconds.
+        ctx: Context with the number of slots.
+        n_waiting: Maximum number of waiting requests.
+        clock: Returns the time in seconds.
 
     Attributes:
-        n_inside: Requests that run or wait.
+        n_inside: Number of running and waiting requests.
     """
 
     def __init__(
@@ -47,14 +48,14 @@ class Queue:
         self._n_waiting = n_waiting
         self.n_inside = 0
         self._n_seen = 0
-        self._mean_s = 1.0  # that a request takes in a slot
+        self._mean_s = 1.0  # mean duration of a request in a slot
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """A place in the queue.
+    def slot(self) -> Iterator[None]:
+        """Count a request within the block.
 
         Raises:
-            ApiError: There is none.
+            ApiError: The queue is full.
         """
         if self.n_inside >= self._n_waiting:
             n_slots = self._n_slots
@@ -62,9 +63,9 @@ class Queue:
                 raise self._full(n_slots)
         self.n_inside += 1
         self._n_seen += 1
-        # Counting slots takes time that grows with the requests, so only some are timed.
+        # The cost of counting slots grows with the requests, so only some are timed.
         is_timed = self._n_seen % _TIMED == 1
-        # The slots are taken so many times until this one is answered.
+        # Number of rounds of all slots until this request is answered.
         n_rounds = max(1.0, self.n_inside / self._n_slots) if is_timed else 1.0
         start = self._clock()
         try:
@@ -80,7 +81,7 @@ class Queue:
         return max(1, self._ctx.load.n_slots)
 
     def _full(self, n_slots: int) -> ApiError:
-        """Tells to come again when what is here now will have been answered."""
+        """Return the error of a full queue, with the expected time until it is empty."""
         until_empty = math.ceil(self._mean_s * self.n_inside / n_slots)
         retry = min(_LONGEST_RETRY_S, max(1, until_empty))
         return ApiError(
@@ -92,11 +93,11 @@ class Queue:
 
 
 class Bodies:
-    """Bounds the memory of the bodies that are read at the same time.
+    """Limit on the memory of bodies that are read at the same time.
 
     Attributes:
-        most: Bytes that one may have.
-        n_bytes: Bytes that there are now.
+        most: Maximum size of a body in bytes.
+        n_bytes: Present size of all bodies in bytes.
     """
 
     def __init__(self, most: int) -> None:
@@ -104,10 +105,10 @@ class Bodies:
         self.n_bytes = 0
 
     def take(self, n_bytes: int) -> None:
-        """Counts bytes that are there now.
+        """Count received bytes.
 
         Raises:
-            ApiError: Too many bodies are read at once. They are counted all the same.
+            ApiError: Too many bodies are read at once. The bytes are counted anyway.
         """
         self.n_bytes += n_bytes
         if self.n_bytes > _MOST_BODIES * self.most:
@@ -119,39 +120,39 @@ class Bodies:
             )
 
     def give_back(self, n_bytes: int) -> None:
-        """They are not needed any more."""
+        """Release bytes."""
         self.n_bytes -= n_bytes
 
 
 class Guard:
-    """Knows whom to let in."""
+    """Access checks of requests."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self._hosts = settings.hosts
         key = settings.api_key
-        # Clients differ in how they write letters beyond ASCII.
+        # Clients encode non-ASCII letters differently.
         self._keys = () if key is None else (key.encode(), key.encode("latin-1"))
 
     def check(self, scope: Scope, *, is_open: bool) -> None:
-        """Looks at the headers of a request.
+        """Check the headers of a request.
 
-        A page in a browser can reach a server on the same machine: by a name that it
-        makes point there, or by posting across origins. The first is told by the Host
-        header, the second by Origin.
+        A page in a browser can reach a server on the same machine by a name that resolves
+        to it, or by a request to another origin. The Host header shows the former, the
+        Origin header the latter.
 
         Args:
-            scope: Of the request.
-            is_open: Whether it is for what needs no key.
+            scope: Scope of the request.
+            is_open: Whether the path needs no key.
 
         Raises:
-            ApiError: It may not come in.
+            ApiError: The request is refused.
         """
         given = dict.fromkeys(_LOOKED_AT, b"")
         seen: set[bytes] = set()
         for name, value in scope["headers"]:
             if name not in given:
                 continue
-            if name in seen:  # programs differ in which one they take
+            if name in seen:  # programs differ in which of two equal headers they use
                 text = f"there are several {name.decode().title()} headers"
                 raise ApiError(400, text, code="invalid_http")
             seen.add(name)

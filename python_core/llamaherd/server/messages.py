@@ -1,4 +1,4 @@
-"""Bytes in, JSON; JSON, bytes out."""
+"""Reading of requests and writing of responses as JSON."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _JSON = (b"content-type", b"application/json")
 _EVENTS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),  # nginx would wait for more
+    (b"x-accel-buffering", b"no"),  # prevents buffering in nginx
 )
-# ASCII: some clients take U+2028 in an event for the end of a line.
+# ASCII, as some clients treat U+2028 in an event as the end of a line.
 _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
 dumps = _encoder.encode
 
 
 class ClientGoneError(Exception):
-    """The client went away before it had asked."""
+    """The client disconnected before the end of its request."""
 
 
 class Incoming:
-    """The body of a request as it comes in.
+    """Body of a request that is being received.
 
     Args:
-        scope: Of the request.
-        receive: Of the request.
-        limits: How slow a client may be.
+        scope: Scope of the request.
+        receive: Channel of the request.
+        limits: Limits on slow clients.
 
     Attributes:
-        is_whole: Whether nothing of it is still to come.
+        is_whole: Whether the body is complete.
     """
 
     def __init__(self, scope: Scope, receive: Receive, limits: ConnectionLimits) -> None:
@@ -53,17 +53,17 @@ class Incoming:
         self.is_whole = not names & {b"content-length", b"transfer-encoding"}
 
     async def receive(self) -> Message:
-        """The next message of the client's."""
+        """Return the next message of the client."""
         message = await self._receive()
         self._note(message)
         return message
 
     async def part(self) -> bytes:
-        """The next part of the body; b"" may be one.
+        """Return the next part of the body, which may be empty.
 
         Raises:
-            ApiError: It did not come in time.
-            ClientGoneError: The client went away.
+            ApiError: The part did not arrive in time.
+            ClientGoneError: The client disconnected.
         """
         left = self._end_s - self._clock()
         try:
@@ -79,9 +79,9 @@ class Incoming:
         return body
 
     async def drain(self) -> None:
-        """Reads and drops the rest, within limits.
+        """Read and discard the rest, within limits.
 
-        A client that is still writing would otherwise not read our answer.
+        Otherwise a client that is still writing would not read the answer.
         """
         self._end_s = self._clock() + self._limits.drain_s
         n_left = self._limits.drain_bytes
@@ -96,11 +96,11 @@ class Incoming:
 async def read_object(
     scope: Scope, incoming: Incoming, bodies: Bodies
 ) -> tuple[dict[str, object], int]:
-    """The JSON object that a request has for a body, and the body's bytes.
+    """Read the JSON object in the body of a request; return it with its size.
 
     Raises:
-        ApiError: It is too large, too slow, or no JSON object.
-        ClientGoneError: The client went away.
+        ApiError: The body is too large, too slow, or not a JSON object.
+        ClientGoneError: The client disconnected.
     """
     _check_told(scope, bodies.most)
     body = bytearray()
@@ -117,10 +117,10 @@ async def read_object(
 
 
 def _check_told(scope: Scope, most: int) -> None:
-    """Refuses what cannot be read by what its headers tell, before it is read."""
+    """Check the headers of a request before its body is read."""
     for name, value in scope["headers"]:
         if name == b"content-length":
-            # The parser of HTTP refuses what is no number; another server's may not.
+            # The HTTP parser refuses invalid numbers; that of another server may not.
             if not value.isdigit() or len(value) > _MOST_DIGITS:
                 raise ApiError(400, "Content-Length is no length", code="invalid_http")
             if int(value) > most:
@@ -136,10 +136,10 @@ def _too_large(most: int) -> ApiError:
 
 
 def parse_object(body: bytes | bytearray) -> dict[str, object]:
-    """The fields of a JSON object.
+    """Parse a JSON object.
 
     Raises:
-        ApiError: It is none, is no UTF-8, or has what JSON has not.
+        ApiError: The body is not a JSON object, or not valid UTF-8 or JSON.
     """
     try:
         value = json.loads(
@@ -152,7 +152,7 @@ def parse_object(body: bytes | bytearray) -> dict[str, object]:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise _bad_json(f"the body is not JSON: {error.msg}, {where}") from None
-    except ValueError as error:  # of a number
+    except ValueError as error:  # an invalid number
         raise _bad_json(f"the body is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise _bad_json("the body must be a JSON object")
@@ -180,7 +180,7 @@ async def send_json(
     value: object,
     headers: tuple[tuple[str, str], ...] = (),
 ) -> None:
-    """Answers with JSON."""
+    """Send a response with JSON."""
     await send_bytes(
         send,
         status,
@@ -192,7 +192,7 @@ async def send_json(
 async def send_bytes(
     send: Send, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...]
 ) -> None:
-    """Answers with a body that is there."""
+    """Send a response with a body."""
     length = (b"content-length", str(len(body)).encode())
     await send(
         {"type": "http.response.start", "status": status, "headers": [*headers, length]}
@@ -201,12 +201,12 @@ async def send_bytes(
 
 
 async def start_events(send: Send) -> None:
-    """Starts an answer that is a row of server-sent events."""
+    """Start a response of server-sent events."""
     await send({"type": "http.response.start", "status": 200, "headers": list(_EVENTS)})
 
 
 async def send_event(send: Send, event: str, *, is_last: bool = False) -> None:
-    """Sends events that are written already."""
+    """Send serialized events."""
     await send(
         {
             "type": "http.response.body",

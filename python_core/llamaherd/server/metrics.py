@@ -1,4 +1,4 @@
-"""Figures for Prometheus."""
+"""Metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from prometheus_client.registry import Collector
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from llamaherd.core.results import Result
     from llamaherd.run.context import Context
-    from llamaherd.server.record import Record
+    from llamaherd.server.record import RequestRecord
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
-OF_LOAD = {  # by the fields of `Load`
+OF_LOAD = {  # by field of `Load`
     "n_running": "Prompts that are being computed now.",
     "n_waiting": "Prompts that wait for a slot now.",
     "n_slots": "Prompts that can be computed at the same time; 0 before the first.",
@@ -33,10 +34,10 @@ _SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 class Metrics:
-    """Counts what was answered. It has a registry of its own.
+    """Counters of answered requests, in a registry of their own.
 
     Args:
-        ctx: Tells what runs at the moment when somebody asks.
+        ctx: Context, whose load is read for each request of the metrics.
     """
 
     def __init__(self, ctx: Context) -> None:
@@ -66,6 +67,7 @@ class Metrics:
             "Tokens of prompts that the prefix cache had, and were not computed.",
         )
         self._generated = counter("generated_tokens", "Tokens of answers.")
+        self._thinking = counter("thinking_tokens", "Tokens of thoughts before answers.")
         self._seconds = seconds(
             "request",
             "Seconds from a request's arrival to the end of its answer.",
@@ -76,33 +78,36 @@ class Metrics:
             "first_token", "Seconds from a request's start to its answer's first token."
         )
 
-    def count(self, path: str, record: Record, seconds: float) -> None:
-        """A request has ended."""
+    def count(self, path: str, record: RequestRecord, seconds: float) -> None:
+        """Count a request that ended."""
         self._requests.labels(path, record.outcome).inc()
         self._seconds.labels(path).observe(seconds)
-        result = record.result
-        if result is None:
-            return
-        self._prompt.inc(result.n_prompt_tokens)
-        self._reused.inc(result.n_reused_tokens)
+        for result in record.results:
+            self._count(result)
+
+    def _count(self, result: Result) -> None:
+        if result.sample == 0:  # all samples have the same prompt
+            self._prompt.inc(result.n_prompt_tokens)
+            self._reused.inc(result.n_reused_tokens)
         self._generated.inc(result.n_generated_tokens)
+        self._thinking.inc(result.n_thinking_tokens)
         if result.stats is not None:
             self._queued.observe(result.stats.queue_s)
             if result.stats.first_token_s is not None:
                 self._first.observe(result.stats.first_token_s)
 
     def text(self) -> bytes:
-        """All figures, as Prometheus reads them."""
+        """Return all metrics in the format of Prometheus."""
         return generate_latest(self._registry)
 
 
 class _Load(Collector):
-    """What the context does at this moment."""
+    """Collector of the load of the context."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """One gauge for each number."""
+        """Yield one gauge per number."""
         for name, value in asdict(self._ctx.load).items():
             yield GaugeMetricFamily(f"llamaherd_{name}", OF_LOAD[name], value=value)

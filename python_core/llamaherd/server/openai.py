@@ -1,156 +1,153 @@
-"""OpenAI's API: what its requests mean here."""
+"""Requests of OpenAI's API."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from llamaherd.asks.interfaces import MAX_TOKENS_OF_COMPLETION, SERVER
+from llamaherd.asks.options import GenerateOptions
+from llamaherd.asks.requests import make_requests
 from llamaherd.core import checks
-from llamaherd.core.sampling import SamplingParams
-from llamaherd.model.chat import apply_chat_template
-from llamaherd.run.requests import make_requests
+from llamaherd.core.argument import Argument, Field
+from llamaherd.server import answer_form, openai_logprobs, several, tools
+from llamaherd.server.answer_form import form_of
+from llamaherd.server.api_shape import ParsedRequest
+from llamaherd.server.chats import FIELDS, chat_options, check_last_message
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
-from llamaherd.server.generate import temperature_of, token_bias
-from llamaherd.server.neutral import (
-    asks_nothing,
-    is_known,
-    is_of_messages,
-)
+from llamaherd.server.neutral import asks_nothing, is_known
 from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
-from llamaherd.server.wanted import Wanted
+from llamaherd.server.openai_logprobs import LogprobsWriter
+from llamaherd.server.openai_messages import chat_messages
+from llamaherd.server.openai_sampling import ALIASES, sampling_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llamaherd.model.model import Model
-    from llamaherd.server.settings import Settings
+    from llamaherd.server.answer_form import AnswerForm
+    from llamaherd.server.settings import ServerSettings
 
 _COMMON = frozenset(
     (
-        *("model", "max_tokens", "max_completion_tokens", "temperature", "top_p"),
-        *("stop", "seed", "logit_bias", "stream", "stream_options", "ignore_eos"),
+        *SERVER["/v1/completions"].expected(),
+        *("model", "max_completion_tokens", "stream_options", "n", "logprobs"),
+        *ALIASES,
+        *answer_form.FIELDS,
     )
 )
-_ROLES = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-}
 _OF_STREAMS = frozenset(("include_obfuscation", "continuous_usage_stats"))
-_MAX_TOKENS = 16  # of a completion, where nobody told
+_MOST_SAMPLES = 128  # as in OpenAI's API
 
 
 class Completions:
-    """The shape of `/v1/completions`."""
+    """Format of `/v1/completions`."""
 
     fields = _COMMON | {"prompt"}
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def understand(self, fields: dict[str, object]) -> Wanted:
-        """See `Shape`."""
-        given = _given(fields, self.fields)
-        _check_model(given, self._settings)
-        return Wanted(
-            prompt=_one_prompt(given),
-            params=_params(given, _told_max_tokens(given) or _MAX_TOKENS),
-            stream=_flag(given, "stream"),
-            with_usage=_with_usage(given),
-        )
-
-    def answer(self, wanted: Wanted) -> CompletionAnswer:
-        """The writer of one answer."""
-        return CompletionAnswer(self._settings.model_name, with_usage=wanted.with_usage)
-
-
-class Chat:
-    """The shape of `/v1/chat/completions`."""
-
-    fields = _COMMON | {"messages"}
-
-    def __init__(self, model: Model, settings: Settings) -> None:
+    def __init__(self, model: Model, settings: ServerSettings) -> None:
         self._model = model
         self._settings = settings
 
-    def understand(self, fields: dict[str, object]) -> Wanted:
+    def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `Shape`."""
         given = _given(fields, self.fields)
         _check_model(given, self._settings)
-        max_tokens = _told_max_tokens(given)
-        prompt: object = apply_chat_template(self._model, chat_messages(given))
-        if max_tokens is None:
-            prompt, max_tokens = self._with_room(prompt)
-        return Wanted(
-            prompt=prompt,
-            params=_params(given, max_tokens),
-            # The template need not begin with a special token, but means those it has.
-            options={"parse_special": True},
+        max_tokens = _given_max_tokens(given) or MAX_TOKENS_OF_COMPLETION
+        form = form_of(given)
+        n_top = openai_logprobs.of_completion(given)
+        prompts = _prompts(given)
+        return ParsedRequest(
+            prompts=prompts,
+            params=sampling_of(given, max_tokens, form),
+            options={} if n_top is None else {"logprobs": n_top},
+            n=_n_samples(given, len(prompts)),
             stream=_flag(given, "stream"),
             with_usage=_with_usage(given),
+            names=form.names,
         )
 
-    def answer(self, wanted: Wanted) -> ChatAnswer:
-        """The writer of one answer."""
-        return ChatAnswer(self._settings.model_name, with_usage=wanted.with_usage)
+    def answer(self, parsed: ParsedRequest) -> CompletionAnswer:
+        """Return the writer of one answer."""
+        return CompletionAnswer(
+            self._settings.model_name, parsed, _logprobs(self._model, parsed)
+        )
 
-    def _with_room(self, prompt: object) -> tuple[object, int]:
-        """The prompt as tokens, and as many for its answer as fit, up to a limit."""
-        requests, _ = make_requests(self._model, [prompt], None, {}, parse_special=True)
-        request = requests[0]
+
+class ChatCompletions:
+    """Format of `/v1/chat/completions`."""
+
+    fields = _COMMON | FIELDS | tools.FIELDS | {"top_logprobs"}
+
+    def __init__(self, model: Model, settings: ServerSettings) -> None:
+        self._model = model
+        self._settings = settings
+
+    def understand(self, fields: dict[str, object]) -> ParsedRequest:
+        """See `Shape`."""
+        given = _given(fields, self.fields)
+        _check_model(given, self._settings)
+        max_tokens = _given_max_tokens(given)
+        messages = chat_messages(given)
+        last = messages[-1]
+        is_assistants = last["role"] == "assistant" and "tool_calls" not in last
+        check_last_message(given, is_assistants=is_assistants)
+        options = chat_options(given, self._settings)
+        form = form_of(given)
+        use = tools.tools_of(given, self._model, self._settings.template)
+        if use is not None:
+            if form.constraint:
+                text = f"{form.field} and calls of tools cannot be asked for together"
+                raise bad_field(form.field, text)
+            form = use.form
+            messages, options = tools.with_tools(use, messages, options, self._model)
+        if max_tokens is None:
+            max_tokens = self._room(messages, options, form)
+        n_top = openai_logprobs.of_chat(given)
+        return ParsedRequest(
+            prompts=[messages],
+            params=sampling_of(given, max_tokens, form),
+            options=options if n_top is None else {**options, "logprobs": n_top},
+            n=_n_samples(given, 1),
+            stream=_flag(given, "stream"),
+            with_usage=_with_usage(given),
+            tools=use,
+            names=form.names,
+        )
+
+    def answer(self, parsed: ParsedRequest) -> ChatAnswer:
+        """Return the writer of one answer."""
+        return ChatAnswer(
+            self._model,
+            self._settings.model_name,
+            parsed,
+            _logprobs(self._model, parsed),
+        )
+
+    def _room(
+        self, messages: object, options: Mapping[str, Any], form: AnswerForm
+    ) -> int:
+        """Return the maximum length of an answer, after the prompt and its thought."""
+        own = dict(options)
+        if form.constraint and own.get("thinking") is None:
+            own["thinking"] = False  # as a constraint has it
+        asked = GenerateOptions(**own, sampling={"max_tokens": 1})
+        requests, _ = make_requests(self._model, [messages], asked)
+        thought = requests[0].thought
+        n_before = len(requests[0].tokens) + (0 if thought is None else thought.n_cells)
         n_ctx = self._settings.n_ctx or self._model.n_ctx_train
-        room = max(1, min(self._settings.max_tokens, n_ctx - len(request.tokens)))
-        return (prompt if request.problem else request.tokens), room
+        return max(1, min(self._settings.max_tokens, n_ctx - n_before))
 
 
-def chat_messages(given: Mapping[str, object]) -> list[dict[str, object]]:
-    """The messages of a conversation, as the library has them.
-
-    Raises:
-        ApiError: Something in them is not supported.
-    """
-    messages = given.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise bad_field("messages", "messages must be a list of messages")
-    return [_message(f"messages[{i}]", message) for i, message in enumerate(messages)]
-
-
-def _message(name: str, message: object) -> dict[str, object]:
-    if not isinstance(message, dict):
-        raise bad_field(name, f"{name} must be an object with role and content")
-    for key, value in message.items():
-        if key not in {"role", "content"} and not is_of_messages(key, value):
-            raise unknown_field(f"{name}.{key}")
-    role = message.get("role")
-    if not isinstance(role, str) or role not in _ROLES:
-        allowed = ", ".join(_ROLES)
-        raise bad_field(f"{name}.role", f"{name}.role must be one of {allowed}")
-    return {"role": _ROLES[role], "content": _content(f"{name}.content", message)}
-
-
-def _content(name: str, message: Mapping[str, object]) -> str:
-    """A message's text, of which there may be several parts."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list) or not content:
-        raise bad_field(name, f"{name} must be a text or a list of texts")
-    texts = []
-    for i, part in enumerate(content):
-        is_text = isinstance(part, dict) and part.get("type") == "text"
-        if not is_text or not isinstance(part.get("text"), str):
-            raise bad_field(f"{name}[{i}]", f"{name}[{i}] must be a part of type text")
-        for key in part.keys() - {"type", "text", "cache_control"}:
-            raise unknown_field(f"{name}[{i}].{key}")
-        texts.append(part["text"])
-    return "".join(texts)
+def _logprobs(model: Model, parsed: ParsedRequest) -> LogprobsWriter | None:
+    n_top = parsed.options.get("logprobs")
+    return None if n_top is None else LogprobsWriter(model, n_top)
 
 
 def _given(fields: Mapping[str, object], names: frozenset[str]) -> dict[str, object]:
-    """The fields that say something.
+    """Return the fields with an effect.
 
     Raises:
-        ApiError: One is unknown, or asks for what there is not.
+        ApiError: A field is unknown or not supported.
     """
     given = {}
     for name, value in fields.items():
@@ -158,16 +155,16 @@ def _given(fields: Mapping[str, object], names: frozenset[str]) -> dict[str, obj
             if value is not None:
                 given[name] = value
         elif not asks_nothing(name, value):
-            # One that is known and cannot be had is no slip.
+            # A known unsupported field needs no suggestion.
             raise unknown_field(name, () if is_known(name) else names)
     return given
 
 
-def _check_model(given: Mapping[str, object], settings: Settings) -> None:
-    """An answer must not come from another model than the one that was asked."""
+def _check_model(given: Mapping[str, object], settings: ServerSettings) -> None:
+    """Check that the request is for the model of this server."""
     asked = given.get("model", settings.model_name)
     if not isinstance(asked, str):
-        raise bad_field("model", f"model must be a text, not {checks.shown(asked)}")
+        raise bad_field("model", f"model must be a string, not {checks.shown(asked)}")
     if settings.name_of(asked) is None:
         raise ApiError(
             404,
@@ -178,59 +175,42 @@ def _check_model(given: Mapping[str, object], settings: Settings) -> None:
         )
 
 
-def _one_prompt(given: Mapping[str, object]) -> object:
-    """A text, token ids, or a list with one of those."""
+def _prompts(given: Mapping[str, object]) -> list[object]:
+    """Return the prompts of a completion: texts or lists of token ids."""
     if "prompt" not in given:
         raise ApiError(400, "prompt is missing", param="prompt", code="missing_field")
     prompt = given["prompt"]
     if isinstance(prompt, list) and prompt and isinstance(prompt[0], (str, list)):
-        if len(prompt) > 1:
-            text = (
-                f"prompt must be one text, not a list of {len(prompt)}: send a request "
-                "for each; those that come at the same time run in the same batches"
-            )
-            raise bad_field("prompt", text)
-        return prompt[0]
-    return prompt
+        for i, each in enumerate(prompt):
+            if not isinstance(each, type(prompt[0])):
+                text = "must be of one kind: all texts, or all lists of token ids"
+                raise bad_field("prompt", f"prompt[{i}]: prompts {text}")
+        return prompt
+    return [prompt]
 
 
-def _told_max_tokens(given: Mapping[str, object]) -> int | None:
-    """The tokens that a request asks for, under either name."""
-    told = {
+def _n_samples(given: Mapping[str, object], n_prompts: int) -> int:
+    """Return the number of answers to each prompt."""
+    value = given.get("n", 1)
+    if isinstance(value, float) and value.is_integer():  # JSON has one kind of number
+        value = int(value)
+    n = checks.integer("n", value, 1, _MOST_SAMPLES)
+    if n * n_prompts > several.MOST:
+        text = f"a request may have {several.MOST} answers, not {n * n_prompts}"
+        raise bad_field("n" if n > 1 else "prompt", text)
+    return n
+
+
+def _given_max_tokens(given: Mapping[str, object]) -> int | None:
+    """Return the maximum number of tokens of a request, under either name."""
+    found = {
         name: checks.integer(name, given[name], 1)
         for name in ("max_tokens", "max_completion_tokens")
         if name in given
     }
-    if len(set(told.values())) > 1:
+    if len(set(found.values())) > 1:
         raise bad_field("max_tokens", "max_tokens and max_completion_tokens differ")
-    return next(iter(told.values()), None)
-
-
-def _params(given: Mapping[str, object], max_tokens: int) -> SamplingParams:
-    """Sampling with OpenAI's defaults; what its API has not is as in the library."""
-    seed = -1  # a fresh one
-    if "seed" in given:
-        # As many as there are here: equal ones stay equal.
-        told = checks.integer("seed", given["seed"], -(1 << 63), (1 << 63) - 1)
-        seed = told & 0xFFFFFFFF
-    return SamplingParams(
-        temperature=temperature_of(given.get("temperature", 1.0)),
-        top_p=checks.real("top_p", given.get("top_p", 1.0), 0.0, 1.0),
-        max_tokens=max_tokens,
-        stop=checks.stop_texts("stop", given.get("stop")),
-        seed=seed,
-        logit_bias=_bias(given.get("logit_bias", {})),
-        ignore_eos=_flag(given, "ignore_eos"),
-    )
-
-
-def _bias(value: object) -> Mapping[int, float]:
-    if not isinstance(value, dict):
-        raise bad_field("logit_bias", "logit_bias must map token ids to numbers")
-    return {
-        token: checks.real(f"logit_bias[{token}]", number, -100.0, 100.0)
-        for token, number in token_bias(value).items()
-    }
+    return next(iter(found.values()), None)
 
 
 def _flag(given: Mapping[str, object], name: str) -> bool:
@@ -238,7 +218,7 @@ def _flag(given: Mapping[str, object], name: str) -> bool:
 
 
 def _with_usage(given: Mapping[str, object]) -> bool:
-    """Whether a stream ends with what was used."""
+    """Whether a stream ends with the usage."""
     if "stream_options" not in given:
         return False
     options = given["stream_options"]
@@ -251,6 +231,5 @@ def _with_usage(given: Mapping[str, object]) -> bool:
         if name != "include_usage" and not is_harmless:
             known = ("stream_options.include_usage",)
             raise unknown_field(f"stream_options.{name}", known)
-    return checks.flag(
-        "stream_options.include_usage", options.get("include_usage") or False
-    )
+    name = Argument("stream_options", (Field("include_usage"),))
+    return checks.flag(name, options.get("include_usage") or False)

@@ -1,4 +1,4 @@
-"""Answers as OpenAI's API has them."""
+"""Answers in the format of OpenAI's API."""
 
 from __future__ import annotations
 
@@ -7,49 +7,86 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from llamaherd.server.api_shape import usage
 from llamaherd.server.messages import dumps
-from llamaherd.server.wanted import usage
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.core.pieces import TextPiece
     from llamaherd.core.results import Result
+    from llamaherd.model.model import Model
+    from llamaherd.server.api_shape import ParsedRequest
+    from llamaherd.server.openai_logprobs import LogprobsWriter
+    from llamaherd.server.tools import FunctionCall
 
 _DONE = "data: [DONE]\n\n"
 
 
 class _OpenAiAnswer(ABC):
-    """What answers of both kinds have in common."""
+    """Base of both kinds of answers.
 
-    _prefix: str  # of the answer's id
+    Args:
+        model_name: Name of the model in answers.
+        parsed: Request.
+        logprobs: Writer of log-probabilities; None for a request without them.
+    """
+
+    _prefix: str  # prefix of the id of an answer
     _object: str
     _chunk_object: str
 
-    def __init__(self, model_name: str, *, with_usage: bool) -> None:
+    def __init__(
+        self, model_name: str, parsed: ParsedRequest, logprobs: LogprobsWriter | None
+    ) -> None:
         self._id = f"{self._prefix}-{secrets.token_hex(12)}"
         self._created = int(time.time())
         self._model_name = model_name
-        self._with_usage = with_usage
-        # With usage, all chunks but the one that has it say that they have none.
-        no_usage = ',"usage":null' if with_usage else ""
+        self._parsed = parsed
+        self._logprobs = logprobs
+        # With usage, all chunks except the last have a null usage.
+        no_usage = ',"usage":null' if parsed.with_usage else ""
         head = dumps(self._head(self._chunk_object))[:-1]
         self._before_choice = f'data: {head}{no_usage},"choices":['
 
-    def whole(self, result: Result) -> dict[str, object]:
+    def whole(self, results: Sequence[Result]) -> dict[str, object]:
         """See `Answer`."""
-        choice = {"index": 0, **self._all(result.text or ""), "logprobs": None}
-        choice["finish_reason"] = result.finish_reason
-        return {**self._head(self._object), "choices": [choice], "usage": usage(result)}
+        choices = [
+            {
+                "index": i,
+                **self._all(result),
+                "logprobs": self._logprobs_of(result),
+                "finish_reason": self._reason(result),
+            }
+            for i, result in enumerate(results)
+        ]
+        head = self._head(self._object)
+        return {**head, "choices": choices, "usage": usage(results)}
 
-    def end(self, result: Result) -> str:
-        """See `Answer`."""
-        last = {"index": 0, **self._nothing(), "logprobs": None}
-        last["finish_reason"] = result.finish_reason
-        events = [self._chunk(dumps(last))]
-        if self._with_usage:
-            used = {"choices": [], "usage": usage(result)}
+    def end(self, results: Sequence[Result]) -> str:
+        """See `Answer`. Log-probabilities come with the last chunk of a choice."""
+        events = []
+        for i, result in enumerate(results):
+            if self._is_at_end:
+                events += [self._chunk(dumps(each)) for each in self._late(i, result)]
+            last = {
+                "index": i,
+                **self._nothing(),
+                "logprobs": self._logprobs_of(result),
+                "finish_reason": self._reason(result),
+            }
+            events.append(self._chunk(dumps(last)))
+        if self._parsed.with_usage:
+            used = {"choices": [], "usage": usage(results)}
             events.append(
                 f"data: {dumps({**self._head(self._chunk_object), **used})}\n\n"
             )
         return "".join((*events, _DONE))
+
+    @property
+    def _is_at_end(self) -> bool:
+        """Whether a stream sends whole answers at its end instead of pieces."""
+        return self._parsed.n_answers > 1
 
     def _chunk(self, choice: str) -> str:
         return f"{self._before_choice}{choice}]}}\n\n"
@@ -62,17 +99,28 @@ class _OpenAiAnswer(ABC):
             "model": self._model_name,
         }
 
+    def _reason(self, result: Result) -> str:
+        return str(result.finish_reason)
+
     @abstractmethod
-    def _all(self, text: str) -> dict[str, object]:
-        """The whole text, in a choice."""
+    def _all(self, result: Result) -> dict[str, object]:
+        """Return a choice with the whole text."""
+
+    @abstractmethod
+    def _late(self, index: int, result: Result) -> list[dict[str, object]]:
+        """Return the chunks of an answer that comes at the end."""
 
     @abstractmethod
     def _nothing(self) -> dict[str, object]:
-        """No more text, in a choice of a chunk."""
+        """Return a choice of a chunk without text."""
+
+    @abstractmethod
+    def _logprobs_of(self, result: Result) -> dict[str, object] | None:
+        """Return the log-probabilities of an answer; None without them."""
 
 
 class CompletionAnswer(_OpenAiAnswer):
-    """Of `/v1/completions`."""
+    """Answer of `/v1/completions`."""
 
     _prefix = "cmpl"
     _object = _chunk_object = "text_completion"
@@ -81,41 +129,115 @@ class CompletionAnswer(_OpenAiAnswer):
         """See `Answer`."""
         return ""
 
-    def piece(self, text: str) -> str:
+    def piece(self, piece: TextPiece) -> str:
         """See `Answer`."""
         return self._chunk(
-            f'{{"index":0,"text":{dumps(text)},"logprobs":null,"finish_reason":null}}'
+            f'{{"index":0,"text":{dumps(piece)},"logprobs":null,"finish_reason":null}}'
         )
 
-    def _all(self, text: str) -> dict[str, object]:
-        return {"text": text}
+    def _all(self, result: Result) -> dict[str, object]:
+        return {"text": result.text or ""}
+
+    def _late(self, index: int, result: Result) -> list[dict[str, object]]:
+        return [{"index": index, **self._all(result), **_OPEN}]
 
     def _nothing(self) -> dict[str, object]:
         return {"text": ""}
 
+    def _logprobs_of(self, result: Result) -> dict[str, object] | None:
+        return None if self._logprobs is None else self._logprobs.completion(result)
+
+
+_OPEN: dict[str, object] = {"logprobs": None, "finish_reason": None}
+
 
 class ChatAnswer(_OpenAiAnswer):
-    """Of `/v1/chat/completions`."""
+    """Answer of `/v1/chat/completions`.
+
+    Args:
+        model: Model with the vocabulary.
+        model_name: Name of the model in answers.
+        parsed: Request.
+        logprobs: Writer of log-probabilities; None for a request without them.
+    """
 
     _prefix = "chatcmpl"
     _object = "chat.completion"
     _chunk_object = "chat.completion.chunk"
 
+    def __init__(
+        self,
+        model: Model,
+        model_name: str,
+        parsed: ParsedRequest,
+        logprobs: LogprobsWriter | None,
+    ) -> None:
+        super().__init__(model_name, parsed, logprobs)
+        self._model = model
+        self._reads: dict[int, tuple[str | None, list[FunctionCall], str]] = {}
+
     def start(self) -> str:
-        """Tells who speaks."""
-        return self._delta('"role":"assistant","content":""')
-
-    def piece(self, text: str) -> str:
-        """See `Answer`."""
-        return self._delta(f'"content":{dumps(text)}')
-
-    def _delta(self, inside: str) -> str:
-        return self._chunk(
-            f'{{"index":0,"delta":{{{inside}}},"logprobs":null,"finish_reason":null}}'
+        """Return the first event of each answer, with the role."""
+        return "".join(
+            self._delta('"role":"assistant","content":""', i)
+            for i in range(self._parsed.n_answers)
         )
 
-    def _all(self, text: str) -> dict[str, object]:
-        return {"message": {"role": "assistant", "content": text, "refusal": None}}
+    def piece(self, piece: TextPiece) -> str:
+        """See `Answer`. vLLM and llama-server have the same name for thoughts."""
+        if piece.kind == "thinking":
+            return self._delta(f'"reasoning_content":{dumps(piece)}')
+        if self._parsed.tools is not None:
+            return ""  # it may be a call, which is read when it is whole
+        return self._delta(f'"content":{dumps(piece)}')
+
+    def _delta(self, inside: str, index: int = 0) -> str:
+        start = f'{{"index":{index},"delta":{{{inside}}}'
+        return self._chunk(f'{start},"logprobs":null,"finish_reason":null}}')
+
+    @property
+    def _is_at_end(self) -> bool:
+        return super()._is_at_end or self._parsed.tools is not None
+
+    def _read(self, result: Result) -> tuple[str | None, list[FunctionCall], str]:
+        """Return content, calls and finish reason, each answer read once."""
+        tools = self._parsed.tools
+        if tools is None:
+            return result.text or "", [], str(result.finish_reason)
+        if id(result) not in self._reads:
+            self._reads[id(result)] = tools.read(self._model, result)
+        return self._reads[id(result)]
+
+    def _reason(self, result: Result) -> str:
+        return self._read(result)[2]
+
+    def _all(self, result: Result) -> dict[str, object]:
+        content, calls, _ = self._read(result)
+        message: dict[str, object] = {
+            "role": "assistant",
+            "content": content,
+            "refusal": None,
+        }
+        if calls:
+            message["tool_calls"] = [call.shape for call in calls]
+        if result.thinking is not None:  # under both names that clients read
+            message |= dict.fromkeys(("reasoning_content", "reasoning"), result.thinking)
+        return {"message": message}
+
+    def _late(self, index: int, result: Result) -> list[dict[str, object]]:
+        content, calls, _ = self._read(result)
+        deltas: list[dict[str, object]] = []
+        if self._parsed.n_answers > 1 and result.thinking:
+            deltas.append({"reasoning_content": result.thinking})
+        if content:
+            deltas.append({"content": content})
+        if calls:
+            parts = [{"index": i, **call.shape} for i, call in enumerate(calls)]
+            deltas.append({"tool_calls": parts})
+        return [{"index": index, "delta": delta, **_OPEN} for delta in deltas]
 
     def _nothing(self) -> dict[str, object]:
         return {"delta": {}}
+
+    def _logprobs_of(self, result: Result) -> dict[str, object] | None:
+        return None if self._logprobs is None else self._logprobs.chat(result)

@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, with bounds on connections and on the heads of requests."""
+"""HTTP protocol of uvicorn with limits on connections and heads of requests."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ if TYPE_CHECKING:
 
     from llamaherd.server.connections import Connections
 
-_MOST_HEAD = 1 << 16  # bytes; one part of it may come on top
-_MOST_PIPELINED = 8  # requests that wait for the one before them
-_MOST_UNHEARD = 1 << 24  # bytes that are read and dropped
-_LINGER_S = 2.0  # for a client that was refused to read why
+_MOST_HEAD = 1 << 16  # bytes, plus one part
+_MOST_PIPELINED = 8  # requests that wait for an earlier one
+_MOST_UNHEARD = 1 << 24  # bytes that are read and discarded
+_LINGER_S = 2.0  # time for a refused client to read the error
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection.
+    """Protocol of one connection, with limits.
 
-    Ends it when the head of a request is too long or too slow: the parser would keep it
-    all. Writes no log of its own, whatever the program's loggers are: there would be
-    queries in it, and those may be anything. What it refuses itself has the shape of all
-    errors.
+    It closes a connection when the head of a request is too long or too slow, since the
+    parser keeps the head in memory. It writes no log, which would contain queries. Its
+    errors have the common format.
 
     Args:
-        settings: uvicorn's.
-        connections_: All connections of the server.
+        settings: Settings of uvicorn.
+        connections_: Connections of the server.
     """
 
     def __init__(self, *args: Any, connections_: Connections, **settings: Any) -> None:  # noqa: ANN401 - uvicorn's
@@ -38,7 +37,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.access_log = False
         self._all = connections_
         self._is_counted = False
-        self._is_deaf = False  # reads on, but only to see the client go away
+        self._is_deaf = False  # reads only to notice that the client disconnects
         self._n_unheard = 0
         self._is_refused = False
         self._is_in_head = True
@@ -46,12 +45,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
         self._n_unsent = 0
-        self._answered: Any = None  # the cycle whose answer is next; uvicorn has the last
+        self._answered: Any = None  # cycle of the next answer; uvicorn keeps the last
 
-    # ---- asyncio tells ----
+    # ---- called by asyncio ----
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Counts it, or refuses it."""
+        """Count the connection, or refuse it."""
         super().connection_made(transport)
         self._is_counted = self._all.enter(self, self.loop.time())
         if self._is_counted:
@@ -67,7 +66,7 @@ class BoundedProtocol(HttpToolsProtocol):
             )
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tells every request of it, not only the last, that the client is gone."""
+        """Notify all requests of the connection, not only the last, of its end."""
         self._stop_timer()
         self._stop_stall()
         if self._is_counted:
@@ -82,7 +81,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes come in."""
+        """Take received bytes."""
         if self._is_deaf:
             self._n_unheard += len(data)
             if self._n_unheard > _MOST_UNHEARD:
@@ -96,21 +95,21 @@ class BoundedProtocol(HttpToolsProtocol):
             self.send_400_response("The head of the request is too large.")
 
     def pause_writing(self) -> None:
-        """The client reads more slowly than the answer comes."""
+        """Note that the client reads more slowly than the answer is written."""
         super().pause_writing()
         self._await_reading()
 
     def resume_writing(self) -> None:
-        """The client has read."""
+        """Note that the client has read."""
         super().resume_writing()
         self._stop_stall()
 
-    # ---- the parser tells ----
+    # ---- called by the parser ----
 
     def on_headers_complete(self) -> None:
-        """The head is there."""
+        """Take the head of a request."""
         before: Any = self.cycle
-        super().on_headers_complete()  # raises where the path is none
+        super().on_headers_complete()  # raises for an invalid path
         self._is_in_head = False
         self._stop_timer()
         self._all.set_busy(self)
@@ -118,19 +117,19 @@ class BoundedProtocol(HttpToolsProtocol):
             self._answered = self.cycle
         elif len(self.pipeline) > _MOST_PIPELINED:
             self._end_after_this()
-        else:  # uvicorn would read no more, and not see the client go away
+        else:  # uvicorn would stop reading, and not notice a disconnect
             self.flow.resume_reading()
 
     def on_message_complete(self) -> None:
-        """What comes next is another head."""
+        """Handle the end of a message: another head follows."""
         self._is_in_head = True
         self._n_head = 0
         super().on_message_complete()
 
-    # ---- uvicorn tells ----
+    # ---- called by uvicorn ----
 
     def on_response_complete(self) -> None:
-        """An answer has been sent; the next may wait already."""
+        """Continue after a sent answer; the next request may wait already."""
         following = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
         if self.transport.get_write_buffer_size() > 0:
@@ -145,17 +144,17 @@ class BoundedProtocol(HttpToolsProtocol):
             self._all.set_idle(self, self.loop.time())
 
     def send_400_response(self, msg: str) -> None:
-        """Answers what is no HTTP; not in the middle of another answer."""
+        """Answer invalid HTTP, unless another answer is being sent."""
         self._refuse(ApiError(400, msg, code="invalid_http"))
 
     def give_up(self) -> None:
-        """Ends a connection without a request, in favour of another."""
+        """Close an idle connection in favour of another."""
         if self._n_head > 0 and self._is_in_head:
             self._refuse(too_slow("the head of the request did not come in time"))
         else:
             self.transport.close()
 
-    # ---- inside ----
+    # ---- internal ----
 
     @property
     def _is_answering(self) -> bool:
@@ -174,7 +173,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.give_up()
 
     def _await_reading(self) -> None:
-        """Ends the connection if the client reads nothing for long: it keeps a place."""
+        """Close the connection if the client reads nothing for a long time."""
         self._stop_stall()
         self._n_unsent = self.transport.get_write_buffer_size()
         self._stall = self.loop.call_later(self._all.limits.stall_s, self._on_stalled)
@@ -189,23 +188,23 @@ class BoundedProtocol(HttpToolsProtocol):
         n_unsent = self.transport.get_write_buffer_size()
         if n_unsent == 0:
             return
-        if n_unsent < self._n_unsent:  # slowly, but it reads
+        if n_unsent < self._n_unsent:  # the client reads slowly
             self._await_reading()
         else:
             self.transport.abort()
 
     def _end_after_this(self) -> None:
-        """Takes no more requests than those that are here."""
+        """Accept no more requests after the current ones."""
         self._is_deaf = True
         self._stop_timer()
         last = self.pipeline[0][0] if self.pipeline else self._answered
         last.keep_alive = False
 
     def _drop_unread(self) -> bool:
-        """Drops the last request if the rest of its body cannot be read.
+        """Drop the last request if the rest of its body cannot be read.
 
         Returns:
-            Whether nothing else is being answered, so that the client can be told.
+            Whether no other answer is being sent, so that an error can be sent.
         """
         if self._is_in_head:
             return False
@@ -220,10 +219,9 @@ class BoundedProtocol(HttpToolsProtocol):
         return not cycle.response_started
 
     def _refuse(self, error: ApiError) -> None:
-        """Tells the client why, and gives it time to read that.
+        """Send an error and give the client time to read it.
 
-        Closing at once would reset the connection where bytes of it are unread, and the
-        answer would be lost.
+        Closing at once would reset a connection with unread bytes and lose the error.
         """
         if self.transport.is_closing() or self._is_refused:
             return
@@ -241,7 +239,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def _answer(error: ApiError) -> bytes:
-    """A whole answer, of the shape that all errors have."""
+    """Return a whole response in the common format of errors."""
     body = json.dumps(error.body).encode("ascii")
     headers = {
         "content-type": "application/json",

@@ -1,32 +1,34 @@
-"""What became of one request: for the log and the figures."""
+"""Record of one request, for the log and the metrics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from llamaherd.core.results import Result
 
-CLIENT_GONE = 499  # as others log it; nobody is there to be told
+CLIENT_GONE = 499  # status in logs only, as in nginx
 
 
-class Record:
-    """Filled in while a request is answered.
+class RequestRecord:
+    """Record of a request, filled in while it is answered.
 
     Attributes:
-        result: What the context made of it; None if it never got there.
-        status: Of HTTP; 0: nothing was sent yet.
-        is_gone: The client went away first.
+        results: Answers of the request; none if no prompt ran.
+        status: HTTP status; 0 before the response.
+        is_gone: Whether the client disconnected first.
     """
 
-    __slots__ = ("is_gone", "result", "status")
+    __slots__ = ("is_gone", "results", "status")
 
     def __init__(self) -> None:
-        self.result: Result | None = None
+        self.results: Sequence[Result] = ()
         self.status = 0
         self.is_gone = False
 
     @property
     def outcome(self) -> int:
-        """The status that counts."""
+        """Status for the log and the metrics."""
         return CLIENT_GONE if self.is_gone else self.status

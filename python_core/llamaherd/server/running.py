@@ -1,49 +1,42 @@
-"""A prompt on its way, and who ends it before its time."""
+"""Running prompts, and the causes that end them early."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from llamaherd.core.errors import CutOffError
+from llamaherd.core.results import Result
 from llamaherd.server.errors import ApiError, stopping, timed_out
+from llamaherd.server.several import SeveralAnswers, as_cut
 
 if TYPE_CHECKING:
     from starlette.types import Receive
 
-    from llamaherd.core.results import Result
     from llamaherd.run.handle import Handle
-
-
-def as_cut(error: CutOffError) -> Result:
-    """The result of an answer that max_tokens cut off, with the text so far."""
-    failed: Result = error.results[0]
-    return replace(
-        failed,
-        text=failed.partial or "",
-        partial=None,
-        finish_reason="length",
-        error=None,
-    )
 
 
 Reason = Literal["gone", "timeout", "stopping"]
 
 
 class Running:
-    """Ends a prompt when its client goes away, when time is over, when the server ends.
+    """Running prompts of a request, which a disconnect, a timeout or the server may end.
 
-    Whoever ends it cancels its handle and nothing else: what waits for the handle is
-    answered within a step, and `result` tells why.
+    Each cause only cancels the handle. The wait for the handle then ends within a step,
+    and `results` raises the reason.
 
     Args:
-        handle: Of the prompt.
-        receive: Tells when the client goes away.
-        timeout_s: Seconds that it may take; None: any.
+        handle: Handle of the prompt, or of several answers.
+        receive: Channel that reports a disconnect.
+        timeout_s: Maximum duration in seconds; None for no limit.
     """
 
-    def __init__(self, handle: Handle, receive: Receive, timeout_s: float | None) -> None:
+    def __init__(
+        self,
+        handle: Handle | SeveralAnswers,
+        receive: Receive,
+        timeout_s: float | None,
+    ) -> None:
         self.handle = handle
         self._timeout_s = timeout_s
         self._reason: Reason | None = None
@@ -55,39 +48,40 @@ class Running:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody waits for the answer."""
+        """Whether the client has disconnected."""
         return self._reason == "gone"
 
     def end(self, reason: Reason) -> None:
-        """Cancels the prompt. The first reason counts."""
+        """Cancel the prompt; the first reason is kept."""
         if self._reason is None and not self.handle.done():
             self._reason = reason
             self.handle.cancel()
 
     def close(self) -> None:
-        """Stops looking at the client. A prompt that nobody waits for any more ends."""
+        """Stop watching the client and cancel an unfinished prompt."""
         self._watcher.cancel()
         if self._timer is not None:
             self._timer.cancel()
         self.handle.cancel()
 
-    async def result(self) -> Result:
-        """The result, once it is there.
+    async def results(self) -> list[Result]:
+        """Wait for the answers, ordered by prompt.
 
-        An answer that max_tokens cut off before the end of its schema is one of finish
-        reason "length", as an answer without a schema is: the client set both.
+        An answer that max_tokens cut off before the end of its schema has the finish
+        reason "length", like an answer without a schema.
 
         Raises:
-            ApiError: It was ended before its time.
-            GenerationError: It failed.
+            ApiError: The prompt was ended early.
+            GenerationError: The prompt failed.
         """
         try:
-            result: Result = await self.handle
+            found = await self.handle
         except CutOffError as error:
-            return as_cut(error)
-        if result.finish_reason == "cancelled":
+            return [as_cut(error.results[0])]
+        results = [found] if isinstance(found, Result) else found
+        if any(each.finish_reason == "cancelled" for each in results):
             raise self._error()
-        return result
+        return results
 
     def _error(self) -> ApiError:
         if self._reason == "timeout" and self._timeout_s is not None:

@@ -1,4 +1,4 @@
-"""A server's life: from its sockets to its last answer."""
+"""Life of a server, from its sockets to its last answer."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-    from llamaherd.server.house import House
+    from llamaherd.server.shared_state import SharedState
 
-_OTHER_FILES = 32  # models, logs, the event loop's
-_KEEP_ALIVE_S = 60  # longer than clients keep a connection that they do not use
-_LAST_S = 2  # for telling clients that their time is over
-_LOOK_S = 0.05  # between two looks at whether all have ended
+_OTHER_FILES = 32  # models, logs, those of the event loop
+_KEEP_ALIVE_S = 60  # longer than clients keep idle connections
+_LAST_S = 2  # time to send errors to the remaining clients
+_LOOK_S = 0.05  # interval of checks for the end of all requests
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that does not listen yet: who connects is refused.
+    """Return a bound socket that does not listen yet.
 
     Raises:
-        OSError: There is no such address, or somebody else has it.
+        OSError: The address does not exist or is in use.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    # "localhost" may be both; most clients try IPv4.
+    # "localhost" may be IPv4 and IPv6; most clients try IPv4.
     family, kind, protocol, _, address = min(found, key=lambda each: each[0])
     bound = socket.socket(family, kind, protocol)
     try:
-        if os.name == "posix":  # elsewhere it lets others take an address in use
+        if os.name == "posix":  # on other systems this option would allow sharing a used
+            # address
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
     except BaseException:
@@ -53,20 +54,20 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def room_for(most: int) -> int:
-    """The number of connections that this process may have, at most as many as asked for.
+    """Return the possible number of connections, at most `most`.
 
-    Raises the limit on open files as far as that needs and the system allows.
+    It raises the limit on open files as far as necessary and allowed.
     """
     try:
         import resource  # noqa: PLC0415 - Windows has none, and no such limit
     except ImportError:
         return most
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Those that were refused stay open until they have read why.
-    wanted = 2 * most + _OTHER_FILES
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    # Refused connections stay open until they have read the error.
+    n_files = 2 * most + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= n_files:
         return most
-    most_files = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    most_files = n_files if hard == resource.RLIM_INFINITY else min(n_files, hard)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, hard))
         soft = most_files
@@ -74,30 +75,30 @@ def room_for(most: int) -> int:
 
 
 def url(bound: socket.socket) -> str:
-    """Where clients find it."""
+    """Return the URL of a bound server."""
     address, port = bound_address(bound), bound.getsockname()[1]
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
 class Server(uvicorn.Server):
-    """Serves until a signal comes. Running requests may end, within `grace_s`.
+    """Server that runs until a signal; running requests may end within `grace_s`.
 
-    uvicorn would raise the signal again in the end; this one lets its caller exit.
+    uvicorn would raise the signal again at the end; this server lets its caller exit.
 
     Args:
-        app: Of `create_app`.
-        grace_s: Seconds that requests have to end; those left are told that it is over.
+        app: Application of `create_app`.
+        grace_s: Time in seconds for requests to end; the others get an error.
         when_ready: Called when clients can connect.
 
     Attributes:
-        house: What its requests share.
-        status: To exit with: 0, or 128 and the signal if a second one came.
+        shared: State shared by all requests.
+        status: Exit status: 0, or 128 plus the number of a second signal.
     """
 
     def __init__(
         self, app: Starlette, *, grace_s: float, when_ready: Callable[[], None]
     ) -> None:
-        connections = Connections(app.state.house.connections)
+        connections = Connections(app.state.shared.connections)
         config = uvicorn.Config(
             app,
             http=cast("Any", partial(BoundedProtocol, connections_=connections)),
@@ -111,27 +112,27 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=_LAST_S,
         )
         super().__init__(config)
-        self.house: House = app.state.house
+        self.shared: SharedState = app.state.shared
         self._grace_s = grace_s
         self._when_ready = when_ready
         self.status = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listens, and tells so."""
+        """Listen, then call `when_ready`."""
         await super().startup(sockets)
         self._when_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Lets what runs end, but not forever.
+        """Wait for the end of running requests, up to a limit.
 
-        Until then it listens, so that clients are told to go elsewhere; uvicorn would
+        Meanwhile the server listens and answers new requests with an error. uvicorn would
         refuse their connections, which looks like a crash.
         """
         loop = asyncio.get_running_loop()
-        self.house.is_ending = True
+        self.shared.is_ending = True
         end_s = loop.time() + self._grace_s + _LAST_S
-        timer = loop.call_later(self._grace_s, self.house.stop)
-        while self.house.queue.n_inside > 0 and loop.time() < end_s:
+        timer = loop.call_later(self._grace_s, self.shared.stop)
+        while self.shared.queue.n_inside > 0 and loop.time() < end_s:
             if self.force_exit:
                 break
             await asyncio.sleep(_LOOK_S)
@@ -139,17 +140,17 @@ class Server(uvicorn.Server):
         timer.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """The first signal asks, the second one does not."""
+        """Handle a signal: the first one ends gracefully, the second one at once."""
         if self.should_exit:
             self.force_exit = True
             self.status = 128 + sig
-            # uvicorn would log that each request that is cut off was cancelled.
+            # uvicorn would log each aborted request as cancelled.
             logging.getLogger("uvicorn.error").disabled = True
         self.should_exit = True
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Takes SIGINT and SIGTERM while it serves, if it runs where signals arrive."""
+        """Handle SIGINT and SIGTERM while serving, if on the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -1,35 +1,44 @@
-"""What a server is told once."""
+"""Settings of a server."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from llamaherd.asks.interfaces import MAX_TOKENS_OF_CHAT
 from llamaherd.server.connections import ConnectionLimits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llamaherd.core.thinking import ThinkingOption
     from llamaherd.server.hosts import Hosts
 
 _LIMITS = ConnectionLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How an application treats its clients.
+class ServerSettings:
+    """Settings of a server application.
 
     Attributes:
         model_name: Name of the model in answers.
-        aliases: More names that clients may call it by.
-        any_model: Whether they may call it by any name.
-        queue: Requests that may wait for a slot; what comes on top is refused.
-        timeout_s: Seconds that a request may take; None: any.
-        max_body: Bytes that the body of a request may have.
-        max_tokens: Tokens of a chat's answer where the request names no number.
-        n_ctx: Tokens that a prompt with its answer may have; None: those that the model
-            was trained for.
-        api_key: What clients must show; None: nothing.
-        hosts: Names that the Host header may have; None: not looked at.
-        connections: Bounds on connections and on slow clients.
+        aliases: Additional names of the model in requests.
+        any_model: Whether requests may use any name.
+        queue: Maximum number of waiting requests; others are refused.
+        timeout_s: Maximum duration of a request in seconds; None for no limit.
+        max_body: Maximum size of a body in bytes.
+        max_tokens: Default maximum number of tokens of the answer of a chat.
+        n_ctx: Maximum number of tokens of a prompt with its answer; None for the context
+            length of the training.
+        api_key: Key that clients must send; None for no key.
+        hosts: Allowed values of the Host header; None for no check.
+        thinking: Default of `thinking` for chats, as in `generate_parallel`.
+        template: Chat template that replaces the model's.
+        variables: Variables of the chat template; a request may have others.
+        merge_system: Whether to put the system text into the first message of the user
+            where the template refuses it.
+        connections: Limits on connections and on slow clients.
     """
 
     model_name: str
@@ -38,21 +47,25 @@ class Settings:
     queue: int = 256
     timeout_s: float | None = None
     max_body: int = 4 << 20
-    max_tokens: int = 1024
+    max_tokens: int = MAX_TOKENS_OF_CHAT
     n_ctx: int | None = None
     api_key: str | None = None
     hosts: Hosts | None = None
+    thinking: ThinkingOption = None
+    template: str | None = None
+    variables: Mapping[str, object] = field(default_factory=dict)
+    merge_system: bool = False
     connections: ConnectionLimits = _LIMITS
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the model, that of answers first."""
+        """Names of the model, that of answers first."""
         return (self.model_name, *self.aliases)
 
     def name_of(self, asked: str) -> str | None:
-        """The model's name that a client means; None: it means another model.
+        """Return the name of the model that a request means; None for another model.
 
-        With `.gguf` it is a name as well, as that of the file.
+        The name with `.gguf`, that of the file, is accepted, too.
         """
         for name in self.names:
             if asked in {name, f"{name}.gguf"}:
@@ -60,5 +73,5 @@ class Settings:
         return self.model_name if self.any_model else None
 
     def __repr__(self) -> str:
-        """Without the key: a repr may end up in a log."""
+        """Return a text without the key, as it may be logged."""
         return f"<Settings of {self.model_name!r}>"

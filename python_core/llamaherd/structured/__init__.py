@@ -1,6 +1,7 @@
-"""Answers that follow a JSON Schema: what of it is enforced, and what is checked."""
+"""Structured answers: JSON Schemas, enforced by masks and checked afterwards."""
 
 from llamaherd.structured.prompt import schema_prompt
+from llamaherd.structured.quoting import type_quote
 from llamaherd.structured.shape import accepts, unenforced
 
-__all__ = ["accepts", "schema_prompt", "unenforced"]
+__all__ = ["accepts", "schema_prompt", "type_quote", "unenforced"]

@@ -1,250 +1,142 @@
-"""From a JSON Schema to types of Arrow: what it says of a field, it says of all batches.
-
-Types that are guessed from values differ between batches: a whole number here, a fraction
-there, and nothing but missing values in a third. Files of one data set must not.
-"""
+"""Columns of answers as lists and as Arrow arrays; only the latter need pyarrow."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.structured.columns import (
-    ColumnKind,
-    Field,
-    cells,
-    column_kind,
-    fields_of,
-    held,
-    kinds_of,
-)
-from llamaherd.structured.places import Place, is_null, listed, resolved
+from llamaherd.structured.columns import Column, cells, leaves
+from llamaherd.structured.schema_columns import read_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
-Convert = Callable[[Any], Any]
-_MOST_DEEP = 32  # of types within types; a schema may contain itself
-_MOST = 1_000  # of them in the columns of a table
-_NO_TYPE = frozenset(
-    {
-        "allOf",
-        "oneOf",
-        "not",
-        "if",
-        "patternProperties",
-        "prefixItems",
-        "dependentSchemas",
-    }
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A column of values that follow a schema.
-
-    Attributes:
-        type: Its type in Arrow.
-        convert: Makes of what `json.loads` gives what an array of that type takes; raises
-            ValueError where it has no room for it.
-    """
-
-    type: pa.DataType
-    convert: Convert
-
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """The columns of answers that follow schemas, see `core.table.Layout`.
+class SchemaLayout:
+    """Columns of answers that follow schemas, see `core.table.Layout`.
 
     Attributes:
-        schemas: As JSON texts, one or more.
+        schemas: One or more JSON Schemas as text.
     """
 
     schemas: tuple[str, ...]
 
     def paths(self, *, dotted: bool) -> dict[str, tuple[str, ...]]:
-        """Names of columns, and of the fields that lead to each; (): the whole answer."""
-        return {name: field.path for name, field in self._fields(dotted=dotted).items()}
+        """Map names of columns to paths of fields; () is the whole answer."""
+        found = leaves(read_columns(self.schemas), dotted=dotted)
+        return {name: path for name, (path, _) in found.items()}
 
-    def kinds(self, *, dotted: bool) -> dict[str, ColumnKind]:
-        """Kinds of the columns that `paths` names."""
-        fields = self._fields(dotted=dotted)
-        return {name: column_kind(field.places) for name, field in fields.items()}
+    def kinds(self, *, dotted: bool) -> dict[str, str]:
+        """Map the names of `paths` to kinds of columns."""
+        return {name: each.kind for name, each in self._columns(dotted=dotted).items()}
 
     def held(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
     ) -> tuple[dict[str, list[Any]], dict[int, str]]:
-        """The columns with the values that every kind of table has room for.
+        """Return the columns with values that every kind of table can hold.
 
         Args:
-            table: A list of values of JSON for each of `paths`.
-            dotted: As there.
+            table: For each of `paths` a list of JSON values.
+            dotted: See `paths`.
 
         Returns:
-            The columns, with None in place of a value that has no room; and the reasons
-            for that, by row.
+            The columns, with None for values that a column cannot hold, and the reasons
+            by row.
         """
-        columns: dict[str, list[Any]] = {}
         problems: dict[int, str] = {}
-        for name, kind in self.kinds(dotted=dotted).items():
-            columns[name] = cells(name, table[name], partial(held, kind), problems)
+        columns = {
+            name: cells(name, table[name], column.hold, problems)
+            for name, column in self._columns(dotted=dotted).items()
+        }
         return columns, problems
 
     def arrays(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
     ) -> tuple[dict[str, pa.Array], dict[int, str]]:
-        """The columns as arrays of Arrow.
+        """Return the columns as Arrow arrays.
 
         Args:
-            table: As for `held`.
-            dotted: As there.
+            table: See `held`.
+            dotted: See `paths`.
 
         Returns:
-            As `held`, with arrays.
+            The result of `held`, with arrays.
 
         Raises:
-            ImportError: There is no pyarrow.
-            pyarrow.ArrowInvalid: A value is not what the schema says.
+            ImportError: pyarrow is not installed.
+            pyarrow.ArrowInvalid: A value does not have the type of the schema.
         """
-        import pyarrow as pa  # noqa: PLC0415 - optional
+        columns, problems = self.held(table, dotted=dotted)
+        types = self._columns(dotted=dotted)
+        return {n: array(each, types[n]) for n, each in columns.items()}, problems
 
-        arrays: dict[str, pa.Array] = {}
-        problems: dict[int, str] = {}
-        for name, column in _typed(self._fields(dotted=dotted)).items():
-            values = cells(name, table[name], column.convert, problems)
-            arrays[name] = pa.array(values, column.type)
-        return arrays, problems
-
-    def _fields(self, *, dotted: bool) -> dict[str, Field]:
-        places = [_place_of(schema) for schema in self.schemas]
-        return fields_of(places, dotted=dotted) or {"value": Field((), tuple(places))}
+    def _columns(self, *, dotted: bool) -> dict[str, Column]:
+        found = leaves(read_columns(self.schemas), dotted=dotted)
+        return {name: column.stored for name, (_, column) in found.items()}
 
 
-def columns_of(schema: str) -> dict[str, Column]:
-    """The columns of answers that follow a schema.
+def arrow_type(column: Column, n_embd: int = 0) -> pa.DataType:
+    """Return the Arrow type of a column.
 
     Args:
-        schema: As JSON text.
-
-    Returns:
-        For objects a column for each of their properties, by name; {}: answers may be
-        something else, or their properties are not known.
+        column: Stored type of the column.
+        n_embd: Number of dimensions of a vector; 0 if unknown.
 
     Raises:
-        ImportError: There is no pyarrow.
+        ImportError: pyarrow is not installed.
     """
-    return _typed(fields_of([_place_of(schema)], dotted=False))
-
-
-def has_others(schema: str) -> bool:
-    """Whether answers may have fields beside those of `columns_of`."""
-    root = json.loads(schema)
-    found = resolved(root, root)
-    if not isinstance(found, dict) or "patternProperties" in found:
-        return True
-    return found.get("additionalProperties") is not False or not columns_of(schema)
-
-
-def _place_of(schema: str) -> Place:
-    root = json.loads(schema)
-    return Place(root, root)
-
-
-def _typed(fields: Mapping[str, Field]) -> dict[str, Column]:
-    reader = _Reader(_MOST + len(fields))
-    return {name: reader.one_of(field.places, 0) for name, field in fields.items()}
-
-
-class _Reader:
-    """Reads the types of columns; after the first `n_left` types all is JSON."""
-
-    def __init__(self, n_left: int) -> None:
-        self._n_left = n_left
-
-    def _column(self, place: Place, depth: int) -> Column:
-        self._n_left -= 1
-        kind = column_kind([place])
-        if kind != "json":
-            return _scalar(kind)
-        schema = resolved(place.schema, place.root)
-        is_known = isinstance(schema, dict) and not _NO_TYPE & schema.keys()
-        if not is_known or depth > _MOST_DEEP or self._n_left < 0:
-            return _json()
-        place = place.at(schema)
-        if "anyOf" in schema:
-            choices = map(place.at, listed(schema, "anyOf"))
-            return self.one_of(list(choices), depth + 1)
-        kinds = kinds_of(schema)
-        if kinds == {"array"} and isinstance(schema.get("items"), dict):
-            return _array(self._column(place.at(schema["items"]), depth + 1))
-        # Parquet has no struct without a field.
-        if (
-            kinds == {"object"}
-            and schema.get("properties")
-            and schema.get("additionalProperties") is False
-        ):
-            fields = schema["properties"].items()
-            return _object(
-                {name: self._column(place.at(each), depth + 1) for name, each in fields}
-            )
-        return _json()
-
-    def one_of(self, places: Sequence[Place], depth: int) -> Column:
-        """What all of them are, beside null; otherwise JSON."""
-        given = [place for place in places if not is_null(place.schema)]
-        if given and all(place == given[0] for place in given):
-            return self._column(given[0], depth)
-        return _scalar(column_kind(given))
-
-
-def _scalar(kind: ColumnKind) -> Column:
-    """A column of one of `column_kind`'s kinds."""
     import pyarrow as pa  # noqa: PLC0415 - optional
 
-    types = {
-        "string": pa.string(),
-        "boolean": pa.bool_(),
-        "integer": pa.int64(),
-        "number": pa.float64(),
-    }
-    if kind == "json":
-        return _json()
-    return Column(type=types[kind], convert=partial(held, kind))
+    if column.kind == "array" and column.items is not None:
+        return pa.list_(arrow_type(column.items))
+    if column.kind == "object":
+        return pa.struct([(name, arrow_type(each)) for name, each in column.fields])
+    if column.kind == "vector":
+        return pa.list_(pa.float32(), n_embd) if n_embd else pa.list_(pa.float32())
+    types = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64()}
+    return types.get(column.kind, pa.string())
 
 
-def _array(inner: Column) -> Column:
+def array(values: Sequence[Any], column: Column, n_embd: int = 0) -> pa.Array:
+    """Return the cells of a column as an Arrow array; NaN is a missing number.
+
+    Args:
+        values: Results of `Column.hold`.
+        column: Stored type of the column.
+        n_embd: Number of dimensions of a vector; 0 if unknown.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        pyarrow.ArrowInvalid: A value has another type.
+    """
     import pyarrow as pa  # noqa: PLC0415 - optional
 
-    def convert(value: Any) -> Any:  # noqa: ANN401 - of JSON
-        return None if value is None else [inner.convert(each) for each in value]
-
-    return Column(type=pa.list_(inner.type), convert=convert)
-
-
-def _object(inner: Mapping[str, Column]) -> Column:
-    import pyarrow as pa  # noqa: PLC0415 - optional
-
-    def convert(value: Any) -> Any:  # noqa: ANN401 - of JSON
-        if value is None:
-            return None
-        return {name: each.convert(value.get(name)) for name, each in inner.items()}
-
-    kind = pa.struct([(name, each.type) for name, each in inner.items()])
-    return Column(type=kind, convert=convert)
+    if column.kind not in ("integer", "number", "boolean", "vector"):
+        values = [_texts(column, value) for value in values]
+    return pa.array(values, arrow_type(column, n_embd), from_pandas=True)
 
 
-def _json() -> Column:
-    """Values of several types or of an unknown one: texts as such, others as JSON."""
-    import pyarrow as pa  # noqa: PLC0415 - optional
+def valid_text(text: str) -> str:
+    """Replace characters that UTF-8 cannot encode by "?"."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
 
-    def convert(value: Any) -> Any:  # noqa: ANN401 - of JSON
-        is_text = value is None or isinstance(value, str)
-        return value if is_text else json.dumps(value, ensure_ascii=False)
 
-    return Column(type=pa.string(), convert=convert)
+def _texts(column: Column, value: Any) -> Any:  # noqa: ANN401 - of JSON
+    """Convert values of "json" columns to text: texts unchanged, others as JSON."""
+    if value is None:
+        return None
+    if column.kind == "array" and column.items is not None and isinstance(value, list):
+        return [_texts(column.items, each) for each in value]
+    if column.kind == "object" and isinstance(value, dict):
+        return {name: _texts(each, value.get(name)) for name, each in column.fields}
+    if column.kind == "json" and not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    return valid_text(value) if isinstance(value, str) else value

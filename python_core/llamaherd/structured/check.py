@@ -1,6 +1,6 @@
-"""The check of an answer against its whole schema, when the answer has ended.
+"""Check of a finished answer against its whole schema.
 
-It runs on the thread that serves all callers, so its work is counted and bounded.
+The check runs on the thread that serves all callers, so its work is counted and bounded.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.structured.enforce import SchemaError
 from llamaherd.structured.formats import format_checker, pattern_checker
 from llamaherd.structured.patterns import can_be_checked, finds, is_quick
-from llamaherd.structured.places import referred, subschemas
+from llamaherd.structured.subschemas import referred, subschemas
 from llamaherd.structured.work import (
+    StepBudget,
     TooMuchWorkError,
-    Work,
     check_const,
     check_unique_items,
     count_calls,
@@ -31,39 +31,41 @@ if TYPE_CHECKING:
 
     Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
-_MAX_SHOWN = 300  # characters of a reason
+_MAX_SHOWN = 300  # maximum length of a reason in characters
 
 
 def check_schema(text: str, left: tuple[str, ...]) -> None:
-    """Refuses a schema that answers cannot be checked against.
+    """Check that answers can be checked against a schema.
 
     Args:
-        text: The schema.
-        left: What of it masks cannot enforce; without that they know all its patterns.
+        text: JSON Schema.
+        left: Keywords that masks cannot enforce; if empty, masks enforce all patterns.
 
     Raises:
-        SchemaError: It is no valid schema, or the check may take for ever.
+        SchemaError: The schema is not valid, or its check may not end in time.
     """
     _validator(text)
     root = json.loads(text)
     _check_references(root)
     for schema in subschemas(root) if left else ():
         named = list(schema.get("patternProperties") or ())
-        # Of these jsonschema looks for properties by itself.
+        # jsonschema searches the properties of these by itself.
         is_own = "unevaluatedProperties" not in schema
         for pattern in (schema.get("pattern"), *named):
             may = can_be_checked if is_own else is_quick
             if isinstance(pattern, str) and not may(pattern):
                 raise SchemaError(
-                    f"schema: the pattern {cut(pattern)!r} repeats what repeats: no "
-                    "mask can enforce it there, and to check it may take for ever"
+                    f"the pattern {cut(pattern)!r} repeats what repeats: no mask can "
+                    "enforce it there, and to check it may take for ever",
+                    argument="schema",
+                    form="{name}: {problem}",
                 )
 
 
 def _check_references(root: object) -> None:
-    """Refuses references that lead nowhere: the answer would be cut off in free text.
+    """Check that all references resolve; otherwise answers would end in free text.
 
-    Where parts of the schema have names, `$id` and `$anchor`, jsonschema finds out.
+    jsonschema checks references to named parts (`$id` and `$anchor`).
     """
     every = subschemas(root)
     if any({"$id", "id", "$anchor", "$dynamicAnchor"} & each.keys() for each in every):
@@ -72,22 +74,23 @@ def _check_references(root: object) -> None:
         reference = each.get("$ref")
         if isinstance(reference, str) and referred(reference, root) is None:
             raise SchemaError(
-                f"schema refers to {cut(reference)!r}, which is not in it (nothing is "
-                "fetched)"
+                f"refers to {cut(reference)!r}, which is not in it (nothing is fetched)",
+                argument="schema",
+                code="not_found",
             )
 
 
 def violation(text: str, value: object) -> str:
-    """Where a value does not follow a schema; "": it does.
+    """Return where a value violates a schema; "" if it is valid.
 
     Args:
-        text: The schema.
-        value: What JSON gives.
+        text: JSON Schema.
+        value: Parsed JSON.
     """
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
     try:
-        with Work(value):
+        with StepBudget(value):
             error = next(iter(_validator(text).iter_errors(value)), None)
     except Unresolvable as reason:
         return f"it refers to {reason.ref!r}, which is not in it (nothing is fetched)"
@@ -103,14 +106,14 @@ def violation(text: str, value: object) -> str:
 
 
 def cut(reason: object) -> str:
-    """A reason that is not too long to be shown."""
+    """Shorten a long reason."""
     shown = str(reason)
     return shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}..."
 
 
 @lru_cache(maxsize=256)
 def _validator(text: str) -> Validator:
-    """What checks values against a schema. Nothing outside of it is ever fetched."""
+    """Return the cached validator of a schema, which never fetches references."""
     from jsonschema import validators  # noqa: PLC0415 - slow to import
     from jsonschema.exceptions import SchemaError as NoSchemaError  # noqa: PLC0415
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
@@ -121,12 +124,15 @@ def _validator(text: str) -> Validator:
         kind.check_schema(schema, format_checker=pattern_checker())
     except NoSchemaError as error:
         raise SchemaError(
-            f"schema is not valid at {error.json_path}: {cut(error.message)}"
+            f"is not valid at {error.json_path}: {cut(error.message)}",
+            argument="schema",
+            place=tuple(error.absolute_path),
+            form="schema {problem}",
         ) from None
     except RecursionError:
-        raise SchemaError("schema is nested too deep") from None
+        raise SchemaError("is nested too deep", argument="schema") from None
     for each in subschemas(schema):
-        each.pop("$schema", None)  # by which jsonschema would take its own keywords
+        each.pop("$schema", None)  # would select the keywords of jsonschema
     own: dict[str, Keyword] = {
         **kind.VALIDATORS,
         "pattern": check_pattern,
@@ -142,13 +148,13 @@ def _validator(text: str) -> Validator:
     return kind(schema, registry=EMPTY_REGISTRY, format_checker=format_checker())
 
 
-# ---- keywords of a JSON Schema, as jsonschema calls them -------------------------------
+# ---- keywords, with the signature of jsonschema ----------------------------------------
 
 
 def check_pattern(
     _validator: object, pattern: str, instance: object, _schema: object
 ) -> Iterator[Any]:
-    """`pattern`."""
+    """Check `pattern`."""
     if isinstance(instance, str) and not _finds(pattern, instance):
         yield _error()(f"{instance!r} does not match {pattern!r}")
 
@@ -159,7 +165,7 @@ def check_pattern_properties(
     instance: object,
     _schema: object,
 ) -> Iterator[Any]:
-    """`patternProperties`."""
+    """Check `patternProperties`."""
     if not isinstance(instance, dict):
         return
     for pattern, inner in patterns.items():
@@ -174,7 +180,7 @@ def check_additional_properties(
     instance: object,
     schema: dict[str, Any],
 ) -> Iterator[Any]:
-    """`additionalProperties`."""
+    """Check `additionalProperties`."""
     if not isinstance(instance, dict):
         return
     named = schema.get("properties", {})

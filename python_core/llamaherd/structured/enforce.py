@@ -1,7 +1,7 @@
-"""What of a JSON Schema the masks can enforce, and what is left to a check.
+"""Division of a JSON Schema into an enforced part and a checked part.
 
-llguidance makes a grammar of a schema, or says what it cannot. Then keywords are left out
-until it can: what is left takes at least what the schema takes.
+llguidance compiles a schema to a grammar, or rejects parts of it. Rejected keywords are
+removed until it compiles: the remaining schema accepts at least what the whole accepts.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from llamaherd.core.errors import ArgumentError
 from llamaherd.native import llguidance
-from llamaherd.structured.places import OF_MANY, OF_NAMED, OF_ONE, subschemas
+from llamaherd.structured.subschemas import OF_MANY, OF_NAMED, OF_ONE, subschemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# Compact JSON: free white space costs tokens, and small models lose themselves in it.
+# Compact JSON: white space costs tokens, and small models may repeat it without end.
 _COMPACT: dict[str, object] = {"whitespace_flexible": False}
 _LENIENT: dict[str, object] = {**_COMPACT, "lenient": True}
 
-# Keywords that llguidance has no mask for (its docs/json_schema.md).
+# Keywords without a mask in llguidance (see its docs/json_schema.md).
 _UNKNOWN = frozenset(
     {
         "not",
@@ -55,22 +56,22 @@ _FORMATS = frozenset(
         "uri",
     }
 )
-# What llguidance says of schemas that are larger than it takes.
+# Errors of llguidance for schemas that exceed its limits.
 _TOO_LARGE = ("too big", "too large", "limit", "too many", "too complex")
 
 _MAX_SCHEMAS = 256
 
 
-class SchemaError(ValueError):
-    """A schema that no answer can follow, or that is too large."""
+class SchemaError(ArgumentError):
+    """The schema is invalid, unsatisfiable or too large."""
 
 
 class Enforced(NamedTuple):
-    """What the masks enforce.
+    """Part of a schema that masks enforce.
 
     Attributes:
-        text: A JSON Schema for llguidance.
-        left: Keywords that are left to the check, as "keyword" or "format: x".
+        text: JSON Schema for llguidance.
+        left: Keywords for the check, as "keyword" or "format: x".
     """
 
     text: str
@@ -79,14 +80,14 @@ class Enforced(NamedTuple):
 
 @lru_cache(maxsize=_MAX_SCHEMAS)
 def enforced(text: str) -> Enforced:
-    """The largest part of a JSON Schema that masks can enforce.
+    """Return the largest part of a JSON Schema that masks can enforce.
 
     Args:
-        text: The schema.
+        text: JSON Schema.
 
     Raises:
-        SchemaError: No answer can follow it, or it is larger than llguidance takes.
-        AbiMismatchError: There is no llguidance.
+        SchemaError: The schema is unsatisfiable, or too large for llguidance.
+        AbiMismatchError: llguidance is not installed.
     """
     schema = json.loads(text)
     if not isinstance(schema, dict):
@@ -105,7 +106,7 @@ def enforced(text: str) -> Enforced:
         left |= {word for each in subschemas(schema) for word in loosen(each)}
         problem = _problem(schema, options)
         if not problem:
-            # Those that a reference leads to which is not looked for (an anchor, say).
+            # Targets of references that are not followed, such as anchors.
             left.update(llguidance.ignored_of_schema(_with(schema, options)))
             return Enforced(_with(schema, options), tuple(sorted(left)))
     left |= schema.keys() & (OF_ONE | OF_MANY | OF_NAMED | {"$ref"})
@@ -119,14 +120,24 @@ def _with(schema: dict[str, Any], options: dict[str, object]) -> str:
 
 
 def _problem(schema: dict[str, Any], options: dict[str, object]) -> str:
-    """What llguidance has against a schema; "": nothing."""
+    """Return why llguidance rejects a schema; "" if it accepts it."""
     problem = llguidance.problem_of_schema(_with(schema, options))
     lower = problem.lower()
-    # Of a part of the schema that may never be come to it says where that is.
+    # For a part that may never be reached, the error names its place.
     if "unsatisfiable" in lower and "while processing" not in lower:
-        raise SchemaError(f"no answer can follow the schema: {problem}")
+        raise SchemaError(
+            f"no answer can follow the schema: {problem}",
+            argument="schema",
+            code="unsatisfiable",
+            form="{problem}",
+        )
     if "intersection" not in lower and any(words in lower for words in _TOO_LARGE):
-        raise SchemaError(f"the schema is too large: {problem}")
+        raise SchemaError(
+            f"the schema is too large: {problem}",
+            argument="schema",
+            code="too_many",
+            form="{problem}",
+        )
     return problem
 
 
@@ -138,7 +149,7 @@ def _has_plain_type(schema: dict[str, Any]) -> bool:
 
 
 def _take_unknown(schema: dict[str, Any]) -> Iterator[str]:
-    """Takes out the keywords that there is no mask for."""
+    """Remove the keywords without a mask."""
     for each in subschemas(schema):
         for key in each.keys() & _UNKNOWN:
             value = each.pop(key)
@@ -150,7 +161,7 @@ def _take_unknown(schema: dict[str, Any]) -> Iterator[str]:
             yield f"format: {name}"
 
 
-# ---- ways to ask for less, tried in turn; each tells what it left out ------------------
+# ---- relaxations, tried in turn; each returns the keywords that it removed -------------
 
 
 def _keep(_schema: dict[str, Any]) -> list[str]:
@@ -158,7 +169,7 @@ def _keep(_schema: dict[str, Any]) -> list[str]:
 
 
 def _coerce(schema: dict[str, Any]) -> list[str]:
-    """One of several that may overlap is taken for any of them: by the options."""
+    """Treat `oneOf` with overlapping choices as `anyOf`, by an option of llguidance."""
     return ["oneOf"] if "oneOf" in schema else []
 
 
@@ -172,7 +183,7 @@ def _drop(*keys: str) -> Callable[[dict[str, Any]], list[str]]:
 def _drop_patterns(schema: dict[str, Any]) -> list[str]:
     found = _drop("pattern", "patternProperties")(schema)
     if "patternProperties" in found:
-        # What the patterns would have let through is not known any more.
+        # The properties that the patterns allowed are not known any more.
         schema["additionalProperties"] = True
     return found
 

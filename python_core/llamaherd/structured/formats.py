@@ -1,4 +1,4 @@
-"""Formats of texts that JSON Schema defines, for the check of an answer."""
+"""Formats of JSON Schema, for the check of an answer."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:"
 _OF_URI = r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*"
 _OF_IRI = r"[^\s<>\"{}|\\^`]*"
 _POINTER = r"(/([^~/]|~[01])*)*"
-# RFC 3339, 5321 (not what is quoted), 1123, 9562, 6901, and of 3986, 3987, 5890 and 6570
-# the characters alone.
+# RFC 3339, 5321 (without quoted strings), 1123, 9562 and 6901; of RFC 3986, 3987, 5890
+# and 6570 only the allowed characters.
 _PATTERNS = {
     "time": _TIME,
     "duration": r"P(\d+W|(?=\d|T\d)(\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+S)?)?)",
@@ -46,7 +46,7 @@ _OF_DAY = re.compile(rf"[tT ]{_TIME}", re.ASCII)
 
 @lru_cache(maxsize=1)
 def format_checker() -> FormatChecker:
-    """Checks the formats that JSON Schema knows; of others nobody says what they are."""
+    """Return the checker of the formats of JSON Schema; others have no definition."""
     from jsonschema import FormatChecker  # noqa: PLC0415 - slow to import
 
     checker = FormatChecker(formats=())
@@ -66,7 +66,7 @@ def format_checker() -> FormatChecker:
 
 @lru_cache(maxsize=1)
 def pattern_checker() -> FormatChecker:
-    """Checks of a schema itself that its patterns are some."""
+    """Return the checker of the regular expressions that a schema contains."""
     from jsonschema import FormatChecker  # noqa: PLC0415 - slow to import
 
     checker = FormatChecker(formats=())
@@ -79,7 +79,7 @@ def _is_date(text: str) -> bool:
 
 
 def _of_text(check: Callable[[str], object]) -> Callable[[object], bool]:
-    """A format says something of texts alone."""
+    """Wrap a check so that it applies to texts only."""
 
     def holds(value: object) -> bool:
         return not isinstance(value, str) or bool(check(value))

@@ -1,7 +1,7 @@
-"""Patterns in the check of an answer, in time that a text cannot blow up.
+"""Search for patterns in the check of an answer, in bounded time.
 
-The check runs on the thread that serves all callers. llguidance needs linear time for any
-pattern that it reads; others are left to Python's `re` as far as it cannot take long.
+The check runs on the thread that serves all callers. llguidance matches any pattern that
+it supports in linear time. Python's `re` matches the others if its time is bounded.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _IS_NEW = sys.version_info >= (3, 11)
-_MOST_STEPS = 20_000_000  # of `re`, for one text: less than a second
-_LONG = 1000  # characters of a text that any pattern must be able to read
+_MOST_STEPS = 20_000_000  # limit of `re` for one text: less than a second
+_LONG = 1000  # length of a text that every pattern must be able to search
 
 
 def can_be_checked(pattern: str) -> bool:
-    """Whether texts of any usual length can be searched for a pattern."""
+    """Whether texts of usual length can be searched for a pattern."""
     return llguidance.takes_pattern(pattern) or is_quick(pattern)
 
 
 def is_quick(pattern: str) -> bool:
-    """Whether `re` by itself can search such texts."""
+    """Whether `re` can search texts of usual length in bounded time."""
     return n_steps(pattern, _LONG) <= _MOST_STEPS
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text is a regular expression, of one kind or the other."""
+    """Whether a text is a regular expression for llguidance or `re`."""
     return llguidance.takes_pattern(text) or _parsed(text) is not None
 
 
 def finds(pattern: str, text: str) -> bool:
-    """Whether a pattern is found in a text.
+    """Whether a pattern matches within a text.
 
     Raises:
-        ValueError: To find out may take too long.
+        ValueError: The search may take too long.
     """
     problem = "no such text can be checked"
     if llguidance.takes_pattern(pattern):
@@ -59,15 +59,15 @@ def finds(pattern: str, text: str) -> bool:
     return re.search(pattern, text) is not None
 
 
-# ---- what `re` may need at most --------------------------------------------------------
+# ---- upper bound of the steps of `re` --------------------------------------------------
 
 
 def n_steps(pattern: str, n_chars: int) -> float:
-    """Steps that `re.search` takes at most; inf: it does not read the pattern.
+    """Return an upper bound of the steps of `re.search`; inf for an invalid pattern.
 
     Args:
-        pattern: For `re`.
-        n_chars: Of the text.
+        pattern: Pattern for `re`.
+        n_chars: Length of the text in characters.
     """
     parsed = _parsed(pattern)
     if parsed is None:
@@ -79,26 +79,26 @@ def n_steps(pattern: str, n_chars: int) -> float:
 
 @lru_cache(maxsize=1024)
 def _parsed(pattern: str) -> Any:  # noqa: ANN401 - the module's own classes
-    """How `re` reads a pattern: a row of (name, what it has); None: not at all."""
+    """Return the parse of `re`, a list of (name, arguments); None if invalid."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # The module had another name up to Python 3.10.
+            # The module has another name in Python 3.10.
             parser = importlib.import_module("re._parser" if _IS_NEW else "sre_parse")
             parsed = parser.parse(pattern)
     except (re.error, RecursionError, OverflowError):
         return None
-    # Patterns of JSON Schemas have no flags, and here "^" is to mean the beginning alone.
+    # Patterns of JSON Schema have no flags; "^" matches only the start of the text.
     return None if parsed.state.flags & re.MULTILINE else parsed
 
 
-# `re` tries one way after the other to match each part, and for each of them all ways to
-# match what follows. Both functions return how many ways there are from one place of a
-# text of n characters, and the steps to try all of them.
+# `re` backtracks: it tries every match of a part, and for each all matches of the rest.
+# Both functions return the number of matches from one position in a text of n characters,
+# and the steps to try all of them.
 
 
 def _of_row(parts: Iterable[Any], n: int) -> tuple[float, float]:
-    """Of parts that follow each other."""
+    """Bound a sequence of parts."""
     ways, steps = 1.0, 1.0
     for part in parts:
         own_ways, own_steps = _of_part(part, n)
@@ -116,7 +116,11 @@ def _of_part(part: tuple[Any, Any], n: int) -> tuple[float, float]:
         return sum(ways for ways, _ in each), sum(steps for _, steps in each)
     if kind == "SUBPATTERN":
         return _of_row(inner[-1], n)
-    if kind in ("ASSERT", "ASSERT_NOT", "ATOMIC_GROUP"):  # it tries again none of these
+    if kind in (
+        "ASSERT",
+        "ASSERT_NOT",
+        "ATOMIC_GROUP",
+    ):  # no backtracking
         return 1.0, _of_row(inner if kind == "ATOMIC_GROUP" else inner[1], n)[1]
     if kind == "GROUPREF_EXISTS":
         each = [_of_row(choice or (), n) for choice in inner[1:]]
@@ -127,7 +131,7 @@ def _of_part(part: tuple[Any, Any], n: int) -> tuple[float, float]:
 def _of_repeat(
     ways: float, steps: float, *, least: int, most: int
 ) -> tuple[float, float]:
-    """Of one part, again and again; `most` times at most."""
+    """Bound `least` to `most` repetitions of a part."""
     if ways <= 1:
         return max(1.0, most - least + 1.0), max(1.0, most * steps)
     total = power = 1.0

@@ -1,60 +1,61 @@
-"""The words that tell a model what to answer."""
+"""Instructions for a prompt, from a JSON Schema."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from llamaherd.structured.places import Place, listed, parts
+from llamaherd.structured.quoting import quote_rule
 from llamaherd.structured.source import schema_text
+from llamaherd.structured.subschemas import Subschema, listed, parts
 
 _MAX_DEPTH = 8
-_MAX_NESTED = 3  # lists of lists, and choices of choices
+_MAX_NESTED = 3  # maximum nesting of lists in lists and choices in choices
 
 
 def schema_prompt(schema: object) -> str:
-    """An instruction for the prompt: the fields of a schema, with their descriptions.
+    """Return an instruction for a prompt: fields of a schema with their descriptions.
 
-    Masks make an answer follow the schema, but the model does not see the schema: what a
-    field means it learns from the prompt alone.
+    Masks make an answer follow the schema, but the model does not see the schema. It
+    learns the meaning of a field only from the prompt.
 
     Args:
-        schema: As `generate_parallel` takes it.
+        schema: See `generate_parallel`.
 
     Returns:
-        Lines of text, without one at the end that is empty.
+        Lines of text, without a trailing newline.
 
     Raises:
-        TypeError: It is no schema.
-        ValueError: It is no JSON, or no such file.
+        TypeError: `schema` is not a schema.
+        ValueError: `schema` is not JSON, or the file does not exist.
     """
     text, _ = schema_text(schema)
     root = json.loads(text)
-    place = Place(root, root)
-    lines = _fields(place, 0)
-    if not _named(place):
-        lines = [f"- {_kind(place)}{_words(place)}", *_fields(place, 1)]
+    node = Subschema(root, root)
+    lines = _fields(node, 0)
+    if not _named(node):
+        lines = [f"- {_kind(node)}{_words(node)}", *_fields(node, 1)]
     return "\n".join(["Answer with JSON only, on one line, in this form:", *lines])
 
 
-def _named(place: Place) -> dict[str, Place]:
-    """The fields of an object."""
-    named: dict[str, Place] = {}
-    for part in parts(place, is_sure=True):
+def _named(node: Subschema) -> dict[str, Subschema]:
+    """Return the fields of an object."""
+    named: dict[str, Subschema] = {}
+    for part in parts(node, is_sure=True):
         fields = part.schema.get("properties")
         for name, field in fields.items() if isinstance(fields, dict) else ():
             named.setdefault(name, part.at(field))
     return named
 
 
-def _fields(place: Place, depth: int) -> list[str]:
-    """Lines for the fields of an object, or of the objects in a list."""
+def _fields(node: Subschema, depth: int) -> list[str]:
+    """Return lines for the fields of an object, or of the objects in a list."""
     if depth > _MAX_DEPTH:
         return []
-    sure = parts(place, is_sure=True)
+    sure = parts(node, is_sure=True)
     required = {name for part in sure for name in listed(part.schema, "required")}
     lines = []
-    for name, field in _named(place).items():
+    for name, field in _named(node).items():
         optional = "" if name in required else ", may be left out"
         indent = "  " * depth
         lines.append(f'{indent}- "{name}": {_kind(field)}{optional}{_words(field)}')
@@ -65,38 +66,41 @@ def _fields(place: Place, depth: int) -> list[str]:
     return lines
 
 
-def _kind(place: Place, depth: int = 0) -> str:
-    # Of what is within itself the fields are not told again, but what it is.
-    sure = parts(place._replace(references=frozenset()), is_sure=True)
+def _kind(node: Subschema, depth: int = 0) -> str:
+    # A recursive schema is described by its type, without its fields.
+    sure = parts(node._replace(references=frozenset()), is_sure=True)
     if not sure or depth > _MAX_NESTED:
         return "any value"
     schema: dict[str, Any] = {}
     for part in sure:
         schema = {**part.schema, **schema}
-    place = place.at(schema)
+    node = node.at(schema)
     if "const" in schema:
         return json.dumps(schema["const"], ensure_ascii=False)
     if listed(schema, "enum"):
         values = [json.dumps(value, ensure_ascii=False) for value in schema["enum"]]
         return "one of " + ", ".join(values)
     choices = listed(schema, "anyOf") or listed(schema, "oneOf")
-    kinds = dict.fromkeys(_kind(place.at(one), depth + 1) for one in choices[:_MAX_DEPTH])
+    kinds = dict.fromkeys(_kind(node.at(one), depth + 1) for one in choices[:_MAX_DEPTH])
     if kinds and "any value" not in kinds:
         return " or ".join(kinds)
-    return _typed(place, depth)
+    return _typed(node, depth)
 
 
-def _typed(place: Place, depth: int) -> str:
-    """What the type of a schema says."""
-    schema = place.schema
+def _typed(node: Subschema, depth: int) -> str:
+    """Describe the type of a schema."""
+    schema = node.schema
+    rule = quote_rule(schema)
+    if rule is not None:
+        return f"words copied from the text ({rule.least} to {rule.most} {rule.unit})"
     likely = "array" if "items" in schema else "any value"
     kind = schema.get("type", "object" if "properties" in schema else likely)
     if isinstance(kind, list):
         return " or ".join(
-            _typed(place.at({**schema, "type": one}), depth) for one in kind
+            _typed(node.at({**schema, "type": one}), depth) for one in kind
         )
     if kind == "array":
-        items = _kind(place.at(schema.get("items")), depth + 1)
+        items = _kind(node.at(schema.get("items")), depth + 1)
         return f"list of {items}{_bounds(schema, 'Items')}"
     if kind in ("integer", "number"):
         return f"{kind}{_range(schema)}"
@@ -121,7 +125,7 @@ def _range(schema: dict[str, Any]) -> str:
         ("aximum", "at most", "below"),
     ):
         limit, strict = schema.get(f"m{name}"), schema.get(f"exclusiveM{name}")
-        if strict is True:  # as it was up to draft 4
+        if strict is True:  # the form of draft 4
             strict, limit = limit, None
         if isinstance(limit, (int, float)):
             limits.append(f"{least} {limit}")
@@ -133,9 +137,9 @@ def _range(schema: dict[str, Any]) -> str:
     return f" of {words}" if words.startswith("at") else f" {words}" * bool(words)
 
 
-def _words(place: Place) -> str:
-    """The description, of a field itself or else of what it refers to."""
-    for part in parts(place, is_sure=True):
+def _words(node: Subschema) -> str:
+    """Return the description of a field, or else of the target of its reference."""
+    for part in parts(node, is_sure=True):
         words = part.schema.get("description")
         if isinstance(words, str):
             return f" ({words})"

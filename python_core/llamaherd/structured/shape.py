@@ -1,14 +1,17 @@
-"""A schema at work: what the engine enforces, and what an answer is checked against."""
+"""Prepared schema: the enforced part, the checked part, values of answers."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
 from llamaherd.native import llguidance
 from llamaherd.structured.check import check_schema, cut, violation
 from llamaherd.structured.enforce import enforced
+from llamaherd.structured.quoting import check_quotes, grammar_of, has_quotes, located
 from llamaherd.structured.source import schema_text
 
 if TYPE_CHECKING:
@@ -16,31 +19,51 @@ if TYPE_CHECKING:
 
     from llamaherd.model.model import Model
 
+_SOME_TEXT = "text"  # stands for the text of a prompt where a grammar is only checked
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A schema that answers follow.
+    """A prepared schema.
 
     Attributes:
-        text: The JSON Schema.
-        enforced: What of it the masks enforce, for llguidance.
+        text: JSON Schema.
+        enforced: Part that masks enforce, for llguidance.
         left: Keywords that are left to the check.
-        make: Makes a value of an answer; None: what JSON gives.
+        make: Converts the text of an answer to a value; None for parsed JSON.
+        has_quotes: Whether answers have quotes; `enforced` is then a Lark grammar.
+        source: Text that quotes are parts of; None if it is not known yet.
     """
 
     text: str
     enforced: str
     left: tuple[str, ...]
     make: Callable[[str], object] | None = None
+    has_quotes: bool = False
+    source: str | None = None
 
-    def read(self, answer: str) -> object:
-        """What an answer says.
+    @property
+    def is_lark(self) -> bool:
+        """Whether `enforced` is a Lark grammar instead of a JSON Schema."""
+        return self.has_quotes
 
-        Args:
-            answer: All of it.
+    def quoting(self, source: str) -> Shape:
+        """Return the shape of answers that quote a text.
 
         Raises:
-            ValueError: It does not follow the schema; the message says where.
+            SchemaError: There is nothing to quote in the text.
+        """
+        grammar = grammar_of(json.loads(self.text), source)
+        return replace(self, enforced=grammar, source=source)
+
+    def read(self, answer: str) -> object:
+        """Parse and check an answer.
+
+        Args:
+            answer: Whole text of the answer.
+
+        Raises:
+            ValueError: The answer violates the schema; the message says where.
         """
         try:
             value = json.loads(answer)
@@ -49,6 +72,9 @@ class Shape:
         problem = violation(self.text, value)
         if problem:
             raise ValueError(f"the answer does not follow the schema: {problem}")
+        if self.source is not None:
+            value = located(json.loads(self.text), value, self.source)
+            answer = json.dumps(value, ensure_ascii=False)
         if self.make is None:
             return value
         try:
@@ -61,56 +87,74 @@ class Shape:
 
 
 def shape_of(source: object) -> Shape:
-    """Prepares a schema.
+    """Prepare a schema.
 
     Args:
-        source: As `generate_parallel` takes it.
+        source: See `generate_parallel`.
 
     Raises:
-        TypeError: It is no schema.
-        ValueError: It is no valid schema, refers to something outside of it, is larger
-            than llguidance takes, or no answer can follow it.
-        AbiMismatchError: There is no llguidance.
+        TypeError: `source` is not a schema.
+        ValueError: The schema is not valid, has an external reference, is too large for
+            llguidance, or is unsatisfiable.
+        AbiMismatchError: llguidance is not installed.
     """
     text, make = schema_text(source)
-    known = enforced(text)  # first: it says at once what is too large
+    root = json.loads(text)
+    if has_quotes(root):
+        left = check_quotes(root)
+        check_schema(text, left)
+        return Shape(text, grammar_of(root, _SOME_TEXT), left, make, has_quotes=True)
+    known = enforced(text)  # first, as it rejects large schemas at once
     check_schema(text, known.left)
     return Shape(text, known.text, known.left, make)
 
 
 def unenforced(schema: object) -> list[str]:
-    """Keywords of a schema that masks cannot enforce, so that answers are checked.
+    """Return the keywords of a schema that masks cannot enforce.
+
+    Answers are checked against them after they end.
 
     Args:
-        schema: As `generate_parallel` takes it.
+        schema: See `generate_parallel`.
 
     Returns:
-        Keywords such as "not" or "format: path", sorted; empty: masks enforce all of it,
-        but for days that there are not: of dates they know how they are written.
+        Keywords such as "not" or "format: path", sorted. If empty, masks enforce the
+        whole schema, except that a date in the right format may not exist.
 
     Raises:
-        TypeError: It is no schema.
-        ValueError: It is no valid schema, is too large, or no answer can follow it.
+        TypeError: `schema` is not a schema.
+        ValueError: The schema is not valid, too large or unsatisfiable.
     """
     return list(shape_of(schema).left)
 
 
-def accepts(model: Model, schema: object, text: str) -> bool:
-    """Whether a text gets through the masks of a schema and ends well.
+def accepts(
+    model: Model, schema: object, text: str, *, quote_from: str | None = None
+) -> bool:
+    """Whether the masks of a schema allow a text, including its end.
 
-    The text is cut into tokens as the model does it, and each token must be allowed where
-    it comes. That is what masks enforce; `unenforced` tells what is left to the check.
+    The text is tokenized by the model, and each token must be allowed at its position.
+    `unenforced` returns the keywords that masks do not enforce.
 
     Args:
-        model: Whose tokens.
-        schema: As `generate_parallel` takes it.
-        text: What the model may answer: compact JSON.
+        model: Model with the vocabulary.
+        schema: See `generate_parallel`.
+        text: Possible answer, as compact JSON.
+        quote_from: Text that the quotes of the schema are parts of, if it has quotes.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The schema is not valid, is too large, or no answer can follow it.
+        ValueError: The schema is not valid, too large or unsatisfiable.
         ModelClosedError: The model was closed.
     """
     shape = shape_of(schema)
+    if shape.has_quotes:
+        if quote_from is None:
+            raise ArgumentError(
+                "is needed: the schema has quotes, which are parts of a text",
+                argument="quote_from",
+                code="missing",
+            )
+        shape = shape.quoting(checks.text("quote_from", quote_from))
     with model.using() as handle:
-        return llguidance.accepts(handle, shape.enforced, text)
+        return llguidance.accepts(handle, shape.enforced, text, is_lark=shape.is_lark)

@@ -1,4 +1,4 @@
-"""From what a caller gives as a schema to the JSON Schema that it stands for."""
+"""Conversion of the accepted forms of a schema to a JSON Schema."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_origin, is_typeddict
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.sampling import checked_schema
-from llamaherd.structured.places import subschemas
+from llamaherd.structured.subschemas import subschemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MAX_BYTES = 4_000_000  # of a file
+_MAX_BYTES = 4_000_000  # maximum size of a file
 
 
 def schema_text(source: object) -> tuple[str, Callable[[str], object] | None]:
-    """The JSON Schema that a caller means, as compact JSON.
+    """Return a JSON Schema as compact JSON.
 
     Args:
-        source: A JSON Schema as a dict, as JSON text or in a file of that path; a
-            pydantic model, a dataclass, a TypedDict or another type that pydantic knows.
+        source: A JSON Schema as a dict, JSON text or the path of a file; a pydantic
+            model, a dataclass, a TypedDict or another type that pydantic supports.
 
     Returns:
-        The schema, and what makes a value of an answer's text: None for a plain schema.
+        The schema, and a function that converts the text of an answer to a value; None
+        for a plain schema.
 
     Raises:
-        TypeError: It is none of these, or pydantic is not installed.
-        ValueError: It is no JSON, or no such file.
+        TypeError: `source` has another form, or pydantic is not installed.
+        ValueError: `source` is not JSON, or the file does not exist.
     """
     if isinstance(source, os.PathLike):
         return _of_file(Path(source)), None
@@ -48,12 +50,18 @@ def _looks_like_json(text: str) -> bool:
 def _of_file(path: Path) -> str:
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise ValueError(f"schema: the file {path} is larger than {_MAX_BYTES} bytes")
+            raise ArgumentError(
+                f"the file {path} is larger than {_MAX_BYTES} bytes",
+                argument="schema",
+                code="too_many",
+                form="{name}: {problem}",
+            )
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"schema is neither JSON nor a file that can be read: "
-            f"{checks.shown(str(path))} ({error})"
+        raise ArgumentError(
+            f"is neither JSON nor a file that can be read: "
+            f"{checks.shown(str(path))} ({error})",
+            argument="schema",
         ) from None
     return checked_schema(f"schema (the file {path})", text)
 
@@ -69,23 +77,28 @@ def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:  # noqa: ANN40
             if is_typeddict(source)
             else "a type"
         )
-        raise TypeError(
-            f"schema is {kind}, {source!r}, which takes pydantic: pip install pydantic"
+        raise ArgumentTypeError(
+            f"is {kind}, {source!r}, which takes pydantic: pip install pydantic",
+            argument="schema",
         ) from None
     try:
         adapter = TypeAdapter(source)
         schema = adapter.json_schema()
     except PydanticUserError as error:
-        raise TypeError(f"schema: pydantic makes none of {source!r}: {error}") from None
+        raise ArgumentTypeError(
+            f"pydantic makes none of {source!r}: {error}",
+            argument="schema",
+            form="{name}: {problem}",
+        ) from None
     _close(schema)
     return checked_schema("schema", json.dumps(schema)), adapter.validate_json
 
 
 def _close(schema: dict[str, Any]) -> None:
-    """Allows no fields but those of the type: small models would go on making up more."""
+    """Forbid additional fields, which small models would add without end."""
     every = subschemas(schema)
     if any("allOf" in each for each in every):
-        return  # what one part says is not all
+        return  # other parts may allow more fields
     for each in every:
         if "properties" in each:
             each.setdefault("additionalProperties", False)

@@ -1,8 +1,8 @@
-"""The work that a check of an answer may take, counted in steps.
+"""Budget for the check of an answer, in steps.
 
-jsonschema looks at parts of a schema again for each way that leads to them, so that a
-schema of some hundred bytes can take hours. Counting the visits of all keywords, and what
-each of them compares, bounds any such check whatever brings it about.
+jsonschema visits a part of a schema once for each path to it, so a schema of some hundred
+bytes can take hours. Counting the visits of all keywords, and the values that each
+compares, bounds every check.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
 MOST_STEPS = 500_000  # some tenths of a second
-STEPS_A_CHARACTER = 20  # more, of the answer: those of a long one took longer to come
-_VISIT = 10  # steps that calling a keyword takes
-_SHARE = 32  # characters that are copied or compared within a step
-_DESCENT = 10  # steps to go on to a part of a schema
-_ASKED = 5  # steps to ask for a value's type, as all parts of jsonschema do
-_MOST_SHOWN = 20  # values of a long list in a reason
-_SEARCH = 10  # steps to look for a pattern in a short text
+STEPS_A_CHARACTER = 20  # additional steps per character of the answer
+_VISIT = 10  # steps per call of a keyword
+_SHARE = 32  # characters copied or compared per step
+_DESCENT = 10  # steps to descend into a subschema
+_ASKED = 5  # steps of a type check, which all keywords make
+_MOST_SHOWN = 20  # maximum number of list elements in a reason
+_SEARCH = 10  # steps to search a short text for a pattern
 
 
 class TooMuchWorkError(Exception):
-    """The check of an answer takes more steps than it may."""
+    """The check of an answer exceeds its budget."""
 
 
-class Work:
-    """Steps that the check of one answer has left, in a `with` block.
+class StepBudget:
+    """Remaining steps for the check of one answer, within a `with` block.
 
     Args:
-        answer: What JSON gives.
+        answer: Parsed JSON.
     """
 
     def __init__(self, answer: object) -> None:
         self._sizes: dict[int, int] = {}
         self._most = self._left = MOST_STEPS + STEPS_A_CHARACTER * self._measure(answer)
-        self._token: Token[Work | None] | None = None
+        self._token: Token[StepBudget | None] | None = None
 
     def __enter__(self) -> Self:
         self._token = _current.set(self)
@@ -53,21 +53,21 @@ class Work:
             _current.reset(self._token)
 
     def spend(self, n_steps: int) -> None:
-        """Takes steps from those that are left.
+        """Spend steps.
 
         Raises:
-            TooMuchWorkError: There are too few.
+            TooMuchWorkError: Too few steps remain.
         """
         self._left -= n_steps
         if self._left < 0:
             raise TooMuchWorkError(f"the check takes more than {self._most} steps")
 
     def size_of(self, part: object) -> int:
-        """Characters of a list or an object of the answer, about; 0 of anything else."""
+        """Return the approximate size of a list or an object in characters; else 0."""
         return self._sizes.get(id(part), 0)
 
     def _measure(self, value: object) -> int:
-        """Characters of a value, about; keeps those of its lists and objects."""
+        """Measure a value in characters; store the sizes of lists and objects."""
         if isinstance(value, str):
             return 2 + len(value)
         if isinstance(value, list):
@@ -80,14 +80,14 @@ class Work:
         return size
 
 
-_current: ContextVar[Work | None] = ContextVar("_current", default=None)
+_current: ContextVar[StepBudget | None] = ContextVar("_current", default=None)
 
 
 def count(n_steps: int) -> None:
-    """Counts steps of the check that runs, if one does.
+    """Spend steps of the running check, if any.
 
     Raises:
-        TooMuchWorkError: There are more than it may take.
+        TooMuchWorkError: Too few steps remain.
     """
     work = _current.get()
     if work is not None:
@@ -95,7 +95,7 @@ def count(n_steps: int) -> None:
 
 
 def count_search(text: str) -> None:
-    """Counts a search for a pattern in a text, see `count`."""
+    """Spend the steps of a search for a pattern, see `count`."""
     count(_SEARCH + len(text))
 
 
@@ -109,7 +109,7 @@ def _count_visit(keyword_value: object, instance: object) -> None:
 
 
 def counted(keyword: Keyword) -> Keyword:
-    """A keyword of jsonschema that counts its calls."""
+    """Wrap a keyword of jsonschema to count its calls."""
 
     def check(
         validator: object, value: object, instance: object, schema: object
@@ -121,7 +121,7 @@ def counted(keyword: Keyword) -> Keyword:
 
 
 def count_calls(kind: Any) -> None:  # noqa: ANN401 - a class that jsonschema makes
-    """Makes a validator class count what it does beside its keywords."""
+    """Make a validator class count its other work."""
     is_type, descend = kind.is_type, kind.descend
 
     def counted_is_type(self: object, instance: object, type: str) -> object:  # noqa: A002
@@ -135,11 +135,11 @@ def count_calls(kind: Any) -> None:  # noqa: ANN401 - a class that jsonschema ma
     kind.is_type, kind.descend = counted_is_type, counted_descend
 
 
-# ---- keywords that compare whole values, in time that grows with their size ------------
+# ---- keywords that compare whole values ------------------------------------------------
 
 
 def enum_check() -> Keyword:
-    """`enum`, for the schema of one validator: its values are read once."""
+    """Return the check of `enum` for one validator, which reads the values once."""
     keys: dict[int, frozenset[object]] = {}
 
     def check(
@@ -156,7 +156,7 @@ def enum_check() -> Keyword:
 def check_const(
     _validator: object, value: object, instance: object, _schema: object
 ) -> Iterator[Any]:
-    """`const`."""
+    """Check `const`."""
     if _key(instance) != _key(value):
         yield _error(f"{_shown(value)} was expected")
 
@@ -164,7 +164,7 @@ def check_const(
 def check_unique_items(
     _validator: object, is_wanted: object, instance: object, _schema: object
 ) -> Iterator[Any]:
-    """`uniqueItems`."""
+    """Check `uniqueItems`."""
     if not is_wanted or not isinstance(instance, list):
         return
     if len(set(map(_key, instance))) < len(instance):
@@ -172,9 +172,9 @@ def check_unique_items(
 
 
 def _key(value: object) -> object:
-    """A hashable object, equal for values that JSON Schema calls equal.
+    """Return a hashable key, equal for values that are equal in JSON Schema.
 
-    1 and 1.0 are, 1 and true are not.
+    1 equals 1.0; 1 does not equal true.
     """
     count(1)
     if isinstance(value, list):
@@ -185,7 +185,7 @@ def _key(value: object) -> object:
 
 
 def _shown(value: object) -> str:
-    """A value for a reason, of which very many may be made and dropped."""
+    """Return a short text of a value for a reason; must be fast."""
     if isinstance(value, list) and len(value) > _MOST_SHOWN:
         return f"{value[:_MOST_SHOWN]!r}"[:-1] + ", ...]"
     return repr(value)

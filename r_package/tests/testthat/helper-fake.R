@@ -43,3 +43,11 @@ skip_if_no_llamaherd <- function() {
   withr::local_envvar(RETICULATE_USE_MANAGED_VENV = "no")
   skip_if_not(llamaherd_available(), "the Python package llamaherd is missing")
 }
+
+# In the place of a fake, for what is done with its results.
+local_real <- function(env = parent.frame()) {
+  skip_if_no_llamaherd()
+  old <- the$module
+  the$module <- NULL
+  withr::defer(the$module <- old, envir = env)
+}

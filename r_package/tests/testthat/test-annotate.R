@@ -88,6 +88,16 @@ test_that("no rows, and all kinds of labels", {
   expect_identical(nrow(none), 0L)
   scale <- codebook("How?", c("lo", "hi"), type = "ordinal")
   expect_true(is.ordered(annotate_texts(data.frame(t = "x"), t, scale, context)$label))
+  scale <- codebook("How much?", number_scale(-1, 1, 0.5))
+  made <- annotate_texts(data.frame(t = c("x", NA)), t, scale, context)
+  expect_identical(made$label, c(-1, NA))
+  expect_named(
+    made,
+    c("t", "label", "mean", "sd", "prob", "margin", "entropy", "coverage", "error")
+  )
+  likert <- codebook("How?", 2:5, type = "ordinal")
+  made <- annotate_texts(data.frame(t = c("x", NA)), t, likert, context)
+  expect_identical(made$label, c(2L, NA))
   several <- codebook("Which?", c("a", "b"), type = "multiple")
   made <- annotate_texts(data.frame(t = "x"), t, several, context)
   expect_identical(made$label, "a")
@@ -204,6 +214,28 @@ test_that("rows of a hundred thousand are recognised", {
   expect_identical(match_rows(wrong, data, names(data))[[1]], NA_integer_)
 })
 
+test_that("names of new columns are checked", {
+  local_real()
+  roles <- c("label", "prob", "p_yes", "error")
+  named <- function(columns, existing = "text") {
+    new_names(roles, columns, existing, rlang::current_env())
+  }
+  expect_identical(named(NULL), rlang::set_names(roles))
+  expect_identical(named("x_"), rlang::set_names(paste0("x_", roles), roles))
+  expect_identical(
+    named(c(label = "Stra\u00dfe", p_ = "q_", error = NA)),
+    c(label = "Stra\u00dfe", prob = "prob", p_yes = "q_yes")
+  )
+  expect_identical(named(c(p_ = NA)), rlang::set_names(roles[-3]))
+  expect_snapshot(error = TRUE, {
+    named(NULL, c("text", "prob"))
+    named(c(x = "y"))
+    named(c(prob = "label"))
+    named(NA_character_)
+    named(c("a", "b"))
+  })
+})
+
 test_that("coded data print", {
   context <- local_context()
   coded <- annotate_texts(
@@ -239,9 +271,6 @@ test_that("wrong arguments of annotate_texts() are named", {
     annotate_texts(data, "word", book, context)
     annotate_texts(data, t, "book", context)
     annotate_texts(data, t, book, "context")
-    annotate_texts(data, t, book, context)
-    annotate_texts(data, t, book, context, columns = c(x = "y"))
-    annotate_texts(data, t, book, context, columns = c(prob = "label"))
     annotate_texts(data, t, book, context, columns = 1)
     annotate_texts(data, t, book, context, method = "ask")
     annotate_texts(data, t, book, context, split = "second")

@@ -181,3 +181,44 @@ test_that("calibrations take preferences out", {
     classify_calibrated(context, "x", "a", "other")
   })
 })
+
+test_that("thoughts are columns, NA where a prompt failed", {
+  context <- local_context()
+  found <- classify_parallel(
+    context,
+    prompts,
+    c("yes", "n"),
+    chat = TRUE,
+    thinking = 9,
+    n_thoughts = 2,
+    verbosity = -1L
+  )
+  expect_identical(found$thinking, c("Hm.", NA, NA, "Hm."))
+  expect_identical(found$n_thinking_tokens, c(6L, NA, NA, 6L))
+  expect_identical(found$thinking_complete, c(TRUE, NA, NA, TRUE))
+  expect_identical(found$between, c(0, NA, NA, 0))
+  expect_identical(attr(found, "between")[1, ], c(yes = 0, n = 0.1))
+  seen <- the$module$seen("classify_start")
+  expect_match(seen, "'n_thoughts': 2, 'seed': 1234.0", fixed = TRUE)
+  empty <- classify_parallel(
+    context,
+    character(),
+    "a",
+    chat = TRUE,
+    thinking = 9,
+    n_thoughts = 2
+  )
+  expect_identical(dim(empty), c(0L, 10L))
+})
+
+test_that("a low coverage warns once", {
+  context <- local_context()
+  expect_warning(
+    found <- classify_parallel(context, "x", c("rare", "odd")),
+    "median \\{coverage\\} is 0.001",
+    class = "llamaherd_warning_coverage"
+  )
+  expect_identical(attr(found, "notes"), "median {coverage} is 0.001")
+  expect_no_warning(classify_parallel(context, "x", "rare", verbosity = -1L))
+  expect_no_warning(classify_parallel(context, "x", "yes"))
+})

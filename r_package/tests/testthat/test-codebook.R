@@ -28,6 +28,13 @@ test_that("codebooks arrive as JSON", {
       [{"text": "x", "label": "b"}, {"text": "y", "label": "a", "reason": "r"}],
       "text_role": "Tweet", "words": {"told": ""}}'
   )
+  arrives(
+    number_scale(0, 10, names = c("not", "very")),
+    examples = data.frame(text = c("x", "y"), label = c(0, 10)),
+    json = '{"question": "Q?", "scale": {"from": 0.0, "to": 10.0,
+      "step": 1.0, "names": {"0": "not", "10": "very"}}, "type": "scale",
+      "examples": [{"text": "x", "label": "0"}, {"text": "y", "label": "10"}]}'
+  )
   several <- data.frame(text = c("x", "y"))
   several$label <- list("a", character())
   arrives(
@@ -99,4 +106,28 @@ test_that("numbers are labels", {
     codebook("Which?", c(TRUE, FALSE))
     codebook("Which?", c(0, NA))
   })
+})
+
+test_that("misspelt arguments and columns suggest what is meant", {
+  local_fake()
+  expect_identical(closest("lable", c("text", "label", "reason")), "label")
+  expect_null(closest("abc", c("text", "label", "reason")))
+  expect_error(codebook("Which?", lables = c("a", "b")), "Did you mean `labels`")
+  expect_error(codebook("Which?", c("a", "b"), zzz = 1), "cannot take `zzz`")
+  examples <- data.frame(text = "x", lable = "a")
+  expect_error(
+    codebook("Which?", c("a", "b"), examples = examples),
+    "It has a column `lable`; did you mean `label`?",
+    fixed = TRUE
+  )
+})
+
+test_that("a misspelt field of a file is reported with its line", {
+  local_real()
+  path <- withr::local_tempfile(fileext = ".yaml")
+  writeLines(c("question: Which?", "lables: [a, b]"), path)
+  expect_error(
+    read_codebook(path),
+    "line 2: lables is no field of a codebook; did you mean 'labels'"
+  )
 })

@@ -27,6 +27,36 @@ test_that("a log tells what happened, at once", {
   expect_identical(attr(log, "hash"), py_call("file_sha256", path))
 })
 
+test_that("a log says how chats were rendered and models thought", {
+  context <- local_context()
+  path <- local_log()
+  document_start(path)
+  generate_parallel(
+    context,
+    "one",
+    chat = TRUE,
+    system = "Be brief.",
+    thinking = thinking(32, end = "</r>"),
+    variables = list(mood = "calm")
+  )
+  lines <- paste(readLines(path), collapse = "\n")
+  expect_match(lines, "\"system\": \"Be brief.\"", fixed = TRUE)
+  expect_match(lines, "\"budget\": 32", fixed = TRUE)
+  expect_match(lines, "\"mood\": \"calm\"", fixed = TRUE)
+  classify_parallel(
+    context,
+    "one",
+    c("yes", "n"),
+    chat = TRUE,
+    thinking = 16,
+    n_thoughts = 3
+  )
+  lines <- paste(readLines(path), collapse = "\n")
+  expect_match(lines, "\"thinking\": 16", fixed = TRUE)
+  expect_match(lines, "\"n_thoughts\": 3", fixed = TRUE)
+  document_end()
+})
+
 test_that("a log has all that is done with texts, and nobody's name", {
   context <- local_context()
   path <- local_log()

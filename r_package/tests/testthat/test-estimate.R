@@ -329,3 +329,33 @@ test_that("notes are wrapped, numbers are not", {
   expect_identical(shown[[1]], lines[[1]])
   expect_true(all(nchar(shown[-1]) < 40))
 })
+
+test_that("labels that are numbers have a mean, and are on either side of a formula", {
+  skip_if_no_llamaherd()
+  set.seed(2)
+  truth <- sample(0:10, 400, TRUE)
+  rated <- data.frame(
+    text = sprintf("Text %d.", 1:400),
+    label = pmin(truth + sample(-1:2, 400, TRUE), 10L),
+    age = rnorm(400) + truth / 5
+  )
+  gold <- gold_sample(rated, 120, text = text, label = label, seed = 1)
+  gold <- read_gold(data.frame(id = gold$ids, code = truth[gold$rows]), gold)
+  found <- estimate(rated, gold, outcome = "mean")
+  of <- \(found, method) as.data.frame(found)[as.data.frame(found)$method == method, ]
+  expect_identical(of(found, "dsl")$term, "mean")
+  expect_equal(of(found, "naive")$estimate, mean(rated$label))
+  corrected <- mean(rated$label) + mean((truth - rated$label)[gold$rows])
+  expect_equal(of(found, "dsl")$estimate, corrected)
+  for (formula in c(label ~ age, age ~ label)) {
+    fit <- of(estimate(rated, gold, formula), "naive")
+    expect_equal(fit$estimate, unname(coef(lm(formula, rated))))
+  }
+  expect_error(
+    estimate(
+      transform(rated, label = ifelse(label > 5, "a", "b")),
+      gold,
+      outcome = "mean"
+    )
+  )
+})

@@ -318,7 +318,7 @@ test_that("progress can be shown", {
 })
 
 test_that("the bar leaves room for the counts", {
-  state <- list(n_done = 5L, n_total = 10L, rates = strrep("r", 30))
+  state <- list(n_done = 5L, n_total = 10L, line = strrep("r", 30))
   expect_identical(nchar(draw_bar(state, 80)), 80L - 4L - 30L - 18L + 1L)
   expect_identical(nchar(draw_bar(state, 200)), 31L)
   expect_identical(draw_bar(state, 50), "")
@@ -378,7 +378,7 @@ test_that("several jobs share a bar", {
   seen <- NULL
   bar <- list(show = \(state) seen <<- c(seen, state$n_done, state$n_total))
   part <- part_of_bar(bar, 2, 3)
-  part$show(list(n_done = 4L, n_total = 10L, rates = ""))
+  part$show(list(n_done = 4L, n_total = 10L, line = ""))
   part$end()
   expect_equal(seen, c(14, 30))
 })
@@ -388,11 +388,28 @@ test_that("a bar comes with the first state and goes at the end", {
   bar <- new_bar(TRUE)
   bar$end()
   n <- length(cli::cli_progress_num())
-  bar$show(list(n_done = 0L, n_total = 10L, rates = "5 tokens read"))
-  bar$show(list(n_done = 1L, n_total = 20L, rates = "1 prompt/s"))
+  bar$show(list(n_done = 0L, n_total = 10L, line = "5 tokens read"))
+  bar$show(list(n_done = 1L, n_total = 20L, line = "1 prompt/s"))
   bar$end()
   bar$end()
   expect_identical(cli::cli_progress_num(), 0L)
+})
+
+test_that("a job's messages are told once, whether there is a bar or not", {
+  bar <- new_bar(FALSE)
+  state <- list(n_done = 1, n_total = 2, unit = "B", line = "", messages = "one {1}")
+  expect_message(bar$show(state), "one {1}", fixed = TRUE)
+  expect_silent(bar$show(state))
+  state$messages <- c("one {1}", "two")
+  expect_message(bar$show(state), "two", fixed = TRUE)
+  expect_silent(new_bar(FALSE, verbosity = -1L)$show(state))
+})
+
+test_that("bytes are counted in their units", {
+  state <- list(n_done = 2^30, n_total = 5e9, unit = "B", line = "9 MB/s")
+  expect_identical(format_counts(state), "1.0 GiB/4.7 GiB | 9 MB/s")
+  state <- list(n_done = 1, n_total = 3, unit = "prompts", line = "")
+  expect_identical(format_counts(state), "1/3")
 })
 
 test_that("progress bars stay out of knitted documents", {
@@ -401,7 +418,7 @@ test_that("progress bars stay out of knitted documents", {
   on.exit(options(old))
   expect_false(shows_progress(TRUE))
   bar <- new_bar(TRUE)
-  expect_silent(bar$show(list(n_total = 2L, n_done = 1L, rates = "")))
+  expect_silent(bar$show(list(n_total = 2L, n_done = 1L, line = "")))
   options(old)
   expect_true(shows_progress(TRUE))
   expect_false(shows_progress(FALSE))

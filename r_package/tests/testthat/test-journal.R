@@ -40,6 +40,9 @@ test_that("a journal becomes a data frame", {
   expect_identical(table$n_prompt_tokens, 1:2)
   expect_identical(table$n_generated_tokens, c(3L, 0L))
   expect_identical(table$seed, c(4e9, 5))
+  expect_identical(table$thinking, c(NA_character_, NA))
+  expect_identical(table$n_thinking_tokens, c(0L, 0L))
+  expect_identical(table$thinking_complete, c(NA, NA))
   expect_identical(format(table$created[[1]], "%F %T %Z"), "2017-07-14 02:40:00 UTC")
   expect_identical(table$settings, rep("{\"max_tokens\": 3}", 2))
 })
@@ -47,7 +50,7 @@ test_that("a journal becomes a data frame", {
 test_that("an empty journal has the same columns", {
   local_fake()
   empty <- journal_read("empty.sqlite")
-  expect_identical(dim(empty), c(0L, 13L))
+  expect_identical(dim(empty), c(0L, 16L))
   kinds <- function(table) vapply(table, \(column) class(column)[[1]], "")
   expect_identical(kinds(empty), kinds(journal_read("run.sqlite")))
 })

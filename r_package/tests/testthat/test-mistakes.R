@@ -67,3 +67,61 @@ test_that("a shortened name of an argument is understood", {
     "a!"
   )
 })
+
+test_that("errors about arguments have fields", {
+  status <- list(
+    error_type = "ArgumentError",
+    message = "labels[2] is there twice: 'a[1]' {x}",
+    argument = "labels",
+    place = 2L,
+    code = "duplicate",
+    traceback = ""
+  )
+  cnd <- expect_error(abort_python(status, NULL), class = "llamaherd_error_argument")
+  expect_identical(cnd$argument, "labels")
+  expect_identical(cnd$place, list(2L))
+  expect_identical(cnd$code, "duplicate")
+  expect_identical(conditionMessage(cnd), status$message)
+  cnd <- expect_error(check_flag(3, "chat"), class = "llamaherd_error_argument")
+  expect_identical(cnd$argument, "chat")
+})
+
+test_that("messages about arguments have R's words", {
+  skip_if_no_llamaherd()
+  data <- data.frame(text = letters[1:6], label = c("a", "b"))
+  folder <- withr::local_tempdir()
+  write <- function(name, ...) {
+    path <- file.path(folder, name)
+    writeLines(c(...), path)
+    path
+  }
+  yaml <- function(...) write("codebook.yaml", ..., "question: Is it?")
+  calls <- list(
+    quote(codebook(
+      "Is it?",
+      c("a", "b"),
+      examples = data.frame(text = "x", label = "c")
+    )),
+    quote(codebook("Is it?", c("a", "b"), type = "fields")),
+    quote(read_codebook(yaml("labels: 3"))),
+    quote(read_codebook(yaml("labels: [a, b]", "examples: yes"))),
+    quote(gold_sample(
+      data,
+      2,
+      text = text,
+      label = label,
+      prob = "simple",
+      by = "label"
+    )),
+    quote(prompt_preview(codebook("Is it?", c("a", "b")), "x", chat = TRUE)),
+    quote(estimate(data, "label", "prro"))
+  )
+  for (call in calls) {
+    cnd <- expect_error(eval(call), class = "llamaherd_error")
+    expect_no_match(
+      cli::ansi_strip(conditionMessage(cnd)),
+      "\\b(True|False|None|str|dict|int|float|NoneType)\\b|\\w=\\w",
+      perl = TRUE
+    )
+  }
+})

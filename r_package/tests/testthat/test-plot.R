@@ -1,4 +1,4 @@
-# What the drawers get, and that both of them draw it. How it looks nobody can test.
+# Shapes that Python makes of R's objects, and that both drawers draw them.
 
 local_graphics <- function(engine, env = parent.frame()) {
   if (engine == "ggplot2") {
@@ -87,6 +87,7 @@ estimates_of <- function() {
       level = 0.95,
       n_texts = 1000,
       n_gold = 100,
+      model = "mean",
       formula = NULL
     ),
     class = "llamaherd_estimates"
@@ -116,6 +117,8 @@ robustness_of <- function(n = 7) {
 
 judged_of <- function(term = "share") {
   found <- robustness_of(3)
+  found$fit <- estimates_of()
+  found$fit$formula <- if (term != "share") label == "no" ~ x
   found$estimates <- data.frame(
     variant = rep(found$summary$variant, each = 2),
     outcome = "a",
@@ -155,6 +158,7 @@ result_of <- function(n = 40) {
 }
 
 test_that("bars are counts by label and probability", {
+  skip_if_no_llamaherd()
   x <- coded_frame_of()
   shown <- picture_coded(x)
   counts <- tapply(shown$data$n, shown$data$row, sum)
@@ -170,6 +174,7 @@ test_that("bars are counts by label and probability", {
 })
 
 test_that("bands of probabilities are Python's", {
+  skip_if_no_llamaherd()
   x <- coded_frame_of(7)
   x[[3]] <- c(1, 0.9, 0.89, 0.7, 0.5, 0.499, 0)
   coding <- attr(x, "llamaherd")
@@ -179,6 +184,7 @@ test_that("bands of probabilities are Python's", {
 })
 
 test_that("several labels of a text count for each", {
+  skip_if_no_llamaherd()
   x <- coded_frame_of(3)
   coding <- attr(x, "llamaherd")
   coding$codebook$type <- "multiple"
@@ -190,6 +196,7 @@ test_that("several labels of a text count for each", {
 })
 
 test_that("labels of prompts are counted as those of texts", {
+  skip_if_no_llamaherd()
   shown <- picture_classes(classes_of())
   expect_identical(shown$title, "Labels of 3 prompts")
   expect_identical(shown$notes, c("1 (50%)", "1 (50%)", "0 (0%)"))
@@ -198,6 +205,7 @@ test_that("labels of prompts are counted as those of texts", {
 })
 
 test_that("when prompts were read is shown of probabilities of labels, too", {
+  skip_if_no_llamaherd()
   x <- classes_of()
   expect_error(plot(x, type = "time"), class = "llamaherd_error_argument")
   attr(x, "timing") <- data.frame(
@@ -210,7 +218,7 @@ test_that("when prompts were read is shown of probabilities of labels, too", {
     local_graphics(engine)
     expect_silent(plot(x, type = "time"))
   }
-  shown <- picture_timeline(x, NULL)
+  shown <- picture_timeline(x)
   expect_equal(
     shown$data,
     data.frame(waited = c(0, 0.5), first = c(0.5, 2), end = c(0.5, 2))
@@ -224,6 +232,7 @@ test_that("other tables are drawn as data frames", {
 })
 
 test_that("coefficients of agreement are shown with their intervals", {
+  skip_if_no_llamaherd()
   shown <- picture_agreement(agreement_of())
   expect_identical(
     levels(shown$data$row),
@@ -236,20 +245,21 @@ test_that("coefficients of agreement are shown with their intervals", {
 })
 
 test_that("a coverage curve is drawn by itself as it is of a validation", {
-  shown <- picture_coverage(curve_of(), NULL)
+  skip_if_no_llamaherd()
+  shown <- picture_coverage(curve_of())
   expect_identical(shown$data$y, c(1, 0.9, 0.8))
   expect_identical(shown$reference$y, c(0.8, 0.8))
   expect_match(shown$title, "80 texts")
   expect_match(shown$y, "90% interval")
-  none <- new_coverage(list(n = 0), 0.95)
+  none <- coverage_curve(numeric(), logical())
   expect_error(plot(none), class = "llamaherd_error_argument")
-  skip_if_no_llamaherd()
   prob <- seq(0.99, 0.5, length.out = 20)
   found <- validate(rep(c("a", "b"), 10), rep("a", 20), prob = prob, level = 0.8)
   expect_identical(attr(found$coverage, "level"), 0.8)
 })
 
 test_that("a timeline is in the order of the prompts' beginnings", {
+  skip_if_no_llamaherd()
   x <- result_of()
   attr(x, "timing") <- attr(x, "timing")[40:1, ]
   attr(x, "timing")$wall_s[[1]] <- NA
@@ -258,7 +268,7 @@ test_that("a timeline is in the order of the prompts' beginnings", {
   expect_false(is.unsorted(shown$waited))
   expect_true(all(shown$waited <= shown$first & shown$first <= shown$end))
   attr(x, "timing") <- NULL
-  expect_error(picture_timeline(x, NULL), class = "llamaherd_error_argument")
+  expect_error(picture_timeline(x), class = "llamaherd_error_argument")
 })
 
 test_that("names of rows take a few lines", {
@@ -272,6 +282,7 @@ test_that("names of rows take a few lines", {
 
 for (engine in c("ggplot2", "base")) {
   test_that(sprintf("everything is drawn by %s", engine), {
+    skip_if_no_llamaherd()
     local_graphics(engine)
     all <- list(
       coded_frame_of(),
@@ -304,7 +315,7 @@ for (engine in c("ggplot2", "base")) {
     }
     expect_error(plot(found, type = "all"), class = "llamaherd_error_argument")
     unsure <- validate(model, codes)
-    expect_error(plot(unsure, type = "coverage"), "not known how sure")
+    expect_error(plot(unsure, type = "coverage"), "no probabilities of the labels")
     # Labels without a text have no precision, and intervals may be missing.
     expect_silent(plot(validate(c("a", "b"), c("a", "a")), type = "labels"))
   })
@@ -313,7 +324,7 @@ for (engine in c("ggplot2", "base")) {
 test_that("numbers of a validation are those that it has", {
   skip_if_no_llamaherd()
   found <- validate(rep(c("a", "b"), c(12, 8)), rep(c("a", "b"), 10), prob = (1:20) / 20)
-  shown <- picture_measures(found)$data
+  shown <- picture_validation(found, "measures")$data
   of <- found$table
   accuracy <- of[of$measure == "accuracy", ]
   expect_equal(
@@ -321,18 +332,22 @@ test_that("numbers of a validation are those that it has", {
     unlist(accuracy[4:6]),
     ignore_attr = TRUE
   )
-  counts <- picture_confusion(found)$data
+  counts <- picture_validation(found, "confusion")$data
   at <- counts$row == "a" & counts$column == "b"
   expect_identical(counts$n[at], 6L)
-  expect_identical(picture_scores(found)$data$value[1:2], found$labels$precision)
+  scores <- picture_validation(found, "labels")$data
+  precision <- scores$value[scores$series == "precision"]
+  expect_identical(precision, found$labels$precision)
 })
 
 test_that("graphics that there are not are refused", {
+  skip_if_no_llamaherd()
   withr::local_options(llamaherd.graphics = "lattice")
   expect_error(plot(estimates_of()), class = "llamaherd_error_argument")
 })
 
 test_that("each coefficient has an axis of its own", {
+  skip_if_no_llamaherd()
   fit <- estimates_of()
   fit$formula <- label == "no" ~ party
   fit$rows$term <- rep(c("(Intercept)", "party", "age"), each = 4)
@@ -357,13 +372,14 @@ test_that("what it takes no model for is beside the accuracy alone", {
   skip_if_no_llamaherd()
   labels <- rep(c("a", "b", "a"), 20)
   found <- validate(labels, replace(labels, 1:5, "b"), n_bootstrap = 10)
-  data <- picture_measures(found)$data
+  data <- picture_validation(found, "measures")$data
   expect_identical(as.character(data$row[data$series == "always 'a'"]), "accuracy")
 })
 
 test_that("titles fit a plot of 6.5 x 3.6 inches", {
+  skip_if_no_llamaherd()
   skip_if_not_installed("ggplot2")
-  drawn <- ggplot_of(picture_coverage(curve_of(), NULL))
+  drawn <- ggplot_of(picture_coverage(curve_of()))
   for (axis in c("x", "y", "title")) {
     lines <- strsplit(drawn$labels[[axis]], "\n", fixed = TRUE)[[1]]
     expect_true(all(nchar(lines) <= c(x = 60, y = 26, title = 64)[[axis]]))
@@ -373,7 +389,7 @@ test_that("titles fit a plot of 6.5 x 3.6 inches", {
 test_that("shades of a matrix have a legend", {
   skip_if_no_llamaherd()
   found <- validate(rep(c("a", "b"), c(12, 8)), rep(c("a", "b"), 10))
-  shown <- picture_confusion(found)
+  shown <- picture_validation(found, "confusion")
   expect_identical(shown$legend, "share of the texts with this label")
   expect_identical(shades_of_shares(0:1), blues[c(1, 3)])
   skip_if_not_installed("ggplot2")
@@ -386,22 +402,60 @@ test_that("the number of texts in a title is the one that was used", {
   skip_if_no_llamaherd()
   codes <- list(Ann = rep(c("a", "b"), 10), Ben = rep(c("a", "b", "b", "a"), 5))
   found <- validate(rep("a", 20), codes)
-  expect_match(picture_measures(found)$title, "(20 texts; accuracy: 10)", fixed = TRUE)
-  expect_match(picture_measures(validate(rep("a", 20), codes$Ann))$title, ", 20 texts$")
+  expect_match(
+    picture_validation(found, "measures")$title,
+    "(20 texts; accuracy: 10)",
+    fixed = TRUE
+  )
+  alone <- validate(rep("a", 20), codes$Ann)
+  expect_match(picture_validation(alone, "measures")$title, ", 20 texts$")
 })
 
 test_that("rows of groups name their column, and axes their unit and level", {
+  skip_if_no_llamaherd()
   fit <- estimates_of()
   fit$rows <- fit$rows[1:4, ]
   fit$rows$group <- "TRUE"
   fit$grouped_by <- "hashtag"
   expect_identical(levels(picture_estimates(fit)$data$row), "hashtag: TRUE")
-  expect_identical(group_names(c("", "a / b"), c("x", "y")), c("", "x / y: a / b"))
-  expect_identical(group_names(c("", "a"), NULL), c("", "a"))
   fit$formula <- label == "no" ~ x
   fit$model <- "logit"
   expect_match(picture_estimates(fit)$x, "log odds")
   judged <- judged_of()
-  judged$level <- 0.9
+  judged$fit$level <- 0.9
   expect_match(picture_robustness(judged)$x, "with 90% interval", fixed = TRUE)
+})
+
+test_that("methods are called as in Python's plots", {
+  skip_if_no_llamaherd()
+  pictures <- reticulate::import("llamaherd.research.reports.pictures")
+  expect_identical(as.list(method_names), pictures$METHODS)
+})
+
+test_that("long labels leave room for a confusion matrix", {
+  skip_if_no_llamaherd()
+  codes <- rep(kinds, 10)
+  found <- validate(codes, codes, n_bootstrap = 0)
+  withr::local_options(llamaherd.graphics = "base")
+  path <- withr::local_tempfile(fileext = ".pdf")
+  grDevices::pdf(path, 6.5, 3.6)
+  withr::defer(grDevices::dev.off())
+  expect_silent(plot(found, type = "confusion"))
+})
+
+test_that("names that plots cut stay different", {
+  skip_if_no_llamaherd()
+  expect_identical(nlevels(picture_robustness(judged_of())$data$series), 3L)
+  expect_identical(nlevels(picture_robustness(robustness_of())$data$series), 7L)
+  frame <- points_data(list(
+    row = 1:2,
+    of = c(1, 1),
+    rows = c("a", "a"),
+    series = "b",
+    value = 1:2,
+    low = c(NaN, 1),
+    high = c(NaN, 3)
+  ))
+  expect_identical(levels(frame$row), c("a", "a.1"))
+  expect_identical(frame$low, c(NA, 1))
 })

@@ -41,7 +41,7 @@ test_that("model and context are kept until something changes", {
   quick_llama("c", n_ctx = 512)
   expect_false(identical(the$quick$context, first))
   expect_error(generate(first, "x"), "is closed")
-  expect_message(expect_null(quick_llama_reset()), "has given its model")
+  expect_message(expect_null(quick_llama_reset()), "has released its model")
   expect_null(the$quick)
   expect_message(quick_llama_reset())
 })

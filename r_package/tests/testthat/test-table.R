@@ -101,6 +101,13 @@ test_that("samples of data are a list of tables", {
   table <- as.data.frame(samples)
   expect_identical(table$a, c(1:3, NA, NA, NA))
   expect_identical(table$sample, rep(1:2, 3))
+  one <- generate_parallel(
+    context,
+    c(a = 'json {"a":1}', b = "fail"),
+    schema = type_object(a = type_integer()),
+    verbosity = -1
+  )
+  local_real()
   votes <- vote(samples)
   expect_identical(votes$name, c("a", "b", "c"))
   expect_identical(votes$majority, c('{"a":1}', '{"a":3}', NA))
@@ -108,12 +115,6 @@ test_that("samples of data are a list of tables", {
   expect_identical(vote(samples, \(x) x$a)$majority, c("1", "3", NA))
   expect_identical(vote(samples, ~ ifelse(.x$a > 1, "more", "one"))$is_tie[[1]], TRUE)
   expect_error(vote(samples, \(x) "x"), "label for each of 2 answers")
-  one <- generate_parallel(
-    context,
-    c(a = 'json {"a":1}', b = "fail"),
-    schema = type_object(a = type_integer()),
-    verbosity = -1
-  )
   expect_identical(vote(one)$majority, c('{"a":1}', NA))
   expect_identical(vote(one)$name, c("a", "b"))
 })

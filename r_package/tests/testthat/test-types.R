@@ -34,6 +34,14 @@ test_that("types become JSON Schema", {
     type_enum(factor("b", levels = c("b", "a"))),
     '{"type":"string","enum":["b","a"]}'
   )
+  is_json(type_quote(), '{"type":"string","quote":{"unit":"words"}}')
+  is_json(
+    type_quote("Why?", unit = "characters", least = 5, most = 9),
+    paste0(
+      '{"type":"string","quote":{"unit":"characters","least":5,"most":9},',
+      '"description":"Why?"}'
+    )
+  )
   is_json(type_enum("a"), '{"type":"string","enum":["a"]}')
   is_json(type_array(type_string()), '{"type":"array","items":{"type":"string"}}')
   is_json(
@@ -246,6 +254,7 @@ test_that("the functions have ellmer's arguments", {
 })
 
 test_that("a list of schemas may have none for some prompts", {
+  local_fake()
   texts <- check_schema(list(type_string(), NULL), "schema", 2L, globalenv())
   expect_identical(unclass(texts), list('{"type":"string"}', NULL))
   expect_null(check_schema(list(NULL, NULL), "schema", 2L, globalenv()))
@@ -258,4 +267,53 @@ test_that("a list of schemas may have none for some prompts", {
   )
   expect_identical(result$value, c(1L, NA))
   expect_identical(attr(result, "text"), c("1", "2"))
+})
+
+test_that("lengths of quotes are checked", {
+  expect_error(type_quote(least = 0), class = "llamaherd_error_argument")
+  expect_error(type_quote(least = 31), class = "llamaherd_error_argument")
+  expect_error(type_quote(least = 5, most = 4), "at most `most`", fixed = TRUE)
+  expect_error(type_quote(unit = "lines"), class = "llamaherd_error_argument")
+  expect_equal(
+    format(type_array(type_quote("Why?", least = 4))),
+    "<llamaherd_type> array of quote of at least 4 words"
+  )
+  expect_equal(format(type_quote()), "<llamaherd_type> quote")
+})
+
+test_that("texts to quote from are one, or one for each prompt", {
+  expect_equal(check_sources("a", "quote_from", 2, NULL), "a")
+  expect_null(check_sources(NULL, "quote_from", 2, NULL))
+  expect_null(check_sources(NA, "quote_from", 2, NULL))
+  expect_equal(
+    unclass(check_sources(c("a", NA), "quote_from", 2, NULL)),
+    list("a", NULL)
+  )
+  expect_error(
+    check_sources(1:2, "quote_from", 2, rlang::current_env()),
+    "quote_from"
+  )
+})
+
+test_that("passages become a long table", {
+  span <- function(label, quote, start, end) {
+    data.frame(label = label, quote = quote, start = start, end = end)
+  }
+  coded <- data.frame(id = c("a", "b", "c"), text = c("x y", NA, "z"))
+  coded$spans <- list(
+    span(c("p", "q"), c("x", "y"), c(1L, 3L), c(1L, 3L)),
+    NULL,
+    span("q", "z", 1L, 1L)
+  )
+  long <- coded_spans(coded, id)
+  expect_identical(long$id, c("a", "a", "c"))
+  expect_identical(as.character(long$label), c("p", "q", "q"))
+  expect_identical(substr(c("x y", "x y", "z"), long$start, long$end), long$quote)
+  expect_identical(coded_spans(coded)$row, c(1L, 1L, 3L))
+  none <- coded_spans(coded[2, ])
+  expect_identical(dim(none), c(0L, 5L))
+  expect_identical(none$start, integer())
+  expect_error(coded_spans(coded["id"]), class = "llamaherd_error_argument")
+  expect_error(coded_spans(coded, nope), class = "llamaherd_error_argument")
+  expect_error(coded_spans(coded, c(id, text)), class = "llamaherd_error_argument")
 })

@@ -361,15 +361,117 @@ test_that("coded texts and samples know that there are several labels", {
   }
 })
 
-test_that("columns may be named without quotes, unless a variable has the name", {
+test_that("columns may be named without quotes; a variable with other values is an error", {
   frame <- data.frame(topic = c("a", "b"), human = c("a", "b"), text = c("x", "y"))
-  named <- \(x) column_or_object(rlang::enquo(x), frame)
+  named <- \(x, ...) column_or_object(rlang::enquo(x), frame, "x", NULL, ...)
   expect_identical(named(human), "human")
   expect_identical(named(c(topic, human)), c("topic", "human"))
   expect_identical(named(text), "text") # there is a function text()
   human <- c("b", "b")
-  expect_identical(named(human), human)
+  expect_error(named(human), "ambiguous", class = "llamaherd_error_argument")
+  expect_error(named(c(topic, human)), "`human` is a column and a variable")
+  expect_identical(named(!!human), human)
+  expect_identical(named("human"), "human")
+  expect_identical(named(human, is_object = is.character), human)
+  human <- frame$human # says the same
+  expect_identical(named(human), "human")
+  human <- list(anna = human) # names no column
+  expect_identical(named(human), "human")
+  expect_identical(named(human, is_object = is_codes), human)
   expect_identical(named("topic"), "topic")
   expect_null(named(NULL))
-  expect_error(named(other), "not found")
+  expect_error(named(other), "topic, human, text", class = "llamaherd_error_argument")
+})
+
+test_that("no variable changes what the name of a column means", {
+  skip_if_no_llamaherd()
+  data <- data.frame(
+    lab = c("a", "b", "a"),
+    h = c("a", "b", "b"),
+    other = c("b", "a", "a")
+  )
+  accuracy <- \(...) {
+    value_of(validate(data, ..., n_bootstrap = 0), "accuracy", "accuracy")
+  }
+  expected <- accuracy("h", label_col = "lab")
+  expect_equal(accuracy(h, label_col = lab), expected)
+  local({
+    h <- c("b", "a", "a")
+    lab <- "other"
+    model <- sample_id <- label <- list(1) # objects that no column can be
+    expect_error(accuracy(h, label_col = "lab"), "ambiguous")
+    expect_error(accuracy("h", label_col = lab), "ambiguous")
+  })
+})
+
+test_that("arguments of several models are validate_models()'s, and still taken", {
+  skip_if_no_llamaherd()
+  expect_length(setdiff(names(formals(validate)), "..."), 11)
+  annotations <- data.frame(
+    item = rep(1:4, 2),
+    coder = rep(c("small", "large"), each = 4),
+    mine = c("a", "b", "a", "a", "a", "b", "b", "a"),
+    hers = c("a", "b", "b", "b")
+  )
+  found <- validate_models(
+    annotations,
+    gold = hers,
+    sample_col = item,
+    model_col = "coder",
+    label_col = mine,
+    method = "cohen"
+  )
+  expect_s3_class(found, "llamaherd_comparison")
+  expect_named(found$reliability, "cohen")
+  expect_identical(
+    validate(
+      annotations,
+      gold = hers,
+      sample_col = "item",
+      model_col = "coder",
+      label_col = mine,
+      method = "cohen"
+    ),
+    found
+  )
+  # By place, in the order of before.
+  by_place <- \(...) validate(annotations, "hers", FALSE, NULL, "item", ...)
+  found <- by_place("coder", "mine", method = "cohen")
+  expect_null(found$confusion$pairwise)
+  expect_named(found$reliability, "cohen")
+  expect_identical(dim(found$confusion$vs_gold$small), c(2L, 2L))
+  labels <- c("a", "b", "a")
+  expect_identical(
+    validate(labels, labels, TRUE, c("b", "a"), n_bootstrap = 0),
+    validate(labels, labels, label_levels = c("b", "a"), n_bootstrap = 0)
+  )
+  expect_snapshot(error = TRUE, {
+    validate(labels, labels, n_boot = 5)
+    validate(labels, labels, TRUE, scale = "metric")
+    validate_models(annotations)
+    validate_models("a")
+  })
+})
+
+test_that("labels that are numbers are compared as numbers", {
+  skip_if_no_llamaherd()
+  truth <- rep(c(0, 2, 5, 7, 10), 8)
+  model <- pmin(pmax(truth + rep(c(-1, 0, 2, 1), 10), 0), 10)
+  found <- validate(model, truth, scale = "interval")
+  expect_identical(found$scale, "interval")
+  expect_equal(value_of(found, "numbers", "pearson"), stats::cor(model, truth))
+  spearman <- stats::cor(model, truth, method = "spearman")
+  expect_equal(value_of(found, "numbers", "spearman"), spearman)
+  expect_equal(value_of(found, "numbers", "rmse"), sqrt(mean((model - truth)^2)))
+  expect_equal(value_of(found, "numbers", "bias"), mean(model - truth))
+  expect_match(found$page, "ICC\\(2,1\\)", all = FALSE)
+  # Fractions are measurements.
+  expect_identical(validate(model + 0.5, truth + 0.5)$scale, "interval")
+  expect_identical(validate(as.character(model), as.character(truth))$scale, "nominal")
+  drawn <- plot(found, type = "numbers")
+  expect_error(plot(validate(c("a", "b"), c("a", "b")), type = "numbers"), "no numbers")
+  withr::local_options(llamaherd.graphics = "base")
+  withr::local_pdf(withr::local_tempfile())
+  shape <- plot(found, type = "numbers")
+  expect_equal(nrow(shape), nrow(unique(data.frame(model + truth, model - truth))))
 })

@@ -40,7 +40,7 @@ static int32_t submit(lh_engine* engine, const lh_model* model, int64_t id,
                       int32_t max_tokens, int64_t fork_from) {
   int32_t tokens[kMost];
   lh_request request;
-  memset(&request, 0, sizeof(request));
+  lh_request_default_params(&request);
   request.id = id;
   request.tokens = tokens;
   request.n_tokens = prompt_tokens(model, text, tokens);
@@ -52,10 +52,12 @@ static int32_t submit(lh_engine* engine, const lh_model* model, int64_t id,
 
 /* Runs until nothing is left to do. Returns the number of requests that ended. */
 static int32_t run_all(lh_engine* engine) {
-  const lh_run_params params = {NULL, 0, 0, 50};
+  lh_run_params params;
   int64_t events[kMost];
   int32_t n_events = 0;
   lh_run_result result;
+  lh_run_default_params(&params);
+  params.max_time_ms = 50;
   do {
     CHECK(lh_engine_run(engine, &params, events, kMost, &result, &error) == LH_OK);
     n_events += result.n_events;
@@ -81,6 +83,7 @@ static void answer(lh_engine* engine, const lh_model* model, const char* text,
 static void test_library(void) {
   int32_t sizes[4] = {0};
   char lines[256];
+  CHECK(lh_abi_version() == LH_ABI_VERSION);
   lh_abi_probe(sizes);
   CHECK(sizes[0] > 0 && sizes[1] > sizes[0] && sizes[2] > 0 && sizes[3] > 0);
   CHECK(strlen(lh_ggml_commit()) > 3);
@@ -269,9 +272,10 @@ static void test_life_of_requests(lh_model* model) {
 static void test_abort_and_bad_runs(lh_model* model) {
   lh_engine* engine = new_engine(model);
   lh_sampling_params greedy;
-  lh_run_params params = {NULL, 0, 0, 0};
+  lh_run_params params;
   lh_run_result result;
   int64_t events[2];
+  lh_run_default_params(&params);
   lh_sampling_default_params(&greedy);
   CHECK(submit(engine, model, 1, "One", &greedy, 1, -1) == LH_OK);
   lh_engine_abort(engine, 1);

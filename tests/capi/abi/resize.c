@@ -51,11 +51,10 @@ static void submit(lh_engine* engine, const lh_model* model, int64_t id) {
   sampling.temperature = 1.5f;
   sampling.seed = (uint32_t)id;
   sampling.ignore_eos = 1;
-  memset(&request, 0, sizeof(request));
+  lh_request_default_params(&request);
   request.id = id;
   request.tokens = tokens;
   request.max_tokens = kLength;
-  request.fork_from = -1;
   request.sampling = &sampling;
   CHECK(lh_tokenize_prompt(model, text, (int32_t)strlen(text), -1, tokens, kMost,
                            &request.n_tokens, &error) == LH_OK);
@@ -63,10 +62,11 @@ static void submit(lh_engine* engine, const lh_model* model, int64_t id) {
 }
 
 static void run(lh_engine* engine, int32_t max_steps) {
-  lh_run_params params = {NULL, 0, 0, 0};
+  lh_run_params params;
   lh_run_result result;
   int64_t events[kMost];
   int32_t n_left = max_steps;
+  lh_run_default_params(&params);
   do {
     params.max_steps = n_left;
     CHECK(check_ok(lh_engine_run(engine, &params, events, kMost, &result, &error)));

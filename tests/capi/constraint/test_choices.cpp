@@ -275,7 +275,8 @@ TEST_CASE("paths of choices have to be a tree whose leaves are choices") {
       std::make_shared<const lh::Choices::Texts>(lh::Choices::Texts{"ab", "ac"});
   const int32_t tokens[] = {'a', 'b', 'c'};
   const auto message = [&](std::vector<int32_t> parents, std::vector<int32_t> choices) {
-    const lh_choice_paths paths{3, tokens, parents.data(), choices.data()};
+    const lh_choice_paths paths{sizeof(lh_choice_paths), 3, tokens, parents.data(),
+                                choices.data()};
     try {
       const lh::Choices made(texts, *model, paths);
       CHECK(made.has_paths(&paths));
@@ -300,7 +301,7 @@ TEST_CASE("the most probable choice is the one that all paths are weighed for") 
     // All continuations scored, with a space and without one.
     const auto model = toy::model();
     const lh::Choices choices(std::make_shared<const lh::Choices::Texts>(list), *model);
-    const lh_score tree{static_cast<int32_t>(choices.tokens().size()),
+    const lh_score tree{sizeof(lh_score), static_cast<int32_t>(choices.tokens().size()),
                         choices.tokens().data(), choices.parents().data()};
     Fixture f;
     fake::settings().eos_share = 0;

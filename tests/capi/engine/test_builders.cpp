@@ -5,6 +5,7 @@
 #include <string>
 
 #include "mixed_batch.hpp"
+#include "prefix.hpp"
 #include "uniform_batch.hpp"
 
 namespace {
@@ -27,11 +28,23 @@ lh::BatchLimits pool() {
   return limits;
 }
 
+// An answer as far as builders know it: the row of its last token is read.
+class LastRow final : public lh::Task {
+ public:
+  LastRow() : Task({}) {}
+  int32_t first_row(const lh::Client& client) const override {
+    return client.n_tokens() - 1;
+  }
+  void read(lh::Client&, int32_t, float*, lh::LogitRow&) noexcept override {}
+  void settle(const lh::StepServices&, lh::BatchPart&, lh::LogitRow&) override {}
+};
+
 // Clients and the positions of their sequences.
 struct Clients {
   // With n_prompt tokens, of which n_decoded are in the cache.
   lh::Client& add(int32_t seq_id, int32_t n_prompt, int32_t n_decoded = 0) {
     lh::Client& client = clients.emplace_back();
+    client.task = std::make_unique<LastRow>();
     client.seq_id = seq_id;
     client.tokens.assign(static_cast<size_t>(n_prompt), 7);
     client.n_prompt = n_prompt;
@@ -104,7 +117,7 @@ TEST_CASE("with streams the last token of a prompt waits, and short parts are pa
 TEST_CASE("a prefix has no logits, and its last token does not wait") {
   Clients c;
   c.add_answer(0);
-  c.add(3, 4).max_tokens = 0;
+  c.add(3, 4).task = std::make_unique<lh::Prefix>(/*is_whole=*/false);
   lh::BatchLimits limits = streams();
   limits.n_paddable = 0;
   lh::MixedBatch builder(c.positions, limits);

@@ -411,7 +411,11 @@ TEST_CASE("a model stays as long as anything that was made on it") {
   fake::reset();
   lh_error error{};
   const lh_engine_params engine_params = toy::engine_params(256, 4, true);
-  const lh_embedder_params embedder_params{LH_POOLING_MEAN, 1, 32, 256, 4, 1};
+  lh_embedder_params embedder_params;
+  lh_embedder_default_params(&embedder_params);
+  embedder_params.n_batch = 32;
+  embedder_params.n_seq_max = 4;
+  embedder_params.n_threads = 1;
   const std::array<std::function<std::function<void()>(lh_model*)>, 3> makers{
       [&](lh_model* model) -> std::function<void()> {
         lh_engine* engine = nullptr;

@@ -10,6 +10,17 @@
 using fake::Fault;
 using toy::Request;
 
+namespace {
+
+// Returns when another thread is inside a decode that began after the first `n_before`.
+void wait_for_decode(int64_t n_before) {
+  while (fake::counts().n_begun == n_before) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace
+
 TEST_CASE("a refused batch changes nothing, whatever llama_decode left behind") {
   for (const bool recurrent : {false, true}) {
     for (const Fault fault :
@@ -54,9 +65,9 @@ TEST_CASE("a batch stopped halfway costs all recurrent states and no answer") {
   toy::submit(engine, Request(2, toy::tokens("two"), 10));
   CHECK(engine.get(1).n_reused == 5);
   toy::run(engine, 2);
-  fake::settings().decode_ms = 10'000;
-  std::thread stop([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  fake::settings().decode_ms = 3'600'000;
+  std::thread stop([&, n_before = fake::counts().n_begun.load()] {
+    wait_for_decode(n_before);
     engine.abort(true);
   });
   CHECK(toy::run(engine).status == LH_ABORTED);
@@ -139,9 +150,9 @@ TEST_CASE("abort ends a run inside a decode; afterwards it goes on where it was"
   fake::settings().eos_share = 0;
   toy::submit(f.engine, Request(1, kHello, 10));
   toy::run(f.engine, 3);
-  fake::settings().decode_ms = 60000;
-  std::thread aborter([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  fake::settings().decode_ms = 3'600'000;
+  std::thread aborter([&, n_before = fake::counts().n_begun.load()] {
+    wait_for_decode(n_before);
     f.engine.abort(true);
   });
   CHECK(toy::run(f.engine).status == LH_ABORTED);

@@ -21,7 +21,8 @@ struct Tree {
       ends.emplace_back();
       for (const int32_t token : each) ends.back().push_back(at = child(at, token));
     }
-    native = {static_cast<int32_t>(token.size()), token.data(), parent.data()};
+    native = {sizeof(lh_score), static_cast<int32_t>(token.size()), token.data(),
+              parent.data()};
   }
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
@@ -272,14 +273,16 @@ TEST_CASE("what is no tree, or has no room, is refused") {
   const Tree good(kLabels);
   Tokens token = good.token;
   Tokens parent = good.parent;
-  lh_score tree{static_cast<int32_t>(token.size()), token.data(), parent.data()};
+  lh_score tree{sizeof(lh_score), static_cast<int32_t>(token.size()), token.data(),
+                parent.data()};
   toy::Request request(1, kHello, 4);
   request.native.score = &tree;
   const auto refused = [&] {
     CHECK_THROWS_AS(f.engine.submit(request.native), lh::Error);
     token = good.token;
     parent = good.parent;
-    tree = {static_cast<int32_t>(token.size()), token.data(), parent.data()};
+    tree = {sizeof(lh_score), static_cast<int32_t>(token.size()), token.data(),
+            parent.data()};
   };
   token[2] = fake::kVocab;
   refused();

@@ -64,7 +64,6 @@ class Scenario {
       if (chance(0.2)) release_ended();
     }
     while (!call_of_.empty()) release(call_of_.begin()->first);
-    Sum all;
     for (int64_t call = 0; call < kCalls; ++call) {
       CAPTURE(call);
       sums_[call].check(f_.engine.stats(call));

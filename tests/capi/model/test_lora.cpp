@@ -89,6 +89,7 @@ void nothing(gguf_context*, Shapes&) {}
 
 lh_adapters listed(const lh_lora& lora) {
   lh_adapters adapters{};
+  adapters.struct_size = sizeof(lh_adapters);
   adapters.lora = &lora;
   adapters.n_lora = 1;
   return adapters;
@@ -96,7 +97,7 @@ lh_adapters listed(const lh_lora& lora) {
 
 uint64_t check(const File& lora, bool with_output = true) {
   const File model = model_file(with_output);
-  const lh_lora one = {lora.path(), nullptr, 1.0F};
+  const lh_lora one = {sizeof(lh_lora), lora.path(), nullptr, 1.0F};
   const lh_adapters adapters = listed(one);
   return lh::check_loras(&adapters, model.path());
 }
@@ -189,15 +190,16 @@ TEST_CASE("wrong lists of adapters are refused before anything is loaded") {
   lh_model* model = nullptr;
   lh_error error{};
   const auto refused = [&](const lh_adapters& adapters, const char* message) {
-    lh_model_params params{};
+    lh_model_params params;
+    lh_model_default_params(&params);
     params.adapters = &adapters;
     CHECK(lh_model_load(fake::kModelPath, &params, &model, &error) ==
           LH_INVALID_ARGUMENT);
     CHECK(has(error.message, message));
   };
-  const lh_lora nan = {"a.gguf", nullptr, std::nanf("")};
+  const lh_lora nan = {sizeof(lh_lora), "a.gguf", nullptr, std::nanf("")};
   refused(listed(nan), "lora[0].scale must be a finite number");
-  const lh_lora nowhere = {nullptr, nullptr, 1.0F};
+  const lh_lora nowhere = {sizeof(lh_lora), nullptr, nullptr, 1.0F};
   refused(listed(nowhere), "lora.path must not be NULL");
   lh_adapters adapters = listed(nowhere);
   adapters.n_lora = -1;
@@ -205,9 +207,10 @@ TEST_CASE("wrong lists of adapters are refused before anything is loaded") {
   adapters.n_lora = 1;
   adapters.lora = nullptr;
   refused(adapters, "lora must not be NULL");
-  const lh_lora missing = {"no/such.gguf", nullptr, 1.0F};
+  const lh_lora missing = {sizeof(lh_lora), "no/such.gguf", nullptr, 1.0F};
   adapters = listed(missing);
-  lh_model_params params{};
+  lh_model_params params;
+  lh_model_default_params(&params);
   params.adapters = &adapters;
   CHECK(lh_model_load(fake::kModelPath, &params, &model, &error) == LH_MODEL_ERROR);
   CHECK(has(error.message, "LoRA file \"no/such.gguf\" cannot be opened"));
@@ -219,7 +222,8 @@ TEST_CASE("wrong lists of adapters are refused before anything is loaded") {
 TEST_CASE("adapters are loaded once, set on every context and freed with the model") {
   fake::reset();
   const File file = model_file(true);
-  lh_lora loras[] = {{file.path(), nullptr, 0.5F}, {file.path(), nullptr, 2.0F}};
+  lh_lora loras[] = {{sizeof(lh_lora), file.path(), nullptr, 0.5F},
+                     {sizeof(lh_lora), file.path(), nullptr, 2.0F}};
   lh_adapters adapters = listed(loras[0]);
   adapters.n_lora = 2;
   {
@@ -244,7 +248,7 @@ TEST_CASE("a borrowed model computes with its owner's adapters and control vecto
   fake::reset();
   const auto owner = toy::model();
   int adapter = 0;
-  const lh_lora lora = {nullptr, &adapter, -0.5F};
+  const lh_lora lora = {sizeof(lh_lora), nullptr, &adapter, -0.5F};
   std::vector<float> vector(8, 0.25F);
   lh_adapters adapters = listed(lora);
   adapters.cvec = vector.data();

@@ -47,7 +47,7 @@ static double dot(const float* a, const float* b, int32_t n) {
 }
 
 static lh_embedder* make(const lh_model* model, int32_t pooling, int32_t n_batch) {
-  const lh_embedder_params params = {pooling, 1, n_batch, 128, kTexts, 2};
+  const lh_embedder_params params = {sizeof(params), pooling, 1, n_batch, 128, kTexts, 2};
   lh_embedder* embedder = NULL;
   if (lh_embedder_new(model, &params, &embedder, &error) != LH_OK) {
     fprintf(stderr, "lh_embedder_new: %s\n", error.message);
@@ -78,7 +78,7 @@ static void test_vectors(const lh_model* model, int32_t pooling, int32_t n_batch
 
 static void test_bad_arguments(const lh_model* model) {
   lh_embedder* embedder = NULL;
-  lh_embedder_params params = {LH_POOLING_MEAN, 1, 128, 128, kTexts, 2};
+  lh_embedder_params params = {sizeof(params), LH_POOLING_MEAN, 1, 128, 128, kTexts, 2};
   CHECK(lh_embedder_new(NULL, &params, &embedder, &error) == LH_INVALID_ARGUMENT);
   CHECK(lh_embedder_new(model, &params, NULL, &error) == LH_INVALID_ARGUMENT);
   params.pooling = 4;

@@ -12,7 +12,7 @@ gemma3 <- function() {
 local_context <- function(
   ...,
   model = smollm2(),
-  n_threads = 2L,
+  n_threads = 1L,
   env = parent.frame()
 ) {
   context <- context_create(model, ..., n_threads = n_threads)

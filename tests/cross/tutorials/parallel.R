@@ -9,7 +9,7 @@ model <- model_load(
   use_mmap = TRUE,
   verbosity = 0L
 )
-context <- context_create(model, n_ctx = 4096L, n_threads = 2L, n_seq_max = 8L)
+context <- context_create(model, n_ctx = 4096L, n_threads = 1L, n_seq_max = 8L)
 
 topics <- c("rivers", "trains", "bread", "winter", "music")
 prompts <- sapply(topics, function(topic) {

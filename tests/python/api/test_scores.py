@@ -458,7 +458,7 @@ def test_calibration_runs_what_it_needs(context: lh.Context) -> None:
         ({"labels": ["a", " "]}, ValueError, r"labels\[1\] must not be empty"),
         ({"labels": ["a", "b", "a"]}, ValueError, r"labels\[2\] is there twice: 'a'"),
         ({"labels": ["a", 1]}, TypeError, r"labels\[1\] must be a str, not 1"),
-        ({"labels": {"a": 1}}, TypeError, r"name of labels\[0\] must be a str, not 1"),
+        ({"labels": {"a": 1}}, TypeError, r"labels\[0\]\.name must be a str, not 1"),
         ({"labels": ["\ud800"]}, ValueError, r"labels\[0\] is not valid Unicode"),
         (
             {"normalize": "mean"},
@@ -470,6 +470,8 @@ def test_calibration_runs_what_it_needs(context: lh.Context) -> None:
         ({"on_error": "no"}, ValueError, "on_error must be one of 'continue'"),
         ({"parse_special": "x"}, ValueError, "parse_special must be one of 'auto'"),
         ({"system": "x"}, ValueError, "system needs chat=True"),
+        ({"thinking": 3}, ValueError, "thinking needs chat=True"),
+        ({"prefix": "x"}, ValueError, "prefix needs chat=True"),
         ({"chat": 1}, TypeError, "chat must be True or False"),
         ({"prompts": "text"}, TypeError, "prompts must be a list of prompts, not str"),
         ({"prompts": [1.5]}, TypeError, r"prompts\[0\] must be text or a sequence of to"),
@@ -568,3 +570,14 @@ def test_r_gets_columns(context: lh.Context) -> None:
         _r.classify_start(context, [None], {**options, **labels, "on_error": "stop"})
     )
     assert value(_r.classify_result(job["job"]))["finish_reasons"] == ["error"]
+
+
+def test_a_wrong_prompt_is_named_with_its_place(context: lh.Context) -> None:
+    calls = {
+        "prompts": lambda texts: lh.classify_parallel(context, texts, ["a", "b"]),
+        "texts": lambda texts: lh.perplexity(context, texts),
+    }
+    for name, call in calls.items():
+        with pytest.raises(lh.ArgumentTypeError) as caught:
+            call(["a", 7])
+        assert (caught.value.argument, caught.value.place) == (name, (1,))

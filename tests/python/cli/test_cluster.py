@@ -41,6 +41,7 @@ def address() -> Iterator[str]:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.slow(reason="starts actors of Ray for each task")
 def test_a_cluster_writes_the_same_tables(
     address: str,
     tiny_path: Callable[[str], Path],
@@ -51,6 +52,7 @@ def test_a_cluster_writes_the_same_tables(
     monkeypatch.chdir(tmp_path)
     rows = [f"{i},text number {i}" for i in range(60)]
     Path("in.csv").write_text("\n".join(["id,text", *rows, '9,""']), encoding="utf-8")
+    lh.write_codebook(lh.Codebook("Which?", ["a", "b"]), "topics.yaml")
     herds: list[lh.ray.Herd] = []
     start = lh.ray.Herd.__init__
 
@@ -64,6 +66,7 @@ def test_a_cluster_writes_the_same_tables(
     for command in (
         ["run", *exact, "--max-tokens", "5", "--temperature", "1"],
         ["classify", *exact, "--labels", "yes,no"],
+        ["annotate", *exact, "--codebook", "topics.yaml"],
         ["embed", *exact],
     ):
         task = command[0]

@@ -15,7 +15,7 @@ import llamaherd as lh
 import pytest
 from llamaherd.cli import main
 from llamaherd.journal import file as journal_file
-from llamaherd.runs.spec_file import read_spec
+from llamaherd.tables.spec_file import read_spec
 
 Tiny = Callable[[str], Path]
 COMMAND = [sys.executable, "-m", "llamaherd.cli"]
@@ -49,6 +49,7 @@ def wait_for_rows(process: subprocess.Popen[bytes], journal: str, n: int) -> Non
         time.sleep(0.02)
 
 
+@pytest.mark.slow(reason="starts a process for each kill")
 def test_kill_9_at_any_moment_and_the_same_command_again(tiny_path: Tiny) -> None:
     table(5000)
     run = ["run", "in.csv", "-m", tiny_path("llama"), *EXACT, "--temperature", "1"]
@@ -83,7 +84,7 @@ def test_a_signal_keeps_what_is_finished_and_says_how_to_go_on(
     process = launch(*run)
     wait_for_rows(process, "out.csv.journal", 100)
     process.send_signal(number)
-    out, error = process.communicate(timeout=60)
+    out, error = process.communicate(timeout=600)
     assert process.returncode == status
     assert out == b""
     assert b"out.csv.journal has what is finished" in error
@@ -166,7 +167,7 @@ def test_a_wrong_quote_fails_its_row_or_says_where_it_opens(
     assert [row["error"] for row in rows] == ["", reason, ""]
     Path("in.csv").write_text('id,text\n1,one\n2,"two\n3,three\n', encoding="utf-8")
     assert main(run) == 2
-    assert "the quote that opens in line 3 is not closed" in capfd.readouterr().err
+    assert "in.csv, line 3: the quote that opens here is not" in capfd.readouterr().err
 
 
 def test_flags_write_the_file_that_does_the_same(
@@ -214,7 +215,7 @@ def test_shards_and_merge(tiny_path: Tiny, capfd: pytest.CaptureFixture[str]) ->
     assert main(["merge", *journals, "--out", "merged.parquet"]) == 0
     assert Path("merged.parquet").read_bytes() == Path("out.parquet").read_bytes()
     assert main(["merge", *journals[:2], "--out", "no.parquet"]) == 2
-    assert "of 3 shards 1 are missing: 3" in capfd.readouterr().err
+    assert "missing shards (1 of 3): 3" in capfd.readouterr().err
     assert not Path("no.parquet").exists()
     moved = Path("in.csv").rename("moved.csv")
     assert main(["merge", *journals, "-o", "again.parquet"]) == 2
@@ -259,7 +260,7 @@ def test_wrong_use(
     [
         (["no.csv"], "No such file"),
         (["in.csv", "--set", "sampling.topp=1"], "mean 'top_p'"),
-        (["in.csv", "--set", "n_ctx"], "no KEY=VALUE"),
+        (["in.csv", "--set", "n_ctx"], "not KEY=VALUE"),
         (["no.toml"], "no.toml: No such file"),
         (["in.csv", "--schema", "no.json"], "no.json"),
         (["in.csv", "-o", "x.xlsx"], "output must end in"),
@@ -277,7 +278,9 @@ def test_wrong_use(
         (["in.csv", "--labels", "A,B", "--schema", "any.json"], "schema"),
         (["in.csv", "--shard", "1/2"], "--journal"),
         (["in.csv", "--temperature", "-1"], "temperature must be between 0 and"),
-        (["no-toml.toml"], "no-toml.toml is no TOML: "),
+        (["wrong.toml"], "wrong.toml, line 5: [sampling] has no key 'topp'"),
+        (["seed.toml"], "seed.toml, line 4: [sampling] seed must be at least 0, not -1"),
+        (["no-toml.toml"], "no-toml.toml: not TOML: "),
     ],
 )
 def test_what_cannot_be_used_as_asked_is_status_2(
@@ -286,11 +289,64 @@ def test_what_cannot_be_used_as_asked_is_status_2(
     table(1)
     Path("any.json").write_text("{}", encoding="utf-8")
     Path("no-toml.toml").write_text("prompt: x", encoding="utf-8")
+    start = 'input = "in.csv"\n\n[sampling]\n'
+    Path("wrong.toml").write_text(f"{start}seed = 1\ntopp = 1\n", encoding="utf-8")
+    Path("seed.toml").write_text(f"{start}seed = -1\n", encoding="utf-8")
     assert main(["run", *arguments, "-m", "no.gguf"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("llamaherd: ")
     assert message in error
     assert len(error.splitlines()) == 1
+
+
+def test_flags_say_how_the_chat_is_rendered(tiny_path: Tiny) -> None:
+    table(1)
+    Path("own.jinja").write_text("{{ messages }}", encoding="utf-8")
+    run = ["run", "in.csv", "-m", str(tiny_path("llama")), "--chat", "--thinking", "64"]
+    run += ["--var", "reasoning_effort=low", "--var", "enable_thinking=true"]
+    run += ["--template", "own.jinja", "--answer-prefix", "It is", "--merge-system"]
+    assert main([*run, "--save", "run.toml"]) == 0
+    spec = read_spec("run.toml")
+    assert (spec.thinking, spec.chat_template) == (64, "own.jinja")
+    assert spec.variables == {"reasoning_effort": "low", "enable_thinking": True}
+    assert (spec.answer_prefix, spec.merge_system) == ("It is", True)
+    for word, value in (("off", False), ("on", True)):
+        assert main([*run, "--thinking", word, "--save", f"{word}.toml"]) == 0
+        assert read_spec(f"{word}.toml").thinking is value
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--thinking", "much"], "'much' is neither a number nor on or off."),
+        (["--var", "low"], "'low' is no NAME=VALUE"),
+        (["--thinking", "8"], "thinking needs chat = true"),
+        (["--chat", "--template", "no.jinja"], "'no.jinja' cannot be read"),
+    ],
+)
+def test_wrong_flags_of_the_chat_are_status_2(
+    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(1)
+    assert main(["run", "in.csv", "-m", "no.gguf", *flags]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("context.n_ctx=-3", "[context] n_ctx must be between 1 and "),
+        ("context.n_seq_max='a'", "[context] n_seq_max must be"),
+        ("model.n_gpu_layers=0.5", "[model] n_gpu_layers must be an integer"),
+    ],
+)
+def test_a_wrong_key_of_model_or_context_is_status_2(
+    setting: str, message: str, tiny_path: Tiny, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(1)
+    run = ["run", "in.csv", "-m", str(tiny_path("llama")), "--set", setting]
+    assert main(run) == 2
+    assert capsys.readouterr().err.startswith(f"llamaherd: {message}")
 
 
 @pytest.mark.parametrize("command", ["run", "classify"])
@@ -322,7 +378,7 @@ def test_what_fails_while_at_it_is_status_1(
     def changed(_: object) -> None:
         raise ValueError("the input in.csv was changed while it was read")
 
-    monkeypatch.setattr("llamaherd.runs.inputs.Input.check_unchanged", changed)
+    monkeypatch.setattr("llamaherd.tables.inputs.Input.check_unchanged", changed)
     run = ["run", "in.csv", "-m", str(tiny_path("llama")), *EXACT, "-o", "out.csv"]
     assert main(run) == 1
     assert "was changed while" in capsys.readouterr().err
@@ -353,6 +409,6 @@ def test_ctrl_c_without_a_journal_says_that_nothing_is_kept(tiny_path: Tiny) -> 
     assert process.stdout is not None
     process.stdout.readline()  # the header: it runs
     os.kill(process.pid, signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=600)
     assert process.returncode == 130
     assert b"nothing is kept, since there was no journal" in error

@@ -36,6 +36,7 @@ EFFECTIVE: dict[str, tuple[object, dict[str, object]]] = {
     "regex": ("[a-z]+", {}),
     "grammar": ('root ::= "a"', {}),
     "choices": (("a", "b"), {}),
+    "quote_from": ("a b", {}),  # a call without quotes refuses it
     "ignore_eos": (True, {}),
     "max_tokens": (5, {}),
     "stop": ("x", {}),

@@ -40,6 +40,50 @@ def test_results_are_a_sequence_with_columns(results: Results) -> None:
     assert repr(results) == "<Results: 2 of 3 prompts answered, 1 failed>"
 
 
+def thought(text: str | None, n: int, *, complete: bool | None) -> dict[str, object]:
+    return {
+        "thinking": text,
+        "n_thinking_tokens": n,
+        "thinking_complete": complete,
+    }
+
+
+def test_tables_have_columns_of_thoughts_where_there_could_be_some() -> None:
+    pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    thoughts = [
+        thought("I see.", 4, complete=True),
+        thought(None, 0, complete=None),
+        thought("", 9, complete=False),
+    ]
+    rows = [dataclasses.replace(result(i), **own) for i, own in enumerate(thoughts)]
+    results = Results(rows, Stats(n_prompts=3), has_thoughts=True)
+    frame = results.to_pandas()
+    names = ["text", "thinking", "n_thinking_tokens", "thinking_complete", "error"]
+    assert list(frame) == names
+    assert frame["n_thinking_tokens"].tolist() == [4, 0, 9]
+    assert frame["thinking_complete"].dtype == "boolean"
+    assert frame["thinking_complete"].tolist() == [True, pandas.NA, False]
+    table = results.to_arrow()
+    assert table.column_names == names
+    assert table.column("thinking_complete").to_pylist() == [True, None, False]
+    assert str(table.schema.field("n_thinking_tokens").type) == "int64"
+    assert results.thinking == ["I see.", None, ""]
+    # A prompt that failed before it thought; one whose answer failed after a thought.
+    failed = [
+        result(0, "too long"),
+        dataclasses.replace(result(1, "no JSON"), **thought("Hm.", 3, complete=True)),
+    ]
+    broken = Results(failed, Stats(n_prompts=2), has_thoughts=True)
+    assert broken.to_arrow()["n_thinking_tokens"].to_pylist() == [None, 3]
+    assert broken.to_pandas()["n_thinking_tokens"].tolist() == [pandas.NA, 3]
+    assert broken.to_arrow()["thinking"].to_pylist() == [None, "Hm."]
+    assert broken.n_thinking_tokens == [0, 3]
+    without = Results(rows, Stats(n_prompts=3))
+    assert (
+        list(without.to_pandas()) == without.to_arrow().column_names == ["text", "error"]
+    )
+
+
 def test_results_cannot_be_changed(results: Results) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         results[0].text = "x"

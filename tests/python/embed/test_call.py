@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from llamaherd.asks.texts import Text
 from llamaherd.core.errors import NativeError
-from llamaherd.run.embedding import CANCELLED, EmbedCall, Sizes, Text, groups
+from llamaherd.run.embedding import CANCELLED, EmbedCall, EmbedSizes, groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +55,7 @@ def run(
     texts: Sequence[Text], embedder: FakeEmbedder, n_ctx: int = 8, n_texts: int = 4
 ) -> EmbedCall:
     call = EmbedCall(texts, "mean")
-    sizes = Sizes(n_batch=n_ctx, n_ctx=n_ctx, n_texts=n_texts)
+    sizes = EmbedSizes(n_batch=n_ctx, n_ctx=n_ctx, n_texts=n_texts)
     call.run(N_EMBD, lambda: embedder, sizes)
     return call
 
@@ -106,18 +107,18 @@ def test_a_cancelled_call_keeps_what_it_has() -> None:
     calls: list[EmbedCall] = []
     embedder = FakeEmbedder(lambda n: calls[0].cancel() if n == 1 else None)
     calls.append(EmbedCall([text(1), text(2, 2), text(3, 3, 3)], "mean"))
-    calls[0].run(N_EMBD, lambda: embedder, Sizes(n_batch=3, n_ctx=3, n_texts=2))
+    calls[0].run(N_EMBD, lambda: embedder, EmbedSizes(n_batch=3, n_ctx=3, n_texts=2))
     assert calls[0].errors == [None, None, CANCELLED]
     before = EmbedCall([text(1)], "mean")
     before.cancel()
-    before.run(N_EMBD, pytest.fail, Sizes(n_batch=3, n_ctx=3, n_texts=2))
+    before.run(N_EMBD, pytest.fail, EmbedSizes(n_batch=3, n_ctx=3, n_texts=2))
     assert before.errors == [CANCELLED]
 
 
 @given(st.lists(st.integers(1, 20), max_size=30), st.integers(20, 40), st.integers(1, 7))
 def test_groups_have_room(lengths: list[int], n_ctx: int, n_texts: int) -> None:
     texts = [array("i", [0] * n) for n in lengths]
-    made = list(groups(texts, Sizes(n_batch=n_ctx, n_ctx=n_ctx, n_texts=n_texts)))
+    made = list(groups(texts, EmbedSizes(n_batch=n_ctx, n_ctx=n_ctx, n_texts=n_texts)))
     assert sorted(len(t) for group in made for t in group) == sorted(lengths)
     assert all(0 < len(group) <= n_texts for group in made)
     assert all(sum(map(len, group)) <= n_ctx for group in made)

@@ -130,6 +130,7 @@ def test_no_texts_have_no_vectors(minilm: lh.Model) -> None:
 
 
 @pytest.mark.parametrize("pooling", ["mean", "last"])
+@pytest.mark.slow(reason="a decoder with its own vectors as the reference")
 def test_decoders_have_vectors(smollm2: lh.Model, pooling: str) -> None:
     texts = [
         "The cat sleeps on the sofa.",
@@ -232,7 +233,7 @@ def test_a_llama_stands_for_its_model(minilm_path: Path) -> None:
         ({"truncate": "yes"}, TypeError, "truncate must be True or False"),
         ({"deterministic": 0}, TypeError, "deterministic must be True or False"),
         ({"n_threads": 0}, ValueError, "n_threads must be between 1 and 1024"),
-        ({"progress": 5}, TypeError, "progress must be True, False or a function"),
+        ({"progress": 5}, TypeError, "progress must be True or False, or a function"),
         ({"model": "minilm.gguf"}, TypeError, "model must be a llamaherd.Model.*not str"),
     ],
 )

@@ -243,7 +243,7 @@ def test_progress_is_told(hub: Hub) -> None:
     lh.download_model(SOURCE, progress=lambda *numbers: seen.append(numbers))
     assert seen[-1] == (len(Q8), len(Q8))
     assert [n for n, _ in seen] == sorted(n for n, _ in seen)
-    with pytest.raises(TypeError, match="progress must be True, False or a function"):
+    with pytest.raises(TypeError, match="progress must be True or False, or a function"):
         lh.download_model(SOURCE, progress="yes")
 
 
@@ -377,7 +377,7 @@ def test_a_cancelled_download_is_kept(hub: Hub, cache: Path) -> None:
     watch = transfer.Watch(
         step=lambda n, _total: seen.append(n), is_cancelled=lambda: len(seen) > 1
     )
-    options = fetch.Options(cache=cache, watch=watch)
+    options = fetch.FetchOptions(cache=cache, watch=watch)
     with pytest.raises(transfer.Cancelled):
         fetch.fetch(f"{SOURCE}:Q8_0", options)
     hub.requests.clear()
@@ -437,10 +437,12 @@ def test_a_gated_model_wants_a_token(
     assert get(f"{SOURCE}:Q4_K_M").read_bytes() == Q4
     written = b"".join(p.read_bytes() for p in cache.rglob("*.json"))
     assert b"hf_secret" not in written
-    options = fetch.Options(cache=cache, token=hub.token)
+    options = fetch.FetchOptions(cache=cache, token=hub.token)
     assert "hf_secret" not in repr(options)
     assert "hf_secret" not in repr(
-        transfer.Wanted(url="https://x/y?token=hf_secret", target=cache, token=hub.token)
+        transfer.FileRequest(
+            url="https://x/y?token=hf_secret", target=cache, token=hub.token
+        )
     )
     with pytest.raises(ValueError, match="not shown here") as error:
         get(SOURCE, token="hf secret\n2")

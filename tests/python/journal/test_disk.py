@@ -34,7 +34,7 @@ def load(name: str) -> ModuleType:
 faults = load("faults")
 
 
-@pytest.mark.slow
+@pytest.mark.long(reason="fails each call to the disk in turn, some hundred runs")
 def test_whatever_call_to_the_disk_fails_nothing_is_lost(tmp_path: Path) -> None:
     out = tmp_path / "disk.json"
     library = faults.build(tmp_path, "disk")
@@ -46,6 +46,7 @@ def test_whatever_call_to_the_disk_fails_nothing_is_lost(tmp_path: Path) -> None
         assert tries["held"] == tries["tries"] > 20
 
 
+@pytest.mark.slow(reason="a process for each size of the disk")
 def test_a_small_disk_that_is_full_at_any_level_loses_nothing(tmp_path: Path) -> None:
     own_disk = ("unshare", "--map-root-user", "--mount")
     if not shutil.which("unshare") or subprocess.call([*own_disk, "true"]) != 0:

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_engine import answer, text_of
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from journalled import entries, many, request, run
 from llamaherd import JournalError, journal_read
-from llamaherd.journal import look as journal_look
+from llamaherd.journal import sqlite_access as journal_look
 from llamaherd.journal.entry import _digest
 from llamaherd.journal.journal import _SELECT_ALL, Journal
+from thorough import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,7 +180,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(place=st.integers(0, 10**6), change=st.integers(1, 255))
 @example(place=3399, change=1)  # the name of a column in a CHECK
 @example(place=3118, change=1)  # the name of a column that only reading asks for
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_no_changed_byte_changes_an_answer(sound: Path, place: int, change: int) -> None:
     expected = journal_read(sound)
     content = bytearray(sound.read_bytes())
@@ -303,3 +304,18 @@ def test_entries_tell_people_what_there_is(folder: Path) -> None:
     }
     prompts = {each.prompt for each in entries(folder)}
     assert prompts == {"1 2", "written out: 9", odd.text}
+
+
+@pytest.mark.parametrize("code", [None, 26, 26 | 1 << 8, 11])
+def test_files_of_others_are_known_without_reading_messages(
+    tmp_path: Path, code: int | None
+) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    Journal(ours).close()
+    other.write_bytes(b"a text that says: file is not a database")
+    error = sqlite3.DatabaseError("file is not a database")
+    if code is not None:  # from Python 3.11 on
+        error.sqlite_errorcode = code
+    is_foreign = [journal_look.is_foreign(error, path) for path in (ours, other)]
+    by_header = [False, True]
+    assert is_foreign == (by_header if code is None else [code & 0xFF == 26] * 2)

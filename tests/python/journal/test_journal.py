@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_engine import N_VOCAB, FakeEngine, answer, make_loop, text_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from journalled import NUMERICS, SIZES, FakeContext, entries, recorded, request, run
 from llamaherd import GenerationError, JournalError, JournalWarning, SamplingParams
-from llamaherd.journal import look as journal_look
+from llamaherd.journal import sqlite_access as journal_look
 from llamaherd.journal.journal import Journal
 from llamaherd.journal.key import journal_key, settings_json
 from llamaherd.journal.recording import RecordedCall, Writer
 from llamaherd.model.file import ModelFile
 from llamaherd.run.call import Call
+from llamaherd.run.hosted import HostedCall
 from llamaherd.run.job import Job
+from thorough import examples
 
 if TYPE_CHECKING:
     from llamaherd.core.request import Request
@@ -68,7 +70,7 @@ def workloads(draw: st.DrawFn) -> list[Request]:
 
 
 @given(requests=workloads(), stops=st.lists(st.integers(0, 30), max_size=3))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_broken_run_that_goes_on_equals_an_unbroken_one(
     requests: list[Request], stops: list[int]
 ) -> None:
@@ -201,6 +203,7 @@ def test_cancelled_before_the_model_is_known_stores_nothing(folder: Path) -> Non
     assert entries(folder) == []
 
 
+@pytest.mark.slow(reason="stores very many results")
 def test_a_fast_writer_stores_each_result_while_the_call_runs(folder: Path) -> None:
     seen = []
 
@@ -243,6 +246,7 @@ OTHER = {
     "regex": "[a-z]",
     "grammar": 'root ::= "a"',
     "choices": ["a", "b"],
+    "quote_from": "a text",
     "ignore_eos": True,
 }
 
@@ -315,6 +319,7 @@ DEFAULTS = {
     "regex": None,
     "grammar": None,
     "choices": None,
+    "quote_from": None,
     "ignore_eos": False,
 }
 
@@ -407,7 +412,7 @@ def test_a_full_disk_costs_no_result(folder: Path) -> None:
     # SQLite's own "disk is full".
     n_pages = call._journal._db.execute("PRAGMA page_count").fetchone()[0]
     call._journal._db.execute(f"PRAGMA max_page_count = {n_pages + 2}")
-    job = Job(FakeContext(), call)
+    job = Job(HostedCall(FakeContext(), call))
     with pytest.warns(JournalWarning, match=r"200 results could not .*run.sqlite'.*full"):
         results = job.results()
     assert all(result.is_finished for result in results)
@@ -429,7 +434,7 @@ def test_what_could_not_be_written_is_written_later(
         add(group)
 
     monkeypatch.setattr(call._journal, "add", refuse_once)
-    results = Job(FakeContext(), call).results()  # warns of nothing
+    results = Job(HostedCall(FakeContext(), call)).results()  # warns of nothing
     assert all(result.is_finished for result in results)
     assert next(refusals, None) is None
     assert len(entries(folder)) == 50
@@ -443,7 +448,7 @@ def test_an_error_that_nobody_foresaw_is_told(
 
     call = recorded(folder, [request([1])])
     monkeypatch.setattr(call._journal, "add", fail)
-    job = Job(FakeContext(), call)
+    job = Job(HostedCall(FakeContext(), call))
     with pytest.warns(JournalWarning, match=r"^journal: 1 results could .*: no room$"):
         assert job.results()[0].is_finished
 

@@ -6,13 +6,14 @@ from array import array
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from journalled import NUMERICS, request
-from llamaherd.core.request import NEUTRAL, Request, TokenTree
+from llamaherd.core.request import NEUTRAL, Request, ThoughtStage, TokenTree
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.journal.key import SCORES, journal_key, settings_json
 from llamaherd.journal.recording import RecordedCall
+from thorough import examples
 
 MODEL = b"m" * 32
 
@@ -39,6 +40,14 @@ samplings = st.builds(
     regex=st.sampled_from([None, "a", "b"]),
     ignore_eos=st.booleans(),
 )
+thoughts = st.builds(
+    ThoughtStage,
+    budget=st.integers(0, 1),
+    is_open=st.booleans(),
+    closing=st.sampled_from([(), (1,), (1, 2), (12,)]),
+    sampling=st.sampled_from([SamplingParams(), SamplingParams(temperature=0.5)]),
+    seed=st.integers(0, 1),
+)
 requests = st.builds(
     Request,
     tokens=st.lists(small, min_size=1, max_size=3).map(lambda ids: array("i", ids)),
@@ -50,6 +59,7 @@ requests = st.builds(
     priority=st.integers(0, 1),
     tree=st.none() | trees,
     logprobs=st.none() | st.integers(0, 1),
+    thought=st.none() | thoughts,
 )
 
 
@@ -70,10 +80,13 @@ def meaning(asked: Request) -> dict[str, object]:
         told["tree"] = (list(asked.tree.tokens), list(asked.tree.parents))
     if asked.sampling.temperature <= 0:
         del told["seed"]
+    thought = asked.thought
+    if thought is not None and thought.sampling.temperature <= 0:
+        told["thought"] = replace(thought, seed=0)
     return told
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(requests, requests)
 def test_requests_share_a_key_only_if_all_is_equal_that_decides(
     one: Request, other: Request
@@ -82,7 +95,7 @@ def test_requests_share_a_key_only_if_all_is_equal_that_decides(
     assert (keys[0] == keys[1]) == (meaning(one) == meaning(other))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(requests, st.data())
 def test_each_part_of_a_request_alone_makes_another_key(
     asked: Request, data: st.DataObject
@@ -94,7 +107,7 @@ def test_each_part_of_a_request_alone_makes_another_key(
         assert (keys[0] == keys[1]) == (meaning(asked) == meaning(changed)), each.name
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(requests, min_size=2, max_size=6))
 def test_settings_do_not_depend_on_other_requests_of_the_call(
     calls: list[Request],

@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING
 import llama_cpp
 import llamaherd as lh
 import pytest
+from thorough import sized
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.model
 
-N_PROMPTS = 500
-N_KILLS = 20
+N_PROMPTS = sized(200, 500)
+N_KILLS = sized(3, 20)
 PROGRAM = """
 import sys
 import llamaherd as lh
 prompts = [f"Word {i}" for i in range(int(sys.argv[3]))]
 with (
     lh.Model(sys.argv[1]) as model,
-    lh.Context(model, n_threads=2, n_seq_max=8) as context,
+    lh.Context(model, n_threads=1, n_seq_max=8) as context,
 ):
     print("loaded", flush=True)
     tell = lambda progress: print(progress.n_done, flush=True)
@@ -51,7 +52,8 @@ def told(results: lh.Results) -> list[tuple[object, ...]]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.more(reason="3 of 20 kills of a process, 200 of 500 prompts")
+@pytest.mark.slow(reason="starts a process for each kill")
 def test_killed_at_random_moments_nothing_is_lost_or_doubled(
     smollm2: lh.Model, smollm2_path: Path, tmp_path: Path
 ) -> None:
@@ -80,7 +82,7 @@ def test_killed_at_random_moments_nothing_is_lost_or_doubled(
         stored = found
     assert n_cut > 0
     assert stored
-    with lh.Context(smollm2, n_threads=2) as context:
+    with lh.Context(smollm2, n_threads=1) as context:
         resumed = lh.generate_parallel(context, prompts, max_tokens=2, journal=journal)
         whole = lh.generate_parallel(context, prompts, max_tokens=2)
     assert resumed.stats.n_journal == len(stored)
@@ -94,9 +96,9 @@ def test_the_same_call_again_is_answered_from_the_journal(
     journal = tmp_path / "run.sqlite"
     prompts = ["The sky is", [1, 2, 3], "The sky is", "", "word " * 9000]
     options = {"temperature": 0.8, "seed": 5, "max_tokens": 8, "journal": journal}
-    with lh.Context(smollm2, n_threads=2, n_seq_max=4) as context:
+    with lh.Context(smollm2, n_threads=1, n_seq_max=4) as context:
         first = lh.generate_parallel(context, prompts, **options)
-    with lh.Context(smollm2, n_threads=2, n_seq_max=2) as context:
+    with lh.Context(smollm2, n_threads=1, n_seq_max=2) as context:
         again = lh.generate_parallel(context, prompts, **options)
         assert context.plan is None  # nothing had to be computed
     assert told(again) == told(first)
@@ -110,10 +112,10 @@ def test_the_same_call_again_is_answered_from_the_journal(
     ]
     assert texts.count("The sky is") == 2  # two places, two seeds
     # Other settings of the context that change what is computed, and a fresh seed: add.
-    with lh.Context(smollm2, n_threads=2, type_k="q8_0") as context:
+    with lh.Context(smollm2, n_threads=1, type_k="q8_0") as context:
         other = lh.generate_parallel(context, prompts[:1], **options)
     assert other.stats.n_journal == 0
-    with lh.Context(smollm2, n_threads=2) as context:
+    with lh.Context(smollm2, n_threads=1) as context:
         fresh = lh.generate_parallel(context, prompts[:1], **{**options, "seed": None})
     assert fresh.stats.n_journal == 0
 
@@ -123,7 +125,7 @@ def test_wrong_arguments_raise_before_anything_runs(
 ) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("mine")
-    with lh.Context(smollm2, n_threads=2) as context:
+    with lh.Context(smollm2, n_threads=1) as context:
         with pytest.raises(
             lh.JournalError, match=r"journal: .*notes.txt.* not a journal"
         ):
@@ -139,7 +141,7 @@ def test_wrong_arguments_raise_before_anything_runs(
 
 def test_a_llama_has_a_journal_too(smollm2_path: Path, tmp_path: Path) -> None:
     journal = tmp_path / "run.sqlite"
-    with lh.Model(smollm2_path) as model, lh.Context(model, n_threads=2) as context:
+    with lh.Model(smollm2_path) as model, lh.Context(model, n_threads=1) as context:
         expected = lh.generate_parallel(context, ["One"], max_tokens=2, journal=journal)
     llama = llama_cpp.Llama(str(smollm2_path), n_ctx=256, verbose=False)
     found = lh.generate_parallel(llama, ["One"], max_tokens=2, journal=journal)

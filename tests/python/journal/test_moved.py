@@ -13,6 +13,7 @@ from fake_engine import FakeEngine
 from journalled import FakeContext, entries, many, recorded, request, run
 from llamaherd import JournalError, JournalWarning, journal_read
 from llamaherd.journal.journal import Journal
+from llamaherd.run.hosted import HostedCall
 from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def test_a_call_stores_all_and_tells(folder: Path) -> None:
     path = folder / "run.sqlite"
     requests = many(0)
     call = recorded(folder, requests)
-    job = Job(FakeContext(Vandal(path, remove)), call)
+    job = Job(HostedCall(FakeContext(Vandal(path, remove)), call))
     with pytest.warns(
         JournalWarning, match=r"^journal: .*run.sqlite.* was removed, moved"
     ):
@@ -184,7 +185,7 @@ def test_a_removal_after_the_last_result_is_noticed(folder: Path) -> None:
     call = recorded(folder, requests)  # has nothing to store
     (folder / "run.sqlite").unlink()
     with pytest.warns(JournalWarning, match="was removed"):
-        Job(FakeContext(), call).results()
+        Job(HostedCall(FakeContext(), call)).results()
     assert len(entries(folder)) == 5
 
 
@@ -197,7 +198,7 @@ def test_what_is_there_instead_is_left_as_it_is(folder: Path) -> None:
         other.replace(file)
 
     call = recorded(folder, many(0))
-    job = Job(FakeContext(Vandal(path, write_over)), call)
+    job = Job(HostedCall(FakeContext(Vandal(path, write_over)), call))
     with pytest.warns(
         JournalWarning, match=r"results could not be stored .* moved or replaced .* not a"
     ):

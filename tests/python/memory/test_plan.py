@@ -232,7 +232,7 @@ def test_bytes_per_cell(
 
 
 def test_the_machine_has_cores_and_memory() -> None:
-    assert hardware.n_cores() >= 1
+    assert hardware.n_cores.__wrapped__() >= 1
     assert hardware.available_memory() > 0
 
 
@@ -333,4 +333,4 @@ def test_there_are_no_more_threads_than_the_container_has_time_for(
         ("nonsense", 12),
     ):
         (cgroups / place / "cpu.max").write_text(f"{content}\n")
-        assert hardware.n_cores() == n
+        assert hardware.n_cores.__wrapped__() == n  # as conftest.py found it

@@ -42,7 +42,7 @@ def test_the_first_chats_of_two_threads_leave_the_log_silent(smollm2_path: Path)
         [sys.executable, "-c", TWO_THREADS, str(smollm2_path)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -5,16 +5,19 @@ The oracle is libllama's own tokenizer on the whole text.
 
 from __future__ import annotations
 
+import re
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 import llamaherd as lh
 import pytest
 import tiny_models
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from llamaherd.model.joined import Joiner
 from llamaherd.model.tokens import prompt_tokens
 from llamaherd.native import vocabulary
+from thorough import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,11 +30,7 @@ texts = st.lists(st.sampled_from(PIECES), max_size=9).map("".join)
 some = texts.filter(bool)
 special = st.sampled_from(SPECIALS)
 mixed = st.lists(st.sampled_from(PIECES) | special, max_size=9).map("".join)
-many = settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+many = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module", params=["llama", "gpt2"])
@@ -128,6 +127,7 @@ def test_no_text_becomes_a_special_token_unless_it_is_asked_for(
 
 @many
 @given(parts=st.lists(st.tuples(mixed, mixed), max_size=4))
+@example(parts=[("<th", ""), ("ink>", "")])
 def test_marks_change_no_character_and_no_other_token(
     model: lh.Model, parts: list[tuple[str, str]]
 ) -> None:
@@ -144,8 +144,19 @@ def test_marks_change_no_character_and_no_other_token(
     whole = "".join(a for a, _ in parts)
     empty = f"{OPEN}{CLOSE}".join(["", *(a for a, _ in parts)])
     read = prompt_tokens(model, "p", empty, parse_special=True).tolist()
-    if not whole.startswith(bos):
+    if not whole.startswith(bos) and not is_cut(whole, [len(a) for a, _ in parts]):
         assert read == lh.tokenize(model, whole, parse_special=True)
+
+
+def is_cut(text: str, lengths: list[int]) -> bool:
+    """Tests whether a mark lies inside the text of a special token, which ends it."""
+    places = list(accumulate(lengths))
+    return any(
+        found.start() < place < found.end()
+        for special in SPECIALS
+        for found in re.finditer(re.escape(special), text)
+        for place in places
+    )
 
 
 def vocabulary_text(model: lh.Model, token: int) -> str:

@@ -98,7 +98,7 @@ def test_damaged_headers_never_end_the_process(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) > 10
@@ -157,7 +157,7 @@ def test_a_hostile_file_does_not_end_the_process(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert run.returncode == 0, run.stderr
     assert f'hostile.gguf" has {kind}.' in run.stdout
@@ -180,3 +180,15 @@ def test_a_state_in_a_type_that_cannot_be_computed_with_is_refused(
     path = tiny_models.write(tmp_path / "typed.gguf", kind, retyped={name: to})
     with pytest.raises(lh.ModelLoadError, match=rf"{name}\" in type .* it must be f32"):
         lh.Model(path)
+
+
+def test_the_hint_for_other_files_depends_on_their_content(tmp_path: Path) -> None:
+    cut = tmp_path / "is not a GGUF file"
+    cut.write_bytes(b"GGUF\3\0\0\0")
+    other = tmp_path / "other"
+    other.write_bytes(b"pytorch")
+    with pytest.raises(lh.ModelLoadError) as caught:
+        lh.Model(cut)
+    assert "end in .gguf" not in str(caught.value)
+    with pytest.raises(lh.ModelLoadError, match=r"end in \.gguf"):
+        lh.Model(other)

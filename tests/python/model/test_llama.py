@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import gc
-import time
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import llama_cpp
 import llamaherd as lh
 import pytest
 from llamaherd.native import shim
 from llamaherd.run.contexts_of_llamas import _contexts_of_llamas
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from waiting import wait_until
 
 pytestmark = pytest.mark.model
 
@@ -42,28 +38,20 @@ def test_a_llama_and_a_call_compute_on_the_same_threads(llama: object) -> None:
 
     assert shim.own_threads()
     # Those of earlier tests end with a context.
-    with lh.Context(lh.Model.from_llama(llama), n_threads=2) as context:
+    with lh.Context(lh.Model.from_llama(llama), n_threads=1) as context:
         lh.generate(context, "Hello", max_tokens=2)
     gc.collect()
     before = tasks()
     llama_cpp.llama_set_n_threads(llama.ctx, 2, 2)
     llama.eval([1, 2, 3])
     (other,) = tasks() - before
-    context = lh.Context(lh.Model.from_llama(llama), n_threads=2)
+    context = lh.Context(lh.Model.from_llama(llama), n_threads=1)
     lh.generate(context, "Hello", max_tokens=2)
-    assert holds(lambda: not tasks() - before - {other})
+    wait_until(lambda: not tasks() - before - {other})
     assert other in tasks()
     context.close()
     gc.collect()
-    assert holds(lambda: other not in tasks())
-
-
-def holds(condition: Callable[[], bool]) -> bool:
-    """Whether it does soon: threads end when they get to it."""
-    end = time.monotonic() + 10
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return condition()
+    wait_until(lambda: other not in tasks())
 
 
 def test_the_context_goes_with_its_llama(smollm2_path: Path) -> None:

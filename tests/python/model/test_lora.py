@@ -40,13 +40,13 @@ def tiny_adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def answers(model: lh.Model, **settings: object) -> list[str]:
     """One prompt after the other, as the loop does."""
-    with lh.Context(model, n_threads=2, **settings) as context:
+    with lh.Context(model, n_threads=1, **settings) as context:
         return [lh.generate(context, prompt, max_tokens=12).text for prompt in PROMPTS]
 
 
 def answers_of_llama(path: Path, **settings: object) -> list[str]:
     llama = llama_cpp.Llama(
-        str(path), n_ctx=256, verbose=False, flash_attn=True, n_threads=2, **settings
+        str(path), n_ctx=256, verbose=False, flash_attn=True, n_threads=1, **settings
     )
     options = {"max_tokens": 12, "temperature": 0}
     texts = [llama(prompt, **options)["choices"][0]["text"] for prompt in PROMPTS]
@@ -60,7 +60,7 @@ def test_a_real_model_answers_as_a_llama_with_the_same_adapter(
     expected = answers_of_llama(smollm2_path, lora_path=str(adapter), lora_scale=0.5)
     with lh.Model(smollm2_path, lora=[(adapter, 0.5)]) as model:
         assert answers(model) == expected
-        with lh.Context(model, n_threads=2, deterministic=True) as context:
+        with lh.Context(model, n_threads=1, deterministic=True) as context:
             settings = {"max_tokens": 12}
             alone = [lh.generate(context, text, **settings).text for text in PROMPTS]
             out = lh.generate_parallel(context, PROMPTS * 3, **settings)
@@ -132,10 +132,10 @@ def test_other_kinds_of_models_take_adapters(
         ([None], TypeError, r"lora\[0\] must be a str or a path, not None"),
         (("a", 1, 2), TypeError, "lora must be a path or a pair of path and scale"),
         (["no.gguf"], lh.ModelLoadError, r"lora\[0\]: there is no file 'no.gguf'"),
-        (("no.gguf", "1"), TypeError, "the scale of lora must be a number, not '1'"),
-        (("no.gguf", math.nan), ValueError, "the scale of lora must be between"),
-        (("no.gguf", math.inf), ValueError, "the scale of lora must be between"),
-        ([("no.gguf", True)], TypeError, r"the scale of lora\[0\] must be a number"),
+        (("no.gguf", "1"), TypeError, "lora.scale must be a number, not '1'"),
+        (("no.gguf", math.nan), ValueError, "lora.scale must be between"),
+        (("no.gguf", math.inf), ValueError, "lora.scale must be between"),
+        ([("no.gguf", True)], TypeError, r"lora\[0\]\.scale must be a number"),
     ],
 )
 def test_wrong_arguments_are_named(

@@ -191,7 +191,7 @@ def test_control_vectors_are_seen_in_either_order_of_imports(
         [sys.executable, "-c", program, str(tiny_path("llama"))],
         check=True,
         env={**os.environ, "GOMP_SPINCOUNT": "1000"},
-        timeout=120,
+        timeout=600,
     )
 
 

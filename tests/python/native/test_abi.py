@@ -41,10 +41,41 @@ def test_another_library_is_refused() -> None:
         abi.check_library("0c1e570", "0c1e570", 7)
 
 
+def test_a_library_of_another_interface_is_refused() -> None:
+    abi.check_shim(shim.lib.lh_abi_version(), shim.lib.LH_ABI_VERSION)
+    with pytest.raises(AbiMismatchError, match=r"version 1 .*for version 2.*Reinstall"):
+        abi.check_shim(1, 2)
+
+
+def test_the_interface_is_checked_on_import() -> None:
+    script = """
+import importlib
+from llamaherd.native import abi, shim
+checked = []
+abi.check_shim = lambda *versions: checked.append(versions)
+importlib.reload(shim)
+assert checked == [(shim.lib.LH_ABI_VERSION, shim.lib.LH_ABI_VERSION)]
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_struct_of_another_size_is_refused() -> None:
+    params = shim.sized("lh_embedder_params")
+    assert params.struct_size == shim.ffi.sizeof("lh_embedder_params")
+    params.struct_size -= 8
+    error = shim.ffi.new("lh_error *")
+    out = shim.ffi.new("lh_embedder **")
+    model = shim.ffi.cast("lh_model *", 8)  # not looked at before the size
+    status = shim.lib.lh_embedder_new(model, params, out, error)
+    with pytest.raises(ValueError, match=r"struct_size of lh_embedder_params must be 32"):
+        shim.check(status, error)
+
+
 def test_the_checks_can_be_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLAMAHERD_SKIP_ABI_CHECK", "1")
     abi.check_installation("0.0.1", {})
     abi.check_library("badc0de", "0c1e570", 7)
+    abi.check_shim(1, 2)
 
 
 def test_struct_sizes_are_those_that_llama_cpp_uses() -> None:

@@ -12,7 +12,7 @@ import pytest
 from llamaherd.core.errors import ClusterError, ModelLoadError
 from llamaherd.ray import cores
 from llamaherd.ray.cores import Claim
-from llamaherd.ray.files import Files, Wanted, hashed, parts, wanted_of
+from llamaherd.ray.files import Files, SourceFile, files_of, hashed, parts
 from llamaherd.ray.member import Payload
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def elsewhere(wanted: list[Wanted], path: Path | None = None) -> list[Wanted]:
+def elsewhere(wanted: list[SourceFile], path: Path | None = None) -> list[SourceFile]:
     """The same files as another machine's caller would name them."""
     return [
         replace(file, identity=("other",), path=str(path) if path else file.path)
@@ -28,7 +28,7 @@ def elsewhere(wanted: list[Wanted], path: Path | None = None) -> list[Wanted]:
     ]
 
 
-def payload(wanted: list[Wanted], *, may_send: bool = True) -> Payload:
+def payload(wanted: list[SourceFile], *, may_send: bool = True) -> Payload:
     return Payload(
         wanted,
         len(wanted),
@@ -51,7 +51,7 @@ def asks(files: Files, calls: list[str]) -> Callable[..., Any]:
 def test_the_same_file_is_not_read(
     tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted, n_model = wanted_of(lh.Model(tiny_path("llama")))
+    wanted, n_model = files_of(lh.Model(tiny_path("llama")))
     assert n_model == 1
     monkeypatch.setattr("llamaherd.ray.files.sha256_of", lambda _: 1 / 0)
     files, calls = Files(), []
@@ -63,7 +63,7 @@ def test_the_same_file_is_not_read(
 def test_a_file_at_the_same_path_with_the_same_content_is_used(
     tiny_path: Callable[[str], Path],
 ) -> None:
-    wanted, _ = wanted_of(lh.Model(tiny_path("llama")))
+    wanted, _ = files_of(lh.Model(tiny_path("llama")))
     files, calls = Files(), []
     payload(elsewhere(wanted)).bring(asks(files, calls), "there")
     assert calls == ["missing", "missing"]  # the second time by its hash
@@ -78,7 +78,7 @@ def test_a_file_that_differs_is_sent_once(
     path = tmp_path / "model.gguf"
     content = tiny_path("llama").read_bytes()
     path.write_bytes(content)
-    wanted = elsewhere(wanted_of(lh.Model(path))[0])
+    wanted = elsewhere(files_of(lh.Model(path))[0])
     there = payload(wanted)
     there.files = hashed(wanted, 1)
     sent = list(parts(there.files[0]))
@@ -88,7 +88,7 @@ def test_a_file_that_differs_is_sent_once(
     class Other(Files):
         """Where another file has that path."""
 
-        def missing(self, wanted: list[Wanted]) -> list[int]:  # type: ignore[override]
+        def missing(self, wanted: list[SourceFile]) -> list[int]:  # type: ignore[override]
             return super().missing(
                 [replace(file, path=f"{file.path}.other") for file in wanted]
             )
@@ -112,7 +112,9 @@ def test_what_was_received_by_a_process_that_died_is_removed(
     path = tmp_path / "a[1].gguf"
     path.write_bytes(b"some bytes")
     stat = path.stat()
-    file = hashed([Wanted(path=str(path), n_bytes=stat.st_size, identity=("", 0))], 1)[0]
+    file = hashed(
+        [SourceFile(path=str(path), n_bytes=stat.st_size, identity=("", 0))], 1
+    )[0]
     folder = tmp_path / "here" / "received" / file.folder
     folder.mkdir(parents=True)
     old, young = (folder / f"a[1].gguf.{pid}.part" for pid in (1, 2))
@@ -131,7 +133,7 @@ def test_what_came_is_checked(
     tiny_path: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LLAMAHERD_CACHE_DIR", str(tmp_path))
-    wanted = hashed(wanted_of(lh.Model(tiny_path("llama")))[0], 1)[0]
+    wanted = hashed(files_of(lh.Model(tiny_path("llama")))[0], 1)[0]
     wrong = b"x" * wanted.n_bytes
     with pytest.raises(ModelLoadError, match="has changed while it was sent"):
         Files().receive(wanted, wrong, is_last=True)
@@ -141,7 +143,7 @@ def test_what_came_is_checked(
 def test_a_node_without_the_file_is_named_where_none_is_to_be_sent(
     tiny_path: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    wanted = wanted_of(lh.Model(tiny_path("llama")))[0]
+    wanted = files_of(lh.Model(tiny_path("llama")))[0]
     there = payload(elsewhere(wanted), may_send=False)
     there.files = elsewhere(hashed(wanted, 1), tmp_path / "none.gguf")
     with pytest.raises(ClusterError, match=r"node of actor 3 has no file .*send_model"):
@@ -154,10 +156,10 @@ def test_a_model_that_is_gone_is_told(
     path = tmp_path / "model.gguf"
     path.write_bytes(tiny_path("llama").read_bytes())
     model = lh.Model(path)
-    wanted, _ = wanted_of(model)
+    wanted, _ = files_of(model)
     path.unlink()
     with pytest.raises(ModelLoadError, match="is gone"):
-        wanted_of(model)
+        files_of(model)
     with pytest.raises(ModelLoadError, match="is gone"):
         hashed(wanted, 1)
 

@@ -18,7 +18,8 @@ import psutil
 import pytest
 from llamaherd.ray import connect
 from llamaherd.ray.actor import Actor
-from llamaherd.ray.member import State
+from llamaherd.ray.member import ActorState
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,13 +60,6 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
         lh.Context(model, deterministic=True, n_threads=1) as context,
     ):
         yield context
-
-
-def wait_until(is_so: Callable[[], bool], timeout_s: float = 30) -> None:
-    end_s = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < end_s
-        time.sleep(0.01)
 
 
 # First: an actor that starts again, as after later tests, may find its processor
@@ -164,7 +158,7 @@ def test_single_prompts_and_streams(herd: lh.ray.Herd, context: lh.Context) -> N
     assert "".join(handles[0]) == expected
     long = herd.submit(prompt, max_tokens=400, ignore_eos=True)
     long.cancel()
-    assert long.result(30).finish_reason == "cancelled"
+    assert long.result(120).finish_reason == "cancelled"
 
 
 def test_a_journal_goes_on_here_and_there(
@@ -225,7 +219,7 @@ def test_workers_that_are_frozen_lose_nothing(
         n_actors=1,
         num_cpus=1,
         deterministic=True,
-        silence_timeout_s=2,
+        silence_timeout_s=5,
     ) as herd:
 
         def report(progress: lh.Progress) -> None:
@@ -242,7 +236,7 @@ def test_workers_that_are_frozen_lose_nothing(
         assert herd.actors[0].n_starts == 3
     for process in frozen:  # nothing stays behind
         with suppress(psutil.NoSuchProcess):
-            process.wait(30)
+            process.wait(120)
 
 
 class Homeless(Actor):
@@ -307,9 +301,9 @@ def test_a_herd_that_is_closed_while_it_starts_warns_of_nobody(
         warnings.simplefilter("always")
         thread.start()
         wait_until(lambda: bool(getattr(herd, "_members", ())))
-        wait_until(lambda: herd._members[0].state is State.READY)
+        wait_until(lambda: herd._members[0].state is ActorState.READY)
         herd.close()
-        thread.join(30)
+        thread.join(120)
     assert isinstance(found[0], lh.ContextClosedError)
     assert not caught
 
@@ -348,19 +342,19 @@ def test_a_poisoned_prompt_fails_alone(
 def test_a_call_is_cancelled_and_the_next_one_runs(
     herd: lh.ray.Herd, context: lh.Context
 ) -> None:
-    prompts = [f"No. {i}: " for i in range(300)]  # a second of work
+    # More work than is done before a busy machine looks at the progress.
+    prompts = [f"No. {i}: " for i in range(3000)]
     # Answers that are equally long end together, and for a moment after that those who
     # come next have no token, on a context as well.
     settings = {"max_tokens": 300, "temperature": 1.0, "stop": "a", "ignore_eos": True}
     job = lh.start_parallel(herd, prompts, **settings)
     wait_until(lambda: job.progress.n_generated_tokens > 100)
-    started_s = time.monotonic()
     job.cancel()
     results = job.results()
-    assert time.monotonic() - started_s < 5
-    expected = lh.generate_parallel(context, prompts, **settings)
     begun = [r for r in results if r.finish_reason == "cancelled" and r.tokens]
     assert any(r.partial for r in begun)
+    n_begun = max(r.index for r in begun) + 1
+    expected = lh.generate_parallel(context, prompts[:n_begun], **settings)
     for r in begun:
         assert r.tokens == expected[r.index].tokens[: len(r.tokens)]
     assert lh.generate_parallel(herd, PROMPTS[:5], max_tokens=3).stats.n_failed == 0
@@ -436,7 +430,7 @@ def test_a_herd_is_closed_with_its_actors(tiny_path: Callable[[str], Path]) -> N
     with pytest.raises(lh.ContextClosedError, match="the herd is closed: make"):
         herd.submit("a")
     with suppress(psutil.NoSuchProcess):
-        process.wait(20)
+        process.wait(120)
     herd.close()
     assert "closed" in repr(herd)
 

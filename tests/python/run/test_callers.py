@@ -7,16 +7,18 @@ import random
 
 import llamaherd as lh
 import pytest
+from thorough import sized
 
-N_REQUESTS = 32
+N_REQUESTS = sized(16, 32)
 MAX_TOKENS = 12
 # 200 rounds are in docs/reliability.md.
-N_ROUNDS = int(os.environ.get("LLAMAHERD_CANCEL_ROUNDS", "5"))
+N_ROUNDS = int(os.environ.get("LLAMAHERD_CANCEL_ROUNDS", sized(2, 5)))
 STEMS = ["", "The old harbour town was quiet in winter, and ", "Dear reader, I "]
 SETTINGS = lh.SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True)
 
 
 @pytest.mark.model
+@pytest.mark.more(reason="2 of 5 rounds, 16 of 32 callers")
 def test_cancelling_half_of_them_leaves_the_others_as_they_are(smollm2: lh.Model) -> None:
     prompts = [
         STEMS[i % 3] + "the word " * (i % 7) + f"number {i}" for i in range(N_REQUESTS)

@@ -57,7 +57,7 @@ def test_a_child_is_refused_and_the_parent_goes_on(tiny_path: TinyPath) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.split()[0] == "3"
@@ -91,7 +91,7 @@ def test_a_child_may_load_a_model_when_its_parent_has_none(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert run.stdout.strip() == "7", run.stderr
 
@@ -126,6 +126,6 @@ def test_processes_that_start_anew_load_models_of_their_own(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert run.stdout == "True\n", run.stderr

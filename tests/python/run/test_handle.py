@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import pickle
 import threading
 import time
 import weakref
+from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,11 +16,11 @@ import pytest
 from fake_calls import assert_right, long_request, request
 from fake_engine import BAD_GRAMMAR, FakeEngine, answer, make_loop, text_of
 from llamaherd import GenerationError, PromptError, SamplingParams
-from llamaherd.core.request import Request
+from llamaherd.core.request import Request, ThoughtStage
+from llamaherd.loop.loop import Loop
 from llamaherd.run import handle as handle_module
 from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
-from llamaherd.run.loop import Loop
 
 if TYPE_CHECKING:
     from llamaherd.core.outcome import RunOutcome
@@ -39,7 +41,7 @@ def loop() -> object:
 def test_a_result_is_waited_for(loop: object) -> None:
     handle = Handle(loop, request([1, 2]), None)
     assert handle.n_prompt_tokens == 2
-    assert_right(handle.result(5), request([1, 2]))
+    assert_right(handle.result(60), request([1, 2]))
     assert handle.done()
     assert handle.result() is handle.result(0)
     assert "stop" in repr(handle) or "length" in repr(handle)
@@ -50,7 +52,7 @@ def test_waiting_has_an_end(loop: object) -> None:
     assert not handle.done()
     with pytest.raises(TimeoutError, match=r"within 0.01 s"):
         handle.result(0.01)
-    assert_right(handle.result(10), long_request())
+    assert_right(handle.result(60), long_request())
 
 
 def test_a_cancelled_one_has_what_there_was(loop: object) -> None:
@@ -58,7 +60,7 @@ def test_a_cancelled_one_has_what_there_was(loop: object) -> None:
     while not (piece := next(iter(handle))):
         pass
     handle.cancel()
-    result = handle.result(5)
+    result = handle.result(60)
     assert result.finish_reason == "cancelled"
     assert result.text is None
     assert result.partial.startswith(piece)
@@ -87,6 +89,42 @@ def test_pieces_are_the_text_for_each_who_reads(loop: object) -> None:
     assert list(handle) == pieces  # also afterwards
 
 
+def thinking(tokens: list[int] = [1, 2], **fields: object) -> Request:  # noqa: B006 - not changed
+    stage = ThoughtStage(**{"budget": 50, "is_open": True, **fields})
+    return replace(long_request(), tokens=array("i", tokens), thought=stage)
+
+
+def test_pieces_have_kinds_and_iteration_yields_the_answer(loop: object) -> None:
+    handle = Handle(loop, thinking(), None, stream=True)
+    pieces = list(handle.pieces())
+    result = handle.result(60)
+    kinds = [piece.kind for piece in pieces]
+    n = kinds.count("thinking")
+    assert n >= 1
+    assert kinds[:n] == ["thinking"] * n
+    assert "".join(pieces[:n]) == result.thinking == "Let me see 2, é 0."
+    assert "".join(pieces[n:]) == result.text
+    assert len(pieces) > n + 1
+    assert list(handle) == pieces[n:]
+    assert pickle.loads(pickle.dumps(pieces[0])).kind == "thinking"
+    assert (result.n_thinking_tokens, result.thinking_complete) == (6, True)
+
+    async def read() -> tuple[list[str], list[str]]:
+        both = [piece async for piece in handle.pieces()]
+        return both, [piece async for piece in handle]
+
+    assert asyncio.run(read()) == (pieces, pieces[n:])
+
+
+def test_a_thought_that_nobody_watched_is_read_at_the_end(loop: object) -> None:
+    handle = Handle(loop, thinking(budget=2), None)
+    result = handle.result(60)
+    both = list(handle.pieces())
+    assert [piece.kind for piece in both] == ["thinking", "answer"]
+    assert both == [result.thinking, result.text]
+    assert result.thinking_complete is False
+
+
 def test_failures_are_raised(loop: object) -> None:
     bad = Request(
         tokens=request([1]).tokens,
@@ -95,13 +133,13 @@ def test_failures_are_raised(loop: object) -> None:
     )
     handle = Handle(loop, bad, None)
     with pytest.raises(GenerationError, match="grammar cannot be parsed") as caught:
-        handle.result(5)
+        handle.result(60)
     assert not isinstance(caught.value, PromptError)
     assert caught.value.results[0].error
     with pytest.raises(GenerationError):
         list(handle)
     with pytest.raises(PromptError, match="it has no tokens"):
-        Handle(loop, request([]), None).result(5)
+        Handle(loop, request([]), None).result(60)
     assert "failed" in repr(handle)
 
 
@@ -123,7 +161,7 @@ def test_an_answer_that_does_not_follow_its_schema_is_raised(
     asked = replace(request([1, 2], max_tokens), shape=NoAnswer())
     handle = Handle(loop, asked, None, stream=True)
     with pytest.raises(GenerationError, match=reason) as caught:
-        handle.result(5)
+        handle.result(60)
     assert not isinstance(caught.value, PromptError)
     assert caught.value.results[0].partial == text_of(answer(asked)[0])
     read: list[str] = []
@@ -137,11 +175,11 @@ def test_callbacks_are_called_once_whenever_they_come(loop: object) -> None:
     handle = Handle(loop, request([1, 2]), None)
     handle.add_done_callback(lambda _: 1 / 0)  # does no harm
     handle.add_done_callback(seen.append)
-    handle.result(5)
-    loop.wait(5)
+    handle.result(60)
+    loop.wait(60)
     handle.add_done_callback(seen.append)
     assert seen == [handle, handle]
-    assert_right(Handle(loop, request([3]), None).result(5), request([3]))
+    assert_right(Handle(loop, request([3]), None).result(60), request([3]))
 
 
 def test_asyncio_waits_without_threads(loop: object) -> None:
@@ -188,7 +226,7 @@ def test_waits_end_if_the_thread_of_the_loop_does(
         with pytest.raises(MemoryError, match="the context's thread ended"):
             asyncio.run(asyncio.wait_for(wait(), 20))
     with pytest.raises(MemoryError, match="the context's thread ended"):
-        Handle(make_loop(), request([1]), None).result(20)
+        Handle(make_loop(), request([1]), None).result(60)
 
 
 def test_cancelling_a_wait_in_asyncio_cancels_the_request(loop: object) -> None:
@@ -198,7 +236,7 @@ def test_cancelling_a_wait_in_asyncio_cancels_the_request(loop: object) -> None:
             await asyncio.wait_for(handle, 0.03)
         return handle
 
-    assert asyncio.run(main()).result(5).finish_reason == "cancelled"
+    assert asyncio.run(main()).result(60).finish_reason == "cancelled"
 
 
 def test_an_event_loop_that_is_gone_does_no_harm(loop: object) -> None:
@@ -210,7 +248,7 @@ def test_an_event_loop_that_is_gone_does_no_harm(loop: object) -> None:
             break
 
     asyncio.run(main())
-    assert_right(handles[0].result(10), long_request())
+    assert_right(handles[0].result(60), long_request())
 
 
 def test_what_has_ended_keeps_nothing_alive() -> None:
@@ -218,7 +256,7 @@ def test_what_has_ended_keeps_nothing_alive() -> None:
     handle = Handle(loop, request([1, 2]), None)
     call = Call([request([3, 4])], seed=1)
     results = call.run(loop)
-    assert_right(handle.result(5), request([1, 2]))
+    assert_right(handle.result(60), request([1, 2]))
     loop.settle()
     is_there = weakref.ref(loop)
     gc.disable()

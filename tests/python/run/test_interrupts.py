@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from llamaherd.run import threads
+import tiny_models
+from llamaherd.loop import threads
+from llamaherd.loop.loop import Loop
 from llamaherd.run.interrupts import Interrupts, wait_for_end
-from llamaherd.run.loop import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals go to it"
 )
+TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
 SETTINGS: dict[str, Any] = {
     "max_tokens": 5,
     "params": lh.SamplingParams(ignore_eos=True),
@@ -230,3 +232,30 @@ def test_other_threads_hold_nothing_back() -> None:
     thread.start()
     thread.join()
     assert handlers == [signal.getsignal(signal.SIGINT)]
+
+
+def test_ctrl_c_at_any_line_of_a_chat_keeps_a_whole_conversation(tmp_path: Path) -> None:
+    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=TEMPLATE)
+    roles = ["user", "assistant"]
+    with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
+        settings: dict[str, Any] = {"max_tokens": 5, "ignore_eos": True}
+
+        def ask(chat: lh.Chat, *, is_stream: bool) -> None:
+            if is_stream:
+                list(chat.stream("a"))
+            else:
+                chat.ask("a")
+
+        for is_stream in (False, True):
+            with interrupted_at(0) as lines:
+                ask(lh.chat(context, **settings), is_stream=is_stream)
+            n_lines = lines[0]
+            for k in range(1, n_lines + 1, max(1, n_lines // 60)):
+                chat = lh.chat(context, **settings)
+                with interrupted_at(k), suppress(KeyboardInterrupt):
+                    ask(chat, is_stream=is_stream)
+                before = [turn["role"] for turn in chat.turns]
+                assert before in ([], roles), k
+                assert chat.ask("b").finish_reason == "length"
+                assert [turn["role"] for turn in chat.turns] == [*before, *roles], k
+            assert n_running() == 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.core.request import Request
-from llamaherd.run.prefixes import find_prefixes
+from llamaherd.loop.prefixes import find_prefixes
 from llamaherd.schedule.prefix_cache import PrefixCache
 from llamaherd.schedule.queue import make_clients
 
@@ -82,14 +82,14 @@ def test_clients_come_after_what_they_continue(
         PrefixCache(),
         count(),
         call=3,
-        stays=max_depth,
+        max_cached_depth=max_depth,
     )
-    assert [client.place for client in clients] == list(range(len(clients)))
+    assert [client.rank for client in clients] == list(range(len(clients)))
     assert len({client.id for client in clients}) == len(clients)
     for client in clients:
         if client.parent is not None:
             n = client.parent.n_tokens
-            assert client.parent.place < client.place
+            assert client.parent.rank < client.rank
             assert client.request.tokens[:n] == client.parent.request.tokens
     for prefix in clients:
         children = [client for client in clients if client.parent is prefix]

@@ -119,7 +119,7 @@ def test_a_prefix_that_others_come_to_continue_needs_more_places() -> None:
         cache.insert(prefix)
         scheduler.add(Queue(call, [prefix, prompt]))
     inner = Client(id=2, call=2, request=request([1] * 80, 0), parent=outer)
-    assert (outer.height, inner.height) == (2, 1)
+    assert (outer.n_levels, inner.n_levels) == (2, 1)
     assert (outer.depth, inner.depth) == (1, 2)
     assert started(scheduler) == [other]
     scheduler.held(other)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_calls import assert_right, request
 from fake_engine import BAD_GRAMMAR, N_VOCAB, FakeEngine, answer, make_loop, text_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd import GenerationError
 from llamaherd.core.errors import NativeError
 from llamaherd.memory.plan import MAX_HOLD, Plan
 from llamaherd.run.call import Call
+from thorough import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from llamaherd.core.outcome import RunOutcome
     from llamaherd.core.request import Request
     from llamaherd.core.results import Results
-    from llamaherd.run.loop import Loop
+    from llamaherd.loop.loop import Loop
 
 POISON = N_VOCAB + 7
 
@@ -94,7 +95,8 @@ def workloads(draw: st.DrawFn) -> list[Request]:
     pooled=st.booleans(),
     n_batch=st.integers(20, 200),
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
+@pytest.mark.slow(reason="random schedules on a fake engine")
 def test_every_prompt_gets_the_answer_it_would_get_alone(
     requests: list[Request], n_slots: int, n_cells: int, n_batch: int, *, pooled: bool
 ) -> None:
@@ -116,7 +118,8 @@ def test_every_prompt_gets_the_answer_it_would_get_alone(
 
 
 @given(st.lists(workloads(), min_size=2, max_size=4), st.integers(1, 6), st.booleans())
-@settings(max_examples=200, deadline=None)
+@examples(200)
+@pytest.mark.slow(reason="random schedules on a fake engine")
 def test_calls_after_each_other_share_what_is_kept(
     calls: list[list[Request]],
     n_hold: int,

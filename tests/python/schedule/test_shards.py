@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.run.prefixes import find_prefixes
+from llamaherd.loop.prefixes import find_prefixes
 from llamaherd.schedule import keys
 from llamaherd.schedule.shards import DepthFirst, plan_shards
 

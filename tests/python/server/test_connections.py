@@ -33,7 +33,7 @@ PATHS = [
 
 
 def _connect(client: Client) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", client.port), timeout=30)
+    return socket.create_connection(("127.0.0.1", client.port), timeout=600)
 
 
 def _rest(link: socket.socket) -> bytes:
@@ -260,7 +260,7 @@ def test_a_client_that_pipelines_and_goes_away_frees_its_slot(
     wait_until(lambda: bool(fake.handles))
     link.close()
     wait_until(lambda: fake.handles[0].is_cancelled)
-    wait_until(lambda: client.server.house.queue.n_inside == 0)
+    wait_until(lambda: client.server.shared.queue.n_inside == 0)
     assert len(fake.handles) == 1
 
 
@@ -357,6 +357,8 @@ def test_a_body_that_is_not_read_ends_the_connection(
 # ---- slow clients ---------------------------------------------------------------------
 
 SLOW_HEAD = ConnectionLimits(head_s=SOON_S)
+# A whole head has to come in time on a busy machine, too.
+SLOW_SECOND_HEAD = ConnectionLimits(head_s=20 * SOON_S)
 
 
 @pytest.mark.parametrize("sent", [b"P", POST, POST + b"Content-Length: 29\r\n"])
@@ -371,7 +373,7 @@ def test_a_connection_on_which_nothing_comes_is_closed(fake: FakeContext) -> Non
 
 
 def test_a_second_head_that_does_not_come_gets_408(fake: FakeContext) -> None:
-    with served(fake, connections=SLOW_HEAD) as client, _connect(client) as link:
+    with served(fake, connections=SLOW_SECOND_HEAD) as client, _connect(client) as link:
         link.sendall(_asking(1))
         assert link.recv(1 << 16).startswith(b"HTTP/1.1 200")
         link.sendall(b"P")
@@ -380,7 +382,7 @@ def test_a_second_head_that_does_not_come_gets_408(fake: FakeContext) -> None:
 
 def test_a_slow_second_head_does_not_touch_the_first_answer(fake: FakeContext) -> None:
     fake.may_run.clear()
-    with served(fake, connections=SLOW_HEAD) as client, _connect(client) as link:
+    with served(fake, connections=SLOW_SECOND_HEAD) as client, _connect(client) as link:
         link.sendall(_asking(2))
         wait_until(lambda: bool(fake.handles))
         link.sendall(b"P")
@@ -454,14 +456,14 @@ def test_a_client_that_reads_nothing_loses_its_place(
         kind = b"Connection: close\r\n" if closes else b""
         link.sendall(POST + kind + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         wait_until(lambda: bool(fake.handles) and fake.handles[0].done())
-        wait_until(lambda: client.server.house.queue.n_inside == 0)
+        wait_until(lambda: client.server.shared.queue.n_inside == 0)
         wait_until(lambda: _n_open(client) == 0)
         assert _works(client)
         link.close()
 
 
 def test_a_client_that_reads_slowly_gets_all(fake: FakeContext) -> None:
-    limits = ConnectionLimits(stall_s=1.0)
+    limits = ConnectionLimits(stall_s=10.0)
     with served(fake, connections=limits) as client:
         link = client.connect("/generate", HUGE)
         wait_until(lambda: bool(fake.handles) and fake.handles[0].done())

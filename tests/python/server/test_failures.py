@@ -9,6 +9,8 @@ import llamaherd as lh
 import openai
 import pytest
 from fake_context import answer
+from llamaherd.core.argument import Argument
+from llamaherd.server.errors import of_exception
 from served import NAME, served
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ PLACES = {GENERATE: "", TEXT: "", CHAT: "user:"}  # what stands before what is a
 def _plain_template(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chats whose prompt is what the user says, so that it can choose how it ends."""
     monkeypatch.setattr(
-        "llamaherd.server.openai.apply_chat_template",
-        lambda _model, messages: messages[-1]["content"],
+        "fake_context.FakeContext.rendered",
+        lambda _context, messages, _options: messages[-1]["content"],
     )
 
 
@@ -175,3 +177,35 @@ def test_prompts_that_cannot_be_run_tell_the_field(
     told = got["error"]
     assert (status, told["param"], told["code"]) == (400, param, code), told
     assert "prompt failed" not in told["message"]
+
+
+HOSTILE = ["a[1]", "prompts[0]", "['x']", "max_tokens"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_texts_like_places_stay_as_they_are(real: Client, text: str) -> None:
+    ask = {"prompt": "a", "choices": [text], "stop": text[:1]}
+    status, got = real.post(GENERATE, ask)
+    assert (status, got["error"]["param"]) == (400, "stop")
+    assert repr(text) in got["error"]["message"]
+    ask = {"prompt": [{"role": "user", text: 5}], "chat": True}
+    status, got = real.post(GENERATE, ask)
+    assert status == 400
+    assert json.dumps(text) in got["error"]["message"]
+
+
+def test_nested_fields_are_told_with_dots() -> None:
+    fields = {"messages", "logit_bias", "stop"}
+    place = Argument("prompts", (0, 2, "content"))
+    told = of_exception(lh.ArgumentError("is 'prompts[0]'", argument=place), fields)
+    assert told is not None
+    assert (str(told), told.param) == (
+        "messages[2].content is 'prompts[0]'",
+        "messages[2].content",
+    )
+    told = of_exception(lh.ArgumentError("is odd", argument="stop", place=(1,)), fields)
+    assert told is not None
+    assert (str(told), told.param) == ("stop[1] is odd", "stop")
+    told = of_exception(lh.ArgumentError("is odd", argument="unheard"), fields)
+    assert told is not None
+    assert told.param is None

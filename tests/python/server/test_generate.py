@@ -4,10 +4,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_context import answer
+from llamaherd.asks.options import GenerateOptions
+from llamaherd.asks.requests import make_requests
+from llamaherd.core.words import spoken_in
+from llamaherd.server.errors import of_exception
+from llamaherd.server.generate import GenerateApi
+from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
     from typing import Any
 
+    import llamaherd as lh
     from fake_context import FakeContext
     from served import Client
 
@@ -102,6 +109,52 @@ BAD = [
     ({"prompt": ""}, "prompt", "invalid_prompt"),
     ({"prompt": "a", "max_tokens": 1000}, "prompt", "context_length_exceeded"),
 ]
+
+
+WORDS = [
+    ({"prompt": "a", "stream": 1}, "stream must be true or false, not 1"),
+    ({"prompt": "a", "stop": [5]}, "stop[0] must be a string, not 5"),
+    ({"prompt": "a", "stop": 5}, "stop must be a string or a list of strings, not 5"),
+    ({"prompt": "a", "max_tokens": "x"}, 'max_tokens must be an integer, not "x"'),
+    ({"prompt": "a", "temperature": [None]}, "temperature must be a number, not [null]"),
+    (
+        {"prompt": "a", "choices": {"b": True}},
+        'a list of strings, not {"b": true}',
+    ),
+    ({"prompt": "a", "schema": [1]}, "must be a JSON Schema, as an object or JSON"),
+    ({"prompt": True}, "prompt must be text or a sequence of token ids, not true"),
+    ({"prompt": [1, True]}, "prompt[1] must be an integer, not true"),
+    ({"prompt": [1, "a"]}, 'prompt[1] must be an integer, not "a"'),
+    (
+        {"prompt": [{"role": "usr", "content": "a"}], "chat": True},
+        "prompt[0].role must be one of system, developer, user, assistant, tool, not",
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "message"), WORDS)
+def test_messages_use_the_words_of_json(
+    client: Client, asked: dict[str, Any], message: str
+) -> None:
+    status, got = client.post("/generate", asked)
+    assert status == 400
+    assert message in got["error"]["message"]
+    for word in ("str)", "bool", "dict", "True", "False", "None"):
+        assert word not in got["error"]["message"]
+
+
+def test_errors_of_the_library_use_the_words_of_json(chat_model: lh.Model) -> None:
+    def message(prompts: object, **options: Any) -> str:
+        with pytest.raises((TypeError, ValueError)) as caught, spoken_in(JSON):
+            make_requests(chat_model, prompts, GenerateOptions(**options))
+        return str(of_exception(caught.value, GenerateApi.fields))
+
+    told = message(["a"], parse_special=5)
+    assert told == 'parse_special must be one of "auto", true, false, not 5'
+    told = message(["a"], system="b")
+    assert told == 'system needs "chat": true; without it there is no place for "b"'
+    told = message([[{"role": "user", "content": 1}]], chat=True)
+    assert told == "prompt[0].content must be a string, not 1"
 
 
 @pytest.mark.parametrize(("asked", "param", "code"), BAD)

@@ -28,11 +28,15 @@ PROGRAM = Path(__file__).parents[1] / "serve_fake.py"
 
 @contextmanager
 def _process(
-    model: lh.Model, grace_s: float = 30.0, step_s: float = 0.02
+    model: lh.Model, grace_s: float = 300.0, step_s: float = 0.02
 ) -> Iterator[tuple[Client, subprocess.Popen[str]]]:
     command = [sys.executable, str(PROGRAM), str(model.path), str(grace_s), str(step_s)]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout is not None
@@ -42,6 +46,13 @@ def _process(
     finally:
         process.kill()
         process.communicate()
+
+
+def _tell(process: subprocess.Popen[str], word: str) -> None:
+    """Tells the context of a process to hold or to go on."""
+    assert process.stdin is not None
+    process.stdin.write(f"{word}\n")
+    process.stdin.flush()
 
 
 def _rest(link: socket.socket) -> bytes:
@@ -71,33 +82,37 @@ def test_running_requests_end_after_a_signal_and_nobody_new_comes_in(
     chat_model: lh.Model, sig: signal.Signals
 ) -> None:
     with _process(chat_model) as (client, process):
+        stream = _started(client, {"prompt": "b", "max_tokens": 400})
+        _tell(process, "hold")
         whole = client.connect("/generate", {"prompt": "a", "max_tokens": 60})
         waiting = [client.connect("/generate", {"prompt": "c", "max_tokens": 9})]
-        stream = _started(client, {"prompt": "b", "max_tokens": 60})
+        wait_until(lambda: _n_inside(client) == 3)
         process.send_signal(sig)
         wait_until(lambda: client.ask("GET", "/health")[0] == 503)
         status, got, headers = client.ask("POST", "/generate", {"prompt": "d"})
         assert (status, got["error"]["code"]) == (503, "stopping")
         assert (headers["connection"], headers["retry-after"]) == ("close", "1")
         assert client.ask("GET", "/metrics")[0] == 200
+        _tell(process, "go")
         text = _rest(whole)
         assert text.startswith(b"HTTP/1.1 200")
         assert json.loads(text.partition(b"\r\n\r\n")[2])["text"] == answer("a", 60)
         assert b'"finish_reason":"length"' in _rest(stream)
         assert all(_rest(link).startswith(b"HTTP/1.1 200") for link in waiting)
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
 
 
 def test_what_does_not_end_in_time_is_told(chat_model: lh.Model) -> None:
     with _process(chat_model, grace_s=0.2, step_s=0.05) as (client, process):
         whole = client.connect("/generate", {"prompt": "a", "max_tokens": 400})
         stream = _started(client, {"prompt": "b", "max_tokens": 400})
+        wait_until(lambda: _n_inside(client) == 2)
         process.send_signal(signal.SIGTERM)
         assert _rest(whole).startswith(b"HTTP/1.1 503")
         text = _rest(stream)
         assert b'"code": "stopping"' in text
         assert text.endswith(b"0\r\n\r\n")
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
 
 
 def test_a_client_that_reads_nothing_keeps_nobody(chat_model: lh.Model) -> None:
@@ -105,7 +120,7 @@ def test_a_client_that_reads_nothing_keeps_nobody(chat_model: lh.Model) -> None:
         link = socket.create_connection(("127.0.0.1", client.port))
         link.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
         link.close()
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
@@ -139,7 +154,7 @@ def test_a_second_signal_ends_at_once_and_clients_are_told(
             else:  # a stream that had begun
                 assert b'"code": "stopping"' in text
         half.close()
-        assert process.wait(10) == 128 + second
+        assert process.wait(120) == 128 + second
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
 
@@ -148,7 +163,7 @@ def test_an_idle_server_ends_with_its_connections_open(chat_model: lh.Model) -> 
     with _process(chat_model) as (client, process):
         link = socket.create_connection(("127.0.0.1", client.port))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(120) == 0
         link.close()
         assert process.stderr is not None
         assert process.stderr.read() == ""

@@ -12,7 +12,7 @@ import openai
 import pytest
 from fake_context import answer
 from llamaherd.server.errors import ApiError
-from llamaherd.server.limits import Queue
+from llamaherd.server.limits import RequestQueue
 from served import NAME, served
 from waiting import wait_until
 
@@ -90,7 +90,7 @@ def test_a_body_that_never_ends_is_cut_off(fake: FakeContext) -> None:
             b"POST /generate HTTP/1.1\r\nHost: localhost\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n"
         )
-        with socket.create_connection(("127.0.0.1", client.port), timeout=30) as link:
+        with socket.create_connection(("127.0.0.1", client.port), timeout=600) as link:
             link.sendall(head)
             with pytest.raises(OSError):  # noqa: PT012 - which write it is, is the system's
                 for _ in range(10_000):
@@ -105,19 +105,19 @@ def test_large_bodies_at_once_are_bounded(fake: FakeContext) -> None:
         )
         links = []
         for _ in range(17):
-            link = socket.create_connection(("127.0.0.1", client.port), timeout=30)
+            link = socket.create_connection(("127.0.0.1", client.port), timeout=600)
             link.sendall(head + b" " * 8999)
             links.append(link)
-        wait_until(lambda: client.server.house.bodies.n_bytes == 17 * 8999)
+        wait_until(lambda: client.server.shared.bodies.n_bytes == 17 * 8999)
         assert client.post("/generate", b" " * 9_000)[0] == 429
         for link in links:
             link.close()
-        wait_until(lambda: client.server.house.bodies.n_bytes == 0)
+        wait_until(lambda: client.server.shared.bodies.n_bytes == 0)
         assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
 
 
 def test_a_head_that_never_ends_is_cut_off(client: Client) -> None:
-    with socket.create_connection(("127.0.0.1", client.port), timeout=30) as link:
+    with socket.create_connection(("127.0.0.1", client.port), timeout=600) as link:
         link.sendall(b"POST /generate HTTP/1.1\r\nX: ")
         with pytest.raises(OSError):  # noqa: PT012 - which write it is, is the system's
             for _ in range(10_000):
@@ -203,27 +203,27 @@ def test_more_than_the_queue_holds_get_429(fake: FakeContext) -> None:
             assert link.recv(100).startswith(b"HTTP/1.1 200")
             link.close()
         assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
-        wait_until(lambda: client.server.house.queue.n_inside == 0)
+        wait_until(lambda: client.server.shared.queue.n_inside == 0)
 
 
 def test_retry_after_is_the_time_of_the_whole_queue(fake: FakeContext) -> None:
     now = 0.0
-    queue = Queue(fake, 96, lambda: now)  # beside 4 slots
+    queue = RequestQueue(fake, 96, lambda: now)  # beside 4 slots
     for _ in range(100):  # of 2 s each, one at a time
-        with queue.place():
+        with queue.slot():
             now += 2.0
     with ExitStack() as stack:
         for _ in range(100):
-            stack.enter_context(queue.place())
-        with pytest.raises(ApiError) as caught, queue.place():
+            stack.enter_context(queue.slot())
+        with pytest.raises(ApiError) as caught, queue.slot():
             pass
         assert dict(caught.value.headers)["retry-after"] == "50"  # 2 s * 100 / 4
         now += 50.0
-    queue = Queue(fake, 996, lambda: now)
+    queue = RequestQueue(fake, 996, lambda: now)
     with ExitStack() as stack:
         for _ in range(1000):
-            stack.enter_context(queue.place())
-        with pytest.raises(ApiError) as caught, queue.place():
+            stack.enter_context(queue.slot())
+        with pytest.raises(ApiError) as caught, queue.slot():
             pass
         assert dict(caught.value.headers)["retry-after"] == "60"  # clients wait no longer
 
@@ -250,7 +250,7 @@ def test_300_connections_are_each_answered_or_told_to_wait(fake: FakeContext) ->
 
 def test_a_request_that_takes_too_long_ends(fake: FakeContext) -> None:
     fake.step_s = 0.02
-    with served(fake, timeout_s=0.3) as client:
+    with served(fake, timeout_s=1.0) as client:
         status, got, headers = client.ask("POST", "/generate", LONG)
         assert (status, got["error"]["code"]) == (504, "timeout")
         assert headers["x-should-retry"] == "false"
@@ -275,13 +275,13 @@ def test_a_client_that_goes_away_frees_its_slot(
     link = client.connect("/generate", {**LONG, "stream": stream})
     wait_until(lambda: bool(fake.handles))
     if started:
-        wait_until(lambda: len(fake.handles[0].pieces) > 3)
+        wait_until(lambda: len(fake.handles[0].words) > 3)
     assert not fake.handles[0].is_cancelled
     link.close()
     wait_until(lambda: fake.handles[0].is_cancelled)
     fake.may_run.set()
-    wait_until(lambda: client.server.house.queue.n_inside == 0)
-    assert len(fake.handles[0].pieces) < 400
+    wait_until(lambda: client.server.shared.queue.n_inside == 0)
+    assert len(fake.handles[0].words) < 400
 
 
 def test_a_client_that_goes_away_while_it_waits_is_not_computed(

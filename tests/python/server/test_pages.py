@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core.stats import Load
 from llamaherd.server import metrics
-from llamaherd.server.settings import Settings
+from llamaherd.server.settings import ServerSettings
 from served import NAME, served
 from waiting import wait_until
 
@@ -50,7 +50,7 @@ def test_metrics_count_what_was_answered(fake: FakeContext) -> None:
         client.connect("/v1/completions", {"prompt": "a"}).close()
         wait_until(lambda: len(fake.handles) == 4 and fake.handles[3].is_cancelled)
         fake.may_run.set()
-        wait_until(lambda: client.server.house.queue.n_inside == 0)
+        wait_until(lambda: client.server.shared.queue.n_inside == 0)
         text = client.ask("GET", "/metrics")[1]
     figures = dict(re.findall(r"^(llamaherd_\S+) (\S+)$", text, re.MULTILINE))
     requests = "llamaherd_requests_total"
@@ -112,6 +112,6 @@ def test_the_log_has_a_line_for_each_request_and_no_prompt(
 
 
 def test_nothing_tells_the_key(fake: FakeContext) -> None:
-    assert "secret" not in repr(Settings(model_name=NAME, api_key="secret"))
+    assert "secret" not in repr(ServerSettings(model_name=NAME, api_key="secret"))
     with served(fake, api_key="secret") as client:
         assert "secret" not in str(client.ask("GET", "/metrics"))

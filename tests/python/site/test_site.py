@@ -61,3 +61,12 @@ def test_links_that_lead_nowhere_are_named(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_no_site(tmp_path: Path) -> None:
     assert check(tmp_path).returncode == 1
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert (
+        sorted(page for page in pages if not re.search(rf"\b{page}$", nav, re.MULTILINE))
+        == []
+    )

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from llamaherd.structured.arrow import columns_of, has_others
+from llamaherd.structured.arrow import array
+from llamaherd.structured.schema_columns import columns_of, has_others
 
 DEFINED = {"Side": {"enum": ["left", "right"]}, "Node": {}}
 DEFINED["Node"] = {
@@ -93,19 +94,19 @@ def test_a_fields_type(
     schema: object, kind: pa.DataType, value: object, stored: object
 ) -> None:
     found = column(schema)
-    assert found.type == kind
-    made = pa.array([found.convert(value), found.convert(None)], found.type)
+    made = array([found.hold(value), found.hold(None)], found)
+    assert made.type == kind
     assert made.to_pylist() == [stored, None]
 
 
 def test_a_type_within_itself_ends_as_json() -> None:
     found = column({"$ref": "#/$defs/Node"})
-    assert pa.array([found.convert({"next": None})], found.type).to_pylist()
+    assert array([found.hold({"next": None})], found).to_pylist()
 
 
 def test_a_whole_number_that_is_too_large_is_refused() -> None:
     with pytest.raises(ValueError, match="64 bits"):
-        column({"type": "integer"}).convert(2**63)
+        column({"type": "integer"}).hold(2**63)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 from llamaherd.native import engine
+from thorough import is_long, sized
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,17 +67,25 @@ def answers(
     ], results.stats
 
 
-@pytest.mark.parametrize("name", ["smollm2", "gemma3"])
+@pytest.mark.more(reason="on a real model, 2 of 4 prompts and the first three kinds")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "smollm2",
+        pytest.param("gemma3", marks=pytest.mark.long(reason="half a minute")),
+    ],
+)
 def test_the_answers_are_those_of_one_token_a_step(
     name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = request.getfixturevalue(name)
+    prompts = sized(PROMPTS[:2], PROMPTS)
     with lh.Context(model, n_seq_max=3, deterministic=True) as context:
-        for settings in KINDS if name == "smollm2" else KINDS[:3]:
+        for settings in KINDS if name == "smollm2" and is_long() else KINDS[:3]:
             monkeypatch.setattr(engine, "STEP_FORCED", False)
-            together, fast = answers(context, settings)
+            together, fast = answers(context, settings, prompts)
             monkeypatch.setattr(engine, "STEP_FORCED", True)
-            stepwise, slow = answers(context, settings)
+            stepwise, slow = answers(context, settings, prompts)
             assert together == stepwise, settings
     assert slow.n_generated_tokens == fast.n_generated_tokens
 
@@ -131,6 +140,7 @@ def test_an_answer_that_is_known_needs_no_step(smollm2: lh.Model) -> None:
         assert one.text == "just this"
 
 
+@pytest.mark.slow(reason="on a real model, with and without forced tokens")
 def test_they_survive_what_goes_first(smollm2: lh.Model) -> None:
     """One slot: a prompt of higher priority pauses the one that runs."""
     with lh.Context(smollm2, n_seq_max=1, deterministic=True) as context:

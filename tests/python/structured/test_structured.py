@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import llamaherd as lh
 import pydantic
 import pytest
+from llamaherd.asks.answers import again, checked
 from llamaherd.core.errors import AbiMismatchError
 from llamaherd.native import llguidance
-from llamaherd.run.answers import again, checked
 from llamaherd.structured.enforce import SchemaError
 from llamaherd.structured.shape import shape_of
 from typing_extensions import TypedDict

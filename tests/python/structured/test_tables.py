@@ -12,7 +12,7 @@ import llamaherd as lh
 import pyarrow as pa
 import pydantic
 import pytest
-from llamaherd.structured.arrow import Layout
+from llamaherd.structured.arrow import SchemaLayout
 from llamaherd.structured.source import schema_text
 
 REVIEW = {
@@ -49,7 +49,7 @@ def results(values: list[Any], *schemas: object) -> lh.Results:
         )
         for i, value in enumerate(values)
     ]
-    layout = Layout(tuple(schema_text(each)[0] for each in schemas))
+    layout = SchemaLayout(tuple(schema_text(each)[0] for each in schemas))
     return lh.Results(made, lh.Stats(), layout=layout)
 
 

@@ -291,6 +291,7 @@ def test_only_the_guilty_fail(
     assert again.stats.n_fallbacks == 0
 
 
+@pytest.mark.slow(reason="a prompt of many batches, twice")
 def test_a_long_prompt_is_computed_as_alone_while_others_answer(
     smollm2: lh.Model, alone: Alone
 ) -> None:
@@ -312,6 +313,7 @@ def test_too_small_a_cache_runs_fewer_at_once_and_changes_no_text(
     assert out.texts == [alone(prompt, 40) for prompt in prompts]
 
 
+@pytest.mark.slow(reason="long answers that a pool has no room for")
 def test_too_small_a_pool_pauses_clients_and_loses_nothing(smollm2: lh.Model) -> None:
     asked = {"max_tokens": 50, "ignore_eos": True}
     with lh.Context(smollm2, n_ctx=256, n_seq_max=8, kv_layout="unified") as context:
@@ -341,6 +343,7 @@ def test_one_prompt_may_use_the_whole_cache(smollm2: lh.Model, kv_layout: str) -
 # 8: nothing accumulates
 
 
+@pytest.mark.slow(reason="ten calls")
 def test_the_tenth_call_is_like_the_first(
     smollm2: lh.Model, prompts: list[str], alone: Alone
 ) -> None:
@@ -390,7 +393,7 @@ def test_three_different_requests_in_a_row(
 # 2, 9: continuous batching, statistics
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="a hundred answers of a real model, whose steps are counted")
 def test_slots_are_refilled_at_once(smollm2: lh.Model) -> None:
     lengths = [1 + round(49 * ((37 * i) % 100 / 99) ** 2) for i in range(100)]
     assert (min(lengths), max(lengths)) == (1, 50)
@@ -469,6 +472,7 @@ def test_a_bias_outside_the_vocabulary_fails_its_prompt(
 
 
 @pytest.mark.parametrize("kv_layout", ["unified", "per_sequence"])
+@pytest.mark.slow(reason="Gemma: sliding windows are only there")
 def test_a_sliding_window_model_passes(gemma3: lh.Model, kv_layout: str) -> None:
     story = "Once upon a time there was a king who had a daughter. " * 50
     prompts = [f"{story} Her name was {name} and" for name in ("Ann", "Bo", "Cleo")]
@@ -483,6 +487,7 @@ def test_a_sliding_window_model_passes(gemma3: lh.Model, kv_layout: str) -> None
     assert outs[0].stats.n_prefill_tokens < n_story + 100
 
 
+@pytest.mark.slow(reason="Gemma: sliding windows are only there")
 def test_a_sliding_window_model_pauses_and_resumes(gemma3: lh.Model) -> None:
     prompts = [f"A poem about {topic}:" for topic in TOPICS]
     with lh.Context(gemma3, n_ctx=256, n_seq_max=8, kv_layout="unified") as context:

@@ -71,7 +71,19 @@ def test_logprobs_do_not_depend_on_when_the_cache_grows(
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("name", ["smollm2", "gemma3"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "smollm2",
+        pytest.param(
+            "gemma3",
+            marks=pytest.mark.long(
+                reason="a large vocabulary and sliding windows, four times as slow"
+            ),
+        ),
+    ],
+)
+@pytest.mark.slow(reason="alone and beside others, on the kernels of a real model")
 def test_answers_depend_on_nothing_else(
     name: str, request: pytest.FixtureRequest
 ) -> None:
@@ -91,6 +103,7 @@ def test_answers_depend_on_nothing_else(
 
 
 @pytest.mark.model
+@pytest.mark.slow(reason="each prompt by llama-cpp-python, too")
 def test_answers_are_those_of_llama_cpp_python_with_values_of_the_same_type(
     smollm2: lh.Model, smollm2_path: Path
 ) -> None:
@@ -137,11 +150,13 @@ def test_a_gpu_build_is_warned_of(
         lh.Context(smollm2, deterministic=True).close()
 
 
-@pytest.mark.model
-def test_a_prompt_fills_what_is_left_of_n_ctx(smollm2: lh.Model) -> None:
+def test_a_prompt_fills_what_is_left_of_n_ctx(tiny_path: Callable[[str], Path]) -> None:
     """Padding needs cells behind a prompt; the error counts them."""
-    with lh.Context(smollm2, n_ctx=2048, n_seq_max=8, deterministic=True) as context:
-        most = 2048 - (UNIFORM_ROWS - 1)
+    with (
+        lh.Model(tiny_path("llama")) as model,
+        lh.Context(model, n_ctx=512, n_seq_max=8, deterministic=True) as context,
+    ):
+        most = 512 - (UNIFORM_ROWS - 1)
         prompts = [[5] * (most - 1), [5] * most]
         fits, fails = lh.generate_parallel(context, prompts, max_tokens=1)
     assert fits.error is None

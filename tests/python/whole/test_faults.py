@@ -42,6 +42,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return faults.build(tmp_path_factory.mktemp("faults"))
 
 
+@pytest.mark.long(reason="75 calls for each kind of fault: 4 minutes")
 def test_whatever_fails_each_prompt_has_one_result(library: Path, tmp_path: Path) -> None:
     out = tmp_path / "faults.json"
     program = FOLDER / "properties.py"
@@ -65,6 +66,7 @@ def test_a_fault_that_struck_nothing_shows_nothing(which: str) -> None:
     assert "| 75 | 25 | - |" in report.table({"NaN logits": tally | {"scored": 0}})
 
 
+@pytest.mark.slow(reason="compiles a library that injects faults")
 def test_a_constraint_that_fails_fails_its_prompt_alone(
     library: Path, tmp_path: Path, tiny_path: Callable[[str], Path]
 ) -> None:
@@ -76,6 +78,7 @@ def test_a_constraint_that_fails_fails_its_prompt_alone(
     assert all(struck.values())
 
 
+@pytest.mark.long(reason="500 calls, as many as show a leak")
 def test_nothing_accumulates(library: Path, tmp_path: Path) -> None:
     out = tmp_path / "soak.json"
     faults.run(library, FOLDER / "soak.py", 500, out, timeout_s=600)

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from llamaherd.run import threads
+from llamaherd.loop import threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,13 +49,13 @@ context = lh.Context(model, n_seq_max=4, n_threads=1)
 def run(
     story: str, path: Path, *arguments: object, code: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a story that must end with `code`. It hangs if it takes a minute."""
+    """Runs a story that must end with `code`. It hangs if it takes three minutes."""
     done = subprocess.run(
         [sys.executable, "-c", START + story, str(path), *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
         env={**os.environ, "MALLOC_PERTURB_": "165"},
     )
     assert done.returncode == code, done.stderr
@@ -177,6 +177,7 @@ print(*sizes)
 """
 
 
+@pytest.mark.slow(reason="as many contexts as show a leak")
 def test_contexts_one_after_the_other_take_no_more_memory(tiny_path: TinyPath) -> None:
     printed = run(MANY_CONTEXTS, tiny_path("llama")).stdout.split()
     sizes = [float(size) for size in printed]
@@ -208,7 +209,7 @@ def pair():
 """
 # A thread that has just ended may hold its job for a moment.
 COLLECTED = """
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 100
 while len(order) < 2 and time.monotonic() < deadline:
     gc.collect()
     time.sleep(0.01)
@@ -484,7 +485,7 @@ for _ in range(3):
 while n_calls < 5:
     time.sleep(0.001)
 def early_call():
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 100
     while len(errors) < 3 and time.monotonic() < deadline:
         time.sleep(0.001)
     print(*{str(error) for error in errors}, sep="; ")

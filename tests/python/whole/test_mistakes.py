@@ -127,7 +127,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "a label misspelt in a formula": (
         lambda _: lh.estimate(SPEECHES, GOLD, "label == 'prro' ~ party", prob="simple"),
         ValueError,
-        "0 for all labels and codes: is the label in it one that there is",
+        "0 for all labels and codes: check the spelling of its label",
     ),
     "the column of labels misspelt in a formula": (
         lambda _: lh.estimate(SPEECHES, GOLD, "lable == 'pro' ~ party", prob="simple"),

@@ -33,6 +33,7 @@ RESULT = lh.Result(
 )
 RESULTS = lh.Results([RESULT], lh.Stats(n_prompts=1))
 STAY = {lh.Model, lh.Context, lh.Handle, lh.Job, lh.OptimizeJob, lh.EmbedJob}
+STAY |= {lh.Chat, lh.Reply}
 EXAMPLES: dict[object, object] = {  # by the names of types
     "int": 3,
     "float": 0.5,

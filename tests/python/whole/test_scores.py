@@ -78,6 +78,7 @@ def test_scores_are_those_of_a_plain_loop(smollm2: lh.Model, smollm2_path: Path)
     assert furthest(found.token_logprobs, steps) < 1e-4
 
 
+@pytest.mark.slow(reason="a plain loop that computes every label")
 def test_labels_end_as_those_of_a_plain_loop(
     smollm2: lh.Model, smollm2_path: Path
 ) -> None:
@@ -102,7 +103,7 @@ def test_labels_end_as_those_of_a_plain_loop(
     assert (np.exp(found.logprobs[1:, 0]) < 0.02).all()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="a plain loop on Gemma: sliding windows are only there")
 def test_scores_are_those_of_a_plain_loop_with_gemma(gemma3_q8_path: Path) -> None:
     with (
         lh.Model(gemma3_q8_path) as model,
@@ -113,6 +114,9 @@ def test_scores_are_those_of_a_plain_loop_with_gemma(gemma3_q8_path: Path) -> No
         assert furthest(found.token_logprobs, steps) < 1e-4
 
 
+@pytest.mark.long(
+    reason="a plain loop on Gemma; one with shapes of its own runs in make test"
+)
 def test_scores_are_those_of_a_loop_of_the_same_shapes_with_gemma(
     gemma3: lh.Model, gemma3_path: Path
 ) -> None:
@@ -128,7 +132,19 @@ def test_scores_are_those_of_a_loop_of_the_same_shapes_with_gemma(
     assert furthest(found, expected(gemma3_path, gemma3, together=True)) < 1e-4
 
 
-@pytest.mark.parametrize("name", ["smollm2", "gemma3"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "smollm2",
+        pytest.param(
+            "gemma3",
+            marks=pytest.mark.long(
+                reason="a large vocabulary and sliding windows, four times as slow"
+            ),
+        ),
+    ],
+)
+@pytest.mark.slow(reason="alone and beside others, on the kernels of a real model")
 def test_scores_depend_on_nothing_else(name: str, request: pytest.FixtureRequest) -> None:
     model = request.getfixturevalue(name)
     draw = random.Random(4)
@@ -181,7 +197,7 @@ def test_scores_and_answers_run_beside_each_other(smollm2: lh.Model) -> None:
         assert None not in answers
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="a plain loop on Gemma: sliding windows are only there")
 def test_prompts_longer_than_the_window_keep_what_paths_need(
     gemma3_q8_path: Path,
 ) -> None:

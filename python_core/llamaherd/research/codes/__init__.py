@@ -1,4 +1,4 @@
-"""Codes and labels of any type, read in one way for everything that compares them."""
+"""Reading of codes and labels of any type, shared by all comparisons."""
 
 from llamaherd.research.codes.cells import (
     form_of,

@@ -1,4 +1,4 @@
-"""One code: its value whatever its type, its text, and texts that look like it."""
+"""Cells with codes: values of any type, and their text forms."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentTypeError
 
-# Texts that spreadsheets and statistics programs write where there is nothing.
+if TYPE_CHECKING:
+    from llamaherd.core.argument import Name
+
+# Texts that spreadsheets and statistics programs write for missing values.
 _NOTHING = frozenset(("", "na", "n/a", "#n/a", "nan", "<na>"))
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]\d{1,3})?")  # as programs do
+# Notation of numbers written by programs.
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]\d{1,3})?")
 _LONGEST_NUMBER = 300  # characters
-_NEARLY = re.compile(r"[+-]?\d+(?:[.,]\d+)?")  # as people do
+_NEARLY = re.compile(r"[+-]?\d+(?:[.,]\d+)?")  # the notation of numbers written by people
 
 
 def is_missing(value: object) -> bool:
@@ -40,14 +45,14 @@ def is_nothing(text: str) -> bool:
     return form_of(text) in _NOTHING
 
 
-def plain(value: Any, argument: str = "codes") -> Any:  # noqa: ANN401, PLR0911 - of any type
-    """A code as None, bool, int, float, or a str in Unicode's form NFC.
+def plain(value: Any, argument: Name = "codes") -> Any:  # noqa: ANN401, PLR0911 - of any type
+    """Return a code as None, bool, int, float, or a str in Unicode form NFC.
 
-    Numbers that are whole become int, dates ISO texts, members of an Enum their values.
-    Tuples stay as they are.
+    Whole numbers become int, dates ISO texts, Enum members their values. Tuples are
+    unchanged.
 
     Raises:
-        TypeError: It is a list, dict, set or array.
+        TypeError: The code is a list, dict, set or array.
     """
     if isinstance(value, Enum):
         value = value.value
@@ -65,27 +70,29 @@ def plain(value: Any, argument: str = "codes") -> Any:  # noqa: ANN401, PLR0911 
     if isinstance(value, (np.datetime64, date)):
         return _iso(value)
     if isinstance(value, (list, set, Mapping, np.ndarray)):
-        raise TypeError(f"{argument} must be single values, not {checks.shown(value)}")
+        raise ArgumentTypeError(
+            f"must be single values, not {checks.shown(value)}", argument=argument
+        )
     return value if isinstance(value, (tuple, frozenset)) else str(value)
 
 
 def text_of(value: Any) -> str | None:  # noqa: ANN401 - of any type
-    """A code as a text: 1 and 1.0 are "1"; None where it is missing."""
+    """Return a code as text: "1" for 1 and 1.0; None if it is missing."""
     made = plain(value)
     return None if made is None else str(made)
 
 
 def number_in(text: str) -> int | float | None:
-    """The number that a program wrote as this text, as "1" or "1.0"; None: it is none.
+    """Return the number that a program wrote as "1" or "1.0"; None for other texts.
 
-    A text with other zeros in front, as "01", is none: it may be a code of its own.
+    Texts with leading zeros, such as "01", are not numbers: they may be separate codes.
     """
     is_number = len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text)
     return _number(Decimal(text)) if is_number else None
 
 
 def form_of(text: str) -> str:
-    """The form shared by texts that differ in case, space or how a number is written."""
+    """Return the common form of texts that differ in case, space or number format."""
     form = " ".join(normalize("NFC", text).translate(_INVISIBLE).split()).casefold()
     if len(form) <= _LONGEST_NUMBER and _NEARLY.fullmatch(form):
         return str(_number(Decimal(form.replace(",", "."))))
@@ -106,6 +113,6 @@ def _number(value: Any) -> int | float:  # noqa: ANN401 - of any type
     if isinstance(value, Decimal):
         is_whole = value.is_finite() and value == value.to_integral_value()
         return int(value) if is_whole else float(value)
-    # Through its text: numpy's 0.1 in 32 bits is Python's 0.1.
+    # Converted through text, so that numpy's 32-bit 0.1 equals Python's 0.1.
     number = float(str(value)) if isinstance(value, np.floating) else float(value)
     return int(number) if number.is_integer() else number

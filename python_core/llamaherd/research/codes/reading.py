@@ -1,27 +1,31 @@
-"""Codes of several people or models, read together: equal codes become the same value."""
+"""Joint reading of several coders' codes: equal codes become equal values."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research.codes.cells import form_of, is_nothing, number_in, plain
+
+if TYPE_CHECKING:
+    from llamaherd.core.argument import Name
 
 Code = Hashable | None
 _SHOWN = 20
-_MOST_LABELS = 20  # numbers of which there are more are measurements
+_MOST_LABELS = 20  # a column with more distinct numbers holds measurements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Codes in one form: all numbers, all truth values, or all texts.
+    """Codes of one type: all numbers, all truth values, or all texts.
 
     Attributes:
-        columns: As many columns of codes as were given; None is no code.
-        names: The labels that were given, in the same form.
+        columns: The given columns of codes; None is missing.
+        names: The given labels, converted to the same type.
     """
 
     columns: list[list[Any]]
@@ -32,25 +36,25 @@ def read(
     columns: Sequence[Sequence[Any]],
     names: Sequence[Any] = (),
     *,
-    argument: str = "codes",
+    argument: Name = "codes",
 ) -> Reading:
-    """Reads columns of codes together.
+    """Read columns of codes together.
 
-    Codes are equal if they stand for the same number, however its type or text has it
-    (1, 1.0, "1", "1.0"), for the same truth value (True, "TRUE" in a column that has only
-    such texts, 1 beside numbers that are 0 or 1), or for the same text in Unicode's form
-    NFC. Missing values, blank texts, and what programs write for nothing (NA, N/A, NaN)
-    are no codes, but for those that are among `names`.
+    Codes are equal if they represent the same number in any type or text form (1, 1.0,
+    "1", "1.0"), the same truth value (True, "TRUE" in a column that has only such texts,
+    1 beside numbers that are 0 or 1), or the same text in Unicode form NFC. Missing
+    values, blank texts and texts for missing values (NA, N/A, NaN) are not codes, unless
+    they are among `names`.
 
     Args:
-        columns: Codes of each coder; those of which the form counts come first.
-        names: Labels that are known, in the form that is wanted; () if none are.
-        argument: What messages call the codes.
+        columns: Codes of each coder; the first columns determine the form.
+        names: Known labels, in the requested form; () if unknown.
+        argument: Name of the codes in messages.
 
     Raises:
         TypeError: A code is a list, dict, set or array.
-        ValueError: Two codes differ in case, space or how a number is written only, and
-            are not both among `names`.
+        ValueError: Two codes differ only in case, whitespace or the format of a number,
+            and are not both among `names`.
     """
     names = [made for name in names if form_of(_text(made := plain(name, argument)))]
     known = {_text(name): name for name in names}
@@ -62,19 +66,19 @@ def read(
     _settle_truth(cells, known)
     numbers = _numbers_of(known)
     seen: dict[str, Any] = dict(known)
-    places: dict[Any, str] = {}
+    key_of: dict[Any, str] = {}
     for column in cells:
         for cell in dict.fromkeys((type(c), c) for c in column if c is not None):
             key, value = _keyed(cell[1], known, numbers)
-            places[cell] = key
+            key_of[cell] = key
             first = seen.setdefault(key, value)
             if isinstance(first, str) and key not in known and not isinstance(value, str):
-                seen[key] = value  # a number rather than its text
+                seen[key] = value  # prefer a number to its text
     _check_spelling(seen, known, argument)
     values = _in_one_form(seen)
     return Reading(
         columns=[
-            [None if c is None else values[places[type(c), c]] for c in column]
+            [None if c is None else values[key_of[type(c), c]] for c in column]
             for column in cells
         ],
         names=tuple(values[_text(name)] for name in names),
@@ -87,19 +91,19 @@ def read_sets(
     between: str,
     none: Sequence[str],
     *,
-    argument: str = "codes",
+    argument: Name = "codes",
 ) -> list[list[tuple[Any, ...] | None]]:
-    """Reads columns of codes of several labels each, as texts with a separator.
+    """Read columns of codes with several labels each, as texts with a separator.
 
     Args:
-        columns: As for `read`; "" and what `none` has are none of the labels.
-        names: Labels that are known.
-        between: Text between two labels.
-        none: Words for none of the labels, in lower case.
-        argument: What messages call the codes.
+        columns: As for `read`; "" and the words in `none` mean none of the labels.
+        names: Known labels.
+        between: Separator of labels.
+        none: Lower-case words for none of the labels.
+        argument: Name of the codes in messages.
 
     Raises:
-        ValueError: As `read`, of the parts.
+        ValueError: As `read`, for single labels.
     """
     known = {_text(plain(name)) for name in names}
     parts = [[_parts(c, known, between, none, argument) for c in col] for col in columns]
@@ -119,10 +123,10 @@ def read_sets(
 
 
 def names_of(categories: Sequence[Sequence[Any]]) -> list[Any]:
-    """All labels of several columns of categories, in the order of the first.
+    """Return all labels of several columns of categories, in the order of the first.
 
-    Of a later column those that differ from an earlier one's in case or space only are
-    left out: they are no labels of their own.
+    Labels of a later column that differ from an earlier one only in case or whitespace
+    are left out, because they are not separate labels.
     """
     made: list[Any] = []
     forms: set[str] = set()
@@ -136,8 +140,8 @@ def names_of(categories: Sequence[Sequence[Any]]) -> list[Any]:
 def are_measured(values: Sequence[Any]) -> bool:
     """Test for numbers that are measurements rather than labels.
 
-    They have fractions, or are more than 20 different ones. Texts and truth values are
-    labels.
+    Measurements have fractions, or more than 20 different values. Texts and truth values
+    are labels.
     """
     there = {each for each in map(plain, values) if each is not None}
     if not there or any(isinstance(v, bool) or not _is_number(v) for v in there):
@@ -154,7 +158,7 @@ def _parts(
     known: set[str],
     between: str,
     none: Sequence[str],
-    argument: str,
+    argument: Name,
 ) -> list[str] | None:
     value = plain(code, argument)
     if isinstance(value, (tuple, frozenset)):
@@ -177,7 +181,7 @@ def _keyed(
     known: dict[str, Any],
     numbers: dict[str, str],
 ) -> tuple[str, Any]:
-    """The text by which equal codes are found, and the value that stands for them."""
+    """Return the comparison key of a code, and the value that represents it."""
     text = _text(cell)
     if text in known:
         return text, known[text]
@@ -189,16 +193,16 @@ def _keyed(
 
 
 def _numbers_of(known: dict[str, Any]) -> dict[str, str]:
-    """Labels by the numbers that they are; "1" and "1.0" may be two labels."""
+    """Map numbers to labels; "1" and "1.0" may be two labels."""
     numbers = {text: str(number_in(text)) for text in known}
     times = Counter(numbers.values())
     return {number: text for text, number in numbers.items() if times[number] == 1}
 
 
 def _settle_truth(cells: list[list[Any]], known: dict[str, Any]) -> None:
-    """Gives truth values the form that they have elsewhere.
+    """Give truth values the form that they have elsewhere.
 
-    That of the labels that are known, else that of texts, else numbers where all others
+    The form is that of the known labels, else that of texts, else numbers if all others
     are 0 or 1.
     """
     truths = [_is_truth(column) for column in cells]
@@ -227,7 +231,7 @@ def _settle_truth(cells: list[list[Any]], known: dict[str, Any]) -> None:
 
 
 def _worded(words: dict[str, str], word: str, other: Any) -> Any:  # noqa: ANN401
-    """The word that is there; of the one that is not there the same case."""
+    """Return the word that occurs, or the other word in the same case."""
     if word in words or not words:
         return words.get(word, other)
     there = next(iter(words.values()))
@@ -256,7 +260,7 @@ def _is_word(text: str) -> bool:
 
 
 def _in_one_form(seen: dict[str, Any]) -> dict[str, Any]:
-    """Numbers if all are such, as texts or not, and one is no text; else one type."""
+    """Convert mixed types: to numbers if all texts are numeric, otherwise to texts."""
     kinds = {type(value) for value in seen.values()}
     if kinds <= {int, float} or len(kinds) <= 1:
         return seen
@@ -269,24 +273,28 @@ def _in_one_form(seen: dict[str, Any]) -> dict[str, Any]:
     return {key: _text(value) for key, value in seen.items()}
 
 
-def _check_spelling(seen: dict[str, Any], known: dict[str, Any], argument: str) -> None:
+def _check_spelling(seen: dict[str, Any], known: dict[str, Any], argument: Name) -> None:
     by_form: dict[str, str] = {}
-    for key in seen:  # those that are known come first
+    for key in seen:  # known labels come first
         form = form_of(key)
         other = by_form.setdefault(form, key)
         if other == key or (key in known and other in known):
             continue
         if other in known:
             more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-            raise ValueError(
-                f"{argument} has the code {checks.quoted(key)}, which is none of the "
-                f"labels {', '.join(list(known)[:_SHOWN])}{more}; did you mean {other!r}?"
+            raise ArgumentError(
+                f"has the code {checks.quoted(key)}, which is none of the "
+                f"labels {', '.join(list(known)[:_SHOWN])}{more}; did you mean "
+                f"{other!r}?",
+                argument=argument,
+                code="unknown_choice",
             )
-        raise ValueError(
-            f"{argument} has {checks.quoted(other)} and {checks.quoted(key)}, "
+        raise ArgumentError(
+            f"has {checks.quoted(other)} and {checks.quoted(key)}, "
             "which differ only in case, in space or in how a number is written: did you "
             f"mean {other!r} by both? Write them alike, or give all labels, both among "
-            "them, if they are two"
+            "them, if they are two",
+            argument=argument,
         )
 
 

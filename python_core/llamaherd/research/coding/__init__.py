@@ -1,1 +1,1 @@
-"""Codebooks, and coding texts by them."""
+"""Codebooks, and coding of texts with them."""

@@ -1,4 +1,4 @@
-"""What a model said of each text: of parts joined, of rows put in place."""
+"""Answers of a model per text: parts of long texts joined, rows in order."""
 
 from __future__ import annotations
 
@@ -8,68 +8,119 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.asks.scored_thoughts import joined_thoughts, thought_of
+from llamaherd.core.failure import Failure
 from llamaherd.core.stats import Stats
 from llamaherd.core.table import reasons
 from llamaherd.run.statistics import added
+from llamaherd.structured.quotable import shifted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.calibration import Floats
+    from llamaherd.asks.annotate_options import Split
+    from llamaherd.asks.calibration import Floats
+    from llamaherd.asks.scored_thoughts import Thought
+    from llamaherd.asks.scores import ClassifyResults
     from llamaherd.core.results import Results
-    from llamaherd.core.scores import ClassifyResults
     from llamaherd.research.coding.codebook import Codebook
-    from llamaherd.research.coding.settings import Split
     from llamaherd.research.coding.texts import Integers
+    from llamaherd.structured.quotable import Quoted
 
 
 @dataclass(slots=True, kw_only=True)
 class Answers:
-    """What became of n texts, or of their rows.
+    """Answers for n texts or rows.
 
     Attributes:
-        errors: n reasons; None: it has an answer.
-        probs: float64[n, k]; None: nothing was scored.
-        coverage: float64[n]: probability of all labels together; None as before.
-        values: n labels, or fields; None where `probs` has all there is.
+        errors: n error messages; None for answered texts.
+        probs: float64[n, k], label probabilities; None if nothing was scored.
+        coverage: float64[n]: total probability of all labels; None if nothing was scored.
+        values: n labels or fields; None if `probs` contains the answers.
+        between: float64[n, k], standard deviation of probabilities between thoughts; None
+            without several thoughts.
+        thoughts: n thoughts, None for texts without one; None without thinking.
+        quotes: n quotes that labels rest on, None for texts without one; None if nothing
+            was quoted.
     """
 
     errors: list[str | None]
     probs: Floats | None = None
     coverage: Floats | None = None
     values: list[Any] | None = None
+    between: Floats | None = None
+    thoughts: list[Thought | None] | None = None
+    quotes: list[Quoted | None] | None = None
 
     def __len__(self) -> int:
         return len(self.errors)
 
 
 def of_classes(results: ClassifyResults, n_asked: int) -> Answers:
-    """From a call that classified: with several prompts a text, one for each label."""
+    """Build answers from a classification call; several labels have a prompt each."""
     errors = reasons(results.errors, results.finish_reasons)
+    thoughts = None
+    if results.thoughts is not None:
+        thoughts = _in_groups(list(map(joined_thoughts, results.thoughts)), n_asked)
     if n_asked == 1:
-        return Answers(errors=errors, probs=results.probs, coverage=results.coverage)
+        return Answers(
+            errors=errors,
+            probs=results.probs,
+            coverage=results.coverage,
+            between=results.between,
+            thoughts=thoughts,
+        )
     n = len(errors) // n_asked
+    between = results.between
     return Answers(
         errors=[_first(errors[i * n_asked : (i + 1) * n_asked]) for i in range(n)],
         probs=results.probs[:, 0].reshape(n, n_asked),
         coverage=results.coverage.reshape(n, n_asked).mean(axis=1),
+        between=None if between is None else between[:, 0].reshape(n, n_asked),
+        thoughts=thoughts,
     )
 
 
-def of_texts(results: Results, codebook: Codebook) -> Answers:
-    """From a call that generated."""
+def _in_groups(thoughts: Sequence[Thought | None], size: int) -> list[Thought | None]:
+    """Join the thoughts of each group of answers."""
+    groups = [thoughts[i : i + size] for i in range(0, len(thoughts), size)]
+    return [joined_thoughts([t for t in group if t is not None]) for group in groups]
+
+
+def of_texts(
+    results: Results, codebook: Codebook, offsets: Sequence[int] = ()
+) -> Answers:
+    """Build answers from a generation call.
+
+    Args:
+        results: Results of the call.
+        codebook: Codebook of the coding.
+        offsets: Position in its text of the part that each answer is of.
+    """
+    found = _of_texts(results, codebook, offsets)
+    if results.has_thoughts:
+        each = list(map(thought_of, results))
+        size = len(each) // max(1, len(found))
+        found.thoughts = _in_groups(each, max(1, size))
+    return found
+
+
+def _of_texts(results: Results, codebook: Codebook, offsets: Sequence[int]) -> Answers:
     errors = reasons(results.errors, results.finish_reasons)
-    if codebook.type == "fields":
+    if codebook.kind.is_generated:
         unread = [
             "the answer is not whole: raise max_tokens" if e is None and v is None else e
             for e, v in zip(errors, results.parsed, strict=True)
         ]
-        return Answers(errors=unread, values=list(results.parsed))
+        parsed = list(results.parsed)
+        if any(offsets):
+            parsed = [shifted(*each) for each in zip(parsed, offsets, strict=True)]
+        return Answers(errors=unread, values=list(map(codebook.kind.read, parsed)))
     texts = [None if text is None else text.strip() for text in results.texts]
     for i, whole in enumerate(results.complete):
         if errors[i] is None and not whole:
-            errors[i] = "the answer is not whole: raise max_tokens"
-    if codebook.type != "multiple":
+            errors[i] = Failure("the answer is not whole: raise max_tokens", "cut_off")
+    if not codebook.kind.is_several:
         return Answers(errors=errors, values=list(texts))
     k, yes = len(codebook.names), codebook.fixed["yes"]
     n = len(texts) // k
@@ -86,28 +137,32 @@ def _first(errors: Sequence[str | None]) -> str | None:
 
 
 def bound(parts: Sequence[Answers]) -> Answers:
-    """Answers of blocks, one after the other."""
+    """Concatenate the answers of blocks."""
     errors = [error for part in parts for error in part.errors]
     probs = [part.probs for part in parts if part.probs is not None]
     covered = [part.coverage for part in parts if part.coverage is not None]
     values = [part.values for part in parts if part.values is not None]
+    between = [part.between for part in parts if part.between is not None]
+    thoughts = [part.thoughts for part in parts if part.thoughts is not None]
     return Answers(
         errors=errors,
         probs=np.concatenate(probs) if probs else None,
         coverage=np.concatenate(covered) if covered else None,
         values=[value for each in values for value in each] if values else None,
+        between=np.concatenate(between) if between else None,
+        thoughts=[each for own in thoughts for each in own] if thoughts else None,
     )
 
 
 def joined(
     answers: Answers, n_parts: Sequence[int], split: Split | None, k: int
 ) -> Answers:
-    """The answers of texts, of those of their parts.
+    """Combine the answers of parts to answers of texts.
 
     Args:
-        answers: Of all parts, those of a text one after the other.
-        n_parts: How many each text has, 1 or more.
-        split: How they are joined.
+        answers: Answers of all parts, grouped by text.
+        n_parts: Number of parts of each text, at least 1.
+        split: Method of combining parts.
         k: Number of labels.
     """
     if all(n == 1 for n in n_parts):
@@ -115,6 +170,10 @@ def joined(
     ends = np.cumsum(n_parts)
     pieces = [range(end - n, end) for n, end in zip(n_parts, ends, strict=True)]
     errors = [_first([answers.errors[i] for i in piece]) for piece in pieces]
+    thoughts = None
+    if (own := answers.thoughts) is not None:
+        each = [[own[i] for i in piece if own[i] is not None] for piece in pieces]
+        thoughts = [joined_thoughts(some) for some in each]  # type: ignore[arg-type] # none is None
     if answers.probs is None:
         found = answers.values or []
         return Answers(
@@ -123,7 +182,10 @@ def joined(
                 None if error is not None else _most_frequent([found[i] for i in piece])
                 for piece, error in zip(pieces, errors, strict=True)
             ],
+            thoughts=thoughts,
         )
+    spread = answers.between
+    between = None if spread is None else np.full((len(pieces), k), np.nan)
     probs = np.full((len(pieces), k), np.nan)
     coverage = np.full(len(pieces), np.nan)
     given = answers.coverage
@@ -132,11 +194,15 @@ def joined(
             rows = answers.probs[list(piece)]
             probs[u] = _shares(rows, k) if split == "majority" else rows.mean(axis=0)
             coverage[u] = given[list(piece)].mean()
-    return Answers(errors=errors, probs=probs, coverage=coverage)
+            if between is not None and spread is not None:
+                between[u] = spread[list(piece)].mean(axis=0)
+    return Answers(
+        errors=errors, probs=probs, coverage=coverage, between=between, thoughts=thoughts
+    )
 
 
 def _shares(rows: Floats, k: int) -> Floats:
-    """Share of parts whose most probable label each is; a tie goes to the larger mean."""
+    """Return the share of parts won by each label; ties go to the larger mean."""
     votes = np.bincount(rows.argmax(axis=1), minlength=k) / len(rows)
     top = np.flatnonzero(votes == votes.max())
     if len(rows) > 1 and len(top) > 1:
@@ -146,30 +212,36 @@ def _shares(rows: Floats, k: int) -> Floats:
 
 
 def _most_frequent(values: Sequence[Any]) -> Any:  # noqa: ANN401 - labels or fields
-    """The first of the most frequent ones."""
+    """Return the most frequent value; on a tie the first."""
     keys = [json.dumps(value, sort_keys=True) for value in values]
     return values[keys.index(max(keys, key=keys.count))]
 
 
 def of_rows(answers: Answers, rows: Integers) -> Answers:
-    """Answers of texts for the rows that have them.
+    """Expand the answers of unique texts to rows.
 
     Args:
-        answers: Of the unique texts.
-        rows: For each row the place of its text, -1: it has none.
+        answers: Answers of the unique texts.
+        rows: For each row the index of its text; -1 without a text.
     """
 
     def spread(values: Floats) -> Floats:
         padded = np.concatenate([values, np.full((1, *values.shape[1:]), np.nan)])
-        return np.asarray(padded[rows])  # place -1 is the last one
+        return np.asarray(padded[rows])  # index -1 selects the last row
 
     at = rows.tolist()
     errors, found = answers.errors, answers.values
+    between, thoughts, quotes = answers.between, answers.thoughts, answers.quotes
     return Answers(
         errors=[None if i < 0 else errors[i] for i in at],
         probs=None if answers.probs is None else spread(answers.probs),
         coverage=None if answers.coverage is None else spread(answers.coverage),
         values=None if found is None else [None if i < 0 else found[i] for i in at],
+        between=None if between is None else spread(between),
+        thoughts=(
+            None if thoughts is None else [None if i < 0 else thoughts[i] for i in at]
+        ),
+        quotes=None if quotes is None else [None if i < 0 else quotes[i] for i in at],
     )
 
 
@@ -177,7 +249,7 @@ _GREATEST = {"n_slots", "kv_cells_max", "n_ctx"}
 
 
 def summed(parts: Sequence[Stats]) -> Stats:
-    """Statistics of blocks as those of one call."""
+    """Add up the statistics of blocks."""
     if len(parts) < 2:
         return parts[0] if parts else Stats()
     made: dict[str, Any] = {}

@@ -1,17 +1,25 @@
-"""From texts to calls: what is asked of the model about them."""
+"""Conversion of texts to calls, and of results to answers."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.api.classify import prepare_classify
-from llamaherd.api.generate import DEFAULT_RETRIES, prepare_generate
+from llamaherd.api.generate import prepare_generate
+from llamaherd.asks.options import ClassifyOptions, GenerateOptions, PromptOptions
+from llamaherd.asks.rendering import notice_thinking
+from llamaherd.asks.requests import place_of
+from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.thinking import Thinking
 from llamaherd.native.shim import derive_seed
 from llamaherd.research.coding.answers import joined, of_classes, of_texts
 from llamaherd.research.coding.prompts import frame_of
 from llamaherd.research.coding.texts import parts_of
-from llamaherd.run.requests import place_of
+from llamaherd.structured.quotable import QuoteRule
+from llamaherd.structured.quoting import KEYWORD, text_has_quotes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,29 +27,31 @@ if TYPE_CHECKING:
     from llamaherd.core.sampling import SamplingSettings
     from llamaherd.journal.journal import Journal
     from llamaherd.research.coding.answers import Answers
-    from llamaherd.research.coding.work import Work
+    from llamaherd.research.coding.work import CodingWork
     from llamaherd.run.host import Host
-    from llamaherd.run.job import Runnable
+    from llamaherd.run.hosted import LoopCall
 
-# Tokens of a part. What attention takes grows with the square of a part, so that parts as
-# long as the context took several times as long as these.
+# Default number of tokens of a part. The cost of attention grows with the square of a
+# part's length; with parts as long as the context, coding took several times as long.
 PART = 2048
-_SLACK = 8  # tokens: pieces of a text are cut into tokens otherwise than the whole
-_SPECIAL = 16  # tokens of an answer that is scored, at most, if it is not generated
+_SLACK = 8  # tokens: pieces are tokenized differently from the whole text
+_MARKERS = 64  # maximum number of tokens around a thought
+_LABEL = 64  # maximum number of tokens of the label that a quote rests on, and its words
+_SPECIAL = 16  # maximum number of tokens of a scored answer
 
 
 class Asking:
-    """Makes calls of texts, and answers of what calls returned.
+    """Builder of calls for texts, and of answers from their results.
 
     Args:
-        context: Where they will run.
-        work: What is to be coded.
+        context: Context for the calls.
+        work: Texts to code, with codebook and settings.
 
     Attributes:
-        around: What stands around each text in prompts.
+        around: Text around each text in prompts.
     """
 
-    def __init__(self, context: Host, work: Work) -> None:
+    def __init__(self, context: Host, work: CodingWork) -> None:
         self.around = frame_of(work.codebook, chat=work.settings.chat)
         self._context = context
         self._work = work
@@ -49,31 +59,78 @@ class Asking:
 
     @property
     def n_a_text(self) -> int:
-        """Prompts that are asked of each text."""
+        """Number of prompts for each text."""
         return len(self.around.after)
 
     def check(self) -> None:
-        """Raises what is wrong with settings and labels, before anything runs."""
-        self._prepared([], None)
+        """Raise an error for invalid settings or labels before anything runs.
 
-    def call(self, texts: Sequence[str], journal: Journal | None) -> Runnable[Any]:
-        """A call about texts, whose results a journal keeps, which stays open."""
+        Warns:
+            ThinkingWarning: The model would think, but codes without thoughts.
+        """
+        self._prepared([], None)
+        notice_thinking(self._context.model, PromptOptions(**self._rendering))
+
+    def call(self, texts: Sequence[str], journal: Journal | None) -> LoopCall[Any]:
+        """Build a call for texts; the journal keeps results and stays open."""
         prompts = self.around.prompts(texts)
-        made = self._prepared(prompts, journal)
+        made = self._prepared(prompts, journal, texts)
         self._n_asked += len(prompts)
         return made
 
-    def answers(self, results: Any, n_parts: Sequence[int]) -> Answers:  # noqa: ANN401
-        """What a call's results say of texts, of which each has so many parts."""
+    def quoting(
+        self, texts: Sequence[str], labels: Sequence[str], journal: Journal | None
+    ) -> LoopCall[Any]:
+        """Build a call for the quotes that labels rest on, one of each text."""
+        settings, fixed = self._work.settings, self._work.codebook.fixed
+        rule = QuoteRule() if settings.evidence is None else settings.evidence
+        prompts = [
+            f"{self.around.before}{text}\n{fixed['answer']}: {label}\n{fixed['quote']}:"
+            for text, label in zip(texts, labels, strict=True)
+        ]
+        params = [
+            SamplingParams(
+                temperature=settings.temperature,
+                schema={"type": "string", KEYWORD: asdict(rule)},
+                quote_from=text,
+                # A token has at least one byte.
+                max_tokens=min(settings.max_tokens, len(json.dumps(text)) + 2),
+            )
+            for text in texts
+        ]
+        options = GenerateOptions(
+            params=params,
+            sampling={"seed": self._seed()},
+            **{**self._rendering, "thinking": False if settings.thinks else None},
+        )
+        places = [place_of(each) for each in prompts] if self._work.is_piece else None
+        self._n_asked += len(prompts)
+        return prepare_generate(
+            self._context, prompts, options, journal=journal, places=places
+        ).call
+
+    def answers(
+        self,
+        results: Any,  # noqa: ANN401 - of calls of both kinds
+        n_parts: Sequence[int],
+        offsets: Sequence[int],
+    ) -> Answers:
+        """Convert the results of a call to answers per text.
+
+        Args:
+            results: Results of the call.
+            n_parts: Number of parts of each text.
+            offsets: Position of the first part in each text.
+        """
         codebook, settings = self._work.codebook, self._work.settings
         if settings.method == "classify":
             found = of_classes(results, self.n_a_text)
         else:
-            found = of_texts(results, codebook)
+            found = of_texts(results, codebook, offsets)
         return joined(found, n_parts, settings.split, len(codebook.names))
 
     def parts(self, text: str) -> list[str]:
-        """What of a text is asked about: itself, or its parts."""
+        """Return the parts of a text that are sent to the model, or the text itself."""
         settings = self._work.settings
         if settings.split is None:
             return [text]
@@ -85,57 +142,80 @@ class Asking:
             return parts[:1]
         return parts[-1:] if settings.split == "last" else parts
 
-    # ---- inside ----
+    def coded_part(self, text: str) -> tuple[str, int]:
+        """Return the part of a text that is sent to the model, and its position."""
+        part = self.parts(text)[0]
+        is_last = self._work.settings.split == "last"
+        return part, len(text) - len(part) if is_last else 0
 
-    def _prepared(self, prompts: list[str], journal: Journal | None) -> Runnable[Any]:
+    # ---- private ----
+
+    def _prepared(
+        self,
+        prompts: list[str],
+        journal: Journal | None,
+        texts: Sequence[str] = (),
+    ) -> LoopCall[Any]:
         settings, codebook = self._work.settings, self._work.codebook
         fixed = codebook.fixed
-        is_several = codebook.type == "multiple"
+        is_several = codebook.kind.is_several
         choices = [fixed["yes"], fixed["no"]] if is_several else list(codebook.names)
+        places = [place_of(each) for each in prompts] if self._work.is_piece else None
         if settings.method == "classify":
-            _, made, _ = prepare_classify(
-                self._context,
-                prompts,
-                choices,
+            options = ClassifyOptions(
+                labels=choices,
                 normalize=settings.normalize,
                 pmi_prompt=self.around.before.rstrip(" ") + self.around.after[0],
-                space="auto",
-                parse_special="auto",
                 on_error=settings.on_error,
-                journal=journal,
-                chat=settings.chat,
-                system=self.around.system,
+                n_thoughts=settings.n_thoughts,
+                seed=self._seed(),
+                **self._rendering,
             )
-            return made
-        wanted: SamplingSettings = {
+            scored = prepare_classify(
+                self._context, prompts, options, journal=journal, places=places
+            )
+            return scored.call
+        sampling_settings: SamplingSettings = {
             "temperature": settings.temperature,
             "seed": self._seed(),
         }
-        if codebook.type == "fields":
-            wanted["schema"] = codebook.schema
-            wanted["max_tokens"] = settings.max_tokens
+        if codebook.kind.is_generated:
+            schema = codebook.written_schema
+            sampling_settings["schema"] = schema
+            if texts and text_has_quotes(schema):
+                each: Any = list(texts)  # one for each prompt
+                sampling_settings["quote_from"] = each
+            sampling_settings["max_tokens"] = settings.max_tokens
         else:
-            wanted["choices"] = choices
-        _, call, _ = prepare_generate(
+            sampling_settings["choices"] = choices
+        made = prepare_generate(
             self._context,
             prompts,
-            n=1,
-            params=None,
-            settings=wanted,
-            parse_special="auto",
-            on_error=settings.on_error,
+            GenerateOptions(
+                sampling=sampling_settings,
+                on_error=settings.on_error,
+                **self._rendering,
+            ),
             journal=journal,
-            chat=settings.chat,
-            system=self.around.system,
-            strict=False,
-            retries=DEFAULT_RETRIES,
-            logprobs=None,
-            places=[place_of(each) for each in prompts] if self._work.is_piece else None,
+            places=places,
         )
-        return call
+        return made.call
+
+    @property
+    def _rendering(self) -> dict[str, Any]:
+        """Options of the chat template."""
+        settings = self._work.settings
+        return {
+            "chat": settings.chat,
+            "system": self.around.system,
+            "thinking": settings.thinking,
+            "variables": settings.variables,
+            "template": settings.template,
+            "merge_system": settings.merge_system,
+        }
 
     def _seed(self) -> int:
-        """Of the next call: its prompts count from 0, so calls would draw alike."""
+        """Return the seed of the next call; equal seeds would repeat the same draws."""
         seed = self._work.settings.seed
         if self._work.is_piece or not self._n_asked:
             return seed
@@ -143,7 +223,7 @@ class Asking:
 
     @cached_property
     def _room(self) -> int:
-        """Most tokens that a text may have beside its prompt and its answer."""
+        """Return the maximum number of tokens of a text beside prompt and answer."""
         settings = self._work.settings
         options = self._context.options
         room = self._context.model.n_ctx_train
@@ -153,6 +233,10 @@ class Asking:
             several = n_seq_max if isinstance(n_seq_max, int) and not is_shared else 1
             room = min(room, n_ctx // several)
         answer = settings.max_tokens if settings.method == "generate" else _SPECIAL
+        if settings.evidence is not None:
+            answer += settings.max_tokens + _LABEL
+        if isinstance(settings.thinking, Thinking):
+            answer += settings.thinking.budget + len(settings.thinking.message) + _MARKERS
         around = self._prepared(self.around.prompts([""])[:1], None)
         n_around = around.progress.n_prompt_tokens_total
         return max(1, room - n_around - answer - _SLACK)

@@ -1,4 +1,4 @@
-"""Codebooks: what is asked of each text, what may be answered, and examples."""
+"""Codebooks: a question, labels or fields, and examples."""
 
 from __future__ import annotations
 
@@ -6,29 +6,33 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
-from llamaherd.research.codes import read
-from llamaherd.research.coding.words import words_of
-from llamaherd.structured.shape import shape_of
-from llamaherd.structured.source import schema_text
+from llamaherd.core.argument import Argument, Field
+from llamaherd.core.declared import suggests_names
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.research.coding.answer_types import JOINED, OWN, TYPES, checked_own
+from llamaherd.research.coding.codebook_checks import filled
+from llamaherd.research.coding.prompt_texts import words_of
+from llamaherd.research.coding.scales import NumberScale, numbers_of
 
-Kind = Literal["label", "ordinal", "multiple", "fields"]
-KINDS: tuple[Kind, ...] = ("label", "ordinal", "multiple", "fields")
-JOINED = "; "  # between several labels of a text
-_MAX_LABELS = 10_000
-_FORMAT = 1  # of what is hashed
+if TYPE_CHECKING:
+    from llamaherd.research.coding.answer_types import AnswerType, Kind
+
+_FORMAT = 1  # version of the hashed content
 
 
+@suggests_names
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A text that was coded already, for the model to see how.
+    """Coded text that shows the model how to answer.
 
     Attributes:
-        text: It is.
-        label: Its label; of several at once a sequence of them; of fields a dict.
-        reason: Why, in a sentence; None: it is not told.
+        text: The text.
+        label: Its label; a sequence of labels for type "multiple"; a dict for fields; for
+            type "spans" a list of passages, each a dict of quote and label.
+        reason: Reason for the label, in a sentence; None for no reason.
     """
 
     text: str
@@ -36,32 +40,41 @@ class Example:
     reason: str | None = None
 
 
+@suggests_names
 @dataclass(frozen=True, slots=True)
 class Codebook:
-    """What is asked of each text, and what may be answered.
+    """Codebook: instructions, labels or fields, and examples.
 
     Attributes:
-        question: What is to be done, in words for the model.
-        labels: Definitions by label, in their order; "" where one has none. A dict; may
-            be given as a list of labels without definitions.
-        type: "label": one of them; "ordinal": one, and their order has a meaning, from
-            least to most; "multiple": any number of them; "fields": JSON by `schema`.
-        schema: For "fields": a JSON Schema, as JSON text. May be given as
-            `generate_parallel` takes one: a dict, a file, a pydantic model.
-        examples: Texts that were coded already, a tuple of `Example`. May be given as
-            mappings or tuples.
-        text_role: What the prompt calls a text; None: "Text" in its language.
-        answer_role: What it calls an answer; None: "Label" in its language.
-        language: Of the fixed words, and told to the model as that of the texts: "en",
-            "de", "fr", "es", or another one with all of its `words`. None: English words,
-            and the model is told nothing.
-        words: Fixed words to use in place of ours; see `words.KEYS`.
-        system: Text of a system message; without chat it comes first in the prompt.
+        question: Task, in words for the model.
+        labels: Definitions by label, in order; "" for none. A dict; you can also pass a
+            list of labels without definitions.
+        type: "label": exactly one label; "ordinal": one label of an ordered scale, from
+            lowest to highest; "scale": one number of `scale`; "multiple": any number of
+            labels; "fields": JSON that matches `schema`; "spans": passages of the text,
+            each with a label.
+        schema: For "fields": a JSON Schema, as JSON text. You can also pass the forms
+            that `generate_parallel` accepts: a dict, a file, a pydantic model.
+        scale: For "scale": a `number_scale`, or a mapping with "from", "to", "step" and
+            "names". You can also pass a `number_scale` as `labels`, without a type. The
+            labels are then its numbers, and the definitions their names.
+        max_spans: For "spans": maximum number of passages of a text; None for 10.
+        quote: For "spans": length of a passage, as `structured.type_quote` makes it; None
+            for 1 to 60 words.
+        examples: Coded texts, a tuple of `Example`. You can also pass mappings or tuples.
+        text_role: Name of a text in the prompt; None for "Text" in the prompt's language.
+        answer_role: Name of an answer in the prompt; None for "Label" in the prompt's
+            language.
+        language: Language of the fixed words: "en", "de", "fr", "es", or another one with
+            all of its `words`. The prompt also names it as the language of the texts.
+            None for English words and no named language.
+        words: Replacements of fixed words; see `words.KEYS`.
+        system: Text of a system message; without chat the prompt begins with it.
 
     Raises:
-        TypeError: Something has the wrong type.
-        ValueError: A text is empty; a label is there twice, or an example's is none of
-            the labels.
+        TypeError: A field has the wrong type.
+        ValueError: A text is empty, a label occurs twice, or an example's label is not
+            among the labels.
     """
 
     question: str
@@ -69,43 +82,62 @@ class Codebook:
     _: KW_ONLY
     type: Kind = "label"
     schema: Any = None
+    scale: Any = None
     examples: Sequence[Any] = ()
     text_role: str | None = None
     answer_role: str | None = None
     language: str | None = None
     words: Mapping[str, str] | None = None
     system: str | None = None
+    max_spans: int | None = None
+    quote: Any = None
 
     def __post_init__(self) -> None:
-        """Checks all of it, and brings it into one form."""
+        """Check all fields and normalize them."""
 
         def keep(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        keep("question", _filled("question", self.question))
-        keep("type", checks.choice("type", self.type, KINDS))
+        given: object = self.labels
+        if isinstance(given, NumberScale) and self.scale is None:
+            keep("scale", given)
+            keep("labels", None)
+            keep("type", "scale" if self.type == "label" else self.type)
+        keep("question", filled("question", self.question))
+        keep("type", checks.choice("type", self.type, tuple(TYPES)))
         for name in ("text_role", "answer_role", "language", "system"):
             value = getattr(self, name)
-            keep(name, None if value is None else _filled(name, value))
+            keep(name, None if value is None else filled(name, value))
         if self.words is not None and not isinstance(self.words, Mapping):
-            raise TypeError(
-                f"words must map names to texts, not be {checks.shown(self.words)}"
+            raise ArgumentTypeError(
+                f"must map names to texts, not be {checks.shown(self.words)}",
+                argument="words",
             )
-        words_of(self.language, self.words)
+        words_of(self.language, self.words, self.kind.words)
         keep("words", dict(self.words) if self.words else None)
-        if self.type == "fields":
-            if self.labels is not None:
-                raise ValueError(
-                    "labels do not go with type='fields', which has a schema"
-                )
-            if self.schema is None:
-                raise ValueError("type='fields' needs a schema")
-            keep("schema", _checked_schema(self.schema))
-        else:
-            if self.schema is not None:
-                raise ValueError(f"schema goes with type='fields', not {self.type!r}")
-            keep("labels", _checked_labels(self.labels, self.type))
+        for name, value in checked_own(self.kind, self._own).items():
+            keep(name, value)
         keep("examples", self._checked_examples())
+
+    @property
+    def kind(self) -> AnswerType:
+        """Type of the answers, with its attributes."""
+        return TYPES[self.type]
+
+    @property
+    def _own(self) -> dict[str, Any]:
+        """Fields that belong to some types only, by name."""
+        return {name: getattr(self, name) for name in OWN}
+
+    @property
+    def written_schema(self) -> str:
+        """JSON Schema of what the model writes, for types that are generated."""
+        return self.kind.written(self._own)
+
+    @property
+    def table_schema(self) -> str:
+        """JSON Schema of results, for types that are generated."""
+        return self.kind.table(self._own)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -113,14 +145,21 @@ class Codebook:
         return tuple(self.labels or ())
 
     @property
+    def numbers(self) -> tuple[int | float, ...] | None:
+        """The labels as numbers, if they are in order and all are numbers; else None."""
+        return numbers_of(self.names) if self.kind.is_ordered else None
+
+    @property
     def definitions(self) -> dict[str, str]:
-        """Definitions by label, "" where one has none; {} for fields."""
+        """Definitions by label, "" for a label without one; {} for fields."""
         return dict(self.labels) if isinstance(self.labels, Mapping) else {}
 
     @property
     def fixed(self) -> dict[str, str]:
         """All fixed words, with the roles of text and answer."""
-        words = words_of(self.language, self.words)
+        words = words_of(self.language, self.words, self.kind.words)
+        if self.kind.is_numeric:
+            words["answer"] = words["number"]
         if self.text_role is not None:
             words["text"] = self.text_role
         if self.answer_role is not None:
@@ -129,13 +168,13 @@ class Codebook:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of its content, as 64 hexadecimal digits.
+        """SHA-256 of the content, as 64 hexadecimal digits.
 
-        Of JSON without spaces, in UTF-8, of what `to_dict` returns, with labels as a list
-        of pairs: their order counts.
+        The hash is computed from the result of `to_dict` as compact JSON in UTF-8. Labels
+        are a list of pairs, so their order affects the hash.
         """
         content = self.to_dict()
-        if self.labels is not None:
+        if "labels" in content:
             content["labels"] = list(self.definitions.items())
         text = json.dumps(
             [_FORMAT, content], ensure_ascii=False, sort_keys=False, separators=(",", ":")
@@ -143,7 +182,7 @@ class Codebook:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """Its content, JSON-able, without what has not been said."""
+        """Return the content as JSON types, without unset fields."""
         content: dict[str, Any] = {}
         for each in fields(self):
             value = getattr(self, each.name)
@@ -152,6 +191,9 @@ class Codebook:
             content[each.name] = value
         if self.labels is not None:
             content["labels"] = self.definitions
+        if self.scale is not None:
+            content["scale"] = self.scale.to_dict()
+            del content["labels"]
         if self.schema is not None:
             content["schema"] = json.loads(self.schema)
         if self.words is not None:
@@ -162,97 +204,91 @@ class Codebook:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Codebook:
-        """A codebook of what `to_dict` returned.
+        """Build a codebook from the result of `to_dict`.
 
         Raises:
             TypeError: As the class.
-            ValueError: As the class; or there is a field that it does not have.
+            ValueError: As the class; or an unknown field is given.
         """
         known = [each.name for each in fields(cls) if each.name != "_"]
         for name in content:
             if name not in known:
-                raise ValueError(
-                    f"{name} is no field of a codebook; it has {', '.join(known)}"
+                hint = checks.meant(name, known) or f"; it has {', '.join(known)}"
+                raise ArgumentError(
+                    f"is no field of a codebook{hint}",
+                    argument=name,
+                    code="unknown_argument",
                 )
         if "question" not in content:
-            raise ValueError("question is missing")
+            raise ArgumentError("is missing", argument="question", code="missing")
         return cls(**dict(content))
 
     def _checked_examples(self) -> tuple[Example, ...]:
         given = self.examples
         if isinstance(given, (str, Mapping)) or not isinstance(given, Sequence):
-            raise TypeError(f"examples must be a list, not {checks.shown(given)}")
+            raise ArgumentTypeError(
+                f"must be a list, not {checks.shown(given)}", argument="examples"
+            )
         return tuple(
-            self._example(f"examples[{i}]", each) for i, each in enumerate(given)
+            self._example(Argument("examples", (i,)), each)
+            for i, each in enumerate(given)
         )
 
-    def _example(self, name: str, given: object) -> Example:
+    def _example(self, name: Argument, given: object) -> Example:
         if isinstance(given, Mapping):
             for key in given:
                 if key not in ("text", "label", "reason"):
-                    raise ValueError(
-                        f"{name}.{key} is no field of an example; it has text, label, "
-                        "reason"
+                    known = ("text", "label", "reason")
+                    hint = checks.meant(key, known) or f"; it has {', '.join(known)}"
+                    raise ArgumentError(
+                        f"is no field of an example{hint}",
+                        argument=name.at(Field(key)),
+                        code="unknown_argument",
                     )
             for key in ("text", "label"):
                 if key not in given:
-                    raise ValueError(f"{name}.{key} is missing")
+                    raise ArgumentError(
+                        "is missing", argument=name.at(Field(key)), code="missing"
+                    )
             given = Example(given["text"], given["label"], given.get("reason"))
         elif isinstance(given, (tuple, list)) and len(given) in (2, 3):
             given = Example(*given)
         elif not isinstance(given, Example):
-            raise TypeError(
-                f"{name} must be an Example, a mapping or (text, label, reason), not "
-                f"{checks.shown(given)}"
+            raise ArgumentTypeError(
+                f"must be an Example, a mapping or (text, label, reason), not "
+                f"{checks.shown(given)}",
+                argument=name,
             )
-        reason = given.reason
+        reason, where = given.reason, name.at(Field("label"))
+        text = filled(name.at(Field("text")), given.text)
+        label = self.kind.example_label(where, given.label, self._own)
+        self.kind.check_example(where, text, label)
         return Example(
-            text=_filled(f"{name}.text", given.text),
-            label=self._example_label(f"{name}.label", given.label),
-            reason=None if reason is None else _filled(f"{name}.reason", reason),
+            text=text,
+            label=label,
+            reason=None if reason is None else filled(name.at(Field("reason")), reason),
         )
-
-    def _example_label(self, name: str, value: object) -> object:
-        if self.type == "fields":
-            return _checked_fields(name, value, str(self.schema))
-        if self.type == "multiple":
-            several = [value] if isinstance(value, str) else value
-            if not isinstance(several, (list, tuple, set, frozenset)):
-                raise TypeError(f"{name} must be a list of labels, not {value!r}")
-            chosen = [self._known(name, each) for each in several]
-            return [each for each in self.names if each in chosen]
-        return self._known(name, value)
-
-    def _known(self, name: str, value: object) -> str:
-        label = read([[value]], self.names, argument=name).columns[0][0]
-        if label not in self.names:
-            allowed = ", ".join(repr(label) for label in self.names[:20])
-            raise ValueError(
-                f"{name} must be one of the labels {allowed}, not {checks.shown(value)}"
-                f"{checks.meant(value, self.names)}"
-            )
-        return str(label)
 
     def __str__(self) -> str:
         return "\n".join(page(self))
 
 
 def page(codebook: Codebook, width: int = 72) -> list[str]:
-    """A codebook as people read it: its lines."""
-    what = {
-        "label": "one label a text",
-        "ordinal": "one label a text, in order",
-        "multiple": "any number of labels a text",
-        "fields": "fields by a schema",
-    }[codebook.type]
+    """Format a codebook for reading, as lines."""
+    what = codebook.kind.summary
     lines = [f"<Codebook> {what} ({codebook.hash[:8]})", "", codebook.question]
     if codebook.system is not None:
         lines += ["", f"System: {codebook.system}"]
-    if codebook.labels:
-        lines += ["", "Labels"]
-        wide = min(24, max(map(len, codebook.names)))
-        for label, definition in codebook.definitions.items():
-            lines.append(f"  {label:<{wide}}  {definition}".rstrip())
+    if codebook.scale is not None:
+        scale = codebook.scale
+        lines += ["", f"Scale from {scale.low} to {scale.high} in steps of {scale.step}"]
+        named = {str(each): name for each, name in scale.names.items()}
+    else:
+        lines += ["", "Labels"] if codebook.labels else []
+        named = codebook.definitions
+    wide = min(24, max(map(len, named), default=0))
+    for label, definition in named.items():
+        lines.append(f"  {label:<{wide}}  {definition}".rstrip())
     if codebook.schema is not None:
         lines += ["", "Fields", *_schema_lines(json.loads(codebook.schema))]
     if codebook.examples:
@@ -263,14 +299,14 @@ def page(codebook: Codebook, width: int = 72) -> list[str]:
             lines += [f"  {shown}", f"    -> {shown_label(each.label)}"]
             if each.reason is not None:
                 lines[-1] += f" ({each.reason})"
-    told = codebook.fixed["told"]
-    if told:
-        lines += ["", told]
+    note = codebook.fixed["told"]
+    if note:
+        lines += ["", note]
     return lines
 
 
 def shown_label(label: object) -> str:
-    """An example's label as text."""
+    """Return an example's label as text."""
     if isinstance(label, str):
         return label
     if isinstance(label, list):
@@ -293,67 +329,10 @@ def _example_dict(example: Example) -> dict[str, Any]:
     return found if example.reason is None else {**found, "reason": example.reason}
 
 
-def _filled(name: str, value: object) -> str:
-    text = checks.text(name, value)
-    if not text.strip():
-        raise ValueError(f"{name} must not be empty")
-    if "\0" in text:
-        raise ValueError(f"{name} must have no NUL character")
-    return text
-
-
-def _checked_labels(labels: object, kind: Kind) -> dict[str, str]:
-    if labels is None:
-        raise ValueError(f"type={kind!r} needs labels")
-    if isinstance(labels, (str, bytes)) or not isinstance(labels, (Mapping, Sequence)):
-        raise TypeError(
-            "labels must be a list of labels or map them to definitions, not be "
-            f"{checks.shown(labels)}"
+def checked_codebook(codebook: object) -> Codebook:
+    """Return the codebook, or raise a TypeError that names the argument."""
+    if not isinstance(codebook, Codebook):
+        raise ArgumentTypeError(
+            f"must be a Codebook, not {checks.shown(codebook)}", argument="codebook"
         )
-    pairs = (
-        list(labels.items())
-        if isinstance(labels, Mapping)
-        else [(label, "") for label in labels]
-    )
-    least = 1 if kind == "multiple" else 2
-    if not least <= len(pairs) <= _MAX_LABELS:
-        raise ValueError(f"labels must be {least} to {_MAX_LABELS}, not {len(pairs)}")
-    made: dict[str, str] = {}
-    for i, (label, definition) in enumerate(pairs):
-        name = _filled(f"labels[{i}]", label)
-        if name != name.strip() or "\n" in name:
-            raise ValueError(
-                f"labels[{i}] must be one line without space at its ends, not {name!r}"
-            )
-        if kind == "multiple" and JOINED.strip() in name:
-            raise ValueError(
-                f"labels[{i}] must have no {JOINED.strip()!r}, which stands between "
-                f"several, not {name!r}"
-            )
-        if name in made:
-            raise ValueError(f"labels[{i}] is there twice: {name!r}")
-        what = "" if definition is None else definition
-        made[name] = checks.text(f"definition of {name!r}", what)
-    return made
-
-
-def _checked_schema(schema: object) -> str:
-    text, _ = schema_text(schema)
-    root = json.loads(text)
-    if not isinstance(root, dict) or "properties" not in root:
-        raise ValueError(
-            f"schema must be of an object with properties, not {checks.shown(text)}"
-        )
-    return text
-
-
-def _checked_fields(name: str, value: object, schema: str) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{name} must be a mapping of fields, not {checks.shown(value)}")
-    try:
-        text = json.dumps(dict(value), ensure_ascii=False)
-        shape_of(schema).read(text)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} does not follow the schema: {error}") from None
-    made: dict[str, Any] = json.loads(text)
-    return made
+    return codebook

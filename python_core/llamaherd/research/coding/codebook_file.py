@@ -1,8 +1,8 @@
-"""Codebooks as YAML that people edit and compare.
+"""Reading and writing codebooks as YAML files.
 
-Every value but those of a schema and of an example's fields is text, whatever YAML makes
-of it elsewhere: a label called `no` is not False. Tags, anchors and aliases are refused,
-so a file is no larger in memory than on the disk.
+Every value is read as text, whatever its type in YAML, except in a schema or an example's
+fields: a label called `no` is not False. Tags, anchors and aliases are refused, so that a
+file is no larger in memory than on disk.
 """
 
 from __future__ import annotations
@@ -13,22 +13,26 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from llamaherd.core import checks
-from llamaherd.research.coding.codebook import Codebook
+from llamaherd.core.argument import Argument, Field
+from llamaherd.core.errors import ArgumentError, BadArgumentError
+from llamaherd.research.coding.codebook import Codebook, checked_codebook
 
 if TYPE_CHECKING:
     import os
 
+    from llamaherd.core.argument import Place
+
 _MAX_BYTES = 4_000_000
 _MAX_DEPTH = 64
-_TYPED = ("schema",)  # fields whose values have types
+_Lines = dict[tuple["int | str", ...], int]  # line numbers, from 1, by path of a field
+_TYPED = ("schema", "quote")  # fields with typed values
 
 
 class _Dumper(yaml.SafeDumper):
-    """Lists indented, texts of several lines as blocks."""
+    """YAML writer with indented lists and block style for multi-line texts."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """Indents lists within mappings, too."""
+        """Indent lists within mappings, too."""
         del indentless
         super().increase_indent(flow, False)
 
@@ -42,7 +46,7 @@ _Dumper.add_representer(str, _text)
 
 
 def codebook_yaml(codebook: Codebook) -> str:
-    """A codebook as YAML; `codebook_of_yaml` reads it."""
+    """Return a codebook as YAML; `codebook_of_yaml` reads it."""
     content = codebook.to_dict()
     labels = content.get("labels")
     if labels is not None and not any(labels.values()):
@@ -58,130 +62,151 @@ def codebook_yaml(codebook: Codebook) -> str:
 
 
 def write_codebook(codebook: Codebook, path: str | os.PathLike[str]) -> None:
-    """Writes a codebook to a YAML file, in place of one that is there.
+    """Write a codebook to a YAML file, replacing an existing one.
 
     Raises:
-        TypeError: `codebook` is none.
+        TypeError: `codebook` is not a codebook.
         OSError: The file cannot be written.
     """
-    if not isinstance(codebook, Codebook):
-        raise TypeError(f"codebook must be a Codebook, not {checks.shown(codebook)}")
+    checked_codebook(codebook)
     Path(path).write_text(codebook_yaml(codebook), encoding="utf-8", newline="\n")
 
 
 def read_codebook(path: str | os.PathLike[str]) -> Codebook:
-    """Reads a codebook that `write_codebook` or a person wrote.
+    """Read a codebook from a YAML file.
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is no codebook; the message names the file, the line and the field.
+        ValueError: The file is not a codebook; the message names the file, the line and
+            the field.
     """
     file = Path(path)
     if file.stat().st_size > _MAX_BYTES:
-        raise ValueError(f"{file} is larger than {_MAX_BYTES} bytes: no codebook")
+        raise ArgumentError(
+            f"{file} is larger than {_MAX_BYTES} bytes: no codebook",
+            argument="path",
+            code="too_many",
+            form="{problem}",
+        )
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not in UTF-8: {error.reason}") from None
+        raise ArgumentError(
+            f"{file} is not in UTF-8: {error.reason}",
+            argument="path",
+            code="not_unicode",
+            form="{problem}",
+        ) from None
     return codebook_of_yaml(text, str(file))
 
 
 def codebook_of_yaml(text: str, name: str = "the codebook") -> Codebook:
-    """A codebook from YAML.
+    """Build a codebook from YAML.
 
     Args:
-        text: It is.
-        name: What messages call it.
+        text: YAML text.
+        name: Name of the text in messages.
 
     Raises:
         ValueError: As `read_codebook`.
     """
-    lines: dict[str, int] = {}
+    lines: _Lines = {}
     try:
         content = _content(text, lines)
         return Codebook.from_dict(content)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = "" if mark is None else f", line {mark.line + 1}"
-        problem = error.problem or error.context
-        raise ValueError(f"{name}{line}: this is no YAML: {problem}") from None
+        line = None if mark is None else mark.line + 1
+        problem = f"this is no YAML: {error.problem or error.context}"
+        raise ArgumentError(problem, code="invalid_yaml", file=name, line=line) from None
     except yaml.YAMLError as error:
-        raise ValueError(f"{name}: this is no YAML: {error}") from None
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}{_line_of(str(error), lines)}: {error}") from None
+        problem = f"this is no YAML: {error}"
+        raise ArgumentError(problem, code="invalid_yaml", file=name) from None
+    except BadArgumentError as error:
+        line = error.line or _line_of((error.argument, *error.place), lines)
+        raise ArgumentError.like(error, file=name, line=line) from None
 
 
-def _line_of(message: str, lines: dict[str, int]) -> str:
-    """Where the field is that a message begins with."""
-    fitting = [field for field in lines if message.startswith(field)]
-    return f", line {lines[max(fitting, key=len)]}" if fitting else ""
+def _line_of(path: Place, lines: _Lines) -> int | None:
+    """Return the line of a field, or of its innermost existing parent."""
+    around = (path[:n] for n in range(len(path), 0, -1))
+    return next((lines[each] for each in around if each in lines), None)
 
 
-def _content(text: str, lines: dict[str, int]) -> dict[str, Any]:
+def _content(text: str, lines: _Lines) -> dict[str, Any]:
     _refuse_tricks(text)
     node = yaml.compose(text, yaml.SafeLoader)
     if not isinstance(node, yaml.MappingNode):
-        raise ValueError("a codebook is a mapping, with question and labels")  # noqa: TRY004
+        raise ArgumentError("a codebook is a mapping, with question and labels")
     return {
-        key: _typed(value) if key in _TYPED else _plain(value, key, lines)
-        for key, value in _pairs(node, "", lines)
+        key: _typed(value) if key in _TYPED else _plain(value, (key,), lines)
+        for key, value in _pairs(node, (), lines)
     }
 
 
 def _refuse_tricks(text: str) -> None:
-    """Refuses what makes a small file large, or runs code."""
+    """Refuse YAML that expands a small file or runs code."""
     depth = 0
     for event in yaml.parse(text, yaml.SafeLoader):
         line = 0 if event.start_mark is None else event.start_mark.line + 1
         if getattr(event, "anchor", None) is not None:
-            raise ValueError(
-                f"line {line}: anchors and aliases (& and *) are not allowed"
+            raise ArgumentError(
+                "anchors and aliases (& and *) are not allowed", line=line
             )
         if getattr(event, "tag", None) is not None:
-            raise ValueError(f"line {line}: tags (!) are not allowed")
+            raise ArgumentError("tags (!) are not allowed", line=line)
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > _MAX_DEPTH:
-            raise ValueError(f"line {line}: nested more than {_MAX_DEPTH} levels deep")
+            raise ArgumentError(
+                f"nested more than {_MAX_DEPTH} levels deep", code="too_many", line=line
+            )
 
 
 def _pairs(
-    node: yaml.MappingNode, place: str, lines: dict[str, int]
+    node: yaml.MappingNode, path_of_node: Place, lines: _Lines
 ) -> list[tuple[str, yaml.Node]]:
     seen: dict[str, yaml.Node] = {}
-    for key, value in node.value:
+    for i, (key, value) in enumerate(node.value):
         line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode):
-            raise ValueError(f"line {line}: names must be texts")  # noqa: TRY004
-        name = f"{place}.{key.value}" if place else key.value
+            raise ArgumentError("names must be texts", code="wrong_type", line=line)
+        path = (*path_of_node, Field(key.value))
         if key.value in seen:
-            raise ValueError(f"line {line}: {name} is there twice")
-        lines[name] = line
+            raise ArgumentError(
+                "is there twice",
+                argument=Argument(str(path[0]), path[1:]),
+                code="duplicate",
+                line=line,
+            )
+        by_number = (*path_of_node, i)
+        lines[path] = lines[by_number] = line
         seen[key.value] = value
     return list(seen.items())
 
 
-def _plain(node: yaml.Node, place: str, lines: dict[str, int]) -> Any:  # noqa: ANN401
-    """Texts, lists and mappings of texts; None for what is left empty."""
-    lines.setdefault(place, node.start_mark.line + 1)
+def _plain(node: yaml.Node, path_of_node: Place, lines: _Lines) -> Any:  # noqa: ANN401
+    """Convert a node to texts, lists and mappings of texts; None for empty values."""
+    lines.setdefault(path_of_node, node.start_mark.line + 1)
     if isinstance(node, yaml.SequenceNode):
         parts = enumerate(node.value)
-        return [_plain(each, f"{place}[{i}]", lines) for i, each in parts]
+        return [_plain(each, (*path_of_node, i), lines) for i, each in parts]
     if isinstance(node, yaml.MappingNode):
-        is_example = place.startswith("examples[") and place.endswith(".label")
-        if is_example:
+        if path_of_node[0] == "examples" and path_of_node[2:] == ("label",):
             return _typed(node)
-        pairs = _pairs(node, place, lines)
-        return {key: _plain(value, f"{place}.{key}", lines) for key, value in pairs}
+        pairs = _pairs(node, path_of_node, lines)
+        return {
+            key: _plain(value, (*path_of_node, Field(key)), lines) for key, value in pairs
+        }
     is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
     is_empty = is_plain and node.value in ("", "~", "null")
     return None if is_empty else node.value
 
 
 def _typed(node: yaml.Node) -> Any:  # noqa: ANN401 - JSON
-    """What YAML makes of it, as JSON has it."""
+    """Convert a value of YAML to JSON types."""
     loader = yaml.SafeLoader("")
     try:
         value = loader.construct_object(node, deep=True)
@@ -191,4 +216,5 @@ def _typed(node: yaml.Node) -> Any:  # noqa: ANN401 - JSON
         return json.loads(json.dumps(value))
     except TypeError as error:
         line = node.start_mark.line + 1
-        raise ValueError(f"line {line}: {error}: write it in quotes") from None
+        problem = f"{error}: write it in quotes"
+        raise ArgumentError(problem, code="wrong_type", line=line) from None

@@ -1,7 +1,8 @@
-"""What coding texts returns: the caller's data frame, and how its labels came about."""
+"""Result of coding: the data frame of the caller with labels and their provenance."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -9,39 +10,44 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.research.coding.codebook import JOINED
-from llamaherd.research.frames import with_rows
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.failure import codes_of
+from llamaherd.research.coding.answer_types import JOINED
+from llamaherd.research.coding.span_type import SPANS
+from llamaherd.research.coding.spans import long_table
+from llamaherd.research.frames import column, with_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from llamaherd.core.calibration import Floats
+    from llamaherd.asks.calibration import Floats
     from llamaherd.core.stats import Stats
     from llamaherd.research.coding.codebook import Codebook
 
 
-_MOST_COUNTS = 10  # labels that `repr` counts
+_MOST_COUNTS = 10  # most labels listed by `repr`
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Coded:
-    """A data frame of n texts that were coded by a model.
+    """Data frame of n texts coded by a model.
 
     Attributes:
         frame: The caller's data frame, of the same kind, with the new columns.
         text: Name of the column of texts.
-        codebook: By which they were coded.
-        columns: Names of the new columns by what they are: "label", "prob", "margin",
-            "entropy", "coverage", "error", and "p_<label>" for each label.
+        codebook: Codebook of the coding.
+        columns: Names of the new columns by role: "label", "prob", "margin", "entropy",
+            "coverage", "error", and "p_<label>" for each label.
         names: The k labels; () for fields.
-        labels: n labels. Of several at once their names, joined by "; ", and "" for none
-            of them; of fields JSON. None: there was no text, or it failed.
-        probs: float64[n, k], probability of each label; NaN where there is no label; None
-            where labels were generated. Of several at once each one's own.
-        errors: n reasons; None where nothing went wrong.
-        run: How it came about, JSON-able: codebook, method and settings, model, context,
+        labels: n labels, None for missing or failed texts. With several labels per text,
+            their names joined by "; ", and "" for none of them; for fields, JSON.
+        probs: float64[n, k], probability of each label; NaN without a label; None if
+            labels were generated. With several labels per text, each label has its own
+            probability.
+        errors: n error messages; None for texts without an error.
+        run: Provenance as JSON types: codebook, method and settings, model, context,
             versions, machine, time.
-        stats: What the call did.
+        stats: Statistics of the call.
     """
 
     frame: Any
@@ -55,41 +61,50 @@ class Coded:
     run: dict[str, Any]
     stats: Stats
 
+    @property
+    def error_codes(self) -> list[str | None]:
+        """Code of each error, such as "too_long"; None for texts without an error."""
+        return codes_of(self.errors)
+
     def __len__(self) -> int:
         return len(self.labels)
 
     def __getitem__(self, rows: slice | Sequence[int] | Sequence[bool]) -> Coded:
-        """Some rows, for all that takes a `Coded`; `run` and `stats` stay those of all.
+        """Return some rows as a `Coded`; `run` and `stats` still describe all rows.
 
         Args:
-            rows: A slice, places from 0 (negative ones from the end), or a flag for each
-                row. A single row is `coded[[3]]`.
+            rows: A slice, indices from 0 (negative ones from the end), or a flag for each
+                row. Select a single row by `coded[[3]]`.
 
         Raises:
-            TypeError: They are something else.
-            IndexError: There is no such row.
+            TypeError: `rows` has another type.
+            IndexError: A row does not exist.
         """
-        places = _places(rows, len(self))
+        indices = row_indices(rows, len(self))
         return replace(
             self,
-            frame=with_rows(self.frame, places),
-            labels=[self.labels[i] for i in places],
-            probs=None if self.probs is None else self.probs[places],
-            errors=[self.errors[i] for i in places],
+            frame=with_rows(self.frame, indices),
+            labels=[self.labels[i] for i in indices],
+            probs=None if self.probs is None else self.probs[indices],
+            errors=[self.errors[i] for i in indices],
         )
 
     def head(self, n: int = 5) -> Any:  # noqa: ANN401 - of the caller's kind
-        """The first n rows of the data frame."""
+        """Return the first n rows of the data frame."""
         return self[: checks.integer("n", n, 0)].frame
 
     def to_frame(self) -> Any:  # noqa: ANN401 - of the caller's kind
-        """The data frame."""
+        """Return the data frame."""
         return self.frame
 
     def __repr__(self) -> str:
         n_failed = sum(error is not None for error in self.errors)
         n_missing = sum(label is None for label in self.labels) - n_failed
         parts = [f"{len(self)} texts"]
+        if self.codebook.type == "spans":
+            found = Counter(span["label"] for span in self._spans())
+            counts = ", ".join(f"{name} {found[name]}" for name in self.codebook.names)
+            parts.append(f"{sum(found.values())} spans ({counts})")
         if self.names:
             parts.append(f"{len(self.names)} labels ({self._counts})")
         if n_missing:
@@ -97,42 +112,73 @@ class Coded:
         head = f"<Coded: {', '.join(parts)}, {n_failed} failed>"
         return "\n".join([head, *(f"Note: {note}" for note in self.notes)])
 
+    def spans(self, id: str | None = None) -> Any:  # noqa: A002, ANN401 - of the caller's kind
+        """Return all passages as a long table, a row each, in the order of the texts.
+
+        Args:
+            id: Column of the data frame that identifies the texts; None for the number of
+                the row, from 0, in a column "row".
+
+        Returns:
+            A data frame of the caller's kind: `id`, "label", "quote", "start" and "end",
+            so that `text[start:end]` is the quote.
+
+        Raises:
+            ValueError: The codebook has another type, or the column does not exist.
+        """
+        if self.codebook.type != "spans":
+            raise ArgumentError(
+                f"are of codebooks of the type 'spans', not {self.codebook.type!r}",
+                argument="spans",
+                code="conflict",
+            )
+        rows = list(self._spans())
+        at = [span["row"] for span in rows]
+        ids = list(range(len(self))) if id is None else column(self.frame, id, "id")
+        return long_table(self.frame, id or "row", [ids[i] for i in at], rows)
+
+    def _spans(self) -> Iterator[dict[str, Any]]:
+        for row, label in enumerate(self.labels):
+            for span in () if label is None else json.loads(label)[SPANS]:
+                yield {"row": row, **span}
+
     @property
     def notes(self) -> tuple[str, ...]:
-        """Signs that labels say little of the texts, such as one label for almost all."""
+        """Notes on labels with little information, such as one label for most texts."""
         return tuple(self.run.get("notes") or ())
 
     @property
     def _counts(self) -> str:
-        """How many texts have each label, the most frequent first."""
+        """Return the frequency of each label, most frequent first."""
         given = [each for label in self.labels if label for each in self._each(label)]
         counts = dict.fromkeys(self.names, 0) | Counter(given)
-        told = sorted(counts.items(), key=lambda pair: -pair[1])
-        more = len(told) - _MOST_COUNTS
+        most_frequent = sorted(counts.items(), key=lambda pair: -pair[1])
+        more = len(most_frequent) - _MOST_COUNTS
         end = f", {more} more" if more > 0 else ""
-        return ", ".join(f"{name} {n}" for name, n in told[:_MOST_COUNTS]) + end
+        return ", ".join(f"{name} {n}" for name, n in most_frequent[:_MOST_COUNTS]) + end
 
     def _each(self, label: str) -> list[str]:
-        """The names in a label: of several at once more than one."""
-        return label.split(JOINED) if self.codebook.type == "multiple" else [label]
+        """Split a label into names: several for type "multiple"."""
+        return label.split(JOINED) if self.codebook.kind.is_several else [label]
 
 
-def _places(rows: object, n: int) -> list[int]:
-    """Places of rows, from 0."""
+def row_indices(rows: object, n: int) -> list[int]:
+    """Convert a selection to row indices, from 0."""
     if isinstance(rows, slice):
         return list(range(n))[rows]
     try:
         found = np.asarray(rows)
     except ValueError:
-        found = np.empty(())  # lists in lists
+        found = np.empty(())  # nested lists
     if found.ndim == 1 and (found.dtype == bool or not len(found)):
         if len(found) not in (0, n):
             raise IndexError(f"rows must have a flag for each of {n} rows")
         return [int(i) for i in np.flatnonzero(found)]
     if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise TypeError(
-            f"rows must be a slice, places or flags, not {checks.shown(rows)}; a single "
-            "row is coded[[3]]"
+        raise ArgumentTypeError(
+            f"must be a slice, indices or flags, not {checks.shown(rows)}; a single "
+            "row is coded[[3]]",
+            argument="rows",
         )
     if ((found < -n) | (found >= n)).any():
         raise IndexError(f"rows must be between {-n} and {n - 1}")

@@ -1,4 +1,4 @@
-"""Coding a column of texts, block by block, so that memory holds two blocks' prompts."""
+"""Coding of a column of texts in blocks, so that memory holds two blocks of prompts."""
 
 from __future__ import annotations
 
@@ -10,86 +10,99 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from llamaherd.core.calibration import calibrate_batch, calibrate_contextual
+from llamaherd.asks.calibration import calibrate_batch, calibrate_contextual
 from llamaherd.core.errors import GenerationError
+from llamaherd.core.failure import CANCELLED, Failure, code_of
 from llamaherd.core.stats import Progress
-from llamaherd.core.table import CANCELLED
 from llamaherd.journal.journal import Journal
 from llamaherd.model.dates import chat_date
 from llamaherd.research.coding.answers import Answers, bound, of_rows, summed
 from llamaherd.research.coding.asking import Asking
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.columns import as_results, table_of
+from llamaherd.research.coding.evidence import Quotes
 from llamaherd.research.coding.notes import notes_of
-from llamaherd.research.coding.record import record_of
+from llamaherd.research.coding.record import record_of, thinking_record
 from llamaherd.research.coding.texts import hash_of_texts, is_blank, unique_texts
 from llamaherd.research.frames import with_columns
+from llamaherd.run.hosted import HostedCall
 from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from llamaherd.core.calibration import Calibration
+    from llamaherd.asks.calibration import Calibration
+    from llamaherd.asks.scored_thoughts import Thought
     from llamaherd.core.stats import Stats
-    from llamaherd.research.coding.work import Work
-    from llamaherd.run.group import GroupLoop
+    from llamaherd.loop.group import GroupLoop
+    from llamaherd.research.coding.columns import CodedColumns
+    from llamaherd.research.coding.settings import Settings
+    from llamaherd.research.coding.work import CodingWork
     from llamaherd.run.host import Host
-    from llamaherd.run.job import Runnable
+    from llamaherd.run.hosted import LoopCall
 
-# Prompts that are prepared together, in about a second, before the first of them runs.
-# The next block is prepared while one runs, and starts when that has ended. In the same
-# batches last bits would depend on the moment, and nothing would be won: slots that are
-# empty at a block's end cost less than a hundredth of it.
+# Number of prompts in a block; preparing them takes about a second. The next block is
+# prepared while one runs, and starts when that has ended. With overlapping blocks the
+# last bits of results would depend on timing. They would save less than 1% of the time,
+# the cost of slots that are empty at the end of a block.
 BLOCK = 2048
-BLANK = "the text is empty"
-# Texts without content, as Zhao et al. 2021 take them (arXiv 2102.09690).
+BLANK = Failure("the text is empty", "empty")
+# Content-free texts, from Zhao et al. 2021 (arXiv 2102.09690).
 CONTENT_FREE = ("N/A", "[MASK]", "")
 
 
 class _Block(NamedTuple):
-    """Texts that are asked about in one call.
+    """Block of texts that one call processes.
 
     Attributes:
-        call: It is.
-        n_parts: Parts of each text that it asks about.
+        call: The call.
+        n_parts: Number of parts of each text.
+        offsets: Position of the first part in each text.
     """
 
-    call: Runnable[Any]
+    call: LoopCall[Any]
     n_parts: list[int]
+    offsets: list[int]
 
 
 class Coding:
-    """Runs the blocks of a column of texts, as one call.
+    """Coding of a column of texts, block by block, as one call.
 
     Args:
-        context: Where.
-        work: What.
+        context: Context to run in.
+        work: Texts to code, with codebook and settings.
+        journal: Open journal, instead of the one that `work` names.
 
     Attributes:
-        context: Where.
-        problem: What the caller must be warned of; see `Runnable`.
+        context: Context to run in.
+        problem: Problem to warn the caller of; see `LoopCall`.
     """
 
-    def __init__(self, context: Host, work: Work) -> None:
+    def __init__(
+        self, context: Host, work: CodingWork, journal: Journal | None = None
+    ) -> None:
         self.problem = ""
         self.context = context
         self._work = work
         self._asking = Asking(context, work)
         self._unique, self._rows = unique_texts(work.texts)
-        self._lock = Lock()  # of the next three, which progress is made of
+        self._lock = Lock()  # guards the next three, which determine progress
         self._running: _Block | None = None
         self._done: list[Progress] = []
-        self._n_left = len(self._unique) * self._asking.n_a_text  # not yet prepared
+        n_quotes = int(work.settings.evidence is not None)
+        self._n_left = len(self._unique) * (
+            self._asking.n_a_text + n_quotes
+        )  # prompts not yet prepared
         self._is_cancelled = False
-        self._failure: str | None = None  # why the call must end
+        self._failure: str | None = None  # reason to end the call
         self._stats: list[Stats] = []
         self._calibration: Calibration | None = None
-        self._journal: Journal | None = None  # open while the call runs
+        self._journal = journal  # open while the call runs
         self._started_s = time.perf_counter()
 
     @property
     def progress(self) -> Progress:
-        """How far it is. Of texts to come, what there is to read is not known yet."""
+        """Return progress; the number of tokens of later texts is not yet known."""
         with self._lock:
             block, n_left = self._running, self._n_left
             parts = [*self._done, *([] if block is None else [block.call.progress])]
@@ -104,23 +117,23 @@ class Coding:
         )
 
     def cancel(self) -> None:
-        """Ends it soon; from any thread."""
+        """End the coding soon; callable from any thread."""
         self._is_cancelled = True
         block = self._running
         if block is not None:
             block.call.cancel()
 
     def check(self) -> None:
-        """Raises what is wrong with settings and labels, before anything runs."""
+        """Raise an error for invalid settings or labels before anything runs."""
         self._asking.check()
 
     def run(self, loop: GroupLoop) -> Coded:  # noqa: ARG002 - it is the context's
-        """Codes the texts.
+        """Code the texts.
 
         Raises:
-            GenerationError: A text failed, and `on_error` is "stop".
+            GenerationError: A text failed and `on_error` is "stop".
             ContextClosedError: The context was closed.
-            ContextError: There is not enough memory.
+            ContextError: Memory is insufficient.
             JournalError: The journal is damaged.
         """
         with chat_date(self._work.settings.date):
@@ -137,26 +150,22 @@ class Coding:
                     raise GenerationError(self._failure, self.nothing())
                 self._calibration = calibrate_contextual(results)
             parts = self._run_blocks()
-        coded = self.collected(parts, record)
+            quotes = self._run_quotes(parts)
+        coded = self.collected(parts, record, quotes)
         if self._failure is not None and settings.on_error == "stop":
             row = next(i for i, e in enumerate(coded.errors) if _is_failure(e))
             raise GenerationError(f"row {row} failed: {coded.errors[row]}", coded)
         return coded
 
-    def collected(self, parts: Sequence[Answers], record: dict[str, Any]) -> Coded:
-        """What has been found, in place; the rest counts as cancelled."""
+    def collected(
+        self,
+        parts: Sequence[Answers],
+        record: dict[str, Any],
+        quotes: Quotes | None = None,
+    ) -> Coded:
+        """Return the results so far in order; unfinished texts count as cancelled."""
         work = self._work
-        answers = of_rows(self._filled(parts), self._rows)
-        errors = [
-            BLANK if is_blank(text) else error
-            for text, error in zip(work.texts, answers.errors, strict=True)
-        ]
-        answers = replace(answers, errors=errors)
-        if work.settings.calibrate == "batch" and answers.probs is not None:
-            found = as_results(answers.probs, work.codebook.names)
-            if any(label is not None for label in found.labels):
-                self._calibration = calibrate_batch(found)
-        table = table_of(answers, work.codebook, self._calibration)
+        answers, table = self._judged(parts, quotes)
         new = {name: table.columns[role] for role, name in work.columns.items()}
         wall_s = time.perf_counter() - self._started_s
         stats = replace(summed(self._stats), wall_s=wall_s)
@@ -168,27 +177,85 @@ class Coding:
         )
         record["seconds"] = round(wall_s, 3)
         record["n_prompts"], record["n_journal"] = stats.n_prompts, stats.n_journal
+        record["n_computed_tokens"] = stats.n_prefill_tokens + stats.n_decode_tokens
+        if work.settings.thinks:
+            record["thinking"] = thinking_record(work.settings, stats)
         how = work.settings.to_dict()
-        record["notes"] = notes_of(table.labels, answers.coverage, work.codebook, how)
+        record["notes"] = notes_of(
+            table.labels,
+            answers.coverage,
+            work.codebook,
+            how,
+            "" if work.settings.thinks else record["prompts"]["empty"],
+        )
+        if quotes is not None and quotes.note:
+            record["notes"].append(quotes.note)
         return Coded(
             frame=with_columns(work.frame, new),
             text=work.text,
             codebook=work.codebook,
             columns=dict(work.columns),
-            names=work.codebook.names,
+            names=() if work.codebook.kind.is_generated else work.codebook.names,
             labels=table.labels,
             probs=table.probs,
-            errors=answers.errors,
+            errors=table.errors,
             run=record,
             stats=stats,
         )
 
     def nothing(self) -> Coded:
-        """What there is before anything has run."""
+        """Return the result before any call has run."""
         with chat_date(self._work.settings.date):
             return self.collected([], self._record())
 
-    # ---- inside ----
+    # ---- private ----
+
+    def _judged(
+        self, parts: Sequence[Answers], quotes: Quotes | None = None
+    ) -> tuple[Answers, CodedColumns]:
+        """Return the answers so far by row, and their columns."""
+        work = self._work
+        found = self._filled(parts)
+        if work.settings.evidence is not None:
+            n = len(self._unique)
+            found.quotes = [None] * n if quotes is None else quotes.each
+        answers = of_rows(found, self._rows)
+        errors = [
+            BLANK if is_blank(text) else error
+            for text, error in zip(work.texts, answers.errors, strict=True)
+        ]
+        answers = replace(answers, errors=errors)
+        if work.settings.calibrate == "batch" and answers.probs is not None:
+            scored = as_results(answers.probs, work.codebook.names)
+            if any(label is not None for label in scored.labels):
+                self._calibration = calibrate_batch(scored)
+        return answers, table_of(answers, work.codebook, self._calibration)
+
+    def _run_quotes(self, parts: Sequence[Answers]) -> Quotes | None:
+        """Have the quotes written that the labels rest on; None if none are wanted."""
+        if self._work.settings.evidence is None:
+            return None
+        labels: list[str | None] = [None] * len(self._unique)
+        for row, label in zip(
+            self._rows.tolist(), self._judged(parts)[1].labels, strict=True
+        ):
+            if row >= 0:
+                labels[row] = label
+        found = Quotes(self._unique, labels)
+        with self._lock:
+            self._n_left = len(found.labelled)
+        for start in range(0, len(found.labelled), BLOCK):
+            if self._is_cancelled or self._failure is not None:
+                break
+            block = found.block(start, BLOCK, self._asking.coded_part)
+            texts, names = [one.text for one in block], [one.label for one in block]
+            call = self._asking.quoting(texts, names, self._journal)
+            made = _Block(call, [1] * len(block), [0] * len(block))
+            job = self._started(made, len(block))
+            found.take(block, self._results(job))
+        with self._lock:
+            self._n_left = 0
+        return found
 
     def _record(self) -> dict[str, Any]:
         work = self._work
@@ -196,22 +263,22 @@ class Coding:
             self.context,
             work.codebook,
             self._asking.around,
-            work.settings.to_dict(),
+            work.settings,
             work.versions,
         )
 
     @contextmanager
     def _opened_journal(self) -> Iterator[None]:
-        """Has the calls' results stored, if there is a journal and anything to ask."""
+        """Open the journal, if one is set and something is left to compute."""
         path = self._work.settings.journal
-        if path is None or not self._unique:
+        if self._journal is not None or path is None or not self._unique:
             yield
             return
         with closing(Journal(path)) as self._journal:
             yield
 
     def _run_blocks(self) -> list[Answers]:
-        """Answers of texts, as far as it comes."""
+        """Run the blocks and return the answers obtained."""
         parts: list[Answers] = []
         size = max(1, BLOCK // self._asking.n_a_text)
         job: Job[Any] | None = None
@@ -223,7 +290,7 @@ class Coding:
             except BaseException:
                 if job is not None:
                     job.cancel()
-                    job.wait()  # it stores what it has
+                    job.wait()  # this stores its finished results
                 raise
             if job is not None:
                 parts.append(self._answers(job))
@@ -233,31 +300,39 @@ class Coding:
         return parts
 
     def _prepared(self, texts: Sequence[str]) -> _Block:
-        """A block of texts."""
+        """Prepare a block of texts."""
         cut = [self._asking.parts(text) for text in texts]
         call = self._asking.call([part for parts in cut for part in parts], self._journal)
-        return _Block(call, [len(parts) for parts in cut])
+        is_last = self._work.settings.split == "last"
+        offsets = [
+            len(text) - len(parts[0]) if is_last else 0
+            for text, parts in zip(texts, cut, strict=True)
+        ]
+        return _Block(call, [len(parts) for parts in cut], offsets)
 
-    def _started(self, block: _Block) -> Job[Any]:
-        """Has a block run."""
+    def _started(self, block: _Block, n_prompts: int | None = None) -> Job[Any]:
+        """Start the call of a block of texts."""
+        if n_prompts is None:
+            n_prompts = len(block.n_parts) * self._asking.n_a_text
         with self._lock:
-            self._n_left -= len(block.n_parts) * self._asking.n_a_text
+            self._n_left -= n_prompts
             self._running = block
-        job = Job(self.context, block.call)
+        job = Job(HostedCall(self.context, block.call))
         if self._is_cancelled or self._failure is not None:
             job.cancel()
         return job
 
     def _answers(self, job: Job[Any]) -> Answers:
-        """Those of the block that runs, at its end."""
-        n_parts = [] if self._running is None else self._running.n_parts
-        answers = self._asking.answers(self._results(job), n_parts)
+        """Wait for the running block and return its results."""
+        block = self._running
+        n_parts, offsets = ([], []) if block is None else (block.n_parts, block.offsets)
+        answers = self._asking.answers(self._results(job), n_parts, offsets)
         if self._work.settings.on_error == "return" and self._failure is None:
             self._failure = next(filter(_is_failure, answers.errors), None)
         return answers
 
     def _results(self, job: Job[Any]) -> Any:  # noqa: ANN401 - of calls of both kinds
-        """Those of the block that runs, at its end."""
+        """Wait for the running block and return its results."""
         try:
             results = job.outcome()
         except GenerationError as error:
@@ -273,21 +348,24 @@ class Coding:
         return results
 
     def _filled(self, parts: Sequence[Answers]) -> Answers:
-        """Answers of all unique texts: those that have none were cancelled."""
+        """Return answers of all unique texts, with cancelled ones for the rest."""
         n, k = len(self._unique), len(self._work.codebook.names)
         n_missing = n - sum(map(len, parts))
-        return bound([*parts, _none(n_missing, k, self._work.settings.method)])
+        return bound([*parts, _none(n_missing, k, self._work.settings)])
 
 
-def _none(n: int, k: int, method: str) -> Answers:
-    if method == "generate":
-        return Answers(errors=[CANCELLED] * n, values=[None] * n)
+def _none(n: int, k: int, settings: Settings) -> Answers:
+    thoughts: list[Thought | None] | None = [None] * n if settings.thinks else None
+    if settings.method == "generate":
+        return Answers(errors=[CANCELLED] * n, values=[None] * n, thoughts=thoughts)
     return Answers(
         errors=[CANCELLED] * n,
         probs=np.full((n, k), np.nan),
         coverage=np.full(n, np.nan),
+        between=np.full((n, k), np.nan) if settings.n_thoughts > 1 else None,
+        thoughts=thoughts,
     )
 
 
 def _is_failure(error: str | None) -> bool:
-    return error not in (None, CANCELLED, BLANK)
+    return code_of(error) not in (None, CANCELLED.code, BLANK.code)

@@ -1,74 +1,130 @@
-"""The columns that coding adds to a data frame: their names, and what is in them."""
+"""Names and content of the columns that coding adds to a data frame."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.asks.scores import ClassifyResults
 from llamaherd.core import checks
-from llamaherd.core.scores import ClassifyResults
+from llamaherd.core.argument import Argument
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.failure import is_cancelled
+from llamaherd.core.results import THOUGHT_COLUMNS
 from llamaherd.core.stats import Stats
-from llamaherd.core.table import CANCELLED
+from llamaherd.core.table import free_name
+from llamaherd.core.words import setting
 from llamaherd.research.codes import number_in
-from llamaherd.research.coding.codebook import JOINED
-from llamaherd.research.frames import Categories
+from llamaherd.research.coding.answer_types import JOINED
+from llamaherd.research.frames import Categories, Integers
+from llamaherd.structured.columns import BOOLEAN, INTEGER, JSON, NUMBER, STRING, cells
+from llamaherd.structured.schema_columns import columns_of
 
 if TYPE_CHECKING:
-    from llamaherd.core.calibration import Calibration, Floats
+    from llamaherd.asks.annotate_options import Method
+    from llamaherd.asks.calibration import Calibration, Floats
     from llamaherd.research.coding.answers import Answers
     from llamaherd.research.coding.codebook import Codebook
-    from llamaherd.research.coding.settings import Method
+    from llamaherd.research.coding.settings import Settings
+    from llamaherd.structured.columns import Column
 
-_EACH = "p_"  # begins the role of a label's probability
-APPLIES = 0.5  # least probability of a label, of several at once
+_ERROR = ".error of columns"  # key of errors, which come last
+_EACH = "p_"  # prefix of the role of a label's probability
+_ROLES_OF_ONE = ("prob", "margin", "entropy", "coverage")
+_ROLES_OF_SCALE = ("mean", "sd")  # expected value, and standard deviation
+APPLIES = 0.5  # lowest probability at which one of several labels applies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Table:
-    """What was found, by rows and by columns.
+class CodedColumns:
+    """Table of results, by rows and by columns.
 
     Attributes:
         labels: As in `Coded`.
         probs: As in `Coded`.
         columns: Values by role.
+        errors: As in `Coded`.
     """
 
     labels: list[str | None]
     probs: Floats | None
     columns: dict[str, Any]
+    errors: list[str | None]
 
 
-def roles_of(codebook: Codebook, method: Method) -> list[str]:
-    """What the new columns are, in their order."""
-    if codebook.type == "fields":
-        known = list(json.loads(str(codebook.schema))["properties"])
-        return [*known, "error" if "error" not in known else ".error"]
+def roles_of(codebook: Codebook, settings: Settings) -> list[str]:
+    """Return the roles of the new columns, in order."""
+    return list(types_of(codebook, settings))
+
+
+def types_of(codebook: Codebook, settings: Settings) -> dict[str, Column]:
+    """Return the types of the new columns by role, in order."""
+    found = _types_of_answers(codebook, settings.method)
+    if codebook.kind.is_numeric and not settings.distribution:
+        for name in codebook.names:
+            found.pop(f"{_EACH}{name}", None)
+    more: dict[str, Column] = {}
+    if settings.evidence is not None:
+        more |= {"quote": STRING, "start": INTEGER, "end": INTEGER}
+    if settings.n_thoughts > 1:
+        more["between"] = NUMBER
+    if settings.thinks:
+        more |= dict(zip(THOUGHT_COLUMNS, (STRING, INTEGER, BOOLEAN), strict=True))
+    for name, column in {**more, "error": STRING}.items():
+        found[free_name(name, found)] = column
+    return found
+
+
+def _types_of_answers(codebook: Codebook, method: Method) -> dict[str, Column]:
+    if codebook.kind.is_generated:
+        return dict(_fields_of(codebook))
+    label = _label_type(codebook)
     if method == "generate":
-        return ["label", "error"]
-    each = [f"{_EACH}{name}" for name in codebook.names]
-    if codebook.type == "multiple":
-        return ["label", "coverage", *each, "error"]
-    mean = ["mean"] if codebook.type == "ordinal" else []
-    return ["label", "prob", "margin", "entropy", "coverage", *mean, *each, "error"]
+        return {"label": label}
+    numbers = [f"{_EACH}{name}" for name in codebook.names]
+    if codebook.kind.is_several:
+        numbers = ["coverage", *numbers]
+    else:
+        more = [*_ROLES_OF_ONE, *(["mean"] if codebook.kind.is_ordered else [])]
+        more = [*_ROLES_OF_SCALE, *_ROLES_OF_ONE] if codebook.kind.is_numeric else more
+        numbers = [*more, *numbers]
+    return {"label": label, **dict.fromkeys(numbers, NUMBER)}
 
 
-def named(roles: Sequence[str], columns: object, there: Sequence[str]) -> dict[str, str]:
-    """Names of the new columns by role.
+def _label_type(codebook: Codebook) -> Column:
+    """Return the type of the column of labels: numbers where all labels are some."""
+    if codebook.numbers is None:
+        return STRING
+    are_whole = all(isinstance(each, int) for each in codebook.numbers)
+    return INTEGER if are_whole else NUMBER
+
+
+def _fields_of(codebook: Codebook) -> dict[str, Column]:
+    schema = codebook.table_schema
+    return columns_of(schema) or dict.fromkeys(json.loads(schema)["properties"], JSON)
+
+
+def named(
+    roles: Sequence[str], columns: object, existing: Sequence[str]
+) -> dict[str, str]:
+    """Return the names of the new columns by role.
 
     Args:
-        roles: What they are.
-        columns: What the caller wants: None; a text that comes before each name; or names
-            by role, None for a column that is not wanted. "p_" stands for the beginning
-            of all names of labels' probabilities.
-        there: Names that the data frame has.
+        roles: Roles of the new columns.
+        columns: None; a prefix for all names; or names by role, None for a column to
+            leave out. The role "p_" stands for the prefix of all labels' probabilities.
+        existing: Names of the columns of the data frame.
 
     Raises:
-        TypeError: `columns` is something else.
-        ValueError: There is no such role, or two columns would have the same name.
+        ArgumentTypeError: `columns` has another type.
+        ArgumentError: A role does not exist ("unknown_argument"), a column of that name
+            exists ("conflict"), or two new columns would have the same name
+            ("duplicate").
     """
     if columns is None:
         made = {role: role for role in roles}
@@ -77,21 +133,32 @@ def named(roles: Sequence[str], columns: object, there: Sequence[str]) -> dict[s
     elif isinstance(columns, Mapping):
         made = _by_mapping(roles, columns)
     else:
-        raise TypeError(
-            "columns must be a text that comes before each name, or map columns to "
-            f"names, not be {checks.shown(columns)}"
+        raise ArgumentTypeError(
+            "must be a text that comes before each name, or map columns to names, not be "
+            f"{checks.shown(columns)}",
+            argument="columns",
         )
-    taken = [name for name in made.values() if name in there]
-    if taken:
-        role = next(role for role, name in made.items() if name == taken[0])
-        raise ValueError(
-            f"the data frame has a column {taken[0]!r} already; choose another name with "
-            f"columns={{{role!r}: ...}}, or columns='coded_' for all"
-        )
-    names = list(made.values())
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"columns: two new columns would be called {twice!r}")
+    there = set(existing)
+    counts = Counter(made.values())
+    for role, name in made.items():
+        if name in there:
+            example = f"columns={{{role!r}: ...}}".replace("{", "{{").replace("}", "}}")
+            raise ArgumentError(
+                f"the data frame has a column {name!r} already",
+                argument="columns",
+                place=(role,),
+                code="conflict",
+                form=f"{{problem}}; choose another name with {example}, or "
+                f"{setting('columns', 'coded_')} for all",
+            )
+        if counts[name] > 1:
+            raise ArgumentError(
+                f"two new columns would be called {name!r}",
+                argument="columns",
+                place=(role,),
+                code="duplicate",
+                form="columns: {problem}",
+            )
     return made
 
 
@@ -100,12 +167,15 @@ def _by_mapping(roles: Sequence[str], columns: Mapping[Any, Any]) -> dict[str, s
     for role, name in columns.items():
         if role not in roles and not (role == _EACH and has_each):
             allowed = ", ".join(repr(each) for each in roles[:20])
-            raise ValueError(
-                f"columns: there is no {role!r}; there are {allowed}"
-                f"{checks.meant(role, roles)}"
+            raise ArgumentError(
+                f"there is no {role!r}; there are {allowed}{checks.meant(role, roles)}",
+                argument="columns",
+                place=(str(role),),
+                code="unknown_argument",
+                form="columns: {problem}",
             )
         if name is not None:
-            checks.text(f"columns[{role!r}]", name)
+            checks.text(Argument("columns", (role,)), name)
     made = {}
     for role in roles:
         name = columns.get(role, role)
@@ -121,30 +191,61 @@ def table_of(
     answers: Answers,
     codebook: Codebook,
     calibration: Calibration | None = None,
-) -> Table:
-    """The columns of rows, by role.
+) -> CodedColumns:
+    """Return the columns of rows, by role.
 
     Args:
-        answers: Of rows.
-        codebook: By which they were coded.
-        calibration: Of the probabilities.
+        answers: Answers of rows.
+        codebook: Codebook of the coding.
+        calibration: Calibration of the probabilities.
     """
-    if codebook.type == "fields":
+    found = _table_of(answers, codebook, calibration)
+    columns = found.columns
+    for name, values in _further(answers, found.probs).items():
+        columns[free_name(name, columns)] = values
+    if answers.quotes is not None:
+        for name in ("quote", "start", "end"):
+            columns[name] = [each and each[name] for each in answers.quotes]
+    columns[free_name("error", columns)] = columns.pop(_ERROR)
+    return found
+
+
+def _further(answers: Answers, probs: Floats | None) -> dict[str, Any]:
+    """Return the columns about thoughts."""
+    found: dict[str, Any] = {}
+    if answers.between is not None and probs is not None:
+        best = np.where(np.isnan(probs), -1, probs).argmax(axis=1)[:, None]
+        found["between"] = np.take_along_axis(answers.between, best, axis=1)[:, 0]
+    if answers.thoughts is not None:
+        each = answers.thoughts
+        found["thinking"] = [t and t.text for t in each]
+        found["n_thinking_tokens"] = [t and t.n_tokens for t in each]
+        found["thinking_complete"] = [t and t.is_complete for t in each]
+    return found
+
+
+def _table_of(
+    answers: Answers, codebook: Codebook, calibration: Calibration | None
+) -> CodedColumns:
+    """Return the columns of rows without those about thoughts."""
+    if codebook.kind.is_generated:
         return _fields(answers, codebook)
     if answers.probs is None or answers.coverage is None:
         labels = [
             None if value is None or error is not None else _joined(value)
             for value, error in zip(answers.values or [], answers.errors, strict=True)
         ]
-        made = {"label": _label_column(labels, codebook), "error": answers.errors}
-        return Table(labels=labels, probs=None, columns=made)
-    if codebook.type == "multiple":
+        made = {"label": label_column(labels, codebook), _ERROR: answers.errors}
+        return CodedColumns(
+            labels=labels, probs=None, columns=made, errors=answers.errors
+        )
+    if codebook.kind.is_several:
         return _several(answers, codebook, answers.probs, answers.coverage)
     return _one(answers, codebook, answers.probs, answers.coverage, calibration)
 
 
 def as_results(probs: Floats, names: tuple[str, ...]) -> ClassifyResults:
-    """Probabilities as what `classify_parallel` returns, for what follows from them."""
+    """Convert probabilities to the result type of `classify_parallel`."""
     n = len(probs)
     return ClassifyResults(
         names=names,
@@ -163,7 +264,7 @@ def _one(
     probs: Floats,
     coverage: Floats,
     calibration: Calibration | None,
-) -> Table:
+) -> CodedColumns:
     failed = np.array([error is not None for error in answers.errors], dtype=bool)
     probs = np.where(failed[:, None], np.nan, probs)
     results = as_results(probs, codebook.names)
@@ -171,24 +272,36 @@ def _one(
         results = results.calibrated(calibration)
     labels = results.labels
     columns: dict[str, Any] = {
-        "label": _label_column(labels, codebook),
+        "label": label_column(labels, codebook),
         "prob": results.prob,
         "margin": results.margin,
         "entropy": results.entropy,
         "coverage": np.where(failed, np.nan, coverage),
     }
-    if codebook.type == "ordinal":
-        columns["mean"] = results.probs @ _values(codebook.names)
+    if codebook.kind.is_ordered:
+        values = values_of(codebook.names)
+        columns["mean"] = results.probs @ values
+        if codebook.kind.is_numeric:
+            columns["sd"] = spread_of(results.probs, values)
     columns |= {
         f"{_EACH}{name}": results.probs[:, j] for j, name in enumerate(results.names)
     }
-    return Table(
-        labels=labels, probs=results.probs, columns={**columns, "error": answers.errors}
+    return CodedColumns(
+        labels=labels,
+        probs=results.probs,
+        columns={**columns, _ERROR: answers.errors},
+        errors=answers.errors,
     )
 
 
-def _values(names: Sequence[str]) -> Floats:
-    """float64[k]: the labels as numbers if all are such, else their places from 1."""
+def spread_of(probs: Floats, values: Floats) -> Floats:
+    """Return the standard deviation of each distribution, float64[n]."""
+    away = values[None, :] - (probs @ values)[:, None]
+    return np.asarray(np.sqrt((probs * away**2).sum(axis=1)))
+
+
+def values_of(names: Sequence[str]) -> Floats:
+    """Return labels as numbers, float64[k]; ranks from 1 unless all are numeric."""
     numbers = [number_in(name) for name in names]
     if None in numbers:
         return np.arange(1.0, len(names) + 1)
@@ -197,7 +310,7 @@ def _values(names: Sequence[str]) -> Floats:
 
 def _several(
     answers: Answers, codebook: Codebook, probs: Floats, coverage: Floats
-) -> Table:
+) -> CodedColumns:
     failed = np.array([error is not None for error in answers.errors], dtype=bool)
     probs = np.where(failed[:, None], np.nan, probs)
     labels = [
@@ -212,35 +325,53 @@ def _several(
         "label": labels,
         "coverage": np.where(failed, np.nan, coverage),
         **{f"{_EACH}{name}": probs[:, j] for j, name in enumerate(codebook.names)},
-        "error": answers.errors,
+        _ERROR: answers.errors,
     }
-    return Table(labels=labels, probs=probs, columns=columns)
+    return CodedColumns(
+        labels=labels, probs=probs, columns=columns, errors=answers.errors
+    )
 
 
-def _fields(answers: Answers, codebook: Codebook) -> Table:
-    roles = roles_of(codebook, "generate")
+def _fields(answers: Answers, codebook: Codebook) -> CodedColumns:
+    fields = _fields_of(codebook)
+    problems: dict[int, str] = {}
     rows = answers.values or [None] * len(answers)
     given = [row if isinstance(row, Mapping) else {} for row in rows]
     columns: dict[str, Any] = {
-        role: [row.get(role) for row in given] for role in roles[:-1]
+        name: cells(name, [row.get(name) for row in given], column.hold, problems)
+        for name, column in fields.items()
     }
+    errors = [each or problems.get(i) for i, each in enumerate(answers.errors)]
     labels = [
         None
         if row is None or error is not None
         else json.dumps(row, ensure_ascii=False, sort_keys=True)
         for row, error in zip(rows, answers.errors, strict=True)
     ]
-    return Table(
-        labels=labels, probs=None, columns={**columns, roles[-1]: answers.errors}
+    return CodedColumns(
+        labels=labels, probs=None, columns={**columns, _ERROR: errors}, errors=errors
     )
 
 
-def _label_column(labels: list[str | None], codebook: Codebook) -> Any:  # noqa: ANN401
-    if codebook.type == "multiple":
+def label_column(labels: list[str | None], codebook: Codebook) -> Any:  # noqa: ANN401
+    """Return labels in the type of their column: numbers, categories, or joined texts."""
+    if codebook.kind.is_several:
         return labels
+    if codebook.numbers is not None:
+        return _numeric(labels, dict(zip(codebook.names, codebook.numbers, strict=True)))
     return Categories(
-        values=labels, names=codebook.names, ordered=codebook.type == "ordinal"
+        values=labels, names=codebook.names, ordered=codebook.kind.is_ordered
     )
+
+
+def _numeric(
+    labels: Sequence[str | None], number_of: Mapping[str, int | float]
+) -> Integers | Floats:
+    """Return labels as numbers; a missing one is None, or NaN with fractions."""
+    if all(isinstance(each, int) for each in number_of.values()):
+        whole = {label: int(number) for label, number in number_of.items()}
+        return Integers(values=[None if x is None else whole[x] for x in labels])
+    return np.array([np.nan if each is None else number_of[each] for each in labels])
 
 
 def _joined(value: str | Sequence[str]) -> str:
@@ -248,5 +379,5 @@ def _joined(value: str | Sequence[str]) -> str:
 
 
 def n_cancelled(answers: Answers) -> int:
-    """How many were not computed because the call ended."""
-    return sum(error == CANCELLED for error in answers.errors)
+    """Return the number of answers that were cancelled."""
+    return sum(is_cancelled(error) for error in answers.errors)

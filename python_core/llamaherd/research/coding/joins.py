@@ -1,4 +1,4 @@
-"""Joining a gold sample to data: by id, or by row where rows are as they were drawn."""
+"""Joining a gold sample to data, by id or by row."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.codes import form_of, is_nothing, text_of
 from llamaherd.research.coding.label_sets import joined, labels_in
@@ -17,6 +18,7 @@ from llamaherd.research.coding.texts import hash_of_texts, sha256_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+RAW = "raw_"  # prefix of the model's columns in recalibrated data
 _FIX = (
     "Use the data frame that gold_sample() got, with all its rows, and with its column "
     "of ids or of texts"
@@ -24,14 +26,14 @@ _FIX = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """Columns of data by which a sample's texts are found in it.
+class SampleRows:
+    """Columns of data used to find a sample's texts.
 
     Attributes:
         n: Number of rows.
-        ids: n identifiers; None: the data has no column of the sample's ids.
-        texts: n texts; None: not known.
-        labels: n labels of the model; None: not known.
+        ids: n identifiers; None if the data lacks the sample's column of ids.
+        texts: n texts; None if unknown.
+        labels: n labels of the model; None if unknown.
     """
 
     n: int
@@ -48,17 +50,16 @@ class Rows:
         *,
         texts: Sequence[Any] | None = None,
         labels: Sequence[Any] | None = None,
-    ) -> Rows:
-        """Columns that the sample knows, as far as the data has them.
+    ) -> SampleRows:
+        """Select the sample's columns that exist in the data.
 
         Args:
             gold: The sample.
             frame: The data.
             n: Number of its rows.
-            texts: Its texts, if known; None: those of the column that the sample's
-                texts came from.
-            labels: Labels that are used, where it lacks the column that the sample's
-                labels came from.
+            texts: Texts, if known; None for the column that the sample's texts came from.
+            labels: Labels to use if the data lacks the column that the sample's labels
+                came from.
         """
         is_frame = isinstance(frame, Mapping) or hasattr(frame, "columns")
         there = frames.names(frame) if is_frame else []
@@ -66,6 +67,8 @@ class Rows:
 
         def column(role: str) -> list[Any] | None:
             name = design.get(role)
+            if role == "label" and f"{RAW}{name}" in there:
+                name = f"{RAW}{name}"  # samples are drawn with the model's labels
             return frames.column(frame, name, role) if name in there else None
 
         ids, own = column("id"), column("label")
@@ -78,25 +81,25 @@ class Rows:
         )
 
 
-def places_of(
+def current_rows(
     gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
-    rows: Rows,
+    rows: SampleRows,
 ) -> list[int] | None:
-    """For each row that a sample was drawn from its row in the data.
+    """Return for each row of the draw its row in the data.
 
-    Where the data has the sample's ids, rows are matched by them. Otherwise texts, or the
+    If the data has the sample's ids, rows are matched by id. Otherwise the texts, or the
     labels of all rows, must show that rows are in the order of the draw.
 
     Args:
-        gold: Has `rows`; and `ids`, `texts`, `labels`, `all_probs`, `all_ids` and
-            `design`, as far as they are known.
+        gold: Object with `rows`; and `ids`, `texts`, `labels`, `all_probs`, `all_ids` and
+            `design`, if known.
         rows: The data.
 
     Returns:
-        N rows; None: all are in the order of the draw.
+        N rows; None if all are in the order of the draw.
 
     Raises:
-        ValueError: The sample was drawn from other data, or it cannot be told.
+        ValueError: The sample was drawn from other data, or the order cannot be verified.
     """
     all_probs = getattr(gold, "all_probs", None)
     if all_probs is not None and len(all_probs) != rows.n:
@@ -105,24 +108,24 @@ def places_of(
             "groups of texts there is by; a text is left out where its label is missing"
         )
     design = getattr(gold, "design", None)
-    places = None
+    new_rows = None
     if rows.ids is not None and design is not None:
-        places = _by_id(gold, rows.ids)
-    drawn = [int(i) if places is None else places[int(i)] for i in gold.rows]
+        new_rows = _by_id(gold, rows.ids)
+    drawn = [int(i) if new_rows is None else new_rows[int(i)] for i in gold.rows]
     if all_probs is None or not drawn or not 0 <= min(drawn) <= max(drawn) < rows.n:
-        return places  # what is only like a sample, or its caller says what is wrong
+        return new_rows  # incomplete sample, or rows out of range: checked by callers
     if _has_texts(gold, rows):
-        _check_texts(gold, rows, places, drawn)
+        _check_texts(gold, rows, new_rows, drawn)
     elif design is not None:
         _check_labels(gold, rows, drawn)
-    return places
+    return new_rows
 
 
-def n_relabelled(gold: Any, rows: Rows, places: Sequence[int] | None) -> int:  # noqa: ANN401
-    """Counts drawn texts whose label of the model is another than at the draw."""
+def n_relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> int:  # noqa: ANN401
+    """Count drawn texts whose model label changed since the draw."""
     if rows.labels is None or not any(label is not None for label in gold.labels):
         return 0
-    drawn = [int(i) if places is None else places[int(i)] for i in gold.rows]
+    drawn = [int(i) if new_rows is None else new_rows[int(i)] for i in gold.rows]
     return sum(
         rows.labels[i] != _label_form(label)
         for i, label in zip(drawn, gold.labels, strict=True)
@@ -130,13 +133,13 @@ def n_relabelled(gold: Any, rows: Rows, places: Sequence[int] | None) -> int:  #
 
 
 def hash_of_labels(labels: Sequence[Any]) -> str | None:
-    """SHA-256 of the labels of all rows in their order; None where there are none."""
+    """Return the SHA-256 of all labels in order; None without labels."""
     formed = [_label_form(label) for label in labels]
     return hash_of_texts(formed) if any(each is not None for each in formed) else None
 
 
 def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401
-    """Places of the rows by id; None: they are in the order of the draw."""
+    """Return rows by id; None if they are in the order of the draw."""
     at = {each: i for i, each in enumerate(ids)}
     column = gold.design["id"]
     if len(at) < len(ids):
@@ -144,7 +147,7 @@ def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401
         _refuse(f"column {column!r} has the id {checks.quoted(twice)} twice")
     drawn = [compared(each) or "" for each in gold.ids]
     all_ids = getattr(gold, "all_ids", None)
-    if all_ids is None:  # a sample of an earlier version knows the drawn ids only
+    if all_ids is None:  # samples of earlier versions have only the drawn ids
         if any(at.get(each) != int(i) for i, each in zip(gold.rows, drawn, strict=True)):
             _refuse(
                 f"ids in column {column!r} are not those of the draw, or in another order"
@@ -154,11 +157,11 @@ def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401
     missing = next((each for each in known if each not in at), None)
     if missing is not None:
         _refuse(f"the id {checks.quoted(missing)} is not in column {column!r}")
-    places = [at[each] for each in known]
-    return None if places == list(range(len(ids))) else places
+    new_rows = [at[each] for each in known]
+    return None if new_rows == list(range(len(ids))) else new_rows
 
 
-def _has_texts(gold: Any, rows: Rows) -> bool:  # noqa: ANN401
+def _has_texts(gold: Any, rows: SampleRows) -> bool:  # noqa: ANN401
     drawn = getattr(gold, "texts", None)
     known = drawn is not None and any(text is not None for text in drawn)
     return rows.texts is not None and known
@@ -166,8 +169,8 @@ def _has_texts(gold: Any, rows: Rows) -> bool:  # noqa: ANN401
 
 def _check_texts(
     gold: Any,  # noqa: ANN401
-    rows: Rows,
-    places: Sequence[int] | None,
+    rows: SampleRows,
+    new_rows: Sequence[int] | None,
     drawn: Sequence[int],
 ) -> None:
     texts = rows.texts or ()
@@ -182,13 +185,13 @@ def _check_texts(
         ids = [str(i + 1) for i in range(rows.n)]
     if ids is None:
         ids = rows.ids
-    ordered = texts if places is None else [texts[i] for i in places]
+    ordered = texts if new_rows is None else [texts[i] for i in new_rows]
     if ids is not None and sha256_of(ids, ordered) != design["sha256"]:
         _refuse("ids, texts or their order are not those that it was drawn from")
 
 
-def _check_labels(gold: Any, rows: Rows, drawn: Sequence[int]) -> None:  # noqa: ANN401
-    """Without texts: labels must be those of the draw, where rows must be, too."""
+def _check_labels(gold: Any, rows: SampleRows, drawn: Sequence[int]) -> None:  # noqa: ANN401
+    """Check the order of rows by their labels, if texts are unknown."""
     design = gold.design
     by_id = rows.ids is not None
     is_bare = design.get("text") is None and design.get("id") is None
@@ -218,10 +221,10 @@ def _check_labels(gold: Any, rows: Rows, drawn: Sequence[int]) -> None:  # noqa:
 
 
 def _label_form(label: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
-    """A label in the form that is compared; None for a blank one, or for none of several.
+    """Normalize a label for comparison; None for a blank one or for none of several.
 
-    Several labels of a text are the same in any order, and a label is the same in any
-    case and with any space, for this only tells whether a row is the one that was drawn.
+    The order of several labels, case and whitespace are ignored, because the result only
+    identifies rows.
     """
     parts = labels_in(text_of(label) or "", ())
     forms = {form_of(part) for part in parts if not is_nothing(part)}
@@ -235,4 +238,4 @@ def _without(design: Mapping[str, Any]) -> str:
 
 
 def _refuse(problem: str) -> NoReturn:
-    raise ValueError(f"gold was drawn from other data: {problem}. {_FIX}")
+    raise ArgumentError(f"was drawn from other data: {problem}. {_FIX}", argument="gold")

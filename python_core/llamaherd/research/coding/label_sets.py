@@ -1,4 +1,4 @@
-"""Several labels of a text: as tuples, as texts, and as people write them."""
+"""Sets of labels of a text: as tuples, as joined texts, and as cells of coders."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
-from llamaherd.research.coding.codebook import JOINED
+from llamaherd.research.coding.answer_types import JOINED
+from llamaherd.research.statistics.ratings import SCALES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -15,42 +17,48 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.ratings import Floats, Scale
 
 Labels = tuple[str, ...]
-BETWEEN = JOINED.strip()  # no label has it in its name
+BETWEEN = JOINED.strip()  # label names cannot contain it
 _NONE = ("none", "(none)")
 
 
 def has_several(coded: Any, gold: Any) -> bool:  # noqa: ANN401 - of many kinds
-    """Whether texts may have several labels, as far as the codebook or the draw tell.
+    """Return True if codebook or draw allow several labels per text.
 
     Raises:
-        ValueError: One says that they may, and the other that they may not.
+        ValueError: The codebook allows several labels and the draw does not, or vice
+            versa.
     """
     codebook, design = getattr(coded, "codebook", None), getattr(gold, "design", None)
-    of_coded = None if codebook is None else codebook.type == "multiple"
+    of_coded = None if codebook is None else codebook.kind.is_several
     of_gold = None if design is None else bool(design.get("several"))
     if of_gold is False and not getattr(gold, "names", ()):
-        of_gold = None  # nobody knew the labels then
+        of_gold = None  # labels were unknown at the draw
     if None not in (of_coded, of_gold) and of_coded != of_gold:
         words = {True: "several labels a text", False: "one label a text"}
-        raise ValueError(
-            f"gold was drawn where there was {words[bool(of_gold)]}, and coded has "
-            f"{words[bool(of_coded)]}: draw the sample from what was coded"
+        raise ArgumentError(
+            f"was drawn where there was {words[bool(of_gold)]}, and coded has "
+            f"{words[bool(of_coded)]}: draw the sample from what was coded",
+            argument="gold",
         )
     return bool(of_coded or of_gold)
 
 
 def scale_of(coded: Any, gold: Any, label: str | None = None) -> Scale:  # noqa: ANN401 - of many kinds
-    """The scale of labels, as far as codebook, column or draw tell.
+    """Return the scale of labels from codebook, column or draw.
 
     Args:
-        coded: Has a codebook; or a data frame.
-        gold: Has a design, as `GoldSample`.
+        coded: Object with a codebook; or a data frame.
+        gold: Object with a design, such as `GoldSample`.
         label: Column of labels in a data frame.
     """
-    kind = getattr(getattr(coded, "codebook", None), "type", None)
+    codebook = getattr(coded, "codebook", None)
     design = getattr(gold, "design", None) or {}
-    if kind == "ordinal" or design.get("scale") == "ordinal":
-        return "ordinal"
+    if codebook is not None and codebook.kind.is_ordered:
+        measured: Scale = codebook.kind.measured
+        return measured
+    drawn = next((each for each in SCALES if each == design.get("scale")), None)
+    if drawn is not None:
+        return drawn
     frame = getattr(coded, "frame", coded)
     is_frame = isinstance(frame, Mapping) or hasattr(frame, "columns")
     if is_frame and label is not None and frames.are_ordered(frame, label):
@@ -59,47 +67,47 @@ def scale_of(coded: Any, gold: Any, label: str | None = None) -> Scale:  # noqa:
 
 
 def none_of(names: Iterable[str]) -> str:
-    """The word for none of the labels: an empty cell is no code yet."""
+    """Return the word for none of the labels; an empty cell means no code yet."""
     taken = {name.casefold() for name in names}
     return next(word for word in _NONE if word not in taken or word == _NONE[-1])
 
 
 def is_none(cell: str, names: Iterable[str]) -> bool:
-    """Whether someone wrote that none of the labels applies."""
+    """Return True if a cell says that none of the labels applies."""
     return cell.strip().casefold() in words_for_none(names)
 
 
 def words_for_none(names: Iterable[str]) -> tuple[str, ...]:
-    """Words, in lower case, for none of the labels."""
+    """Return lower-case words for none of the labels."""
     return none_of(names), _NONE[-1]
 
 
 def labels_in(text: str, names: Sequence[str]) -> Labels:
-    """The labels of a text that were joined, in the order of `names`, others behind."""
+    """Split joined labels, in the order of `names`, with unknown ones last."""
     return () if is_none(text, names) else in_order(text.split(BETWEEN), names)
 
 
 def in_order(parts: Iterable[str], names: Sequence[str]) -> Labels:
-    """Different labels in the order of `names`, others behind."""
+    """Return distinct labels in the order of `names`, with unknown ones last."""
     found = {part.strip() for part in parts} - {""}
     other = sorted(found.difference(names))
     return (*(name for name in names if name in found), *other)
 
 
 def joined(labels: Iterable[str]) -> str:
-    """Labels as one text, "" for none."""
+    """Join labels to one text, "" for none."""
     return JOINED.join(labels)
 
 
-def majority(said: Sequence[Labels]) -> tuple[Labels, Labels]:
-    """The labels that more than half of the coders gave, and those that just half did."""
-    counts = Counter(label for each in said for label in each)
-    more = tuple(label for label, n in counts.items() if 2 * n > len(said))
-    return more, tuple(label for label, n in counts.items() if 2 * n == len(said))
+def majority(answers: Sequence[Labels]) -> tuple[Labels, Labels]:
+    """Return the labels given by more than half, and by exactly half, of the coders."""
+    counts = Counter(label for each in answers for label in each)
+    more = tuple(label for label, n in counts.items() if 2 * n > len(answers))
+    return more, tuple(label for label, n in counts.items() if 2 * n == len(answers))
 
 
 def confidence_of(probs: Floats) -> Floats:
-    """float64[n]: how sure a model is of the label it is least sure of, from 0 to 1.
+    """Return the confidence in the least certain label, float64[n] in [0, 1].
 
     Args:
         probs: float64[n, k], probability that each label applies.

@@ -1,21 +1,21 @@
-"""Signs, after coding, that labels say little of the texts."""
+"""Notes on coded labels that contain little information on the texts."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from llamaherd.asks.coverage import coverage_cause, low_coverage, opened
+from llamaherd.core.words import setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.core.calibration import Floats
+    from llamaherd.asks.calibration import Floats
     from llamaherd.research.coding.codebook import Codebook
 
-_LEAST_TEXTS = 20  # with a label; of fewer nothing is said
+_LEAST_TEXTS = 20  # no note on the same label for fewer labelled texts
 _ALMOST_ALL = 0.98
-_LOW_COVERAGE = 0.05
 
 
 def notes_of(
@@ -23,32 +23,32 @@ def notes_of(
     coverage: Floats | None,
     codebook: Codebook,
     settings: Mapping[str, Any],
+    prompt: str = "",
 ) -> list[str]:
-    """Notes on labels, to read before they are used; [] if nothing is unusual.
+    """Return notes on labels, to read before use; [] if nothing is unusual.
 
     Args:
-        labels: n labels; None where there is none.
-        coverage: float[n], share of the probability that all labels had together, NaN
-            where there is none; None: not known.
-        codebook: By which texts were coded.
-        settings: How, as in `Settings.to_dict`.
+        labels: n labels; None for missing ones.
+        coverage: float[n], total probability of all labels, NaN without a label; None if
+            unknown.
+        codebook: Codebook of the coding.
+        settings: Settings, as in `Settings.to_dict`.
+        prompt: A prompt as the model reads it, if labels follow it and not a thought.
     """
     known = [label for label in labels if label is not None]
-    if codebook.type == "fields" or len(known) < _LEAST_TEXTS:
+    if codebook.kind.is_generated or not known:
         return []
     found = []
     label, n = Counter(known).most_common(1)[0]
-    if n >= _ALMOST_ALL * len(known) and len(codebook.names) > 1:
+    is_same = len(known) >= _LEAST_TEXTS and n >= _ALMOST_ALL * len(known)
+    if is_same and len(codebook.names) > 1:
         what = f"the label {label!r}" if label else "none of the labels"
         found.append(f"{n:,} of {len(known):,} texts have {what}")
-    middle = np.nan
-    if coverage is not None and not np.isnan(coverage).all():
-        middle = float(np.nanmedian(coverage))
-    if middle < _LOW_COVERAGE:
-        found.append(
-            f"median coverage is {middle:.2g}: of the model's probability for what comes "
-            f"next, all labels together have only that"
-        )
+    low = "" if coverage is None else low_coverage(coverage)
+    if low:
+        marker = opened(prompt)
+        cause = f". {coverage_cause(prompt, chat=True)}" if marker else ""
+        found.append(f"{low}{cause}")
     return [
         *found[:-1],
         *(f"{last}. {_remedy(codebook, settings)}" for last in found[-1:]),
@@ -56,13 +56,15 @@ def notes_of(
 
 
 def _remedy(codebook: Codebook, settings: Mapping[str, Any]) -> str:
-    """Remedies that were not tried."""
+    """Suggest remedies that were not tried."""
     ways = []
-    is_scored = settings.get("method") == "classify" and codebook.type != "multiple"
+    if settings.get("thinking"):
+        ways.append("a larger budget of thinking")
+    is_scored = settings.get("method") == "classify" and not codebook.kind.is_several
     if is_scored and settings.get("calibrate") is None:
-        ways.append('calibrate = "batch"')
+        ways.append(setting("calibrate", "batch"))
     if not codebook.examples:
         ways.append("examples in the codebook")
     if not settings.get("chat"):
-        ways.append("chat = TRUE (in Python chat=True)")
+        ways.append(setting("chat", True))
     return f"Try {', '.join(ways)} or another model" if ways else "Try another model"

@@ -1,38 +1,45 @@
-"""From a codebook and a text to the prompt, of which all but the text is shared."""
+"""Prompts from a codebook and a text; all prompts share everything but the text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from llamaherd.asks.options import PromptOptions
+from llamaherd.asks.rendering import rendered_prompts
 from llamaherd.core import checks
-from llamaherd.model.chat import chat_prompt
+from llamaherd.core.errors import ArgumentError, ChatTemplateError
+from llamaherd.core.words import setting
+from llamaherd.model.conversations import Refused
 from llamaherd.model.model import as_model
 from llamaherd.model.tokens import prompt_tokens
-from llamaherd.research.coding.codebook import shown_label
+from llamaherd.research.coding.codebook import checked_codebook, shown_label
 from llamaherd.structured.prompt import schema_prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from llamaherd.core.thinking import ThinkingOption
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial
     from llamaherd.research.coding.codebook import Codebook, Example
+    from llamaherd.research.coding.scales import NumberScale
     from llamaherd.run.host import Host
 
-# Texts that begin differently: what their prompts have in common, all prompts have.
+# Two texts with different first characters; the common prefix of their prompts is that of
+# all prompts.
 _OTHERS = ("", "1", "A", "a", "The", "\u00e9", "\u4e2d", "@", "\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What stands around each text in prompts.
+    """Text before and after each text in a prompt.
 
     Attributes:
-        before: What comes before the text.
-        after: What comes after it: one piece, or of several labels at once one for each.
-        system: Text of a system message, with chat; None: none.
-        chat: Whether the model's chat template makes the prompt of it.
+        before: Text before the text to code.
+        after: Pieces after it: a single one, or one for each of several labels.
+        system: Text of a system message, with chat; None without one.
+        chat: True if the model's chat template formats the prompt.
     """
 
     before: str
@@ -41,18 +48,18 @@ class Frame:
     chat: bool
 
     def prompts(self, texts: Sequence[str]) -> list[str]:
-        """For each text its prompts, one for each piece of `after`."""
+        """Return the prompts of each text, one for each piece of `after`."""
         return [self.before + text + after for text in texts for after in self.after]
 
 
 def frame_of(codebook: Codebook, *, chat: bool = False) -> Frame:
-    """What a codebook puts around each text."""
+    """Return the text that a codebook puts before and after each text."""
     fixed = codebook.fixed
     parts = [] if chat or codebook.system is None else [codebook.system]
     parts.append("\n".join([codebook.question.rstrip(), *_labels(codebook)]))
     parts += [_example(codebook, example) for example in codebook.examples]
     parts.append(f"{fixed['text']}: ")
-    asked = codebook.names if codebook.type == "multiple" else (fixed["answer"],)
+    asked = codebook.names if codebook.kind.is_several else (fixed["answer"],)
     return Frame(
         before="\n\n".join(parts),
         after=tuple(f"\n{name}:" for name in asked),
@@ -62,26 +69,38 @@ def frame_of(codebook: Codebook, *, chat: bool = False) -> Frame:
 
 
 def _labels(codebook: Codebook) -> list[str]:
-    """Labels with definitions or fields, and how to answer."""
+    """Return lines on labels or fields, and on the form of the answer."""
     fixed = codebook.fixed
-    told = [fixed["told"]] if fixed["told"] else []
-    if codebook.type == "fields":
-        lines = schema_prompt(codebook.schema).splitlines()
-        return ["", fixed["fields"], *lines[1:], *told]
+    note_on_language = [fixed["told"]] if fixed["told"] else []
+    if codebook.scale is not None:
+        return ["", *_scale(codebook.scale, fixed), *note_on_language]
     listed = [
         f"- {label}: {definition}" if definition else f"- {label}"
         for label, definition in codebook.definitions.items()
     ]
-    asked = [fixed["several" if codebook.type == "multiple" else "one"]]
-    if codebook.type == "ordinal":
+    if codebook.kind.is_generated:
+        lines = schema_prompt(codebook.written_schema).splitlines()
+        head = ["", f"{fixed['labels']}:", *listed] if listed else []
+        return [*head, "", fixed["fields"], *lines[1:], *note_on_language]
+    asked = [fixed["several" if codebook.kind.is_several else "one"]]
+    if codebook.kind.is_ordered:
         asked.insert(0, fixed["ordinal"])
-    return ["", f"{fixed['labels']}:", *listed, "", *asked, *told]
+    return ["", f"{fixed['labels']}:", *listed, "", *asked, *note_on_language]
+
+
+def _scale(scale: NumberScale, fixed: Mapping[str, str]) -> list[str]:
+    """Return lines on the named numbers of a scale, and on the form of the answer."""
+    asked = fixed["scale"]
+    for key, value in (("from", scale.low), ("to", scale.high), ("step", scale.step)):
+        asked = asked.replace(f"{{{key}}}", str(value))
+    listed = [f"- {number}: {name}" for number, name in scale.names.items()]
+    return [f"{fixed['numbers']}:", *listed, "", asked] if listed else [asked]
 
 
 def _example(codebook: Codebook, example: Example) -> str:
     fixed = codebook.fixed
     lines = [f"{fixed['text']}: {example.text}"]
-    if codebook.type == "multiple":
+    if codebook.kind.is_several:
         lines += [
             f"{name}: {fixed['yes' if name in example.label else 'no']}"
             for name in codebook.names
@@ -95,14 +114,14 @@ def _example(codebook: Codebook, example: Example) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptPreview:
-    """The very prompt of a text.
+    """Exact prompt of a text.
 
     Attributes:
-        prompt: As the model reads it. Of several labels at once that of the first.
-        n_prompts: Prompts for each text.
-        shared: How it begins for every text.
-        tokens: Its tokens; None without a model.
-        n_shared: How many of them every prompt begins with; None without a model.
+        prompt: Prompt as the model reads it; with several labels that of the first.
+        n_prompts: Number of prompts for each text.
+        shared: Common prefix of the prompts of all texts.
+        tokens: Tokens of the prompt; None without a model.
+        n_shared: Number of tokens in the common prefix; None without a model.
     """
 
     prompt: str
@@ -133,30 +152,52 @@ def prompt_preview(
     model: Model | Host | None = None,
     *,
     chat: bool = False,
+    thinking: ThinkingOption = None,
+    variables: Mapping[str, object] | None = None,
+    template: str | None = None,
+    merge_system: bool = False,
 ) -> PromptPreview:
-    """Shows the prompt that a text gets: its words, its tokens, what all texts share.
+    """Show the prompt of a text: its words, its tokens, and the shared prefix.
 
     Args:
-        codebook: It is.
+        codebook: Codebook.
         text: A text.
-        model: Whose tokens to count; a context stands for its model.
-        chat: As in `annotate`; needs the model, whose chat template it is.
+        model: Model for counting tokens; a context stands for its model.
+        chat: As in `annotate`; requires `model`, whose chat template is used.
+        thinking: As in `annotate`. A prompt with thinking ends where the thought begins.
+        variables: As in `annotate`.
+        template: As in `annotate`.
+        merge_system: As in `annotate`.
 
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: `chat` without a model.
         ChatTemplateError: The model has no chat template.
     """
+    checked_codebook(codebook)
     checks.text("text", text)
     if checks.flag("chat", chat) and model is None:
-        raise ValueError("chat=True needs a model: it is its template that is used")
+        raise ArgumentError(
+            f"{setting('chat', True)} needs a model, whose template is used",
+            argument="chat",
+            code="missing",
+            form="{problem}",
+        )
     frame = frame_of(codebook, chat=chat)
-    # With one whose prompts differ from the first character on.
+    # Compared with a text that differs from the first character on.
     others = [text, *(other for other in _OTHERS if other[:1] != text[:1])]
     given = [frame.before + each + frame.after[0] for each in others]
     found = None if model is None else as_model(model)
     if found is not None and chat:
-        given = [chat_prompt(found, each, frame.system) for each in given]
+        options = PromptOptions(
+            chat=True,
+            system=frame.system,
+            thinking=thinking,
+            variables=variables,
+            template=template,
+            merge_system=merge_system,
+        )
+        given = _rendered(found, given, options)
     n_chars = min(n_common(given[0], other) for other in given[1:])
     tokens, n_shared = None, None
     if found is not None:
@@ -173,7 +214,21 @@ def prompt_preview(
     )
 
 
+def _rendered(model: Model, texts: Sequence[str], options: PromptOptions) -> list[str]:
+    """Return prompts as the model reads them.
+
+    Raises:
+        ChatTemplateError: The template refuses a conversation.
+    """
+    held = [True] * len(texts)
+    made = rendered_prompts(model, texts, options, held, is_silent=True)
+    for each in made:
+        if isinstance(each.prompt, Refused):
+            raise ChatTemplateError(each.prompt.reason)
+    return [str(each.prompt) for each in made]
+
+
 def n_common(one: Sequence[object], other: Sequence[object]) -> int:
-    """How many elements two sequences begin with in common."""
+    """Return the length of the common prefix of two sequences."""
     shorter = min(len(one), len(other))
     return next((i for i in range(shorter) if one[i] != other[i]), shorter)

@@ -1,4 +1,4 @@
-"""How labels came about, as data that a report can be written from."""
+"""Provenance of labels, as data for a report."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from llamaherd.research.coding.prompts import prompt_preview
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from llamaherd.core.stats import Stats
     from llamaherd.model.model import Model
     from llamaherd.research.coding.codebook import Codebook
     from llamaherd.research.coding.prompts import Frame
+    from llamaherd.research.coding.settings import Settings
     from llamaherd.run.host import Host
 
 _PACKAGES = ("llamaherd", "llama-cpp-python", "llguidance", "numpy")
 _CPUINFO = Path("/proc/cpuinfo")
-_MAX_METADATA = 4000  # characters of a value
-# Hashes by the files' state: path, size and time tell whether it is the same content.
+_MAX_METADATA = 4000  # most characters of a value
+# Hashes cached by file state: path, size and modification time.
 _HASHES: dict[str, str] = {}
 
 
@@ -32,34 +34,44 @@ def record_of(
     context: Host,
     codebook: Codebook,
     frame: Frame,
-    settings: Mapping[str, Any],
+    settings: Settings,
     versions: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """All that was known before the first text was coded.
+    """Return the provenance known before the first text is coded.
 
     Args:
-        context: Where texts are coded.
-        codebook: By which.
-        frame: What stands around each text in prompts.
-        settings: JSON-able.
-        versions: Further ones, such as that of R.
+        context: Context of the coding.
+        codebook: Codebook of the coding.
+        frame: Text around each text in prompts.
+        settings: Settings of the coding.
+        versions: Further versions, such as that of R.
     """
-    preview = prompt_preview(codebook, "", context.model, chat=frame.chat)
+    preview = prompt_preview(
+        codebook,
+        "",
+        context.model,
+        chat=frame.chat,
+        thinking=settings.thinking,
+        variables=settings.variables,
+        template=settings.template,
+        merge_system=settings.merge_system,
+    )
+    template = settings.template or context.model.chat_template
     return {
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "codebook": {"hash": codebook.hash, "content": codebook.to_dict()},
-        "settings": dict(settings),
+        "settings": settings.to_dict(),
         "prompts": {
             "shared": preview.shared,
-            # That of a text without a character: what it goes on with ends all others.
+            # Prompt of an empty text: the rest after the common prefix ends every prompt.
             "empty": preview.prompt,
             "n_shared_tokens": preview.n_shared,
-            # A prompt is before + text + after; with chat, the template of that.
+            # A prompt is before + text + after; with chat, the template formats it.
             "before": frame.before,
             "after": list(frame.after),
             "system": frame.system,
             "chat": frame.chat,
-            "chat_template": context.model.chat_template if frame.chat else None,
+            "chat_template": template if frame.chat else None,
         },
         "model": model_record(context.model),
         "context": context.options,
@@ -68,10 +80,31 @@ def record_of(
     }
 
 
-def model_record(model: Model) -> dict[str, Any]:
-    """Name, size, SHA-256 and general metadata of a model's file, and where it is.
+def thinking_record(settings: Settings, stats: Stats) -> dict[str, Any]:
+    """Describe the thoughts of a coding: counts, and a sentence for a methods section."""
+    wanted = settings.thinking
+    budget = wanted.budget if wanted else 0
+    n, n_closed = stats.n_thoughts, stats.n_thoughts_closed
+    each = "a thought" if settings.n_thoughts == 1 else f"{settings.n_thoughts} thoughts"
+    told = f"Before each answer the model wrote {each} of at most {budget:,} tokens"
+    if n:
+        told += (
+            f", {stats.n_thinking_tokens / n:,.0f} in the mean; {n_closed / n:.0%} of "
+            f"{n:,} were closed by force"
+        )
+    return {
+        "budget": budget,
+        "n_thoughts": n,
+        "n_thoughts_closed": n_closed,
+        "n_thinking_tokens": stats.n_thinking_tokens,
+        "methods": f"{told}.",
+    }
 
-    The hash takes about a second for each GB, once for a file as it is.
+
+def model_record(model: Model) -> dict[str, Any]:
+    """Return name, size, SHA-256, general metadata and path of a model file.
+
+    The hash takes about a second per GB and is cached for an unchanged file.
     """
     file = model.file
     sha256 = None
@@ -110,7 +143,7 @@ def _hash_of_lora(file: Any) -> str | None:  # noqa: ANN401 - ModelFile or None
 
 
 def versions_here() -> dict[str, str]:
-    """Versions of Python and of the packages that the results depend on."""
+    """Return versions of Python and of the packages that affect results."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         number = _version(name)
@@ -127,7 +160,7 @@ def _version(name: str) -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """The computer: system, processor, cores, memory."""
+    """Describe the computer: system, processor, cores, memory."""
     return {
         "system": platform.platform(),
         "processor": _processor(),

@@ -1,116 +1,87 @@
-"""The settings that texts are coded with, checked."""
+"""Checked settings of a coding."""
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
+from llamaherd.asks.annotate_options import AnnotateOptions, CodingSettings
 from llamaherd.core import checks
-from llamaherd.core.sampling import DEFAULT_SEED
-from llamaherd.core.scores import NORMALIZE
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.sampling import MAX_TOKENS_OF_SCHEMA
+from llamaherd.core.thinking import Thinking
+from llamaherd.core.words import setting, words
 from llamaherd.model.dates import template_date
-from llamaherd.run.call import ON_ERROR
+from llamaherd.structured.quotable import QuoteRule
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Mapping
 
-    from llamaherd.core.scores import Normalize
+    from llamaherd.asks.annotate_options import Calibrate, Method, Split
+    from llamaherd.asks.options import OnError
+    from llamaherd.asks.scores import Normalize
+    from llamaherd.core.thinking import ThinkingWanted
     from llamaherd.research.coding.codebook import Codebook
-    from llamaherd.run.call import OnError
-
-Method = Literal["classify", "generate"]
-Split = Literal["first", "last", "majority", "mean"]
-Calibrate = Literal["batch", "contextual"]
-METHODS: tuple[Method | Literal["auto"], ...] = ("auto", "classify", "generate")
-SPLITS: tuple[Split | None, ...] = (None, "first", "last", "majority", "mean")
-CALIBRATE: tuple[Calibrate | None, ...] = (None, "batch", "contextual")
-
-
-class CodingSettings(TypedDict, total=False):
-    """How texts are coded: arguments of `annotate` by their names.
-
-    Attributes:
-        method: "classify": by probabilities; "generate": the label is written, held to
-            the labels; "auto", the default: "generate" for fields, otherwise "classify".
-        columns: Names of the new columns: a text that comes before each, or a mapping of
-            "label", "prob" and so on to names, with None for what is not wanted; "p_"
-            stands for what the names of labels' probabilities begin with.
-        calibrate: Take the model's preferences out of the probabilities: "batch", fitted
-            to these rows; "contextual", to prompts without content. See `Calibration`.
-        normalize: As in `classify_parallel`.
-        chat: Have the model's chat template make the prompts.
-        date: With `chat`: the day that the template is told, as `datetime.date` or
-            "2026-01-31", where it writes one into prompts (Llama 3.2, gpt-oss, Granite);
-            None: the day of the first result in the journal, or else today. It is
-            recorded, so that `reproduce` takes it again.
-        split: What becomes of a text that is too long: None: its row has an error;
-            otherwise it is cut into parts of about the same length, and "first", "last":
-            that part alone counts; "majority": the label of most parts, a tie going to
-            the larger mean probability; "mean": the mean of their probabilities.
-        part_tokens: Most tokens of a part; None: 2,048, or what the context has room for
-            if that is less, and a text for which there is room stays whole.
-        journal: Path of a file that results are stored in as they come, see
-            `generate_parallel`; True: one in the working directory, named after the
-            codebook's hash and the model's file.
-        on_error: As in `generate_parallel`.
-        seed: With "generate": of the draws.
-        temperature: With "generate": 0, the default, takes the most likely tokens.
-        max_tokens: With "generate": most tokens of an answer; 512 by default.
-        versions: Further ones for the record, such as that of a language that calls.
-    """
-
-    method: Literal["auto", "classify", "generate"]
-    columns: str | Mapping[str, str | None] | None
-    calibrate: Calibrate | None
-    normalize: Normalize
-    chat: bool
-    date: dt.date | str | None
-    split: Split | None
-    part_tokens: int | None
-    journal: bool | str | os.PathLike[str] | None
-    on_error: OnError
-    seed: int
-    temperature: float
-    max_tokens: int
-    versions: Mapping[str, str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How texts are coded; all but these are as in `CodingSettings`.
+    """Options of annotation that labels depend on, resolved, see `AnnotateOptions`.
 
     Attributes:
         method: "classify" or "generate".
-        date: Like "2026-01-31"; None: no prompt has one.
-        journal: Path of the file; None: none.
+        date: Date such as "2026-01-31"; None for prompts without a date.
+        journal: Path of the journal; None for no journal.
     """
 
     method: Method
-    calibrate: Calibrate | None = None
-    normalize: Normalize = "sum"
-    chat: bool = False
-    date: str | None = None
-    journal: str | None = None
-    on_error: OnError = "continue"
-    split: Split | None = None
-    part_tokens: int | None = None
-    seed: int = DEFAULT_SEED
-    temperature: float = 0.0
-    max_tokens: int = 512
+    calibrate: Calibrate | None
+    normalize: Normalize
+    chat: bool
+    date: str | None
+    journal: str | None
+    on_error: OnError
+    split: Split | None
+    part_tokens: int | None
+    seed: int
+    temperature: float
+    max_tokens: int
+    thinking: ThinkingWanted = None
+    n_thoughts: int = 1
+    variables: Mapping[str, object] | None = None
+    template: str | None = None
+    merge_system: bool = False
+    evidence: QuoteRule | None = None
+    distribution: bool = False
+
+    @property
+    def thinks(self) -> bool:
+        """Whether a thought comes before each answer."""
+        return isinstance(self.thinking, Thinking)
 
     def to_dict(self) -> dict[str, Any]:
-        """What the labels depend on, JSON-able."""
+        """Return the settings that affect labels, as JSON types."""
+        quoted = {} if self.evidence is None else {"evidence": asdict(self.evidence)}
         shared = {
             "method": self.method,
             "chat": self.chat,
+            **self._of_chat(),
+            **quoted,
             **({} if self.date is None else {"date": self.date}),
             "split": self.split,
             "part_tokens": self.part_tokens,
         }
         if self.method == "classify":
-            return {**shared, "normalize": self.normalize, "calibrate": self.calibrate}
+            drawn: dict[str, Any] = {}
+            if self.n_thoughts > 1:
+                drawn = {"n_thoughts": self.n_thoughts, "seed": self.seed}
+            scored = {"normalize": self.normalize, "calibrate": self.calibrate}
+            if quoted:
+                drawn |= {"temperature": self.temperature, "max_tokens": self.max_tokens}
+                drawn["seed"] = self.seed
+            return {**shared, **scored, **drawn}
         return {
             **shared,
             "seed": self.seed,
@@ -118,90 +89,201 @@ class Settings:
             "max_tokens": self.max_tokens,
         }
 
-
-# Of `annotate`: those of `Settings` stand where that has them.
-DEFAULTS: dict[str, Any] = (
-    dict.fromkeys(CodingSettings.__annotations__)
-    | {
-        each.name: each.default
-        for each in fields(Settings)
-        if each.default is not MISSING
-    }
-    | {"method": "auto"}
-)
+    def _of_chat(self) -> dict[str, Any]:
+        """Return the settings of the chat template that are not their defaults."""
+        found: dict[str, Any] = {}
+        if self.thinking is not None:
+            wanted = self.thinking
+            found["thinking"] = asdict(wanted) if wanted else False
+        if self.variables is not None:
+            found["variables"] = dict(self.variables)
+        if self.template is not None:
+            found["template"] = self.template
+        if self.merge_system:
+            found["merge_system"] = True
+        return found
 
 
 def checked_settings(
     codebook: Codebook, model_name: str, settings: Mapping[str, Any]
 ) -> Settings:
-    """The arguments of `annotate` that labels depend on.
+    """Check the arguments of `annotate` that affect labels.
 
     Args:
-        codebook: By which texts are coded.
-        model_name: For the name of a journal.
-        settings: Those that were given, of `CodingSettings`.
+        codebook: Codebook of the coding.
+        model_name: Model name, used in the name of a journal.
+        settings: Given settings, of `CodingSettings`.
 
     Raises:
-        TypeError: One has the wrong type, or there is none of its name.
-        ValueError: One is out of range, or they do not go together.
+        TypeError: A setting has the wrong type, or does not exist.
+        ValueError: A setting is out of range, or settings conflict.
     """
-    given = _all(settings)
-    wanted = checks.choice("method", given["method"], METHODS)
-    by_fields = codebook.type == "fields"
+    given = AnnotateOptions.of(CodingSettings, settings)
+    by_fields = codebook.kind.is_generated
     method: Method = "generate" if by_fields else "classify"
-    if wanted != "auto":
-        method = wanted
+    if given.method != "auto":
+        method = given.method
     if method == "classify" and by_fields:
-        raise ValueError("method='classify' needs labels; this codebook has fields")
-    calibrate = checks.choice("calibrate", given["calibrate"], CALIBRATE)
+        raise ArgumentError(
+            f"{setting('method', 'classify')} needs labels; this codebook has fields",
+            argument="method",
+            code="missing",
+            form="{problem}",
+        )
+    calibrate = given.calibrate
     if calibrate is not None and method == "generate":
-        raise ValueError(
-            "calibrate needs probabilities, which method='generate' has none of"
+        raise ArgumentError(
+            f"needs probabilities, which {setting('method', 'generate')} has none of",
+            argument="calibrate",
+            code="missing",
         )
-    if calibrate is not None and codebook.type == "multiple":
-        raise ValueError(
-            "calibrate goes with one label a text, not with several: it supposes labels "
-            "that are about equally frequent"
+    if calibrate is not None and codebook.kind.is_several:
+        raise ArgumentError(
+            "goes with one label a text, not with several: it supposes labels "
+            "that are about equally frequent",
+            argument="calibrate",
+            code="conflict",
         )
-    split = checks.choice("split", given["split"], SPLITS)
+    split = given.split
     if split == "mean" and method == "generate":
-        raise ValueError(
-            "split='mean' is of probabilities, which method='generate' has not"
+        raise ArgumentError(
+            f"{setting('split', 'mean')} needs probabilities, which "
+            f"{setting('method', 'generate')} has none of",
+            argument="split",
+            form="{problem}",
         )
     if split in ("majority", "mean") and by_fields:
-        raise ValueError(f"split={split!r} is of labels; fields take 'first' or 'last'")
-    part_tokens = given["part_tokens"]
-    if part_tokens is not None:
-        if split is None:
-            raise ValueError("part_tokens needs split, which says what parts are for")
-        part_tokens = checks.integer("part_tokens", part_tokens, 1)
+        raise ArgumentError(
+            f"split={split!r} is of labels; fields take 'first' or 'last'",
+            argument="split",
+            form="{problem}",
+        )
+    if given.part_tokens is not None and split is None:
+        raise ArgumentError(
+            "needs split, which says what parts are for",
+            argument="part_tokens",
+            code="missing",
+        )
+    if given.distribution and not (codebook.kind.is_numeric and method == "classify"):
+        raise ArgumentError(
+            f"is for numbers that are scored: it needs {setting('type', 'scale')} in the "
+            f"codebook and {setting('method', 'classify')}",
+            argument="distribution",
+            code="conflict",
+        )
+    _check_chat(given)
+    _check_thoughts(given, method)
+    evidence = None
+    if given.evidence is not False:
+        _check_evidence(codebook, split)
+        evidence = QuoteRule.of(given.evidence, "evidence")
     return Settings(
         method=method,
         calibrate=calibrate,
-        normalize=checks.choice("normalize", given["normalize"], NORMALIZE),
-        chat=checks.flag("chat", given["chat"]),
-        date=None if given["date"] is None else _day(given["date"]),
-        journal=_journal(given["journal"], codebook, model_name),
-        on_error=checks.choice("on_error", given["on_error"], ON_ERROR),
+        normalize=given.normalize,
+        chat=given.chat,
+        date=None if given.date is None else _day(given.date),
+        journal=_journal(given.journal, codebook, model_name),
+        on_error=given.on_error,
         split=split,
-        part_tokens=part_tokens,
-        seed=checks.integer("seed", given["seed"], 0, 2**32 - 1),
-        temperature=checks.real("temperature", given["temperature"], 0, 100),
-        max_tokens=checks.integer("max_tokens", given["max_tokens"], 1),
+        part_tokens=given.part_tokens,
+        seed=given.seed,
+        temperature=given.temperature,
+        max_tokens=given.max_tokens,
+        thinking=given.thinking,  # type: ignore[arg-type] # it was checked
+        n_thoughts=given.n_thoughts,
+        variables=given.variables,
+        template=given.template,
+        merge_system=given.merge_system,
+        evidence=evidence,
+        distribution=given.distribution,
     )
+
+
+def _check_chat(given: AnnotateOptions) -> None:
+    """Check the settings of the chat template."""
+    for name in ("thinking", "variables", "template", "merge_system"):
+        value = getattr(given, name)
+        if not given.chat and value not in (None, False):
+            raise ArgumentError(
+                f"needs {setting('chat', True)}; without it there is no place for "
+                f"{checks.shown(value)}",
+                argument=name,
+                code="missing",
+            )
+    try:
+        json.dumps(given.variables)
+    except (TypeError, ValueError) as error:
+        raise ArgumentTypeError(
+            f"must hold what JSON can hold, as they are recorded: {error}",
+            argument="variables",
+        ) from None
+
+
+def _check_evidence(codebook: Codebook, split: Split | None) -> None:
+    """Check that each text has one label, and that it is of one part."""
+    if codebook.kind.is_several or codebook.kind.is_generated:
+        problem = "it is the quote of one label, and here a text has several"
+        if codebook.kind.is_generated:
+            problem = (
+                "a field of a schema may be a quote, and spans are: see type_quote()"
+            )
+        raise ArgumentError(
+            f"does not go with {setting('type', codebook.type)}: {problem}",
+            argument="evidence",
+            code="conflict",
+        )
+    if split in ("majority", "mean"):
+        raise ArgumentError(
+            f"does not go with split={split!r}, where a label rests on all parts: take "
+            "'first' or 'last'",
+            argument="evidence",
+            code="conflict",
+        )
+
+
+def _check_thoughts(given: AnnotateOptions, method: Method) -> None:
+    """Check the settings of thoughts."""
+    thinks = isinstance(given.thinking, Thinking)
+    if given.n_thoughts > 1 and method == "generate":
+        raise ArgumentError(
+            "is of probabilities, their mean over thoughts, which "
+            f"{setting('method', 'generate')} has none of",
+            argument="n_thoughts",
+            code="conflict",
+        )
+    if given.n_thoughts > 1 and not thinks:
+        raise ArgumentError(
+            f"is {given.n_thoughts}, but without thinking there are no thoughts: add "
+            f"{setting('thinking', 256)}",
+            argument="n_thoughts",
+            code="missing",
+        )
+    if given.calibrate == "contextual" and thinks:
+        raise ArgumentError(
+            "does not go with thinking: a thought on a prompt without content is about "
+            "nothing. Take 'batch'",
+            argument="calibrate",
+            code="conflict",
+            form=f"{setting('calibrate', 'contextual')} {{problem}}",
+        )
+
+
+def idle_settings(codebook: Codebook, settings: Mapping[str, Any]) -> list[str]:
+    """Return the given settings of generation that label scoring does not use."""
+    method = settings.get("method", "auto")
+    if method == "generate" or (method == "auto" and codebook.kind.is_generated):
+        return []
+    if settings.get("evidence", False) is not False:
+        return []
+    defaults = {"temperature": 0.0, "max_tokens": MAX_TOKENS_OF_SCHEMA}
+    return [
+        name for name, value in defaults.items() if settings.get(name, value) != value
+    ]
 
 
 def _day(given: object) -> str:
     return template_date(given).date().isoformat()
-
-
-def _all(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with those that were not given."""
-    for name in settings:
-        if name not in DEFAULTS:
-            hint = checks.meant(name, DEFAULTS) or f"; there are {', '.join(DEFAULTS)}"
-            raise TypeError(f"there is no argument {name!r}{hint}")
-    return {**DEFAULTS, **settings}
 
 
 def _journal(given: object, codebook: Codebook, model_name: str) -> str | None:
@@ -210,7 +292,9 @@ def _journal(given: object, codebook: Codebook, model_name: str) -> str | None:
     if given is True:
         return f"{codebook.hash[:12]}-{model_name.removesuffix('.gguf')}.journal"
     if not isinstance(given, (str, os.PathLike)):
-        raise TypeError(
-            f"journal must be None, True or a path, not {checks.shown(given)}"
+        raise ArgumentTypeError(
+            f"must be {words().constant(None)}, {words().constant(True)} or a path, not "
+            f"{checks.shown(given)}",
+            argument="journal",
         )
     return os.fspath(given)

@@ -1,4 +1,4 @@
-"""Hashes of the texts and labels that a result came from: what belongs together."""
+"""Hashes of texts and labels, to check that results belong together."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research.codes import text_of
 
 if TYPE_CHECKING:
@@ -23,9 +24,9 @@ class Source:
 
     Attributes:
         n: Number of rows.
-        texts: SHA-256 of the texts in their order; None: no texts were known.
-        labels: SHA-256 of the labels in their order; None: there were none.
-        pairs: SHA-256 of the rows in any order; None: no texts or no labels were known.
+        texts: SHA-256 of the texts in order; None if unknown.
+        labels: SHA-256 of the labels in order; None without labels.
+        pairs: SHA-256 of the rows in any order; None if texts or labels are unknown.
     """
 
     n: int
@@ -35,7 +36,7 @@ class Source:
 
     @classmethod
     def of(cls, texts: Sequence[Any] | None, labels: Sequence[Any] | None) -> Source:
-        """The source of n rows; None for a column that is not known."""
+        """Hash n rows; None for unknown columns."""
         given = None if texts is None else [compared(text) for text in texts]
         named = None if labels is None else [text_of(label) for label in labels]
         pairs = None
@@ -50,16 +51,16 @@ class Source:
         )
 
     @classmethod
-    def from_dict(cls, told: object) -> Source | None:
-        """The source that a result tells; None where it tells none."""
-        if not isinstance(told, Mapping) or "n" not in told:
+    def from_dict(cls, fields: object) -> Source | None:
+        """Read the source stored in a result; None if it has none."""
+        if not isinstance(fields, Mapping) or "n" not in fields:
             return None
         return cls(
-            n=int(told["n"]), **{k: told.get(k) for k in ("texts", "labels", "pairs")}
+            n=int(fields["n"]), **{k: fields.get(k) for k in ("texts", "labels", "pairs")}
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """Return the source as JSON types."""
         return {
             "n": self.n,
             "texts": self.texts,
@@ -67,15 +68,24 @@ class Source:
             "pairs": self.pairs,
         }
 
+    def is_reordered(self, other: Source) -> bool:
+        """Test for another source of the same rows in another order."""
+        has_texts = None not in (self.texts, other.texts)
+        has_pairs = self.pairs is not None and self.n == other.n
+        return (
+            has_texts
+            and has_pairs
+            and self.pairs == other.pairs
+            and self.texts != other.texts
+        )
+
     def problem_with(self, other: Source) -> str:
-        """Why a result of another source does not belong to this one; "" if it does."""
+        """Return the reason that a result of another source does not fit, or ""."""
         if other.n != self.n:
             return f"of {other.n:,} texts, and {self.n:,} are reported"
         is_known = None not in (self.texts, other.texts)
-        if is_known and self.pairs is not None and self.pairs == other.pairs:
-            return (
-                "" if self.texts == other.texts else "of the same texts in another order"
-            )
+        if self.is_reordered(other):
+            return "of the same texts in another order"
         if is_known and self.texts != other.texts:
             return "of other texts, or of these in another order"
         if None not in (self.labels, other.labels) and self.labels != other.labels:
@@ -84,36 +94,38 @@ class Source:
 
 
 def check_source(name: str, result: object, of: Source, *, any_order: bool) -> None:
-    """Refuses a result that was not computed from the labels that are reported.
+    """Raise an error if a result was computed from other labels.
 
     Args:
-        name: Argument that the result was given as.
-        result: `Source.to_dict` of the result, or nothing of an older version.
-        of: Source of the labels that are reported.
-        any_order: Whether a result of the same rows in another order is right, too.
+        name: Name of the argument of the result.
+        result: `Source.to_dict` of the result, or None for an older version.
+        of: Source of the reported labels.
+        any_order: True to accept a result of the same rows in another order.
 
     Raises:
-        ValueError: It came from others, or does not say from which.
+        ValueError: The result has another source, or none.
     """
     source = Source.from_dict(result)
     if source is None:
-        raise ValueError(
-            f"{name} does not say which texts and labels it came from: it was made by an "
-            "earlier version. Make it again"
+        raise ArgumentError(
+            "does not say which texts and labels it came from: it was made by an "
+            "earlier version. Make it again",
+            argument=name,
         )
     problem = of.problem_with(source)
-    if not problem or (any_order and problem.endswith("the same texts in another order")):
+    if not problem or (any_order and of.is_reordered(source)):
         return
-    raise ValueError(
-        f"{name} does not belong to these labels: it is {problem}. Make it again from "
-        "the labels that are reported"
+    raise ArgumentError(
+        f"does not belong to these labels: it is {problem}. Make it again from "
+        "the labels that are reported",
+        argument=name,
     )
 
 
 def compared(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
-    """A text or an id in the form that is compared; None for what is missing.
+    """Normalize a text or an id for comparison; None for missing ones.
 
-    1 and 1.0 are the same, and so are letters with their accents in one character or two.
+    1 and 1.0 are equal, and so are composed and decomposed accented letters.
     """
     if value is None or value != value:  # noqa: PLR0124 - NaN
         return None

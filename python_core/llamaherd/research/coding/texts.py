@@ -1,4 +1,4 @@
-"""Texts on their way to prompts: equal ones once, long ones in parts."""
+"""Preparation of texts: duplicates are removed, long texts split into parts."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
     Integers = np.ndarray[Any, np.dtype[np.int64]]
 
-_MOST_ADDED = 8  # tokens before and after a text
-_PIECE_CHARS = 4096  # tokenized at a time
+_MOST_ADDED = 8  # most special tokens around a text
+_PIECE_CHARS = 4096  # characters tokenized at a time
 
 
 def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
-    """A column of texts; None where one is missing.
+    """Check and return a column of texts, with None for missing ones.
 
     Args:
-        values: Of the column.
-        name: Of the column.
+        values: Values of the column.
+        name: Name of the column.
 
     Raises:
-        TypeError: A value is no text.
-        ValueError: It is not valid Unicode.
+        TypeError: A value is not a text.
+        ValueError: A text is not valid Unicode.
     """
     return [
         None if value is None else checks.text(f"text: column {name!r}, row {i},", value)
@@ -42,31 +42,33 @@ def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
 
 
 def unique_texts(texts: Sequence[str | None]) -> tuple[list[str], Integers]:
-    """Each text once, in the order in which they come first.
+    """Return unique texts, in the order of first occurrence.
 
     Returns:
-        The texts; and int64[n], for each row the place of its text, -1 if it has none,
-        or one of nothing but white space.
+        The texts; and int64[n], for each row the index of its text, -1 for a missing or
+        blank text.
     """
-    place: dict[str, int] = {}
+    index_of: dict[str, int] = {}
     rows = np.fromiter(
         (
-            -1 if text is None or is_blank(text) else place.setdefault(text, len(place))
+            -1
+            if text is None or is_blank(text)
+            else index_of.setdefault(text, len(index_of))
             for text in texts
         ),
         dtype=np.int64,
         count=len(texts),
     )
-    return list(place), rows
+    return list(index_of), rows
 
 
 def is_blank(text: str | None) -> bool:
-    """Whether a text is there and has nothing in it that could be judged."""
+    """Return True for a blank text, False for a missing one."""
     return text is not None and not text.strip()
 
 
 def same_rows(texts: Sequence[str | None], others: Iterable[str]) -> list[int]:
-    """Rows of the texts that are among others, but for white space."""
+    """Return rows of texts that are among others, ignoring whitespace."""
     known = {" ".join(other.split()) for other in others}
     return [
         i
@@ -76,7 +78,7 @@ def same_rows(texts: Sequence[str | None], others: Iterable[str]) -> list[int]:
 
 
 def hash_of_texts(texts: Sequence[str | None]) -> str:
-    """SHA-256 of the texts, each as JSON in UTF-8 on a line of its own; null: missing."""
+    """Hash texts as JSON lines in UTF-8 with SHA-256; null for missing ones."""
     hasher = hashlib.sha256()
     for text in texts:
         hasher.update(json.dumps(text, ensure_ascii=False).encode() + b"\n")
@@ -84,7 +86,7 @@ def hash_of_texts(texts: Sequence[str | None]) -> str:
 
 
 def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
-    """What tells data from others: SHA-256 of ids and texts, as JSON in UTF-8."""
+    """Return the SHA-256 of ids and texts, as JSON in UTF-8."""
     digest = hashlib.sha256()
     for pair in zip(ids, texts, strict=True):
         digest.update(json.dumps(pair, ensure_ascii=False).encode("utf-8", "replace"))
@@ -95,19 +97,19 @@ def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
 def parts_of(
     model: Model, text: str, n_tokens: int, room: int | None = None
 ) -> list[str]:
-    """A text in parts of about the same length, cut where there is white space.
+    """Split a text into parts of similar length, at whitespace.
 
     Args:
-        model: Whose tokens count.
-        text: It is.
-        n_tokens: Most tokens of a part.
-        room: Most tokens of a text that stays whole; None: `n_tokens`.
+        model: Model whose tokens count.
+        text: Text to split.
+        n_tokens: Largest number of tokens of a part.
+        room: Largest number of tokens of a text that is not split; None for `n_tokens`.
 
     Returns:
-        The parts, which joined are the text; itself alone if it is short enough.
+        The parts, whose concatenation is the text; a single part if it is short enough.
     """
     most = n_tokens if room is None else room
-    # Some vocabularies write a space as three bytes, and a token may be a byte.
+    # Some vocabularies encode a space as three bytes, each possibly a token.
     if 3 * len(text.encode()) + _MOST_ADDED <= most:
         return [text]
     n = _n_tokens(model, text)
@@ -115,26 +117,26 @@ def parts_of(
         return [text]
     n_parts = max(2, math.ceil(n / n_tokens))
     ends = [_cut(text, round(len(text) * i / n_parts)) for i in range(1, n_parts)]
-    # Where there is no white space far and wide, cuts may meet.
+    # Without whitespace nearby, cuts may coincide.
     marks = sorted({0, *ends, len(text)})
     pieces = [text[a:b] for a, b in pairwise(marks)]
     return [part for piece in pieces for part in parts_of(model, piece, n_tokens)]
 
 
 def _cut(text: str, at: int) -> int:
-    """A place within the text close to `at`, behind white space if there is some."""
+    """Return a position near `at`, after whitespace if possible."""
     reach = max(1, len(text) // 8)
     for distance in range(reach):
-        for place in (at - distance, at + distance):
-            if 0 < place < len(text) and text[place - 1].isspace():
-                return place
+        for position in (at - distance, at + distance):
+            if 0 < position < len(text) and text[position - 1].isspace():
+                return position
     return min(max(at, 1), len(text) - 1)
 
 
 def _n_tokens(model: Model, text: str) -> int:
-    """About how many tokens a text has: those of its pieces, cut before spaces.
+    """Estimate the number of tokens of a text from pieces cut before spaces.
 
-    Some of libllama's tokenizers take time that grows with the square of a text.
+    Some of libllama's tokenizers need time quadratic in the text's length.
     """
     n, at = 0, 0
     with model.using() as handle:

@@ -1,19 +1,23 @@
-"""The ways in which the same texts are coded to see how far labels depend on them."""
+"""Variants of a coding, to measure how labels depend on its choices."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.argument import argument_of
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.sampling import DEFAULT_SEED
+from llamaherd.core.words import setting
 
 if TYPE_CHECKING:
+    from llamaherd.core.thinking import ThinkingWanted
     from llamaherd.research.coding.codebook import Codebook
 
 _MAX_ORDERS = 1000
@@ -21,19 +25,21 @@ _MAX_ORDERS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One way to code the texts.
+    """Variant of a coding.
 
     Attributes:
-        name: What differs from the first, such as "order 2".
-        codebook: By which.
-        context: Place of its context among those given.
-        seed: Of draws; None: nothing is drawn.
+        name: Difference from the first variant, such as "order 2".
+        codebook: Codebook of the variant.
+        context: Index of its context among those given.
+        seed: See `robustness`.
+        settings: Further arguments of `annotate`.
     """
 
     name: str
     codebook: Codebook
     context: int = 0
     seed: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def variants_of(
@@ -42,29 +48,32 @@ def variants_of(
     *,
     orders: int | Sequence[Sequence[str]] = 0,
     seeds: Sequence[int] = (),
+    thinking: Sequence[ThinkingWanted] = (),
     seed: int = DEFAULT_SEED,
     crossed: bool = False,
     is_drawn: bool = False,
 ) -> list[Variant]:
-    """The ways to code texts: see `robustness`.
+    """Return the variants to code: see `robustness`.
 
     Args:
-        codebooks: By name.
-        contexts: Names.
-        orders: See there.
-        seeds: See there.
-        seed: See there.
-        crossed: See there.
-        is_drawn: Whether anything is drawn, so that seeds make a difference.
+        codebooks: Codebooks by name.
+        contexts: Names of contexts.
+        orders: See `robustness`.
+        seeds: See `robustness`.
+        thinking: See `robustness`.
+        seed: See `robustness`.
+        crossed: See `robustness`.
+        is_drawn: True if answers are sampled, so that seeds matter.
 
     Raises:
-        ValueError: See there.
+        ValueError: See `robustness`.
     """
     first = _checked_codebooks(codebooks)
     if seeds and not is_drawn:
-        raise ValueError(
-            "seeds make a difference only with method='generate' and a temperature "
-            "above 0"
+        raise ArgumentError(
+            f"make a difference only with {setting('method', 'generate')} and a "
+            "temperature above 0",
+            argument="seeds",
         )
     every = _orders(first, orders, checks.integer("seed", seed, 0, 2**32 - 1))
     axes: list[list[tuple[str, str, Any]]] = [
@@ -72,6 +81,8 @@ def variants_of(
         [("order", str(i + 1), order) for i, order in enumerate(every)],
         [("context", name, i) for i, name in enumerate(contexts)],
         [("seed", str(each), each) for each in seeds] or [("seed", "", None)],
+        [("thinking", _shown(each), {"thinking": each}) for each in thinking]
+        or [("thinking", "", {})],
     ]
     if checks.flag("crossed", crossed):
         chosen = list(product(*axes))
@@ -83,9 +94,12 @@ def variants_of(
             for level in axis[1:]
         ]
     if len(chosen) < 2:
-        raise ValueError(
-            "there is nothing to compare: give several codebooks or contexts, orders or "
-            "seeds"
+        raise ArgumentError(
+            "there is nothing to compare: give several codebooks or contexts, orders, "
+            "seeds or values of thinking",
+            argument="codebooks",
+            code="missing",
+            form="{problem}",
         )
     several = {axis[0][0] for axis in axes if len(axis) > 1}
     return [_variant(levels, several) for levels in chosen]
@@ -93,14 +107,20 @@ def variants_of(
 
 def _checked_codebooks(codebooks: Mapping[str, Codebook]) -> Codebook:
     first = next(iter(codebooks.values()))
-    if first.type == "fields":
-        raise ValueError("robustness() compares labels; a codebook of fields has none")
+    if first.kind.is_generated:
+        raise ArgumentError(
+            "robustness() compares labels; a codebook of fields has none",
+            argument="codebooks",
+            code="conflict",
+            form="{problem}",
+        )
     for name, each in codebooks.items():
         if set(each.names) != set(first.names) or each.type != first.type:
-            raise ValueError(
-                f"codebooks must have the same labels and type; {name!r} is of type "
+            raise ArgumentError(
+                f"must have the same labels and type; {name!r} is of type "
                 f"{each.type!r} with {list(each.names)}, the first of {first.type!r} "
-                f"with {list(first.names)}"
+                f"with {list(first.names)}",
+                argument="codebooks",
             )
     return first
 
@@ -108,14 +128,16 @@ def _checked_codebooks(codebooks: Mapping[str, Codebook]) -> Codebook:
 def _orders(
     codebook: Codebook, orders: object, seed: int
 ) -> list[tuple[str, ...] | None]:
-    """Orders to try; the first, None, is each codebook's own."""
+    """Return orders to try; the first, None, is each codebook's own."""
     own = codebook.names
     if isinstance(orders, Sequence) and not isinstance(orders, str):
         made = []
         for i, order in enumerate(orders):
             if not isinstance(order, (list, tuple)) or sorted(order) != sorted(own):
-                raise ValueError(
-                    f"orders[{i}] must have each label once, not {checks.shown(order)}"
+                raise ArgumentError(
+                    f"must have each label once, not {checks.shown(order)}",
+                    argument="orders",
+                    place=(i,),
                 )
             made.append(tuple(order))
     else:
@@ -126,16 +148,18 @@ def _orders(
         while len(seen) <= n:
             seen.add(tuple(own[i] for i in generator.permutation(len(own))))
         made = sorted(seen - {own})
-    if made and codebook.type == "ordinal":
-        raise ValueError(
-            "orders do not go with an ordinal scale, whose order has a meaning"
+    if made and codebook.kind.is_ordered:
+        raise ArgumentError(
+            "do not go with an ordinal scale, whose order has a meaning",
+            argument="orders",
+            code="conflict",
         )
     return [None, *made]
 
 
 def _variant(levels: Sequence[tuple[str, str, Any]], several: set[str]) -> Variant:
-    (_, _, book), (_, _, order), (_, _, context), (_, _, seed) = levels
-    told = [
+    (_, _, book), (_, _, order), (_, _, context), (_, _, seed), (_, _, more) = levels
+    changes = [
         f"{what} {name}"
         for what, name, level in levels
         if what in several and not (what == "order" and level is None)
@@ -143,21 +167,29 @@ def _variant(levels: Sequence[tuple[str, str, Any]], several: set[str]) -> Varia
     if order is not None:
         book = replace(book, labels={name: book.definitions[name] for name in order})
     return Variant(
-        name=", ".join(told) or "own order", codebook=book, context=context, seed=seed
+        name=", ".join(changes) or "own order",
+        codebook=book,
+        context=context,
+        seed=seed,
+        settings=more,
     )
 
 
+def _shown(thinking: ThinkingWanted) -> str:
+    return str(thinking.budget) if thinking else "off"
+
+
 def named(argument: str, given: Any, kind: type) -> dict[str, Any]:  # noqa: ANN401
-    """What was given as one, a list or a mapping, by name: their numbers from 1.
+    """Return variants by name; variants in a list are numbered from 1.
 
     Args:
-        argument: What messages call it.
-        given: It is.
-        kind: Of each.
+        argument: Name of the argument in messages.
+        given: Given variants.
+        kind: Expected type of each variant.
 
     Raises:
-        TypeError: One is of another kind.
-        ValueError: There is none.
+        TypeError: A variant has another type.
+        ValueError: There are no variants.
     """
     if isinstance(given, Mapping):
         named = {str(name): each for name, each in given.items()}
@@ -166,11 +198,11 @@ def named(argument: str, given: Any, kind: type) -> dict[str, Any]:  # noqa: ANN
     else:
         named = {"1": given}
     if not named:
-        raise ValueError(f"{argument} must not be empty")
+        raise ArgumentError("must not be empty", argument=argument, code="empty")
     for name, each in named.items():
         if not isinstance(each, kind):
-            raise TypeError(
-                f"{argument}[{name!r}] must be a {kind.__name__}, not "
-                f"{checks.shown(each)}"
+            raise ArgumentTypeError(
+                f"must be a {kind.__name__}, not {checks.shown(each)}",
+                argument=argument_of(argument).at(name),
             )
     return named

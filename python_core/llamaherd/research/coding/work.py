@@ -1,4 +1,4 @@
-"""What is to be coded, and how."""
+"""Texts to code, with codebook and settings."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What is to be coded, and how.
+class CodingWork:
+    """Texts to code, with codebook and settings.
 
     Attributes:
         frame: The caller's data frame.
         text: Name of the column of texts.
-        texts: Its n values; None where there is none.
-        codebook: By which they are coded.
-        settings: How.
-        columns: Names of the new columns by role; those not wanted are not in it.
-        versions: Further ones for the record.
-        is_piece: Whether these are some rows of a whole whose other rows are not known: a
-            prompt's seed is then made of its text, not of its place.
+        texts: The n texts; None for missing ones.
+        codebook: Codebook of the coding.
+        settings: Settings of the coding.
+        columns: Names of the new columns by role, without omitted ones.
+        versions: Further versions for the record.
+        is_piece: True if these rows are part of a larger, unknown data set: each prompt's
+            seed is then derived from its text instead of its index.
     """
 
     frame: Any

@@ -1,1 +1,1 @@
-"""Gold samples, and estimates that are right although labels are not."""
+"""Gold-standard samples, and valid estimates from imperfect labels."""

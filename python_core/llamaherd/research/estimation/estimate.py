@@ -1,4 +1,4 @@
-"""Shares, means and regressions that are right although labels are not."""
+"""Valid shares, means and regressions from imperfect labels."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import setting
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.joins import Rows, n_relabelled, places_of
-from llamaherd.research.coding.label_sets import has_several
+from llamaherd.research.coding.joins import SampleRows, current_rows, n_relabelled
+from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.source import Source
 from llamaherd.research.estimation import formulas
+from llamaherd.research.estimation.code_forms import in_one_form
+from llamaherd.research.estimation.comparing import by_predictions
 from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
 from llamaherd.research.estimation.fitting import (
+    FitSettings,
     Found,
-    Settings,
     fit_means,
     fit_regression,
 )
@@ -26,13 +30,23 @@ from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped, named, numbered
-from llamaherd.research.estimation.one_form import in_one_form
-from llamaherd.research.estimation.outcomes import labels_of, shares_or_scores, wanted
+from llamaherd.research.estimation.outcomes import (
+    checked_labels,
+    labels_of,
+    number_outcome,
+    shares_or_scores,
+)
+from llamaherd.research.estimation.predictions import (
+    cluster_notes,
+    comparable,
+    predictions_of,
+)
 from llamaherd.research.statistics.sampling import TARGETS, Target
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.estimation.outcomes import Outcome
+    from llamaherd.research.estimation.predictions import Predicted, Predictions
     from llamaherd.research.statistics.sampling import Ints
 
 Model = Literal["mean", "ols", "logit"]
@@ -56,59 +70,70 @@ def estimate(  # noqa: PLR0917 - as in R
     cluster: str | None = None,
     order: Mapping[str, Sequence[Any]] | None = None,
     several: bool | None = None,
+    predictions: Predictions | None = None,
 ) -> Estimates:
-    """Estimates shares, means, differences or regressions of what people would code.
+    """Estimate shares, means, differences or regressions of human codes.
 
-    Methods: "dsl": all labels, corrected by the codes (design-based supervised learning);
-    "ppi": the same, with labels counting as much as they are worth (PPI++); "gold": the
-    codes alone; "naive": the labels as if they were right, to compare. The first three
-    are right however wrong the labels are. For "ppi" codes must be those of texts drawn
-    with equal probabilities; with others it is weighted, as a note says.
+    Methods: "dsl" uses all labels, corrected by the codes (design-based supervised
+    learning); "ppi" also weights labels by their accuracy (prediction-powered inference,
+    PPI++); "gold" uses the codes alone; "naive" uses the labels as if they were right,
+    for comparison. The first three are valid even if many labels are wrong. "ppi" assumes
+    codes of texts drawn with equal probabilities; for unequal probabilities a weighted
+    form is used, and a note reports this.
 
     Args:
-        coded: What `annotate` returned, or a data frame with a column of labels, or a
-            list of labels; N texts, all that the sample was drawn from.
-        gold: A sample with codes; of several coders what most of them say. Where equally
-            many say one thing and another, the first of them decides, as a note says: let
-            somebody decide these texts, as one more coder. Or a column of `coded` or a
-            list with N codes, None where there is none; these need `prob`.
-        formula: Of a regression over the columns of `coded`, such as
-            "label == 'negative' ~ party + age"; the label may be on either side.
-        outcome: Without a formula: the label, or labels, whose share is estimated, or a
-            number for each label, whose mean is; None: the share of each label, but of
-            labels that are numbers with fractions, or more than 20 different ones, their
-            mean. With a formula that has no left side: that.
-        by: Columns; shares or means for each of their values, or combinations of values,
-            and differences from the first.
-        model: "mean", "ols" or "logit"; None: "mean" without a formula, "ols" with one.
-        methods: Which, in this order.
+        coded: Result of `annotate`, a data frame with a column of labels, or a list of
+            labels, for all N texts that the sample was drawn from.
+        gold: A sample with codes. With several coders the majority code counts; on a tie
+            the first coder decides, and a note says so: let one more coder decide these
+            texts. Or a column of `coded` or a list with N codes, None for uncoded texts;
+            these require `prob`.
+        formula: Regression formula over the columns of `coded`, such as "label ==
+            'negative' ~ party + age"; the label may be on either side.
+        outcome: Without a formula: the label or labels whose share is estimated, or a
+            mapping from labels to numbers whose mean is estimated, or "mean" for the mean
+            of labels that are numbers. None for the share of each label; for a scale of
+            numbers, and for labels with fractions or more than 20 different numbers, None
+            estimates their mean. With a formula without a left
+            side: its left side.
+        by: Columns; gives shares or means for each combination of their values, and
+            differences from the first.
+        model: "mean", "ols" or "logit". By default (None) "mean" without a formula, "ols"
+            with one.
+        methods: Methods, in the order of the result.
         level: Confidence level of the intervals.
-        label: Column of labels; None: that of `coded`, or "label".
-        text: Column of texts; None: that of `coded`, or of `gold`.
-        prob: For codes without a design: "simple", if texts were drawn at random with the
-            same probability; N inclusion probabilities, or the column that has them.
-        target: "population": estimates are about what these texts are a sample of;
-            "texts": about these texts, so that with all of them coded nothing is left to
-            chance.
-        cluster: Column; texts with the same value depend on each other, as those of one
-            speaker.
-        order: For columns in `by` their values in the order that groups should have;
-            None: that of categories, others sorted. Differences are from the first.
-        several: Whether a text may have several labels, joined by "; ": then shares are
-            of the texts that have a label among others, and do not sum to 1, and formulas
-            have `has_label(label, 'negative')` for it. None: as `coded` or `gold` know.
+        label: Column of labels; None for that of `coded`, or "label".
+        text: Column of texts; None for that of `coded`, or of `gold`.
+        prob: For codes without a design: "simple" if texts were drawn at random with
+            equal probabilities; otherwise N inclusion probabilities, or the column with
+            them.
+        target: "population": estimates describe the population that these texts sample;
+            "texts": they describe these texts, so that no sampling error remains once all
+            are coded.
+        cluster: Column of clusters; texts with the same value are dependent, such as
+            those of one speaker.
+        order: Order of groups: for columns in `by`, their values in order. None for the
+            order of categories, or sorted values. Differences are from the first.
+        several: True if a text may have several labels, joined by "; ". Shares are then
+            of the texts that have a label among others, and do not sum to 1; formulas use
+            `has_label(label, 'negative')`. None to take it from `coded` or `gold`.
+        predictions: "labels"; or "probs" for the probabilities of all labels in columns
+            "p_<label>", or a mapping from labels to columns. None uses the probabilities
+            of the result of `recalibrate`, and labels otherwise. With probabilities the
+            result compares the widths of the intervals.
 
     Returns:
         Estimates with standard errors and intervals. Texts without a label, or with a
-        missing value in a column that is used, are left out, with a note.
+        missing value in a column used, are left out, with a note.
 
     Raises:
-        ValueError: The sample's inclusion probabilities are unknown or 0, or it is one of
-            other texts; an argument does not fit the data; no method gives an estimate.
-        ImportError: A formula needs formulaic, which is not installed.
+        ValueError: Inclusion probabilities are unknown or 0, the sample is from other
+            texts, an argument does not fit the data, or no method gives an estimate.
+        ImportError: A formula is given, but formulaic is not installed.
 
     Source:
-        arXiv 2306.04746 (DSL), arXiv 2311.01453 (PPI++).
+        arXiv 2306.04746 (DSL), arXiv 2311.01453 (PPI++), arXiv 2309.16598
+        (cross-prediction-powered inference, after `recalibrate`).
     """
     _check(formula, by=by, model=model)
     several = has_several(coded, gold) if several is None else several
@@ -124,6 +149,7 @@ def estimate(  # noqa: PLR0917 - as in R
         formula = _with_outcome(formula, outcome, texts, several=several)
     kept = _kept(texts, formula, by, cluster)
     used = used_gold(gold, prob, len(texts), kept)
+    predicted = predictions_of(coded, texts, predictions, several=several)
     settings = settings_of(
         used.among(kept, len(texts)),
         methods=methods,
@@ -132,17 +158,35 @@ def estimate(  # noqa: PLR0917 - as in R
         clusters=None if cluster is None else numbered(texts, cluster, kept)[0],
     )
     model = model or ("mean" if formula is None else "ols")
+    notes += cluster_notes(coded, cluster)
     if formula is None:
         in_groups = grouped(texts, by, kept, order or {})
-        if outcome is None and are_numbers:
-            outcome = {each: float(each) for each in _there(texts, settings.gold.codes)}
-        found = _means(texts, kept, outcome, in_groups, settings, several=several)
+        there = _there(texts, settings.gold.codes)
+        is_scale = scale_of(coded, gold, label) in ("interval", "ratio")
+        outcome = number_outcome(outcome, there, by_default=are_numbers or is_scale)
+        compared = by_predictions(
+            predicted,
+            settings,
+            lambda one, own: _means(
+                texts, kept, outcome, in_groups, own, one, several=several
+            ),
+        )
     else:
         formulas.check_label(formula, texts.label_column or "", several=several)
-        made = formulas.matrices(texts, formula, kept, settings.gold)
-        found = fit_regression("logit" if model == "logit" else "ols", made, settings)
+        predicted = comparable(predicted, texts, settings.gold.codes, kept)
+        kind: Literal["ols", "logit"] = "logit" if model == "logit" else "ols"
+        are_labels = [each.kind for each in predicted] == ["labels"]
+        made = formulas.matrices(
+            texts, formula, kept, settings.gold, () if are_labels else predicted
+        )
+        at = {id(each): own for each, own in zip(predicted, made, strict=True)}
+        compared = by_predictions(
+            predicted,
+            settings,
+            lambda one, own: fit_regression(kind, at[id(one)], own),
+        )
     made_of = result(
-        found,
+        compared.found,
         settings,
         model=model,
         formula=formula,
@@ -150,11 +194,14 @@ def estimate(  # noqa: PLR0917 - as in R
         texts=texts,
         notes=notes,
     )
+    made_of = dataclasses.replace(
+        made_of, predictions=predicted[0].kind, widths=compared.widths
+    )
     return dataclasses.replace(made_of, grouped_by=tuple(named(by)))
 
 
 def _there(texts: Population, codes: Sequence[str]) -> set[str]:
-    """All labels and codes that there are."""
+    """Return all labels and codes that occur."""
     return {*codes, *(label for label in texts.labels if label is not None)}
 
 
@@ -165,26 +212,37 @@ def settings_of(
     level: float,
     target: Target,
     clusters: Ints | None,
-) -> Settings:
-    """Settings of a call, checked.
+) -> FitSettings:
+    """Check the settings of a call and return them.
 
     Raises:
-        ValueError: One is none, or there are too few codes.
-        TypeError: Methods are no list.
+        ValueError: A setting is invalid, or there are too few codes.
+        TypeError: `methods` is not a list.
     """
     if isinstance(methods, str) or not methods:
-        raise TypeError(f"methods must be a list of {', '.join(METHODS)}")
+        raise ArgumentTypeError(
+            f"must be a list of {', '.join(METHODS)}", argument="methods"
+        )
     for method in methods:
         checks.choice("methods", method, METHODS)
     checks.real("level", level, 1e-6, 1 - 1e-6)
     checks.choice("target", target, TARGETS)
     if clusters is not None and target == "texts":
-        raise ValueError("cluster is for target='population': these texts are no sample")
+        raise ArgumentError(
+            f"is for {setting('target', 'population')}: these texts are no sample",
+            argument="cluster",
+        )
     if clusters is not None and np.ptp(clusters) == 0:
-        raise ValueError("cluster must have two values at least: all texts have one")
+        raise ArgumentError(
+            "must have two values at least: all texts have one",
+            argument="cluster",
+            code="out_of_range",
+        )
     if len(gold.rows) < 2:
-        raise ValueError("gold has fewer than two codes of the texts that are used")
-    return Settings(
+        raise ArgumentError(
+            "has fewer than two codes of the texts that are used", argument="gold"
+        )
+    return FitSettings(
         gold=gold,
         methods=tuple(dict.fromkeys(methods)),
         level=level,
@@ -195,7 +253,7 @@ def settings_of(
 
 def result(
     found: Found,
-    settings: Settings,
+    settings: FitSettings,
     *,
     model: Model,
     formula: str | None,
@@ -203,7 +261,7 @@ def result(
     texts: Population,
     notes: Sequence[str],
 ) -> Estimates:
-    """What was found, with how it was found."""
+    """Assemble the result with its settings and notes."""
     gold = settings.gold
     n_texts = len(texts)
     notes = [*notes, *gold.notes]
@@ -232,9 +290,15 @@ def _check(formula: object, *, by: object, model: object) -> None:
         checks.choice("model", model, MODELS)
         if (model == "mean") != (formula is None):
             needs = "without" if model == "mean" else "with"
-            raise ValueError(f"model={model!r} goes {needs} a formula")
+            raise ArgumentError(
+                f"model={model!r} goes {needs} a formula",
+                argument="model",
+                form="{problem}",
+            )
     if formula is not None and by is not None:
-        raise ValueError("by goes without a formula: make it a covariate")
+        raise ArgumentError(
+            "goes without a formula: make it a covariate", argument="by", code="conflict"
+        )
 
 
 def joined(
@@ -245,11 +309,10 @@ def joined(
     *,
     several: bool,
 ) -> tuple[Population, Any, list[str]]:
-    """The texts, a sample whose rows are theirs, and notes on the join.
+    """Join a sample to the texts; return both, and notes on the join.
 
     Raises:
-        ValueError: They are not those that the sample was drawn from, or there is no such
-            column.
+        ValueError: The sample was drawn from other texts, or a column does not exist.
     """
     if isinstance(coded, Sequence) and not isinstance(coded, str):
         coded = {"label": list(coded)}
@@ -267,16 +330,16 @@ def joined(
     if not isinstance(gold, GoldSample):
         return texts, gold, []
     known = texts.texts if texts.text_column is not None else None
-    rows = Rows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
-    places = places_of(gold, rows)
-    n_other = n_relabelled(gold, rows, places)
+    rows = SampleRows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
+    new_rows = current_rows(gold, rows)
+    n_other = n_relabelled(gold, rows, new_rows)
     notes = []
     if n_other:
         notes.append(
             f"{n_other} of {len(gold)} texts of the gold sample have another label than "
             "when it was drawn: labels of another run, or edited ones, are estimated"
         )
-    return texts, gold.moved(places), notes
+    return texts, gold.moved(new_rows), notes
 
 
 def _kept(
@@ -285,7 +348,7 @@ def _kept(
     by: str | Sequence[str] | None,
     cluster: str | None,
 ) -> Ints:
-    """Rows with a label and all that is used."""
+    """Return rows with a label and values in all columns used."""
     if formula is not None:
         kept = formulas.complete_rows(texts.frame, formula, texts.labels)
     else:
@@ -295,23 +358,35 @@ def _kept(
         values = frames.column(texts.frame, name, "by" if name != cluster else "cluster")
         kept = kept[[values[i] is not None for i in kept]]
     if len(kept) == 0:
-        raise ValueError("there is no text with a label and all that is used")
+        raise ArgumentError(
+            "must have at least one row with a label and a value in every column used",
+            argument="data",
+            code="no_rows",
+        )
     return kept
 
 
-def _means(
+def _means(  # noqa: PLR0917 - one caller
     texts: Population,
     kept: Ints,
     outcome: Outcome | None,
     in_groups: tuple[Ints, list[str]],
-    settings: Settings,
+    settings: FitSettings,
+    predicted: Predicted,
     *,
     several: bool,
 ) -> Found:
-    labels = [texts.labels[i] or "" for i in kept]
+    labels = [predicted.labels[i] or "" for i in kept]
     groups, names = in_groups
     term, numbers = shares_or_scores(
-        outcome, texts, labels, settings.gold.codes, several=several
+        outcome,
+        texts,
+        labels,
+        settings.gold.codes,
+        several=several,
+        shares=(
+            None if predicted.probs is None else lambda name: predicted.shares(name, kept)
+        ),
     )
     return fit_means(numbers, term, groups, names, settings)
 
@@ -319,15 +394,19 @@ def _means(
 def _with_outcome(
     formula: str, outcome: Outcome, texts: Population, *, several: bool
 ) -> str:
-    """A formula without a left side gets one."""
+    """Add a left side to a formula without one."""
     left, right = formulas.split(formula)
     if left:
-        raise ValueError(f"outcome is for a formula without a left side, not {formula!r}")
+        raise ArgumentError(
+            f"is for a formula without a left side, not {formula!r}", argument="outcome"
+        )
     if not isinstance(outcome, str):
-        raise TypeError("outcome must be one label where there is a formula")
+        raise ArgumentTypeError(
+            "must be one label where there is a formula", argument="outcome"
+        )
     labels = [each for each in texts.labels if each is not None]
     given = [labels_of(each, several=several) for each in labels]
-    wanted(outcome, texts, frozenset().union(*given))
+    checked_labels(outcome, texts, frozenset().union(*given))
     name = texts.label_column or ""
     name = name if name.isidentifier() else f"`{name}`"
     has = f"has_label({name}, {outcome!r})" if several else f"{name} == {outcome!r}"

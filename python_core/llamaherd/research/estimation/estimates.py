@@ -1,4 +1,4 @@
-"""What `estimate` returns."""
+"""Results of `estimate`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
+from llamaherd.research.estimation import widths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.coding.source import Source
+    from llamaherd.research.estimation.widths import Width
     from llamaherd.research.statistics.sampling import Floats
 
 Method = Literal["dsl", "ppi", "gold", "naive"]
@@ -26,21 +28,21 @@ TITLES: dict[Method, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """One number that was estimated by one method.
+    """Estimate of one quantity by one method.
 
     Attributes:
-        outcome: What of: a label, or the left side of a formula.
-        term: "share", "mean" or "difference", or the coefficient.
-        group: Which texts; "" for all, "b - a" for differences.
-        method: By which method.
-        estimate: The estimate; NaN where there is none.
+        outcome: Outcome: a label, or the left side of a formula.
+        term: "share", "mean" or "difference", or the name of the coefficient.
+        group: Name of the group of texts; "" for all, "b - a" for differences.
+        method: Method of the estimate.
+        estimate: Estimate; NaN if unavailable.
         std_error: Its standard error.
-        low: Lower confidence limit; of a share never below 0, of a difference of shares
-            never below -1.
+        low: Lower confidence limit; at least 0 for a share, at least -1 for a difference
+            of shares.
         high: Upper confidence limit, likewise.
-        lam: For "ppi": how much the labels counted, 0 to 1; else NaN.
-        df: Degrees of freedom of the t distribution that the interval is by; infinite:
-            it is by the normal distribution.
+        lam: Weight of the labels with "ppi", 0 to 1; otherwise NaN.
+        df: Degrees of freedom of the interval's t distribution; infinite for the normal
+            distribution.
     """
 
     outcome: str
@@ -60,19 +62,23 @@ class Estimates:
     """Estimates by several methods, side by side.
 
     Attributes:
-        rows: One for each number and method.
+        rows: One row for each quantity and method.
         model: "mean", "ols" or "logit".
-        formula: The regression's; None: there is none.
+        formula: Formula of the regression; None without one.
         level: Confidence level of the intervals.
-        target: "population": of what these texts are a sample of; "texts": of these.
-        n_texts: Texts that were used.
-        n_gold: Of these, with codes.
-        design: How the gold sample was drawn, in words.
-        notes: What to know of these estimates.
-        covariances: By outcome and method float64[p, p], in the order of the terms that
-            are no differences.
-        source: Texts and labels that they came from; None: of an earlier version.
-        grouped_by: Columns that groups are of.
+        target: "population": the population that these texts sample; "texts": these
+            texts.
+        n_texts: Number of texts used.
+        n_gold: Number of these texts with codes.
+        design: Description of the draw of the gold sample.
+        notes: Notes for the user.
+        covariances: Covariance matrices by outcome and method, float64[p, p], in the
+            order of the terms that are not differences.
+        source: Hashes of the texts and labels used; None for results of an earlier
+            version.
+        grouped_by: Columns that define the groups.
+        predictions: Predictions that were corrected: "labels", "probs" or "recalibrated".
+        widths: Mean widths of the intervals by these and other predictions; () by labels.
     """
 
     rows: tuple[Estimate, ...]
@@ -87,33 +93,35 @@ class Estimates:
     covariances: dict[tuple[str, str], Floats] = field(default_factory=dict)
     source: Source | None = None
     grouped_by: tuple[str, ...] = ()
+    predictions: str = "labels"
+    widths: tuple[Width, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """Those that there are estimates by."""
+        """Methods that have estimates."""
         return tuple(dict.fromkeys(row.method for row in self.rows))
 
     def by(self, method: Method) -> tuple[Estimate, ...]:
-        """The estimates by one method.
+        """Return the estimates by one method.
 
         Raises:
-            ValueError: There are none.
+            ValueError: The method has no estimates.
         """
         checks.choice("method", method, self.methods)
         return tuple(row for row in self.rows if row.method == method)
 
     def covariance(self, method: Method = "dsl", outcome: str | None = None) -> Floats:
-        """Covariances of the estimates by one method, float64[p, p].
+        """Return the covariances of the estimates by one method, float64[p, p].
 
         Args:
-            method: Which.
-            outcome: Of which outcome, if there are several.
+            method: Method.
+            outcome: Outcome, required if there are several.
 
         Raises:
-            ValueError: There is no such one.
+            ValueError: The method or outcome does not exist.
         """
         outcomes = tuple(dict.fromkeys(outcome for outcome, _ in self.covariances))
         if outcome is None and len(outcomes) == 1:
@@ -122,10 +130,10 @@ class Estimates:
         return self.covariances[checks.choice("outcome", outcome, outcomes) or "", method]
 
     def gold_worth(self, method: Method = "dsl") -> float:
-        """How many coded texts would give as short intervals without labels.
+        """Return the number of coded texts that would give equally short intervals alone.
 
-        The median over all estimates of n_gold times the ratio of the variances; NaN
-        where one of the two has none.
+        Median over all estimates of n_gold times the ratio of the variances; NaN if
+        either variance is missing.
         """
         errors = {
             (row.outcome, row.term, row.group): row.std_error for row in self.by("gold")
@@ -139,7 +147,7 @@ class Estimates:
         return worths[len(worths) // 2] if worths else math.nan
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The rows as plain data; NaN as None."""
+        """Return the rows as dicts; NaN becomes None."""
         return [
             {
                 name: None if isinstance(value, float) and math.isnan(value) else value
@@ -149,7 +157,7 @@ class Estimates:
         ]
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
-        """A data frame with a row for each number and method.
+        """Return a data frame with a row for each quantity and method.
 
         Raises:
             ImportError: pandas is not installed.
@@ -166,22 +174,26 @@ class Estimates:
             f"{head}: {self.n_texts:,} texts, {self.n_gold} with codes ({self.design})",
         ]
         for method in self.methods:
-            lines += ["", f"{method}: {TITLES[method]}"]
+            title = TITLES[method]
+            if self.predictions != "labels":
+                title = title.replace("labels", widths.TITLES[self.predictions])
+            lines += ["", f"{method}: {title}"]
             lines += [self._line(row) for row in self.by(method)]
         worths = self._worths() if "gold" in self.methods else []
         lines += ["", *worths] if worths else []
+        lines += ["", widths.described(self.widths)] if self.widths else []
         lines += ["", *(f"Note: {note}" for note in self.notes)] if self.notes else []
         return "\n".join(lines)
 
     def _worths(self) -> list[str]:
         corrected: list[Method] = [m for m in self.methods if m in {"dsl", "ppi"}]
         worths = {method: self.gold_worth(method) for method in corrected}
-        told = [
+        counts = [
             f"{n:.0f} texts ({name})" for name, n in worths.items() if not math.isnan(n)
         ]
-        if not told:
+        if not counts:
             return []
-        line = f"{', '.join(told)}; {self.n_gold} are coded."
+        line = f"{', '.join(counts)}; {self.n_gold} are coded."
         return [f"Intervals are as short as those by codes alone of {line}"]
 
     def _line(self, row: Estimate) -> str:
@@ -202,5 +214,5 @@ class Estimates:
 
 
 def group_name(group: str, columns: Sequence[str]) -> str:
-    """A group with the names of its columns, as tables and plots show it."""
+    """Name a group with the names of its columns, as in tables and plots."""
     return f"{' / '.join(columns)}: {group}" if group and columns else group

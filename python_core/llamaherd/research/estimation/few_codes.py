@@ -1,4 +1,4 @@
-"""What a few codes can tell: how far a t interval reaches, and what no code has shown."""
+"""Small samples: widths of t intervals, and limits for unobserved events."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.ratings import Flags
     from llamaherd.research.statistics.sampling import Floats, Ints
 
-_NONE = 1e-18  # a variance that is one of rounding
+_NONE = 1e-18  # variances below this are rounding errors
 
 
 def freedom(problem: Problem, n_fitted: int) -> float:
-    """Degrees of freedom of a regression's coefficients.
+    """Return the degrees of freedom of a regression's coefficients.
 
-    Codes less strata less coefficients beyond the first, as in surveys; with clusters not
-    more than there are of these, less one.
+    Codes minus strata minus coefficients beyond the first, as in survey statistics; with
+    clusters at most the number of clusters minus one.
 
     Args:
         problem: The regression.
-        n_fitted: Its coefficients, and what else was fitted.
+        n_fitted: Number of coefficients and other fitted parameters.
     """
     n = len(problem.y)
     strata = 1 if problem.strata is None else len(np.unique(problem.strata))
@@ -34,14 +34,14 @@ def freedom(problem: Problem, n_fitted: int) -> float:
 
 
 def freedoms(problem: Problem, n_fitted: int) -> Floats:
-    """Degrees of freedom of the means of groups, float64[p].
+    """Return the degrees of freedom of the means of groups, float64[p].
 
-    Each mean has its own group's: its codes less what was fitted, and not more than those
-    of the strata that they are from, or than clusters less one.
+    Each mean has the codes of its group minus the fitted parameters, at most the degrees
+    of freedom of the group's strata, or the number of clusters minus one.
 
     Args:
         problem: The regression on groups.
-        n_fitted: What was fitted in each: 1 for the mean.
+        n_fitted: Number of parameters fitted in each group: 1 for the mean.
     """
     return np.array(
         [_of_group(problem, np.flatnonzero(own), n_fitted) for own in problem.x.T != 0]
@@ -60,7 +60,7 @@ def _of_group(problem: Problem, own: Ints, n_fitted: int) -> float:
 
 
 def together(variances: Floats, df: Floats) -> float:
-    """Degrees of freedom of a sum of independent terms.
+    """Return the degrees of freedom of a sum of independent terms.
 
     Sources: Satterthwaite, "An Approximate Distribution of Estimates of Variance
     Components", 1946; Welch, 1947.
@@ -72,11 +72,16 @@ def together(variances: Floats, df: Floats) -> float:
 
 
 def n_errors(problem: Problem) -> Ints:
-    """Coded texts of each group whose label is not their code, int64[p]."""
-    wrong = problem.y != problem.y_hat[problem.rows]
-    return np.asarray(problem.x[wrong].sum(axis=0), dtype=np.int64)
+    """Count coded texts of each group whose label differs from the code, int64[p]."""
+    return np.asarray(problem.x[wrong(problem)].sum(axis=0), dtype=np.int64)
+
+
+def wrong(problem: Problem) -> Flags:
+    """Return True for coded texts whose label, or nearest label, is not the code."""
+    gaps = np.abs(problem.y - problem.y_hat[problem.rows])
+    return np.asarray(gaps > problem.slack)
 
 
 def has_none(variances: Floats) -> Flags:
-    """Where a variance is 0 but for rounding."""
+    """Return True where a variance is 0 up to rounding errors."""
     return np.asarray(variances <= _NONE)

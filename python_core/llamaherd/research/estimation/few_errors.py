@@ -1,9 +1,9 @@
-"""Intervals of shares and means where few coded texts have a wrong label.
+"""Intervals of shares and means if few coded texts have a wrong label.
 
-The correction of labels is a sum over strata of errors of two kinds, upwards and
-downwards. Each of these cells has a rate of its own. Where fewer than `FEW` cases of it
-were seen, the cell's part of the t interval is replaced by the distances to Wilson's
-limits of that rate, and the interval is put together again by MOVER.
+The correction of labels is a sum over strata of upward and downward errors. Each cell of
+stratum and direction has its own error rate. If a cell has fewer than `FEW` observed
+cases, the distances to Wilson's limits of its rate replace its part of the t interval,
+and MOVER reassembles the interval.
 
 Sources: see `llamaherd.research.statistics.counts`.
 """
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.ratings import Flags
     from llamaherd.research.statistics.sampling import Floats, Ints
 
-FEW = 15  # cases of a cell below which its limits are Wilson's
+FEW = 15  # cells with fewer cases get Wilson's limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reach:
-    """The parts of few cases in the squared distances of the limits, float64[p] each.
+    """Contributions of cells with few cases to squared limit distances, float64[p] each.
 
     Attributes:
-        below: To the lower limit's.
-        above: To the upper limit's.
+        below: Contribution to the lower limit's distance.
+        above: Contribution to the upper limit's distance.
     """
 
     below: Floats
     above: Floats
 
     def of(self, used: Ints, weights: Floats) -> tuple[float, float]:
-        """The same of a weighted sum of some of the means."""
+        """Return the interval of a weighted sum of some of the means."""
         squares, is_up = weights**2, weights > 0
         down = np.where(is_up, self.below[used], self.above[used])
         up = np.where(is_up, self.above[used], self.below[used])
@@ -49,19 +49,19 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cell:
-    """Cases of one kind in one stratum of a group.
+    """Cases of one direction in one stratum of a group.
 
     Attributes:
-        stratum: Which.
-        sign: 1 where a case makes the estimate higher, -1 where lower, 0 where the rate
-            itself is estimated.
-        terms: float64[k], weights of the cases seen, times their size.
-        n_cases: How many were seen; of a rate the rarer of hits and misses.
-        n_codes: Coded texts of the stratum in the group.
+        stratum: Index of the stratum.
+        sign: 1 if a case raises the estimate, -1 if it lowers it, 0 if the rate itself is
+            estimated.
+        terms: float64[k], weights of the observed cases, times their size.
+        n_cases: Number of observed cases; for a rate the smaller of hits and misses.
+        n_codes: Number of coded texts of the stratum in the group.
         probs: float64[m], inclusion probabilities of all texts that may be cases.
-        size: The greatest size of a case.
-        most: The total if all were cases.
-        cap: What the total cannot exceed.
+        size: Largest size of a case.
+        most: Total if all texts were cases.
+        cap: Upper bound of the total.
     """
 
     stratum: int
@@ -78,14 +78,14 @@ class Cell:
 def reach(
     problem: Problem, level: float, far: Floats, *, span: float, has_labels: bool
 ) -> Reach:
-    """The factors by which limits of means of groups are farther than those by t.
+    """Return the distances by which few observed errors move the limits of group means.
 
     Args:
         problem: The regression on groups.
         level: Confidence level.
-        far: float64[p], quantiles of t that the intervals are by.
-        span: How far apart two outcomes can be.
-        has_labels: Whether the estimate uses labels.
+        far: float64[p], t quantiles of the intervals.
+        span: Largest difference of two outcomes.
+        has_labels: True if the estimate uses labels.
     """
     p = problem.x.shape[1]
     below, above = np.zeros(p), np.zeros(p)
@@ -106,7 +106,7 @@ def reach(
 
 
 def cells(problem: Problem, g: int, span: float, *, has_labels: bool) -> Iterator[Cell]:
-    """The cells of a group; none of strata in which each text was drawn."""
+    """Yield the cells of a group, except for strata that were drawn completely."""
     in_group = problem.x_hat[:, g] != 0
     coded = problem.x[:, g] != 0
     all_probs, strata = problem.of_all_texts
@@ -125,7 +125,7 @@ def cells(problem: Problem, g: int, span: float, *, has_labels: bool) -> Iterato
                 int(h), y, low, weights, problem, own, all_probs[here], span, most
             )
             continue
-        room = problem.y_hat[here] - low  # how far down a code can be
+        room = problem.y_hat[here] - low  # largest downward error
         for sign, gap in ((1, span - room), (-1, room)):
             wrong = sign * (y - hat)
             is_case, may = wrong > 0, gap > 0
@@ -155,7 +155,7 @@ def _rate(  # noqa: PLR0917 - one caller
     span: float,
     most: float,
 ) -> Iterator[Cell]:
-    """The cell of codes alone; of scores that vary there is none."""
+    """Yield the cell of codes alone; no cell for scores that vary."""
     is_binary = bool(np.isin(y, (low, low + span)).all())
     if not is_binary and np.ptp(y) > 0:
         return
@@ -177,15 +177,15 @@ def _rate(  # noqa: PLR0917 - one caller
 def _distances(
     problem: Problem, cell: Cell, level: float, far: float
 ) -> tuple[float, float]:
-    """The part of a cell in the squares of both distances, beyond its part of t's."""
+    """Return a cell's contribution to the squared distances, in excess of t's."""
     heavy = counts.heaviest(cell.probs, level) * cell.size
     if problem.clusters is not None and cell.n_codes > 0:
         rows = problem.clusters[problem.rows]
-        heavy *= len(rows) / len(np.unique(rows))  # texts of one cluster err together
+        heavy *= len(rows) / len(np.unique(rows))  # errors of one cluster are dependent
     limits = counts.total(cell.terms, heavy, cell.most, level, cell.cap)
     share = limits.value / cell.most if cell.most > 0 else 0.0
     left = 1.0
-    if problem.target == "texts":  # of what was drawn nothing is left to chance
+    if problem.target == "texts":  # drawn texts have no sampling error
         left = float(1 - cell.probs.mean())
     of_t = far**2 * float((cell.terms**2).sum()) * (1 - share)
     down = max((limits.value - limits.low) ** 2 - of_t, 0.0)
@@ -194,7 +194,7 @@ def _distances(
 
 
 def _by_cluster(problem: Problem, own: Flags, terms: Floats) -> Floats:
-    """Terms above 0, those of one cluster together."""
+    """Return the terms above 0, summed by cluster."""
     if problem.clusters is not None:
         clusters: Ints = problem.clusters[problem.rows[own]]
         terms = np.asarray(np.bincount(clusters, terms), dtype=np.float64)

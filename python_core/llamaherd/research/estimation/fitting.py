@@ -1,4 +1,4 @@
-"""Estimates by all methods, from matrices: what Python's and R's fronts share."""
+"""Estimates by all methods from matrices, shared by the Python and R interfaces."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research.estimation import few_codes, few_errors, notes
 from llamaherd.research.estimation.estimates import Estimate, Method
 from llamaherd.research.estimation.few_errors import Reach
@@ -30,7 +31,7 @@ _NO_OTHERS = "all texts have codes: there is none whose code is to be predicted"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Found:
-    """Rows of the result, covariances and notes, as `Estimates` has them."""
+    """Rows of a result, covariances and notes, as in `Estimates`."""
 
     rows: list[Estimate]
     covariances: dict[tuple[str, str], Floats]
@@ -38,19 +39,29 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Settings:
-    """What all estimates of a call have in common."""
+class FitSettings:
+    """Settings shared by all estimates of a call.
+
+    Attributes:
+        gold: The codes.
+        methods: Methods.
+        level: Confidence level.
+        target: See `Problem`.
+        clusters: See `Problem`.
+        are_probs: True if predictions are probabilities, or made of them.
+    """
 
     gold: GoldUsed
     methods: Sequence[Method]
     level: float
     target: Target
     clusters: Ints | None = None
+    are_probs: bool = False
 
     def problem(
         self, kind: Kind, x_hat: Floats, y_hat: Floats, x: Floats, y: Floats
     ) -> Problem:
-        """A regression of the texts."""
+        """Build the regression problem of the texts."""
         return Problem(
             kind=kind,
             x_hat=x_hat,
@@ -64,16 +75,17 @@ class Settings:
             target=self.target,
             all_probs=self.gold.all_probs,
             all_strata=self.gold.all_strata,
+            slack=float(np.ptp([*y, *y_hat])) / 2 if self.are_probs else 0.0,
         )
 
     @property
     def is_plain(self) -> bool:
-        """Whether PPI++ is what its authors wrote it for."""
+        """True if the sample meets the assumptions of the original PPI++."""
         return self.gold.is_even and self.target == "population" and self.clusters is None
 
     @property
     def notes_of_ppi(self) -> list[str]:
-        """What a user has to know of "ppi"."""
+        """Return notes about the method "ppi"."""
         if "ppi" not in self.methods or self.is_plain:
             return []
         if not self.gold.is_even:
@@ -89,8 +101,8 @@ class _Fit:
         theta: float64[p].
         covariance: float64[p, p].
         lam: See `Estimated`.
-        df: float64[p], degrees of freedom of their intervals.
-        wider: What few errors add to the intervals, see `few_errors`.
+        df: float64[p], degrees of freedom of the intervals.
+        wider: Widening of the intervals for few errors, see `few_errors`.
     """
 
     theta: Floats
@@ -102,7 +114,7 @@ class _Fit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """What a row of the result is of, and the limits of what it can be."""
+    """Quantity of a row of the result, and its possible range."""
 
     outcome: str
     term: str
@@ -111,44 +123,49 @@ class _Row:
     limits: tuple[float, float] = (-np.inf, np.inf)
 
 
-def fit_regression(kind: Kind, made: Matrices, settings: Settings) -> Found:
-    """A regression by all methods.
+def fit_regression(kind: Kind, made: Matrices, settings: FitSettings) -> Found:
+    """Fit a regression by all methods.
 
     Raises:
         ValueError: No method gives an estimate.
     """
     if len({*made.y_hat.tolist(), *made.y.tolist()}) == 1:
-        raise ValueError(
+        raise ArgumentError(
             f"the left side {made.outcome!r} is {made.y[0]:g} for all labels and codes: "
-            "is the label in it one that there is, spelled the same?"
+            "check the spelling of its label",
+            argument="formula",
+            code="constant_outcome",
+            form="{name}: {problem}",
         )
     _check_finite(made)
     if kind == "logit":
-        _check_binary(made)
+        _check_binary(made, are_probs=settings.are_probs)
     n_gold, p = made.x.shape
-    told = [*settings.notes_of_ppi, *notes.few_coefficients(n_gold, p)]
+    found_notes = [*settings.notes_of_ppi, *notes.few_coefficients(n_gold, p)]
     methods = list(settings.methods)
     if made.has_label_right and "ppi" in methods:
         methods.remove("ppi")
-        told = [note for note in told if note != notes.WEIGHTED] + [notes.RIGHT]
+        found_notes = [note for note in found_notes if note != notes.WEIGHTED] + [
+            notes.RIGHT
+        ]
     problem = settings.problem(kind, made.x_hat, made.y_hat, made.x, made.y)
     problem = replace(problem, has_leverage=kind == "ols")
-    told += notes.few_errors(made.outcome, problem, settings.gold.names)
-    told += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
+    found_notes += notes.few_errors(made.outcome, problem, settings.gold.names)
+    found_notes += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
     if kind == "logit":
-        told += notes.few_events(made.y, 1 / problem.probs, p)
+        found_notes += notes.few_events(made.y, 1 / problem.probs, p)
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
     for method in methods:
         by = partial(_coefficients_by, method, problem, settings)
-        found = _tried(method, by, told, made.terms)
+        found = _tried(method, by, found_notes, made.terms)
         covariances[made.outcome, method] = _covariance(found, p)
         for i, term in enumerate(made.terms):
             row = _Row(outcome=made.outcome, term=term, group="", method=method)
             rows.append(_filled(row, found, _unit(i, p), settings.level))
     if kind == "ols" and not all(np.isnan(row.estimate) for row in rows):
-        told += notes.high_leverage(problem)
-    return _found(rows, covariances, told)
+        found_notes += notes.high_leverage(problem)
+    return _found(rows, covariances, found_notes)
 
 
 def fit_means(
@@ -156,43 +173,44 @@ def fit_means(
     term: str,
     groups: Ints,
     names: Sequence[str],
-    settings: Settings,
+    settings: FitSettings,
 ) -> Found:
-    """Means of outcomes in groups, and differences from the first group, by all methods.
+    """Estimate means of outcomes in groups, and differences from the first group.
 
     Args:
-        outcomes: For each its name, float64[N] by the labels, float64[n] by the codes.
+        outcomes: For each outcome its name, float64[N] by the labels, float64[n] by the
+            codes.
         term: "share" or "mean".
         groups: int64[N], the group of each text.
-        names: Of the groups.
-        settings: What all have in common.
+        names: Names of the groups.
+        settings: Settings shared by all estimates.
 
     Raises:
         ValueError: No method gives an estimate.
     """
     x_hat = (groups[:, None] == np.arange(len(names))).astype(np.float64)
     x = x_hat[settings.gold.rows]
-    told = [*settings.notes_of_ppi, *notes.few_groups(names, x.sum(axis=0))]
+    found_notes = [*settings.notes_of_ppi, *notes.few_groups(names, x.sum(axis=0))]
     bounds = []
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
     for outcome, y_hat, y in outcomes:
         problem = settings.problem("ols", x_hat, y_hat, x, y)
-        told += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
-        told += notes.rare_label(outcome, y) if term == "share" else []
-        told += notes.rare_errors(outcome, names, problem, settings.gold.names)
+        found_notes += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
+        found_notes += notes.rare_label(outcome, y) if term == "share" else []
+        found_notes += notes.rare_errors(outcome, names, problem, settings.gold.names)
         span = 1.0 if term == "share" else float(np.ptp([*y_hat, *y])) or np.nan
         for method in settings.methods:
             by = partial(_mean_by, method, problem, settings, span)
-            found = _tried(method, by, told, names)
+            found = _tried(method, by, found_notes, names)
             if found is not None:
                 bounds.append(notes.unseen(problem, outcome, method, names, found.wider))
             covariances[outcome, method] = _covariance(found, len(names), settings.level)
             rows += _rows_of_means(
                 outcome, term, names, method=method, found=found, level=settings.level
             )
-    told += [*notes.by_the_rule(bounds), *notes.beyond(rows)]
-    return _found(rows, covariances, told)
+    found_notes += [*notes.by_the_rule(bounds), *notes.beyond(rows)]
+    return _found(rows, covariances, found_notes)
 
 
 def _rows_of_means(
@@ -204,7 +222,7 @@ def _rows_of_means(
     found: _Fit | None,
     level: float,
 ) -> list[Estimate]:
-    """A row for each group, and one for each difference from the first."""
+    """Return a row for each group, and one for each difference from the first."""
     p = len(names)
     limits = (0.0, 1.0) if term == "share" else (-np.inf, np.inf)
     rows = [
@@ -229,10 +247,10 @@ def _rows_of_means(
     return rows
 
 
-def _by(method: Method, problem: Problem, settings: Settings) -> Estimated:
+def _by(method: Method, problem: Problem, settings: FitSettings) -> Estimated:
     if method == "naive":
         return dsl.naive(problem)
-    # What no code tells of would be left as the labels have it.
+    # Groups without codes would keep the uncorrected labels.
     check_rank(problem.x, np.ones(len(problem.y)))
     if method == "dsl":
         return dsl.dsl(problem)
@@ -250,15 +268,15 @@ def _by(method: Method, problem: Problem, settings: Settings) -> Estimated:
 
 
 def _of_leverage(problem: Problem) -> Floats:
-    """The ratios of variances by codes alone, HC3 to HC1, float64[p]."""
+    """Return the ratios of variances by codes alone, HC3 to HC1, float64[p]."""
     wide = np.diag(dsl.gold_alone(problem).covariance)
     usual = np.diag(dsl.gold_alone(replace(problem, has_leverage=False)).covariance)
     ratio = np.divide(wide, usual, out=np.ones_like(wide), where=usual > 0)
     return np.asarray(np.maximum(ratio, 1.0))
 
 
-def _coefficients_by(method: Method, problem: Problem, settings: Settings) -> _Fit:
-    """Coefficients; without covariances where the codes show no variance."""
+def _coefficients_by(method: Method, problem: Problem, settings: FitSettings) -> _Fit:
+    """Fit coefficients; covariances are missing if the codes show no variance."""
     found = _by(method, problem, settings)
     if method == "naive":
         return _of_labels(problem, found)
@@ -278,11 +296,13 @@ def _coefficients_by(method: Method, problem: Problem, settings: Settings) -> _F
     )
 
 
-def _mean_by(method: Method, problem: Problem, settings: Settings, span: float) -> _Fit:
-    """Means of the groups; NaN by codes where a group has fewer than two.
+def _mean_by(
+    method: Method, problem: Problem, settings: FitSettings, span: float
+) -> _Fit:
+    """Fit group means; NaN by codes alone for groups with fewer than two codes.
 
-    What few codes do not show makes intervals wider; `span` is how far apart two outcomes
-    can be.
+    Intervals are widened for errors that few codes do not show. `span` is the largest
+    difference of two outcomes.
     """
     if method == "naive":
         return _of_labels(problem, dsl.naive(problem))
@@ -310,7 +330,7 @@ def _mean_by(method: Method, problem: Problem, settings: Settings, span: float) 
 
 
 def _of_labels(problem: Problem, found: Estimated) -> _Fit:
-    """With intervals by the normal distribution; by t with as many clusters, less one."""
+    """Add intervals by the normal distribution, or by t if there are clusters."""
     p = len(found.theta)
     df = np.inf
     if problem.clusters is not None:
@@ -325,16 +345,16 @@ def _of_labels(problem: Problem, found: Estimated) -> _Fit:
 
 
 def _widened(found: Estimated, factors: Floats) -> Estimated:
-    """The same with variances that count what was fitted, as those of DSL do.
+    """Return estimates with variances corrected for fitted parameters, as for DSL.
 
-    The authors of PPI++ divide by the number of codes; of lam, too, the data tell.
+    The authors of PPI++ divide by the number of codes, although lam is fitted too.
     """
     roots = np.sqrt(factors)
     return replace(found, covariance=found.covariance * np.outer(roots, roots))
 
 
 def _samples(problem: Problem) -> ppi.Samples:
-    """A simple sample, and all texts that are not in it."""
+    """Return a simple random sample, and all texts outside it."""
     others = np.ones(len(problem.y_hat), dtype=bool)
     others[problem.rows] = False
     if not others.any():
@@ -349,7 +369,7 @@ def _samples(problem: Problem) -> ppi.Samples:
 
 
 def _ppi_means(problem: Problem) -> Estimated:
-    """A mean in each group: what was drawn of a group is a simple sample of it."""
+    """Fit group means: the draws within a group are a simple random sample of it."""
     samples = _samples(problem)
     means = []
     for g in range(problem.x_hat.shape[1]):
@@ -371,24 +391,24 @@ def _ppi_means(problem: Problem) -> Estimated:
 def _tried(
     method: str,
     by: Callable[[], _Fit],
-    told: list[str],
+    found_notes: list[str],
     terms: Sequence[str],
 ) -> _Fit | None:
-    """An estimate, or None and a note why there is none."""
+    """Return an estimate, or None and record a note on the failure."""
     try:
         return by()
     except FitError as error:
         columns = ", ".join(f"{i}: {term or 'all'}" for i, term in enumerate(terms, 1))
-        told.append(f"{method} gives no estimate: {error} (columns {columns})")
+        found_notes.append(f"{method} gives no estimate: {error} (columns {columns})")
         return None
 
 
 def _filled(row: _Row, found: _Fit | None, weights: Floats, level: float) -> Estimate:
-    """A weighted sum of the coefficients as a row."""
+    """Return a weighted sum of the coefficients as a row."""
     value = std_error = low = high = lam = float("nan")
     df = float("inf")
     if found is not None:
-        used = np.flatnonzero(weights)  # others may be NaN
+        used = np.flatnonzero(weights)  # coefficients with weight 0 may be NaN
         weights, matrix = weights[used], found.covariance[np.ix_(used, used)]
         value = float(weights @ found.theta[used])
         whole = _covariance(found, len(found.theta), level)[np.ix_(used, used)]
@@ -417,43 +437,51 @@ def _filled(row: _Row, found: _Fit | None, weights: Floats, level: float) -> Est
 
 
 def _found(
-    rows: list[Estimate], covariances: dict[tuple[str, str], Floats], told: list[str]
+    rows: list[Estimate],
+    covariances: dict[tuple[str, str], Floats],
+    found_notes: list[str],
 ) -> Found:
     if all(np.isnan(row.estimate) for row in rows):
-        raise ValueError(f"there is no estimate: {'; '.join(told)}")
-    return Found(
-        rows=rows, covariances=covariances, notes=notes.warned(told, stacklevel=3)
-    )
+        raise ArgumentError(
+            f"no method gives an estimate: {'; '.join(found_notes)}", code="no_estimate"
+        )
+    return Found(rows=rows, covariances=covariances, notes=notes.warned(found_notes))
 
 
 def _check_finite(made: Matrices) -> None:
-    """Checks that there is no infinite number, of which a variance would be NaN."""
+    """Check that all numbers are finite; infinite ones would give NaN variances."""
     for values in (made.y_hat, made.y):
         if not np.isfinite(values).all():
-            raise ValueError(
-                f"formula has the left side {made.outcome!r} with an infinite or missing "
-                "value: leave these texts out"
+            raise ArgumentError(
+                f"has the left side {made.outcome!r} with an infinite or missing "
+                "value: leave these texts out",
+                argument="formula",
             )
     for matrix in (made.x_hat, made.x):
         bad = ~np.isfinite(matrix).all(axis=0)
         if bad.any():
-            raise ValueError(
-                f"formula has the term {made.terms[int(np.argmax(bad))]!r} with an "
-                "infinite or missing value: leave these texts out"
+            raise ArgumentError(
+                f"has the term {made.terms[int(np.argmax(bad))]!r} with an "
+                "infinite or missing value: leave these texts out",
+                argument="formula",
             )
 
 
-def _check_binary(made: Matrices) -> None:
+def _check_binary(made: Matrices, *, are_probs: bool) -> None:
     for values in (made.y_hat, made.y):
-        if not np.isin(values, (0.0, 1.0)).all():
-            raise ValueError(
+        inside = are_probs and values is made.y_hat
+        ok = (values >= 0) & (values <= 1) if inside else np.isin(values, (0.0, 1.0))
+        if not ok.all():
+            raise ArgumentError(
                 f"the outcome of a logistic regression must be 0 or 1, or a condition "
-                f"such as label == 'x', not {made.outcome!r}"
+                f"such as label == 'x', not {made.outcome!r}",
+                argument="formula",
+                form="{name}: {problem}",
             )
 
 
 def _covariance(found: _Fit | None, p: int, level: float = 0.95) -> Floats:
-    """Covariances, with what few errors add to the variances."""
+    """Return covariances that include the widening for few errors."""
     if found is None:
         return np.full((p, p), np.nan)
     more = (found.wider.below + found.wider.above) / 2

@@ -1,4 +1,4 @@
-"""Columns that a formula is evaluated on: all rows, with labels and with codes."""
+"""Columns for evaluating a formula: all rows, with labels and with codes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 
@@ -21,7 +22,7 @@ _TRUTH = {"true": "1", "false": "0"}
 
 
 def formula_rows(frame: object, names: Sequence[str], label: str) -> Ints:
-    """Rows in which no column that a formula names is missing, but for the label."""
+    """Return rows without missing values in a formula's columns, except the label."""
     there = set(frames.names(frame)) & set(names) - {label}
     complete = np.ones(frames.n_rows(frame), dtype=bool)
     for name in there:
@@ -31,20 +32,20 @@ def formula_rows(frame: object, names: Sequence[str], label: str) -> Ints:
 
 
 def is_numeric(texts: Population) -> bool:
-    """Test for labels that are numbers, or truth values, which count as 0 and 1."""
+    """Test for labels that are numbers, or truth values (1 and 0)."""
     values = frames.column(texts.frame, texts.label_column or "", "label")
     there = [value for value in values if value is not None]
     return bool(there) and all(isinstance(v, (Real, np.bool_)) for v in there)
 
 
 def recoded(texts: Population, rows: Ints, coded: Ints, gold: GoldUsed) -> Any:  # noqa: ANN401 - of pandas
-    """Labels of rows, and the same with the codes where there are some."""
+    """Return labels of rows, and a copy in which codes replace labels where known."""
     import pandas as pd  # noqa: PLC0415 - formulaic has it
 
     labels = [texts.labels[i] for i in rows]
     mixed = list(labels)
-    for place, code in zip(coded.tolist(), gold.codes, strict=True):
-        mixed[place] = code
+    for row, code in zip(coded.tolist(), gold.codes, strict=True):
+        mixed[row] = code
     if is_numeric(texts):
         return [_as_number(each) for each in labels], [_as_number(each) for each in mixed]
     there = {each for each in (*labels, *mixed) if each is not None}
@@ -59,8 +60,21 @@ def recoded(texts: Population, rows: Ints, coded: Ints, gold: GoldUsed) -> Any: 
     )
 
 
+def constant(column: Any, name: str) -> Any:  # noqa: ANN401 - of pandas
+    """Return a column of labels in which all texts have one label."""
+    import pandas as pd  # noqa: PLC0415 - formulaic has it
+
+    if not hasattr(column, "cat"):
+        return [_as_number(name)] * len(column)
+    return pd.Categorical(
+        [name] * len(column),
+        categories=list(column.cat.categories),
+        ordered=bool(column.cat.ordered),
+    )
+
+
 def used_columns(frame: object, names: Sequence[str], rows: Ints, used: Ints) -> Any:  # noqa: ANN401 - of pandas
-    """The columns that a formula needs; of categories those that are used."""
+    """Return the columns of a formula, without unused categories."""
     import pandas as pd  # noqa: PLC0415 - formulaic has it
 
     there = [name for name in names if name in frames.names(frame)]
@@ -85,15 +99,16 @@ def used_columns(frame: object, names: Sequence[str], rows: Ints, used: Ints) ->
 
 
 def _as_number(code: str | None) -> float:
-    """A code as a number, a truth value as 1 or 0, NaN where there is none.
+    """Convert a code to a number, a truth value to 1 or 0, a missing one to NaN.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: The code is neither a number nor a truth value.
     """
     text = "nan" if code is None else _TRUTH.get(code.casefold(), code)
     try:
         return float(text)
     except ValueError:
-        raise ValueError(
-            f"gold must have numbers or truth values, as the labels are, not {code!r}"
+        raise ArgumentError(
+            f"must have numbers or truth values, as the labels are, not {code!r}",
+            argument="gold",
         ) from None

@@ -1,17 +1,20 @@
-"""Regression formulas, once with the model's labels and once with people's codes."""
+"""Regression formulas, evaluated with the model's labels and with human codes."""
 
 from __future__ import annotations
 
 import ast
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.core import installing
+from llamaherd.core import checks, installing
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import words
 from llamaherd.research.estimation.formula_columns import (
+    constant,
     formula_rows,
     is_numeric,
     recoded,
@@ -20,10 +23,11 @@ from llamaherd.research.estimation.formula_columns import (
 from llamaherd.research.estimation.outcomes import labels_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.estimation.predictions import Predicted
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 HAS_LABEL = "has_label"
@@ -31,16 +35,16 @@ HAS_LABEL = "has_label"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Matrices:
-    """A regression's covariates and outcome.
+    """Covariates and outcome of a regression.
 
     Attributes:
-        x_hat: float64[N, p], with the model's labels.
-        y_hat: float64[N].
-        x: float64[n, p], of the texts with codes, with these.
-        y: float64[n].
+        x_hat: float64[N, p], covariates with the model's labels.
+        y_hat: float64[N], outcomes with the model's labels.
+        x: float64[n, p], covariates of the coded texts, with their codes.
+        y: float64[n], outcomes of the coded texts.
         terms: Names of the p columns.
-        outcome: The left side.
-        has_label_right: Whether the label is among the covariates.
+        outcome: Left side of the formula.
+        has_label_right: True if the label is among the covariates.
     """
 
     x_hat: Floats
@@ -52,10 +56,10 @@ class Matrices:
     has_label_right: bool
 
     def __post_init__(self) -> None:
-        """Checks that all of it are numbers.
+        """Check that all values are finite numbers.
 
         Raises:
-            ValueError: Something is not, as the logarithm of 0.
+            ValueError: A value is not finite, such as the logarithm of 0.
         """
         named = [(self.outcome, self.y_hat[:, None]), (self.outcome, self.y[:, None])]
         of_terms = [*self.x_hat.T[:, :, None], *self.x.T[:, :, None]]
@@ -63,29 +67,32 @@ class Matrices:
         for name, values in named:
             odd = values[~np.isfinite(values)]
             if len(odd):
-                raise ValueError(
-                    f"formula must give finite numbers, but {name!r} is {odd[0]} for "
-                    f"{len(odd)} texts"
+                raise ArgumentError(
+                    f"must give finite numbers, but {name!r} is {odd[0]} for "
+                    f"{len(odd)} texts",
+                    argument="formula",
                 )
 
 
 def split(formula: str) -> tuple[str, str]:
-    """The left and the right side; "" where there is no left one.
+    """Split a formula into left and right side; "" without a left side.
 
     Raises:
-        TypeError: It is no str.
-        ValueError: It has no "~".
+        TypeError: `formula` is not a str.
+        ValueError: `formula` has no "~".
     """
     if not isinstance(formula, str):
-        raise TypeError(f"formula must be a str, not {type(formula).__name__}")
+        raise ArgumentTypeError(
+            f"must be {words().text}, not {checks.shown(formula)}", argument="formula"
+        )
     left, tilde, right = formula.partition("~")
     if not tilde or not right.strip():
-        raise ValueError(f"formula must be like 'y ~ x', not {formula!r}")
+        raise ArgumentError(f"must be like 'y ~ x', not {formula!r}", argument="formula")
     return left.strip(), right.strip()
 
 
 def complete_rows(frame: object, formula: str, labels: Sequence[str | None]) -> Ints:
-    """Rows that have a label and no missing value in what the formula names.
+    """Return rows with a label and no missing value in the formula's columns.
 
     Raises:
         ImportError: formulaic is not installed.
@@ -96,61 +103,77 @@ def complete_rows(frame: object, formula: str, labels: Sequence[str | None]) -> 
 
 
 def check_label(formula: str, label: str, *, several: bool = False) -> None:
-    """Checks that labels are on some side: else nothing would be corrected.
+    """Check that the formula uses labels; otherwise there is nothing to correct.
 
     Args:
-        formula: It is.
+        formula: Formula.
         label: Name of the column of labels.
-        several: Whether a text may have several, of which `has_label` has to name one.
+        several: True if a text may have several labels; the formula must then use
+            `has_label`.
 
     Raises:
-        ValueError: They are not; or they are compared as a whole.
+        ValueError: The formula does not use labels, or compares several labels as a
+            whole.
     """
     if label not in _required(formula):
-        raise ValueError(
-            f"formula must use the column of labels, {label!r}, on one of its sides: "
-            f"{formula!r} does not"
+        raise ArgumentError(
+            f"must use the column of labels, {label!r}, on one of its sides: "
+            f"{formula!r} does not",
+            argument="formula",
         )
     one = rf"{HAS_LABEL}\(\s*`?{re.escape(label)}`?\s*,"
     if several and label in _required(re.sub(one, f"{HAS_LABEL}(0,", formula)):
-        raise ValueError(
-            f"formula must name one label where a text may have several, such as "
-            f"{HAS_LABEL}({label}, 'x') ~ age: {formula!r} takes them together"
+        raise ArgumentError(
+            f"must name one label where a text may have several, such as "
+            f"{HAS_LABEL}({label}, 'x') ~ age: {formula!r} takes them together",
+            argument="formula",
         )
 
 
 def has_label(labels: Sequence[object], name: str) -> Floats:
-    """1 where a label is among those of a text that may have several, else 0."""
+    """Return 1 where a label is among the labels of a text, else 0."""
     given = [labels_of(str(each), several=True) for each in labels]
     return np.array([str(name) in each for each in given], dtype=np.float64)
 
 
-def matrices(texts: Population, formula: str, kept: Ints, gold: GoldUsed) -> Matrices:
-    """Evaluates a formula with the labels, and again with the codes in their place.
+def matrices(
+    texts: Population,
+    formula: str,
+    kept: Ints,
+    gold: GoldUsed,
+    predicted: Sequence[Predicted] = (),
+) -> list[Matrices]:
+    """Evaluate a formula with the labels, and again with codes in their place.
 
-    Both times on all texts whose covariates are known, of which those that are used are
-    taken afterwards: terms such as `x - x.mean()` are the same as a column made before.
+    Both evaluations use all texts with known covariates and select the rows used
+    afterwards, so that terms such as `x - x.mean()` equal a precomputed column.
 
     Args:
-        texts: With labels in one form with the codes.
-        formula: With a left side.
-        kept: int64[m], the rows that are used.
-        gold: Codes, with indices into these.
+        texts: Texts with labels in the same form as the codes.
+        formula: Formula with a left side.
+        kept: int64[m], rows used.
+        gold: Codes, with indices into `kept`.
+        predicted: Predictions to evaluate the formula with; () for the labels. With
+            probabilities the formula is evaluated for each label, and the results are
+            averaged.
+
+    Returns:
+        Matrices for each of `predicted`.
 
     Raises:
         ImportError: formulaic is not installed.
-        ValueError: The formula cannot be evaluated; a term of it computes a text's label
-            from those of other texts.
+        ValueError: The formula cannot be evaluated, or a term computes a text's label
+            from labels of other texts.
     """
     left, right = split(formula)
     label = texts.label_column or ""
     names = sorted(_required(formula) | {label})
     rows = formula_rows(texts.frame, names, label)
-    if is_numeric(texts):  # no function has to know what a missing number is
+    if is_numeric(texts):  # formula functions then never see missing numbers
         rows = rows[[texts.labels[i] is not None for i in rows]]
-    place = np.full(len(texts), -1, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
-    used, coded = place[kept], place[kept[gold.rows]]
+    position_of = np.full(len(texts), -1, dtype=np.int64)
+    position_of[rows] = np.arange(len(rows))
+    used, coded = position_of[kept], position_of[kept[gold.rows]]
     columns = used_columns(texts.frame, names, rows, used)
     columns[label], again = recoded(texts, rows, coded, gold)
     mixed = columns.assign(**{label: again})
@@ -159,15 +182,18 @@ def matrices(texts: Population, formula: str, kept: Ints, gold: GoldUsed) -> Mat
     x_hat, y_hat = _numbers(made.rhs), _numbers(made.lhs)
     x, y = _numbers(by_codes.rhs), _numbers(by_codes.lhs)
     if y_hat.shape[1] != 1:
-        raise ValueError(f"the left side of {formula!r} must be one column of numbers")
+        raise ArgumentError(
+            f"must have one column of numbers on its left side, not {formula!r}",
+            argument="formula",
+        )
     uncoded = np.setdiff1d(np.arange(len(rows)), coded)
     terms = list(map(str, spec.rhs.column_names))
     check_by_row(
         np.hstack([y_hat, x_hat])[uncoded], np.hstack([y, x])[uncoded], [left, *terms]
     )
     there = (x_hat[used] != 0).any(axis=0) | (x[coded] != 0).any(axis=0)
-    there |= ~(x_hat != 0).any(axis=0)  # a value of rows that are not used, else
-    return Matrices(
+    there |= ~(x_hat != 0).any(axis=0)  # drops only values of unused rows
+    plain = Matrices(
         x_hat=x_hat[used][:, there],
         y_hat=y_hat[used, 0],
         x=x[coded][:, there],
@@ -176,14 +202,52 @@ def matrices(texts: Population, formula: str, kept: Ints, gold: GoldUsed) -> Mat
         outcome=left,
         has_label_right=label in _required(f"~ {right}"),
     )
+    if not predicted:
+        return [plain]
+
+    def by_name(name: str) -> tuple[Floats, Floats]:
+        own = spec.get_model_matrix(
+            columns.assign(**{label: constant(columns[label], name)}), context=_KNOWN
+        )
+        return _numbers(own.rhs)[used][:, there], _numbers(own.lhs)[used, 0]
+
+    return averaged(plain, predicted, kept, by_name)
+
+
+def averaged(
+    plain: Matrices,
+    predicted: Sequence[Predicted],
+    kept: Ints,
+    by_name: Callable[[str], tuple[Floats, Floats]],
+) -> list[Matrices]:
+    """Return matrices averaged over labels with their probabilities.
+
+    Args:
+        plain: Matrices by labels; those of codes and covariates stay.
+        predicted: Predictions.
+        kept: int64[m], rows used.
+        by_name: Function that returns float64[m, p] and float64[m], covariates and
+            outcome if all texts had a label.
+    """
+    names = dict.fromkeys(name for each in predicted for name in each.there(kept))
+    by_label = {name: by_name(name) for name in names}
+    made = []
+    for each in predicted:
+        x_hat, y_hat = np.zeros_like(plain.x_hat), np.zeros_like(plain.y_hat)
+        for name in each.there(kept):
+            share = each.shares(name, kept)
+            x_hat += share[:, None] * by_label[name][0]
+            y_hat += share * by_label[name][1]
+        made.append(replace(plain, x_hat=x_hat, y_hat=y_hat))
+    return made
 
 
 def _evaluated(formula: str, columns: Any, mixed: Any) -> tuple[Any, Any]:  # noqa: ANN401 - of pandas
-    """Matrices of columns with the labels, and by the same terms with the codes."""
+    """Return matrices by the labels, and by the codes with the same terms."""
     formulaic = _formulaic()
     left, right = split(formula)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        # Of rows that are not used values may be missing.
+        # Unused rows may have missing values.
         warnings.simplefilter("ignore", formulaic.errors.DataMismatchWarning)
         try:
             made = formulaic.model_matrix(
@@ -194,24 +258,25 @@ def _evaluated(formula: str, columns: Any, mixed: Any) -> tuple[Any, Any]:  # no
             )
             return made, made.model_spec.get_model_matrix(mixed, context=_KNOWN)
         except formulaic.errors.FormulaicError as error:
-            raise ValueError(
-                f"formula {formula!r} cannot be evaluated: {error}"
+            raise ArgumentError(
+                f"{formula!r} cannot be evaluated: {error}", argument="formula"
             ) from error
 
 
 def check_by_row(by_labels: Floats, by_codes: Floats, terms: Sequence[str]) -> None:
-    """Checks that texts without a code have the same values once others have theirs.
+    """Check that uncoded texts keep their values when other texts get codes.
 
     Raises:
-        ValueError: A term computes them from the labels of other texts.
+        ValueError: A term computes values from the labels of other texts.
     """
     changed = ~np.isclose(by_labels, by_codes, equal_nan=True)
     if changed.any():
         term = terms[int(np.flatnonzero(changed.any(axis=0))[0])]
-        raise ValueError(
-            f"formula must compute each text's {term!r} from its own label, not from "
+        raise ArgumentError(
+            f"must compute each text's {term!r} from its own label, not from "
             "those of other texts, such as their mean: then codes of some change it for "
-            "all"
+            "all",
+            argument="formula",
         )
 
 
@@ -228,15 +293,17 @@ def _required(formula: str) -> set[str]:
         sides = [read.lhs, read.rhs] if left else [read]
         factors = [each for side in sides for term in side for each in term.factors]
         needed = {str(name) for name in read.required_variables}
-        # Those within scale(), poly(), bs() and the like are not told.
+        # Names within scale(), poly(), bs() and similar calls are not reported.
         needed |= {name for each in factors for name in _named_in(each.expr)}
         return needed - {HAS_LABEL}
     except formulaic.errors.FormulaicError as error:
-        raise ValueError(f"formula {formula!r} cannot be read: {error}") from error
+        raise ArgumentError(
+            f"{formula!r} cannot be read: {error}", argument="formula"
+        ) from error
 
 
 def _named_in(expression: str) -> set[str]:
-    """Names in an expression of Python; none where it is no such, as a quoted column."""
+    """Return the names in a Python expression; none if it is not one."""
     try:
         tree = ast.parse(expression, mode="eval")
     except SyntaxError:
@@ -244,7 +311,7 @@ def _named_in(expression: str) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
-_KNOWN = {HAS_LABEL: has_label}  # what formulas may call, beside formulaic's own
+_KNOWN = {HAS_LABEL: has_label}  # functions for formulas, besides formulaic's own
 
 
 def _formulaic() -> Any:  # noqa: ANN401 - it is optional

@@ -1,20 +1,22 @@
-"""Drawing gold samples."""
+"""Drawing of gold-standard samples."""
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.caller import warn_caller
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.words import setting
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.joins import hash_of_labels
 from llamaherd.research.coding.label_sets import scale_of
 from llamaherd.research.coding.texts import same_rows
-from llamaherd.research.estimation.gold_codes import ids_told
+from llamaherd.research.estimation.gold_codes import listed_ids
 from llamaherd.research.estimation.gold_data import Population, own_ids
 from llamaherd.research.statistics import sampling
 
@@ -42,43 +44,42 @@ def gold_sample(
     seed: int | None = None,
     several: bool | None = None,
 ) -> GoldSample:
-    """Draws texts that people are to code, with known inclusion probabilities.
+    """Draw texts for human coding, with known inclusion probabilities.
 
     Args:
-        data: What `annotate` returned, or a data frame with a row for each of N texts.
-        n: How many to draw; `gold_size` says how many are needed.
-        by: Columns whose combinations are strata; for `prob="stratified"` the label if
-            not given.
-        prob: "simple": all equally probable. "stratified": simple within strata.
-            "uncertainty": the less sure the model is the more probable, by 1 -
-            `confidence`. Or N probabilities that sum to n. None: "stratified" if there is
-            `by`, "simple" else.
-        text: Column of texts; None: that of `data`.
-        label: Column of the model's labels; None: that of `data`.
-        id: Column of identifiers, no two the same; None: the column "id" if it is such a
-            one, else numbers of rows, from 1. By them codes find their texts in data that
-            were sorted, or lost their texts.
-        confidence: For "uncertainty": column, or N numbers, from 0 to 1; None: the margin
-            between the two most probable labels; of several labels 2 abs(p - 1/2) of the
-            one that is least sure. Missing is 0.
-        floor: For "uncertainty": the share of the sample that is given out evenly. No
-            text's probability is below floor * n / N.
-        allocation: For "stratified": "proportional" to the strata's sizes, "equal", or
-            the number for each stratum by its name; at least 2 where it has them.
-        names: Labels that codes may be; (): those of `data`, or those in `label`.
-        seed: Of the draw; None: a random one, which `design` tells.
-        several: Whether a text may have several labels, which are joined by "; "; None:
-            as `data` knows, else not.
+        data: Result of `annotate`, or a data frame with a row for each of N texts.
+        n: Number of texts to draw; `gold_size` computes the number needed.
+        by: Columns whose combinations are strata; for `prob="stratified"` without
+            columns, the label.
+        prob: "simple": equal probabilities. "stratified": simple within strata.
+            "uncertainty": probability grows with 1 - `confidence`. Or N probabilities
+            that sum to n. By default (None) "stratified" with `by`, "simple" without.
+        text: Column of texts; None for that of `data`.
+        label: Column of the model's labels; None for that of `data`.
+        id: Column of unique identifiers; None for the column "id" if its values are
+            unique, otherwise row numbers from 1. Identifiers match codes to texts after
+            data were sorted or filtered.
+        confidence: For "uncertainty": a column, or N numbers from 0 to 1. None for the
+            margin between the two most probable labels; with several labels per text, 2
+            abs(p - 1/2) of the least certain label. Missing values count as 0.
+        floor: For "uncertainty": share of the sample that is allocated evenly. Every
+            probability is at least floor * n / N.
+        allocation: For "stratified": "proportional" to stratum sizes, "equal", or the
+            number for each stratum by name; at least 2 if the stratum has them.
+        names: Allowed labels of codes; () for those of `data`, or those in `label`.
+        seed: Seed of the draw; None for a random one, which is recorded in `design`.
+        several: True if a text may have several labels, joined by "; ". None to take it
+            from `data`, otherwise False.
 
     Returns:
-        The sample. Texts that are missing, or blank, are never drawn.
+        The sample. Missing and blank texts are never drawn.
 
     Raises:
         ValueError: An argument does not fit the data, or n does not fit the strata.
-        TypeError: An argument is of another type.
+        TypeError: An argument has the wrong type.
 
     Warns:
-        UserWarning: Texts of the sample are examples of the codebook.
+        UserWarning: Some drawn texts are examples of the codebook.
     """
     frame = data.frame if isinstance(data, Coded) else data
     for name, values in (("prob", prob), ("confidence", confidence)):
@@ -122,7 +123,10 @@ def gold_sample(
         checks.choice("prob", kind, ("simple", "stratified", "uncertainty"))
         draw = sampling.draw_simple(len(there), n, rng)
     if by is not None and kind != "stratified":
-        raise ValueError(f"by is for prob='stratified', not {checks.shown(prob)}")
+        raise ArgumentError(
+            f"is for {setting('prob', 'stratified')}, not {checks.shown(prob)}",
+            argument="by",
+        )
     scale = scale_of(data, None, texts.label_column)
     design = {
         "kind": kind or "given",
@@ -146,19 +150,19 @@ def gold_sample(
 
 
 def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:
-    """Warns of texts of a sample that the model was told the labels of."""
+    """Warn if texts of a sample are examples whose labels the prompt contains."""
     rows = same_rows(drawn.texts, [each.text for each in examples])
     if rows:
-        warnings.warn(
+        warn_caller(
             f"{len(rows)} of {len(drawn)} texts of the gold sample are examples of the "
-            f"codebook (ids {ids_told(drawn.ids, rows)}), whose labels the model was "
+            f"codebook (ids {listed_ids(drawn.ids, rows)}), whose labels the model was "
             "told: accuracy measured by them is too high. Leave texts that are examples "
-            "out of the data before you draw",
-            UserWarning,
-            stacklevel=3,
+            "out of the data before you draw"
         )
 
 
 def _check_n(n: int, draw: sampling.Draw) -> None:
     if len(draw.rows) != n:
-        raise ValueError(f"prob must sum to n = {n}, not to {len(draw.rows)}")
+        raise ArgumentError(
+            f"must sum to n = {n}, not to {len(draw.rows)}", argument="prob"
+        )

@@ -1,4 +1,4 @@
-"""Codes as people write them, and what is wrong with those that are none."""
+"""Parsing of codes as people write them, and problems with invalid ones."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from llamaherd.research.coding.label_sets import BETWEEN, is_none, joined, label
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MOST_TOLD = 5
+_MAX_LISTED = 5
 
 
 class CodeReader:
-    """Tells which label a person meant, whatever case and space it was written with.
+    """Reader of codes that ignores case and whitespace.
 
     Args:
-        names: The labels; () if any text may be one.
-        several: Whether a text may have several, with a semicolon between them, or a
-            comma if no label has one: they come back joined, in the order of `names`.
+        names: The labels; () if any text is allowed.
+        several: True if a text may have several, separated by semicolons, or by commas if
+            no label contains one. They are returned joined, in the order of `names`.
     """
 
     def __init__(self, names: Sequence[str], *, several: bool = False) -> None:
@@ -31,11 +31,11 @@ class CodeReader:
         has_comma = any("," in name for name in names) or not names
         self._between = re.compile(BETWEEN if has_comma else f"[{BETWEEN},]")
         self._exact = frozenset(names)
-        n_alike = Counter(map(form_of, names))  # "A" and "a" may be two labels
+        n_alike = Counter(map(form_of, names))  # "A" and "a" may be different labels
         self._by_form = {form_of(n): n for n in names if n_alike[form_of(n)] == 1}
 
     def read(self, cell: str) -> tuple[str | None, str]:
-        """The label that is meant, None if there is none; and what is wrong, or ""."""
+        """Return the label of a cell, or None; and its problem, or ""."""
         if not self._several:
             return self._read_one(cell)
         if is_none(cell, self._names):
@@ -61,24 +61,24 @@ class CodeReader:
         return None, f"{checks.quoted(written)} is none of the labels {there}{hint}"
 
     def are_notes(self, cells: Sequence[str]) -> bool:
-        """Whether there is something in these cells, and nothing of it is a label."""
+        """Return True if the cells are not all empty and none is a label."""
         found = [self.read(cell) for cell in cells]
         is_something = any(problem for _, problem in found)
         return is_something and all(code is None for code, _ in found)
 
 
-def ids_told(ids: Sequence[str], rows: Sequence[int]) -> str:
-    """The ids of the first of these rows, and how many more there are."""
+def listed_ids(ids: Sequence[str], rows: Sequence[int]) -> str:
+    """List the ids of the first of these rows, and the number of the others."""
     more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
     return ", ".join(ids[i] for i in rows[:5]) + more
 
 
-def told(problems: Sequence[str]) -> str:
-    """What is wrong with a sheet: the first of it, and how much there is."""
+def summary_of_problems(problems: Sequence[str]) -> str:
+    """Return a message with the first problem of a sheet and the number of all."""
     if len(problems) == 1:
         return problems[0]
-    more = len(problems) - _MOST_TOLD
-    first = "; ".join(problems[:_MOST_TOLD])
+    more = len(problems) - _MAX_LISTED
+    first = "; ".join(problems[:_MAX_LISTED])
     return f"{len(problems)} problems: {first}" + (
         f"; and {more} more" if more > 0 else ""
     )

@@ -1,4 +1,4 @@
-"""The texts that a gold sample is drawn from, whatever they came as."""
+"""Population of texts that a gold sample is drawn from, in any input format."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import are_measured, form_of, text_of
 from llamaherd.research.coding.coded import Coded
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.sampling import Draw, Floats, Ints
 
-ID = "id"  # the column of identifiers where none is named
-_NO_LABEL = "(none)"  # the stratum of texts that have none
+ID = "id"  # default column of identifiers
+_NO_LABEL = "(none)"  # stratum of texts without a label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,16 +33,16 @@ class Population:
     """N texts with labels.
 
     Attributes:
-        data: What was given.
-        frame: Its data frame.
+        data: Input data.
+        frame: Data frame of the input.
         ids: N identifiers.
-        texts: N texts; None: missing.
-        labels: N labels as texts; None: missing.
-        names: Labels that codes may be.
-        several: Whether a text may have several of them.
-        text_column: Name of the column of texts; None: there is none.
-        label_column: Of labels.
-        id_column: Of identifiers; None: they are numbers of rows.
+        texts: N texts; None for missing ones.
+        labels: N labels as texts; None for missing ones.
+        names: Allowed labels of codes.
+        several: True if a text may have several labels.
+        text_column: Name of the column of texts; None without one.
+        label_column: Name of the column of labels.
+        id_column: Name of the column of identifiers; None for row numbers.
     """
 
     data: Any
@@ -65,11 +67,11 @@ class Population:
         names: Sequence[str] = (),
         several: bool | None = None,
     ) -> Population:
-        """Reads data as `gold_sample` takes it.
+        """Read data in the forms that `gold_sample` accepts.
 
         Raises:
-            ValueError: There is no such column, or two ids are the same.
-            TypeError: It is no data frame.
+            ValueError: A column does not exist, or two ids are equal.
+            TypeError: `data` is not a data frame.
         """
         frame = data
         if isinstance(data, Coded):
@@ -86,7 +88,7 @@ class Population:
             labels = [None if not form_of(each or "") else each for each in labels]
         there = {each for each in labels or () if each is not None}
         if label and are_measured(frames.column(frame, label, "label")):
-            there = set()  # any number may be a code
+            there = set()  # any number is allowed as a code
         if several:
             there = {part for each in there for part in labels_in(each, ())}
         ids = [str(i + 1) for i in range(n_texts)]
@@ -113,7 +115,7 @@ class Population:
 
     @cached_property
     def there(self) -> Ints:
-        """Rows that have a text to code; all where no column of texts is known."""
+        """Rows with a text to code; all rows if the column of texts is unknown."""
         if self.text_column is None:
             return np.arange(len(self))
         return np.flatnonzero(
@@ -122,27 +124,35 @@ class Population:
 
     @cached_property
     def sha256(self) -> str:
-        """Of all ids and texts."""
+        """Return the SHA-256 of all ids and texts."""
         return sha256_of(self.ids, self.texts)
 
     def of_rows(self, values: Floats, name: str) -> Floats:
-        """Of N values those of rows with a text.
+        """Return the values of the rows with a text.
 
         Raises:
-            ValueError: They are not N.
+            ValueError: The number of values is not N.
         """
         if values.shape != (len(self),):
-            raise ValueError(f"{name} must have {len(self)} values, one for each text")
+            raise ArgumentError(
+                f"must have {len(self)} values, one for each text",
+                argument=name,
+                code="wrong_length",
+            )
         return np.asarray(values[self.there])
 
     def strata(self, by: str | Sequence[str] | None) -> list[str]:
-        """The stratum of each row with a text, "a / b" for several columns.
+        """Return the stratum of each row with a text, "a / b" for several columns.
 
         Raises:
-            ValueError: There is no such column, or no label.
+            ValueError: A column does not exist, or there are no labels.
         """
         if by is None and self.label_column is None:
-            raise ValueError("by must name the columns of strata: there is no label")
+            raise ArgumentError(
+                "must name the columns of strata: there is no label",
+                argument="by",
+                code="unknown_argument",
+            )
         names = [by] if isinstance(by, str) else list(by or ())
         columns = [_strings(frames.column(self.frame, name, "by")) for name in names]
         columns = columns or [self.labels]
@@ -153,18 +163,19 @@ class Population:
         ]
 
     def confidence(self, given: str | Sequence[float] | None) -> Floats:
-        """How sure the model is of each row with a text, from 0 to 1.
+        """Return the confidence of the model for each row with a text, in [0, 1].
 
         Raises:
-            ValueError: There is no such column, or its values are out of range.
+            ValueError: A column does not exist, or its values are out of range.
         """
         if given is None and isinstance(self.data, Coded):
             given = self.data.columns.get("margin") or self.data.columns.get("prob")
             if self.several and self.data.probs is not None:
                 given = confidence_of(self.data.probs).tolist()
         if given is None:
-            raise ValueError(
-                "confidence must be a column with how sure the model is, from 0 to 1"
+            raise ArgumentError(
+                "must be a column with how sure the model is, from 0 to 1",
+                argument="confidence",
             )
         values = (
             frames.column(self.frame, given, "confidence")
@@ -174,11 +185,13 @@ class Population:
         numbers = np.array([0.0 if v is None else float(v) for v in values])
         numbers = np.nan_to_num(self.of_rows(numbers, "confidence"), nan=0.0)
         if ((numbers < 0) | (numbers > 1 + 1e-9)).any():
-            raise ValueError("confidence must be between 0 and 1")
+            raise ArgumentError(
+                "must be between 0 and 1", argument="confidence", code="out_of_range"
+            )
         return np.asarray(np.minimum(numbers, 1.0))
 
     def sample(self, draw: Draw, design: dict[str, Any]) -> GoldSample:
-        """What was drawn of the rows with a text."""
+        """Return the sample drawn from the rows with a text."""
         all_probs = np.zeros(len(self))
         all_probs[self.there] = draw.all_probs
         strata = np.full(len(self), -1, dtype=np.int64)
@@ -198,7 +211,7 @@ class Population:
 
 
 def own_ids(frame: object) -> str | None:
-    """The column "id" of data, where it has one that tells all rows apart; else None."""
+    """Return the column "id" of data if its values are unique, else None."""
     if ID not in frames.names(frame):
         return None
     values = [text_of(value) for value in frames.column(frame, ID, "id")]
@@ -212,8 +225,10 @@ def _texts(frame: object, text: str | None, n_texts: int) -> list[str | None]:
     values = frames.column(frame, text, "text")
     for i, value in enumerate(values):
         if value is not None and not isinstance(value, str):
-            raise TypeError(
-                f"text[{i}] must be a str or missing, not {checks.shown(value)}"
+            raise ArgumentTypeError(
+                f"must be {words().text} or missing, not {checks.shown(value)}",
+                argument="text",
+                place=(i,),
             )
     return values
 
@@ -223,13 +238,19 @@ def _strings(values: Sequence[Any]) -> list[str | None]:
 
 
 def _id(value: object, i: int) -> str:
-    made = text_of(value)  # R has whole numbers as floats, and so has pandas
+    made = text_of(value)  # R and pandas may store integers as floats
     if made is None:
-        raise ValueError(f"id[{i}] is missing: each text needs one")
+        raise ArgumentError(
+            "is missing: each text needs one", argument="id", place=(i,), code="missing"
+        )
     return made
 
 
 def _check_unique(ids: Sequence[str]) -> None:
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
-        raise ValueError(f"id must differ from text to text: {twice!r} is there twice")
+        raise ArgumentError(
+            f"must differ from text to text: {twice!r} is there twice",
+            argument="id",
+            code="duplicate",
+        )

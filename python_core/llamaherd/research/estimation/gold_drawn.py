@@ -1,4 +1,4 @@
-"""The type of gold samples: texts for people to code, and their codes."""
+"""Gold samples: texts for human coding, and their codes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.label_sets import (
@@ -23,7 +24,7 @@ from llamaherd.research.coding.label_sets import (
     none_of,
 )
 from llamaherd.research.estimation import gold_file
-from llamaherd.research.estimation.gold_codes import CodeReader, told
+from llamaherd.research.estimation.gold_codes import CodeReader, summary_of_problems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,30 +32,32 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 _FORMAT = 1
-# Columns of the CSV that are no coder's.
+# Columns of the CSV that do not belong to coders.
 OURS = ("id", "text", "model_label", "inclusion_prob")
+PART = "part"  # another one, if the sample was split
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GoldSample:
-    """Texts that people code, drawn from N texts with known inclusion probabilities.
+    """Texts for human coding, drawn from N texts with known inclusion probabilities.
 
     Attributes:
-        rows: n indices of the texts into the data that they were drawn from.
+        rows: n indices of the drawn texts in the data.
         ids: n identifiers of the texts.
-        texts: n texts; None where no column of texts was given.
-        all_probs: float64[N], the inclusion probability of every text; 0 where there is
-            no text to code.
-        strata: int64[N]; of each stratum a fixed number of texts was drawn.
-        names: The labels that codes may be; () if any.
-        labels: n labels of the model, or None.
-        design: How they were drawn, all that is needed to check it: "kind", "n", "N",
-            "seed", "sha256" of all ids and texts, and what the kind needs; "several" is
-            true where a text may have several labels, which are joined then.
-        codes: For each coder n codes, None where a text has none yet.
-        coders: Their names.
-        all_ids: N identifiers of all texts, by which data in another order are matched;
-            None: they are numbers of rows.
+        texts: n texts; None without a column of texts.
+        all_probs: float64[N], inclusion probabilities of all texts; 0 for rows without a
+            text to code.
+        strata: int64[N], stratum of every text; a fixed number is drawn from each
+            stratum.
+        names: Allowed labels of codes; () for any text.
+        labels: n labels of the model; None if unknown.
+        design: Record of the draw, sufficient to check it: "kind", "n", "N", "seed",
+            "sha256" of all ids and texts, and what the kind needs; "several" is true if a
+            text may have several labels, which are then joined.
+        codes: For each coder n codes, None for texts without a code yet.
+        coders: Names of the coders.
+        all_ids: N identifiers of all texts, for matching data in another order; None for
+            row numbers.
     """
 
     rows: list[int]
@@ -74,27 +77,38 @@ class GoldSample:
 
     @property
     def probs(self) -> Floats:
-        """float64[n]: the inclusion probabilities of the texts drawn."""
+        """Inclusion probabilities of the drawn texts, float64[n]."""
         return np.asarray(self.all_probs[self.rows])
 
     @property
     def several(self) -> bool:
-        """Whether a text may have several labels."""
+        """True if a text may have several labels."""
         return bool(self.design.get("several"))
 
-    def moved(self, places: Sequence[int] | None) -> GoldSample:
-        """The same for data whose row i of the draw is in another place.
+    @property
+    def parts(self) -> list[str] | None:
+        """Part of each text by `gold_split`; None for a sample that was not split."""
+        split = self.design.get("split")
+        return None if split is None else list(split["parts"])
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """Columns of a sheet that are no coder's."""
+        return OURS if self.parts is None else (*OURS, PART)
+
+    def moved(self, new_rows: Sequence[int] | None) -> GoldSample:
+        """Return the sample for data with its rows in another order.
 
         Args:
-            places: For each of N rows of the draw its row now; None: the same.
+            new_rows: For each of N rows of the draw its current row; None if unchanged.
         """
-        if places is None:
+        if new_rows is None:
             return self
         probs, strata = np.empty_like(self.all_probs), np.empty_like(self.strata)
-        probs[list(places)], strata[list(places)] = self.all_probs, self.strata
+        probs[list(new_rows)], strata[list(new_rows)] = self.all_probs, self.strata
         return replace(
             self,
-            rows=[int(places[row]) for row in self.rows],
+            rows=[int(new_rows[row]) for row in self.rows],
             all_probs=probs,
             strata=strata,
             all_ids=None,
@@ -102,9 +116,9 @@ class GoldSample:
 
     @property
     def gold(self) -> list[str | None]:
-        """For each text what most of its coders say; of equally many the first.
+        """Return the majority code of each text; on a tie the first coder's.
 
-        Of several labels each by itself.
+        With several labels per text, the majority is taken for each label.
         """
         most = self._majority_of_labels if self.several else _majority
         return [most(each) for each in zip(*self.codes, strict=True)] or (
@@ -112,11 +126,11 @@ class GoldSample:
         )
 
     def _majority_of_labels(self, codes: Sequence[str | None]) -> str | None:
-        said = [labels_in(code, self.names) for code in codes if code is not None]
-        if not said:
+        given_labels = [labels_in(code, self.names) for code in codes if code is not None]
+        if not given_labels:
             return None
-        more, half = majority(said)
-        labels = (*more, *(label for label in half if label in said[0]))
+        more, half = majority(given_labels)
+        labels = (*more, *(label for label in half if label in given_labels[0]))
         return joined(labels_in(joined(labels), self.names))
 
     def with_codes(
@@ -124,30 +138,30 @@ class GoldSample:
         codes: Any,  # noqa: ANN401 - a data frame of any kind, a mapping, a sequence
         coder: str = "code",
     ) -> GoldSample:
-        """The same with codes: n of one coder, or those of several by their names.
+        """Return the sample with codes: of one coder, or of several by name.
 
         Args:
-            codes: n codes; or a mapping or data frame with n codes for each coder. Those
-                of pandas are matched by their index if it has the sample's ids, its rows
-                or the numbers 0 to n - 1; else they must be in the sample's order.
-            coder: Name of the one coder.
+            codes: n codes; or a mapping or data frame with n codes for each coder. Pandas
+                objects are matched by their index if it contains the sample's ids, its
+                rows or the numbers 0 to n - 1; all others must be in the sample's order.
+            coder: Name of the coder if there is only one.
 
-        Codes are labels, as texts or as what `str` makes them, in any case; None, NaN and
-        what `read_gold` takes for no code are none. Of several labels "" is none of them,
-        as `annotate` has it.
+        Codes are labels, as texts or as values whose `str` is a label, in any case. None,
+        NaN and everything that `read_gold` reads as no code are missing. With several
+        labels per text, "" means none of them, as in `annotate`.
 
         Raises:
-            ValueError: They are not as many as texts, or no labels; or their index is of
-                something else.
+            ValueError: The number of codes is not n, a code is not a label, or an index
+                does not match.
         """
         order = self._order_of(codes)
         if isinstance(codes, Mapping) or hasattr(codes, "columns"):
             given = {
                 name: frames.column(codes, name, "codes") for name in frames.names(codes)
             }
-        else:  # a pandas Series among them, although it has items
+        else:  # includes pandas Series, which also have items
             given = {coder: codes}
-        if isinstance(codes, Mapping):  # of Series, it may be
+        if isinstance(codes, Mapping):  # may contain Series
             given = {
                 name: _ordered(frames.column(codes, name, "codes"), self._order_of(each))
                 for name, each in codes.items()
@@ -159,28 +173,31 @@ class GoldSample:
         return replace(self, coders=list(coders), codes=list(coders.values()))
 
     def _order_of(self, codes: Any) -> list[int] | None:  # noqa: ANN401 - of any kind
-        """Places of the codes in the order of the sample, by the index that pandas has.
+        """Return indices that sort codes into the sample's order, by their pandas index.
 
-        None: it has none, or they are in that order.
+        None if there is no index, or if the order is already the sample's.
         """
         index = frames.index_of(codes)
         n = len(self)
         if index is None or len(index) != n or index == list(range(n)):
             return None
         texts = [text_of(each) or "" for each in index]
-        for wanted in (self.ids, list(map(str, self.rows)), list(map(str, range(n)))):
-            if set(texts) == set(wanted) and len(set(texts)) == n:
+        for expected in (self.ids, list(map(str, self.rows)), list(map(str, range(n)))):
+            if set(texts) == set(expected) and len(set(texts)) == n:
                 at = {each: i for i, each in enumerate(texts)}
-                return [at[each] for each in wanted]
-        raise ValueError(
-            "codes have an index that is neither the sample's ids nor its rows: give "
-            "codes.to_numpy() if they are in the sample's order"
+                return [at[each] for each in expected]
+        raise ArgumentError(
+            "have an index that is neither the sample's ids nor its rows: give "
+            "codes.to_numpy() if they are in the sample's order",
+            argument="codes",
         )
 
     def _checked(self, codes: Sequence[Any], coder: str) -> list[str | None]:
         if isinstance(codes, str) or len(codes) != len(self):
-            raise ValueError(
-                f"codes of {coder!r} must be {len(self)}, one for each text of the sample"
+            raise ArgumentError(
+                f"of {coder!r} must be {len(self)}, one for each text of the sample",
+                argument="codes",
+                code="wrong_length",
             )
         reader = CodeReader(self.names, several=self.several)
         made: list[str | None] = []
@@ -195,7 +212,7 @@ class GoldSample:
                 where = f"codes of {coder!r}, row {i + 1} (id {self.ids[i]})"
                 problems.append(f"{where}: {problem}")
         if problems:
-            raise ValueError(told(problems))
+            raise ArgumentError(summary_of_problems(problems), code="unknown_codes")
         return made
 
     def write(
@@ -209,38 +226,42 @@ class GoldSample:
         delimiter: Literal[",", ";", "\t"] = ",",
         overwrite: bool = False,
     ) -> None:
-        """Writes a CSV to be coded, and a sidecar `path`.json with the design.
+        """Write a CSV file for coding, and a sidecar `path`.json with the design.
 
-        Columns are `id`, `text` and one for each coder, with codes that there are
-        already. Cells that a spreadsheet would run get an apostrophe in front;
-        `read_gold` takes it away. One file can go to each coder, too.
+        Columns are `id`, `text` and one for each coder, with existing codes. Cells that a
+        spreadsheet would execute get a leading apostrophe, which `read_gold` removes. You
+        can also give each coder a separate file.
 
         Args:
-            path: Of the CSV.
-            coders: Names of the columns for codes, or one; None: the sample's, or "code".
-            blind: Without the model's label and the inclusion probability, of which
-                coders should not know; else with columns `model_label` and
-                `inclusion_prob`.
-            shuffle: In a random order, from the draw's seed, so that codes of the first
-                texts only are a random part.
-            bom: With the mark by which Excel knows UTF-8.
-            delimiter: Between cells. Where numbers have a decimal comma Excel expects
-                ";", and shows a file with "," as one column. `read_gold` knows all.
-            overwrite: Whether a file that is there already may be lost.
+            path: Path of the CSV file.
+            coders: Name or names of the columns for codes; None for those of the sample,
+                or "code".
+            blind: Omit the model's label and the inclusion probability, which coders
+                should not see. Otherwise the file has columns `model_label` and
+                `inclusion_prob`, and `part` if the sample was split.
+            shuffle: Write rows in a random order, derived from the draw's seed, so that
+                the first rows are a random subsample.
+            bom: Write the byte order mark by which Excel recognizes UTF-8.
+            delimiter: Column delimiter. Excel expects ";" in locales with a decimal
+                comma, and shows a file with "," as one column. `read_gold` recognizes
+                all.
+            overwrite: Overwrite an existing file.
 
         Raises:
-            ValueError: Names of coders are no names of columns; or there is a file with
-                something else in it, such as codes.
-            OSError: It cannot be written.
+            ValueError: A coder's name is not allowed as a column name, or a file with
+                other content, such as codes, exists.
+            OSError: The file cannot be written.
         """
         checks.choice("delimiter", delimiter, gold_file.DELIMITERS)
         given = [coders] if isinstance(coders, str) else coders
         names = list(given) if given is not None else self.coders or ["code"]
         for name in names:
-            if not name or name in OURS or names.count(name) > 1:
-                raise ValueError(
-                    f"coders must be different names, none of {', '.join(OURS)}, not "
-                    f"{checks.shown(name)}"
+            if not name or name in self.own_columns or names.count(name) > 1:
+                own = ", ".join(self.own_columns)
+                raise ArgumentError(
+                    f"must be different names, none of {own}, not {checks.shown(name)}",
+                    argument="coders",
+                    code="duplicate",
                 )
         known = dict(zip(self.coders, self.codes, strict=True))
         order = np.arange(len(self))
@@ -250,6 +271,7 @@ class GoldSample:
             "id",
             "text",
             *([] if blind else ["model_label", "inclusion_prob"]),
+            *([] if blind or self.parts is None else [PART]),
             *names,
         ]
         rows = [header]
@@ -258,15 +280,19 @@ class GoldSample:
             cells = [self.ids[i], self.texts[i] or ""]
             if not blind:
                 cells += [self.labels[i] or "", repr(float(probs[i]))]
+                cells += [] if self.parts is None else [self.parts[i]]
             cells += [
                 self._cell(known[name][i]) if name in known else "" for name in names
             ]
             rows.append(cells)
         content, there = gold_file.written(rows, bom, delimiter), Path(path)
         if not overwrite and there.exists() and there.read_bytes() != content:
-            raise ValueError(
-                f"path: {str(there)!r} is there already and may have codes in it: choose "
-                "another name, or set overwrite if it may be lost"
+            raise ArgumentError(
+                f"{str(there)!r} already exists and may contain codes: choose another "
+                "name, or set overwrite to replace it",
+                argument="path",
+                code="exists",
+                form="{name}: {problem}",
             )
         there.write_bytes(content)
         sidecar(path).write_text(self.to_json(), encoding="utf-8")
@@ -275,7 +301,7 @@ class GoldSample:
         return none_of(self.names) if self.several and code == "" else code or ""
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
-        """A data frame: row, id, text, model_label, inclusion_prob, codes.
+        """Return a data frame: row, id, text, model_label, inclusion_prob, codes.
 
         Raises:
             ImportError: pandas is not installed.
@@ -288,13 +314,14 @@ class GoldSample:
             "text": self.texts,
             "model_label": self.labels,
             "inclusion_prob": self.probs,
+            **({} if self.parts is None else {PART: self.parts}),
         }
         return pd.DataFrame(
             {**columns, **dict(zip(self.coders, self.codes, strict=True))}
         )
 
     def to_json(self) -> str:
-        """All of it as a text, for `from_json`; floats survive exactly."""
+        """Return the sample as JSON for `from_json`; floats keep their exact values."""
         stored = {
             "llamaherd_gold": _FORMAT,
             "rows": self.rows,
@@ -314,10 +341,10 @@ class GoldSample:
 
     @classmethod
     def from_json(cls, text: str) -> GoldSample:
-        """A sample that was stored.
+        """Read a sample that `to_json` wrote.
 
         Raises:
-            ValueError: The text is none, or its probabilities were changed.
+            ValueError: The text is not a sample, or its probabilities were changed.
         """
         try:
             stored = json.loads(text)
@@ -336,13 +363,20 @@ class GoldSample:
             )
             checksum, form = stored["probs_sha256"], stored["llamaherd_gold"]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"text is no stored gold sample: {error!r}") from error
+            raise ArgumentError(
+                f"is no stored gold sample: {error!r}", argument="text"
+            ) from error
         if form != _FORMAT:
-            raise ValueError(f"text is a gold sample of another format, {form!r}")
+            raise ArgumentError(
+                f"is a gold sample of another format, {form!r}", argument="text"
+            )
         if checksum != _probs_sha256(made.all_probs):
-            raise ValueError(
+            raise ArgumentError(
                 "the inclusion probabilities of the stored gold sample were changed: it "
-                "gives no valid estimates; use the sample as it was drawn"
+                "gives no valid estimates; use the sample as it was drawn",
+                argument="gold",
+                code="changed",
+                form="{name}: {problem}",
             )
         return made
 
@@ -372,5 +406,5 @@ def _majority(codes: Sequence[str | None]) -> str | None:
 
 
 def sidecar(path: str | os.PathLike[str]) -> Path:
-    """Where the design of a CSV is."""
+    """Return the path of the design beside a CSV file."""
     return Path(f"{os.fspath(path)}.json")

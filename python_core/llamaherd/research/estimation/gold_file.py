@@ -1,4 +1,4 @@
-"""Gold samples as CSV files that people code in a spreadsheet, and back."""
+"""Reading and writing gold samples as CSV files for coding in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -6,17 +6,26 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+from llamaherd.core.errors import ArgumentError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COMMANDS = ("=", "+", "-", "@", "\t", "\r")  # what makes a spreadsheet run a cell
+_COMMANDS = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+)  # characters that make a spreadsheet execute a cell
 _ESCAPED = (*_COMMANDS, "'")
 _MAX_CELL = 10**9
-DELIMITERS = (",", ";", "\t")  # Excel writes the second one in half of Europe
+DELIMITERS = (",", ";", "\t")  # Excel writes ";" in many European locales
 
 
 def written(rows: Sequence[Sequence[str]], bom: bool, delimiter: str = ",") -> bytes:
-    """Rows as CSV in UTF-8, all quoted, none of them a command."""
+    """Return rows as CSV in UTF-8, all cells quoted and none executable."""
     out = io.StringIO()
     writer = csv.writer(
         out, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\r\n"
@@ -26,36 +35,50 @@ def written(rows: Sequence[Sequence[str]], bom: bool, delimiter: str = ",") -> b
 
 
 def parsed(content: bytes, path: str) -> list[list[str]]:
-    """The rows of a CSV, whichever delimiter and Unicode encoding a spreadsheet chose.
+    """Parse the rows of a CSV with any delimiter and Unicode encoding.
 
     Raises:
-        ValueError: It is no text in UTF-8 or UTF-16, or has no header.
+        ValueError: The content is not UTF-8 or UTF-16 text, or has no header.
     """
     is_wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
         text = content.decode("utf-16" if is_wide else "utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not in UTF-8: save it as 'CSV UTF-8' in the spreadsheet"
+        raise _unusable(
+            f"{path} is not in UTF-8: save it as 'CSV UTF-8' in the spreadsheet",
+            "not_unicode",
         ) from error
     first = text.split("\n", 1)[0]
     delimiter = max(DELIMITERS, key=first.count)
     csv.field_size_limit(_MAX_CELL)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
-        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+        lines = list(reader)
     except csv.Error as error:
-        raise ValueError(f"{path} is no CSV file: {error}") from error
+        raise _unusable(
+            f"{path}, line {reader.line_num} is not CSV: {error}",
+            "no_csv",
+            reader.line_num,
+        ) from error
     rows = [[plain(cell) for cell in line] for line in lines if any(map(str.strip, line))]
     if not rows:
-        raise ValueError(f"{path} is empty")
+        raise _unusable(f"{path} is empty", "no_csv")
     return rows
 
 
-def escaped(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula; `plain` undoes it.
+def _unusable(problem: str, code: str, line: int | None = None) -> ArgumentError:
+    """Return the error of a file that is not a coding sheet; lines count from 1."""
+    place = () if line is None else (line - 1,)
+    return ArgumentError(
+        problem, argument="path", place=place, code=code, form="{problem}"
+    )
 
-    An apostrophe comes before what would be one, and before an apostrophe that would
-    otherwise be taken for that.
+
+def escaped(cell: str) -> str:
+    """Escape a cell so that no spreadsheet reads it as a formula; `plain` undoes it.
+
+    An apostrophe is put before a formula, and before an apostrophe that would otherwise
+    be read as an escape.
     """
     if cell.startswith(_COMMANDS) or (cell[:1] == "'" and cell[1:].startswith(_ESCAPED)):
         return "'" + cell
@@ -63,14 +86,14 @@ def escaped(cell: str) -> str:
 
 
 def plain(cell: str) -> str:
-    """What `escaped` made a cell of."""
+    """Undo `escaped`."""
     if cell[:1] == "'" and cell[1:].startswith(_ESCAPED):
         return cell[1:]
     return cell
 
 
 def same_text(one: str, other: str) -> bool:
-    """Whether texts are equal but for what spreadsheets change: ends of lines, space."""
+    """Compare texts, ignoring line ends and whitespace, which spreadsheets change."""
     return _lines(one) == _lines(other)
 
 

@@ -1,21 +1,25 @@
-"""Reading what people coded."""
+"""Reading of completed coding sheets."""
 
 from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.core import checks
+from llamaherd.core.caller import warn_caller
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.codes import form_of, text_of
 from llamaherd.research.estimation import gold_file
-from llamaherd.research.estimation.gold_codes import CodeReader, ids_told, told
+from llamaherd.research.estimation.gold_codes import (
+    CodeReader,
+    listed_ids,
+    summary_of_problems,
+)
 from llamaherd.research.estimation.gold_drawn import (
-    OURS,
     GoldSample,
     sidecar,
 )
@@ -23,7 +27,7 @@ from llamaherd.research.estimation.gold_drawn import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-_ROUNDED = 1e-6  # spreadsheets keep fewer digits of a probability
+_ROUNDED = 1e-6  # tolerance for probabilities that spreadsheets rounded
 
 
 def read_gold(
@@ -32,41 +36,43 @@ def read_gold(
     *,
     coders: Sequence[str] | None = None,
 ) -> GoldSample:
-    """Reads what people coded.
+    """Read completed coding sheets.
 
-    Case and space around and within a label do not matter, nor does the case of the
-    columns `id` and `text`. A cell that is empty, or has NA or N/A in it, is no code yet.
-    Of several labels a cell has all that apply in any order, with semicolons between
-    them, or "none" ("(none)" where a label is called so).
+    Case and whitespace in labels are ignored, as is the case of the columns `id` and
+    `text`. An empty cell, or one with NA or N/A, has no code yet. With several labels per
+    text, a cell lists all that apply in any order, separated by semicolons, or "none"
+    ("(none)" if a label has that name).
 
     Args:
-        path: A CSV that `GoldSample.write` made and people filled in, in part or in full;
-            or several of them, of a coder each. Columns of codes that have the same name
-            in several files get the files' names. Or a data frame with the same columns.
-        sample: The sample that was written; None: from the sidecar `path`.json.
-        coders: Names of the columns with codes; None: all that `GoldSample.write` does
-            not make, but for those in which nothing is a label, beside others: notes. Of
-            a data frame the model's labels are no coder's either.
+        path: A completed CSV file of `GoldSample.write`, in part or in full; or several
+            files, one for each coder. Code columns with the same name in several files
+            are renamed to the files' names. Or a data frame with the same columns.
+        sample: The sample that was written; None to read it from the sidecar `path`.json.
+        coders: Names of the code columns; None for all columns that `GoldSample.write`
+            does not create, except note columns, in which no cell is a label. The model's
+            labels in a data frame are not a coder either.
 
     Returns:
         The sample with the codes.
 
     Raises:
-        ValueError: It is no such file; ids, texts or inclusion probabilities are not the
-            sample's; codes are none of its labels. The message names column, row and id
-            of the first five, and how many there are.
-        OSError: It cannot be read.
+        ValueError: The file has another format; ids, texts or inclusion probabilities
+            differ from the sample's; or a code is not a label. The message names column,
+            row and id of the first five problems, and their number.
+        OSError: A file cannot be read.
 
     Warns:
-        UserWarning: A column was taken for notes; or texts of the sample are in no file.
+        UserWarning: A column was read as notes, or texts of the sample are in no file.
     """
     if isinstance(path, Mapping) or hasattr(path, "columns"):
         if sample is None:
-            raise ValueError("sample must be given: codes in a data frame need it")
+            raise ArgumentError(
+                "must be given: codes in a data frame need it", argument="sample"
+            )
         return _with_sheets(sample, [_of_frame(path, sample, coders)])
     paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     if not paths:
-        raise ValueError("path must name a file")
+        raise ArgumentError("must name a file", argument="path")
     if sample is None:
         sample = _of_sidecar(paths[0])
     return _with_sheets(sample, [_of_file(Path(each), sample, coders) for each in paths])
@@ -75,14 +81,18 @@ def read_gold(
 def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
     problems = [problem for sheet in sheets for problem in sheet.problems]
     if problems:
-        raise ValueError(told(problems))
+        raise ArgumentError(
+            summary_of_problems([problem.text for problem in problems]),
+            argument="path",
+            place=problems[0].place,
+            code="unknown_codes",
+            form="{problem}",
+        )
     for sheet in sheets:
         for column in sheet.notes:
-            warnings.warn(
+            warn_caller(
                 f"{sheet.name}: the column {column!r} was taken for notes and left out: "
-                "nothing in it is a label",
-                UserWarning,
-                stacklevel=3,
+                "nothing in it is a label"
             )
     _warn_of_missing(sample, {i for sheet in sheets for i in sheet.rows})
     columns = [name for sheet in sheets for name in sheet.codes]
@@ -105,9 +115,9 @@ def _of_file(path: Path, sample: GoldSample, coders: Sequence[str] | None) -> _S
 
 
 def _of_frame(frame: Any, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:  # noqa: ANN401 - of any kind
-    """Its columns as those of a file, but for the one of the labels that were drawn from.
+    """Return a data frame's columns as a sheet, without the model's labels.
 
-    Cells may come from the file by a reader that does not know of its apostrophes.
+    Cells may have been read from the file by a reader that keeps its apostrophes.
     """
     asked, model = coders or (), sample.design.get("label")
     kept = [name for name in frames.names(frame) if name != model or name in asked]
@@ -127,45 +137,57 @@ def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
     try:
         return GoldSample.from_json(beside.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ValueError(
-            f"sample must be given: there is no {beside} with the inclusion "
-            "probabilities beside the file"
+        raise ArgumentError(
+            f"must be given: there is no {beside} with the inclusion "
+            "probabilities beside the file",
+            argument="sample",
+            code="conflict",
         ) from error
 
 
 def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
-    """Warns of texts of a sample that have no row in what was read: all but `there`."""
+    """Warn of texts of the sample without a row in the input; `there` has the others."""
     missing = [i for i in range(len(sample)) if i not in there]
     if not missing:
         return
-    warnings.warn(
+    warn_caller(
         f"{len(missing)} of {len(sample)} texts of the gold sample have no row in what "
-        f"was read (ids {ids_told(sample.ids, missing)}), and so no code. If rows were "
+        f"was read (ids {listed_ids(sample.ids, missing)}), and so no code. If rows were "
         "deleted for what is in them, the inclusion probabilities are not right any "
-        "more: leave a code empty instead",
-        UserWarning,
-        stacklevel=4,
+        "more: leave a code empty instead"
     )
 
 
+class _Problem(NamedTuple):
+    """A problem of a sheet.
+
+    Attributes:
+        text: Message about it.
+        place: Index of its row, and its column if one cell is wrong.
+    """
+
+    text: str
+    place: tuple[int | str, ...]
+
+
 class _Sheet:
-    """What people wrote into a file, or a data frame.
+    """Completed coding sheet: a file or a data frame.
 
     Args:
-        name: What messages call it.
-        stem: What stands for its coder, if another sheet has a column of that name.
-        lines: Its cells, the names of columns first.
-        sample: That it was written of.
+        name: Name of the sheet in messages.
+        stem: Name for its coder if another sheet has a column of the same name.
+        lines: Cells by row, column names first.
+        sample: Sample that the sheet was written from.
         coders: See `read_gold`.
-        first_row: Number of the row below the names.
+        first_row: Row number below the column names.
 
     Attributes:
         name: See above.
-        stem: See above.
-        codes: By coder, in the order of the sample.
-        rows: For each text of the sample that it has the row in the file, from 1.
-        problems: What is wrong with it.
-        notes: Columns that are none of a coder.
+        stem: Name for its coder if another sheet has a column of the same name.
+        codes: Codes by coder, in the order of the sample.
+        rows: Row in the file, from 1, for each text of the sample in the sheet.
+        problems: Problems found in the sheet.
+        notes: Columns that do not belong to a coder.
     """
 
     def __init__(
@@ -180,18 +202,24 @@ class _Sheet:
     ) -> None:
         self.name, self.stem = name, stem
         self.rows: dict[int, int] = {}
-        self.problems: list[str] = []
+        self.problems: list[_Problem] = []
+        self._first_row = first_row
         self._sample = sample
         self._reader = CodeReader(sample.names, several=sample.several)
-        self._places = {each.strip(): i for i, each in enumerate(sample.ids)}
-        self._numbers = _by_number(self._places)
+        self._index_of = {each.strip(): i for i, each in enumerate(sample.ids)}
+        self._numbers = _by_number(self._index_of)
         lines = _without_empty_ends(name, lines, first_row)
         header = _header(lines[0])
-        given = [column for column in header if column and column not in OURS]
+        given = [
+            column for column in header if column and column not in sample.own_columns
+        ]
         if "id" not in header or not given or len(set(header)) < len(header):
-            raise ValueError(
+            raise ArgumentError(
                 f"{name} must have a column id and one for each coder, all of different "
-                f"names; it has {', '.join(map(checks.quoted, header))}"
+                f"names; it has {', '.join(map(checks.quoted, header))}",
+                argument="path",
+                code="unknown_columns",
+                form="{problem}",
             )
         cells = [dict(zip(header, line, strict=False)) for line in lines[1:]]
         if coders is None:
@@ -207,7 +235,7 @@ class _Sheet:
     def _notes(
         self, given: Sequence[str], cells: Sequence[Mapping[str, str]]
     ) -> list[str]:
-        """Columns in which nothing is a label; none where that is so of all."""
+        """Return columns without any label; none if no column has one."""
         found = [
             name
             for name in given
@@ -216,31 +244,34 @@ class _Sheet:
         return found if len(found) < len(given) else []
 
     def _read(self, number: int, cells: Mapping[str, str]) -> None:
-        """Reads a row."""
+        """Read a row."""
         identifier = cells.get("id", "").strip()
-        where = f"{self.name}, row {number}"
-        i = self._places.get(identifier, self._numbers.get(_number(identifier)))
+        where, at = f"{self.name}, row {number}", number - self._first_row
+        i = self._index_of.get(identifier, self._numbers.get(_number(identifier)))
         if i is None:
             quoted = checks.quoted(identifier)
-            self.problems.append(f"{where}: id {quoted} is none of the sample's")
+            problem = f"{where}: id {quoted} is none of the sample's"
+            self.problems.append(_Problem(problem, (at, "id")))
             return
         where = f"{where} (id {self._sample.ids[i]})"
         if i in self.rows:
-            self.problems.append(f"{where}: that id is in row {self.rows[i]}, too")
+            problem = f"{where}: that id is in row {self.rows[i]}, too"
+            self.problems.append(_Problem(problem, (at, "id")))
             return
         self.rows[i] = number
         changed = _changed(cells, self._sample, i)
-        self.problems += [f"{where}: {what}" for what in changed]
+        self.problems += [_Problem(f"{where}: {what}", (at,)) for what in changed]
         for coder, codes in self.codes.items():
             codes[i], problem = self._reader.read(cells.get(coder, ""))
             if problem:
-                self.problems.append(f"{where}, column {coder}: {problem}")
+                text = f"{where}, column {coder}: {problem}"
+                self.problems.append(_Problem(text, (at, coder)))
 
 
 def _without_empty_ends(
     sheet: str, lines: Sequence[Sequence[str]], first_row: int
 ) -> list[Sequence[str]]:
-    """Rows without the nameless empty columns that spreadsheets leave behind the others.
+    """Remove the nameless empty columns that spreadsheets append.
 
     Raises:
         ValueError: A row has more cells than there are columns.
@@ -250,48 +281,56 @@ def _without_empty_ends(
         n -= 1
     for number, line in enumerate(lines[1:], start=first_row):
         if any(map(str.strip, line[len(lines[0]) :])):
-            raise ValueError(
+            raise ArgumentError(
                 f"{sheet}, row {number} has {len(line)} cells, and there are "
                 f"{len(lines[0])} columns: a cell that has the delimiter in it must be "
-                "in quotes"
+                "in quotes",
+                argument="path",
+                place=(number - first_row,),
+                code="wrong_length",
+                form="{problem}",
             )
     return [line[:n] for line in lines]
 
 
 def _begun(given: Sequence[str], cells: Sequence[Mapping[str, str]]) -> list[str]:
-    """Columns in which there is something; all of them if nothing is anywhere."""
+    """Return columns with content; all of them if none has content."""
     found = [name for name in given if any(row.get(name, "").strip() for row in cells)]
     return found or list(given)
 
 
-def _by_number(places: Mapping[str, int]) -> dict[float, int]:
-    """Places of ids that are numbers, which spreadsheets write as 25 for 025 or 25.0."""
+def _by_number(index_of: Mapping[str, int]) -> dict[float, int]:
+    """Return indices of numeric ids, as spreadsheets write 25 for 025 or 25.0."""
     found: dict[float, list[int]] = {}
-    for identifier, i in places.items():
+    for identifier, i in index_of.items():
         if math.isfinite(number := _number(identifier)):
             found.setdefault(number, []).append(i)
     return {number: own[0] for number, own in found.items() if len(own) == 1}
 
 
 def _header(cells: Sequence[str]) -> list[str]:
-    """Names of columns; of those that people write otherwise the ones that we know."""
+    """Return column names, with variant spellings of known names normalized."""
     names = [cell.strip() for cell in cells]
     known = {name: name.casefold() for name in names if name.casefold() in ("id", "text")}
     return [name if known.get(name) in names else known.get(name, name) for name in names]
 
 
 def _chosen(sheet: str, coders: Sequence[str], given: Sequence[str]) -> list[str]:
-    for name in coders:
+    for i, name in enumerate(coders):
         if name not in given:
-            raise ValueError(
+            raise ArgumentError(
                 f"coders: {sheet} has no column {checks.shown(name)} for codes"
-                f"{checks.meant(name, given)}"
+                f"{checks.meant(name, given)}",
+                argument="coders",
+                place=(i,),
+                code="unknown_column",
+                form="{problem}",
             )
     return list(coders)
 
 
 def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
-    """What is not as it was written, of a text's row."""
+    """Return the changed cells in the row of a text."""
     found = []
     text, prob = sample.texts[i], float(sample.probs[i])
     if text is not None and not _same_text(cells.get("text", text), text):

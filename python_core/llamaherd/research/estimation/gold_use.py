@@ -1,8 +1,7 @@
-"""What of a gold sample an estimate can use, and what makes it refuse one."""
+"""Checks and selection of the gold sample of an estimate."""
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.caller import warn_caller
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.words import words
 from llamaherd.research.codes import text_of
-from llamaherd.research.estimation.answered import answered
 from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.estimation.nonresponse import answered
 from llamaherd.research.estimation.outcomes import labels_of
 
 if TYPE_CHECKING:
@@ -34,19 +36,19 @@ UNKNOWN = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GoldUsed:
-    """Codes and the probabilities that they came about with.
+    """Codes and their inclusion probabilities.
 
     Attributes:
-        rows: int64[n], indices of the texts with codes.
-        codes: Their codes.
-        probs: float64[n], their inclusion probabilities.
-        strata: int64[n]; None: they were drawn independently of each other.
-        is_even: Whether all texts had the same probability.
-        design: How they were drawn, in words.
-        notes: What to know of it.
-        all_probs: float64[N], inclusion probabilities of all texts; None: not known.
-        all_strata: int64[N], their strata, likewise.
-        names: Of the strata, by their numbers.
+        rows: int64[n], indices of the coded texts.
+        codes: Codes of these texts.
+        probs: float64[n], inclusion probabilities of these texts.
+        strata: int64[n], strata of these texts; None if they were drawn independently.
+        is_even: True if all texts had the same probability.
+        design: Description of the draw.
+        notes: Notes for the user.
+        all_probs: float64[N], inclusion probabilities of all texts; None if unknown.
+        all_strata: int64[N], strata of all texts; None if unknown.
+        names: Names of the strata, by their numbers.
     """
 
     rows: Ints
@@ -61,12 +63,12 @@ class GoldUsed:
     names: dict[int, str] = field(default_factory=dict)
 
     def among(self, kept: Ints, n_texts: int) -> GoldUsed:
-        """The same for a part of the texts, with indices into that part."""
-        places = np.full(n_texts, -1, dtype=np.int64)
-        places[kept] = np.arange(len(kept))
-        here = np.flatnonzero(places[self.rows] >= 0)
+        """Return the sample for a subset of texts, with indices into the subset."""
+        new_rows = np.full(n_texts, -1, dtype=np.int64)
+        new_rows[kept] = np.arange(len(kept))
+        here = np.flatnonzero(new_rows[self.rows] >= 0)
         return GoldUsed(
-            rows=places[self.rows[here]],
+            rows=new_rows[self.rows[here]],
             codes=[self.codes[i] for i in here],
             probs=self.probs[here],
             strata=None if self.strata is None else self.strata[here],
@@ -82,28 +84,33 @@ class GoldUsed:
 def used_gold(
     gold: GoldSample | Sequence[Any], prob: object, n_texts: int, kept: Ints
 ) -> GoldUsed:
-    """Reads a gold sample, or codes whose probabilities `prob` tells.
+    """Read a gold sample, or codes with probabilities from `prob`.
 
     Args:
-        gold: A sample of these N texts, or N codes, None where a text has none.
-        prob: "simple", or N inclusion probabilities; None: the sample's.
-        n_texts: N, of the data.
-        kept: int64[m], rows of the texts that the estimate is about.
+        gold: A sample of these N texts, or N codes, None for uncoded texts.
+        prob: "simple", or N inclusion probabilities; None for those of the sample.
+        n_texts: N, the number of texts in the data.
+        kept: int64[m], rows of the texts that the estimate describes.
 
     Raises:
         ValueError: Probabilities are unknown or 0, or there are no codes.
     """
     if isinstance(gold, GoldSample):
         if prob is not None:
-            raise ValueError("prob is for codes without a design: gold has one")
+            raise ArgumentError(
+                "is for codes without a design: gold has one", argument="prob"
+            )
         return _of_sample(gold, n_texts, kept)
     if prob is None:
-        raise ValueError(UNKNOWN)
+        raise ArgumentError(UNKNOWN, argument="prob", code="missing", form="{problem}")
     codes = [text_of(code) for code in gold]
     if len(codes) != n_texts:
-        raise ValueError(
-            f"gold must have {n_texts} codes, one for each text and None for texts "
-            f"without one, not {len(codes)}"
+        raise ArgumentError(
+            f"must have {n_texts} codes, one for each text and "
+            f"{words().constant(None)} for texts "
+            f"without one, not {len(codes)}",
+            argument="gold",
+            code="wrong_length",
         )
     rows = np.flatnonzero([code is not None for code in codes])
     is_simple = isinstance(prob, str)
@@ -113,7 +120,11 @@ def used_gold(
     else:
         probs = np.asarray(prob, dtype=np.float64)
         if probs.shape != (n_texts,):
-            raise ValueError(f"prob must have {n_texts} values, one for each text")
+            raise ArgumentError(
+                f"must have {n_texts} values, one for each text",
+                argument="prob",
+                code="wrong_length",
+            )
     _check_positive(probs, kept, [str(i + 1) for i in range(n_texts)])
     _check_some(len(rows))
     return GoldUsed(
@@ -140,7 +151,7 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
     rows = np.array(gold.rows, dtype=np.int64)[coded]
     answers = answered(gold, coded)
     for note in answers.notes:
-        warnings.warn(note, UserWarning, stacklevel=3)
+        warn_caller(note)
     names = gold.design.get("strata") or {}
     return GoldUsed(
         rows=rows,
@@ -157,13 +168,13 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
 
 
 def _ties(gold: GoldSample) -> list[str]:
-    """On how many texts coders are equally divided, so that their order decides."""
+    """Return a note on the number of texts with ties among coders."""
     several = bool(gold.design.get("several"))
     n_coded = n_ties = 0
     for each in zip(*gold.codes, strict=True):
-        said = [code for code in each if code is not None]
-        n_coded += bool(said)
-        n_ties += _is_tie(said, several=several)
+        given_codes = [code for code in each if code is not None]
+        n_coded += bool(given_codes)
+        n_ties += _is_tie(given_codes, several=several)
     if n_ties == 0:
         return []
     first, *others = gold.coders
@@ -175,38 +186,44 @@ def _ties(gold: GoldSample) -> list[str]:
     return [note]
 
 
-def _is_tie(said: Sequence[str], *, several: bool) -> bool:
-    """Whether as many coders say another thing, or, of several labels, half one."""
+def _is_tie(given_codes: Sequence[str], *, several: bool) -> bool:
+    """Return True if the top two codes tie, or half the coders gave a label."""
     if several:
-        given = Counter(x for code in said for x in labels_of(code, several=True))
-        return any(2 * n == len(said) for n in given.values())
-    first = [n for _, n in Counter(said).most_common(2)]
+        given = Counter(x for code in given_codes for x in labels_of(code, several=True))
+        return any(2 * n == len(given_codes) for n in given.values())
+    first = [n for _, n in Counter(given_codes).most_common(2)]
     return len(first) == 2 and first[0] == first[1]
 
 
 def _check_some(n_coded: int) -> None:
     if n_coded < 2:
-        raise ValueError(
-            "gold has no codes yet: write it with .write(), let people code it, and "
-            "read it "
+        raise ArgumentError(
+            "has no codes yet: write it to a file, let people code it, and read the file "
             "with read_gold()"
             if n_coded == 0
-            else "gold has one code only: there must be more"
+            else "has only one code: there must be more",
+            argument="gold",
+            code="no_codes",
         )
 
 
 def _check_positive(probs: Floats, kept: Ints, ids: Sequence[str]) -> None:
     values = probs[kept]
     if not (np.isfinite(values) & (values >= 0) & (values <= 1)).all():
-        raise ValueError("prob must be a probability between 0 and 1 for each text")
+        raise ArgumentError(
+            "must be a probability between 0 and 1 for each text",
+            argument="prob",
+            code="out_of_range",
+        )
     never = kept[values == 0]
     if len(never) > 0:
         named = ", ".join(ids[i] for i in never[:5])
         more = f" and {len(never) - 5} more" if len(never) > 5 else ""
-        raise ValueError(
+        raise ArgumentError(
             f"{len(never)} texts could never be drawn for the gold sample (ids "
-            f"{named}{more})"
-            ": nothing is known of their labels' errors. Draw a sample in which all "
-            "have a "
-            "probability above 0, or leave these texts out"
+            f"{named}{more}), so the errors of their labels are unknown. Draw a sample "
+            "in which all texts have a probability above 0, or leave these texts out",
+            argument="gold",
+            code="probability_0",
+            form="{name}: {problem}",
         )

@@ -1,4 +1,4 @@
-"""Groups of texts, by the values of columns."""
+"""Groups of texts, defined by the values of columns."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 
@@ -23,14 +24,18 @@ def grouped(
     kept: Ints,
     order: Mapping[str, Sequence[Any]],
 ) -> tuple[Ints, list[str]]:
-    """The group of each row that is kept, as a number, and the groups' names.
+    """Return the group number of each kept row, and the groups' names.
 
     Raises:
-        ValueError: `order` is of other columns, or lacks a value.
+        ValueError: `order` names other columns, or lacks a value.
     """
     names = named(by)
     if set(order) - set(names):
-        raise ValueError(f"order must be of columns in by, not {sorted(order)}")
+        raise ArgumentError(
+            f"must be of columns in by, not {sorted(order)}",
+            argument="order",
+            code="unknown_choice",
+        )
     numbers = []
     values_of = []
     for name in names:
@@ -50,11 +55,10 @@ def grouped(
 def numbered(
     texts: Population, name: str, kept: Ints, known: Sequence[Any] | None = None
 ) -> tuple[Ints, list[Any]]:
-    """The values of a column in rows that are kept as numbers, and what they stand for.
+    """Number the values of a column in kept rows; return numbers and values.
 
     Raises:
-        ValueError: There is no such column, or `known`, the values in their order, lacks
-            one.
+        ValueError: The column does not exist, or `known`, the ordered values, lacks one.
     """
     column = frames.column(texts.frame, name, "by")
     values = [column[i] for i in kept]
@@ -62,19 +66,21 @@ def numbered(
     if known is not None:
         missing = [value for value in there if value not in known]
         if missing:
-            raise ValueError(f"order of {name!r} lacks {checks.shown(missing[0])}")
+            raise ArgumentError(
+                f"of {name!r} lacks {checks.shown(missing[0])}", argument="order"
+            )
         there = [value for value in known if value in there]
     else:
         try:
             there.sort()
-        except TypeError:  # of several types
+        except TypeError:  # values of several types
             there.sort(key=str)
-    places = {value: i for i, value in enumerate(there)}
-    return np.array([places[value] for value in values], dtype=np.int64), there
+    index_of = {value: i for i, value in enumerate(there)}
+    return np.array([index_of[value] for value in values], dtype=np.int64), there
 
 
 def named(by: str | Sequence[str] | None) -> list[str]:
-    """Names of columns as a list."""
+    """Return column names as a list."""
     if by is None:
         return []
     return [by] if isinstance(by, str) else list(by)

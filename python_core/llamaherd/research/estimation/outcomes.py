@@ -1,14 +1,15 @@
-"""What of labels and codes is estimated: shares of some, or a mean of numbers."""
+"""Outcomes of estimates: shares of labels, or the mean of a number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.research.codes import text_of
+from llamaherd.core.errors import ArgumentError
+from llamaherd.research.codes import number_in, text_of
 from llamaherd.research.coding.label_sets import BETWEEN
 
 if TYPE_CHECKING:
@@ -16,14 +17,44 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats
 
 Outcome = str | Sequence[str] | Mapping[str, float]
-Numbers = tuple[str, "Floats", "Floats"]  # a name, of N texts, of n codes
+MEAN = "mean"  # outcome that asks for the mean of numeric labels
+Numbers = tuple[str, "Floats", "Floats"]  # name, values of N texts, values of n codes
 
 
 def labels_of(text: str, *, several: bool) -> frozenset[str]:
-    """The labels that a text was given: one, or of several all that were joined."""
+    """Return the labels of a text: one, or all that were joined."""
     if not several:
         return frozenset((text,))
     return frozenset(part.strip() for part in text.split(BETWEEN)) - {""}
+
+
+def number_outcome(
+    outcome: Outcome | None, there: set[str], *, by_default: bool
+) -> Outcome | None:
+    """Return the numbers of labels where their mean is asked for, else the outcome.
+
+    Args:
+        outcome: See `estimate`.
+        there: All labels and codes that occur.
+        by_default: True if None asks for the mean.
+
+    Raises:
+        ValueError: `outcome` is "mean", and a label is no number.
+    """
+    asked = list(outcome) if isinstance(outcome, (list, tuple)) else [outcome]
+    is_asked = asked == [MEAN] and MEAN not in there
+    if not is_asked and not (outcome is None and by_default):
+        return outcome
+    numbers = {each: number_in(each) for each in there}
+    odd = sorted(each for each, number in numbers.items() if number is None)
+    if odd:
+        raise ArgumentError(
+            f"'mean' needs labels that are numbers, not {checks.quoted(odd[0])}",
+            argument="outcome",
+            code="wrong_type",
+            form="{name} {problem}",
+        )
+    return {each: float(number) for each, number in numbers.items() if number is not None}
 
 
 def shares_or_scores(
@@ -33,44 +64,57 @@ def shares_or_scores(
     codes: Sequence[str],
     *,
     several: bool,
+    shares: Callable[[str], Floats] | None = None,
 ) -> tuple[str, list[Numbers]]:
-    """Outcomes of texts and codes as numbers, and what their mean is called.
+    """Return outcomes of texts and codes as numbers, and the name of their mean.
 
     Args:
         outcome: See `estimate`.
-        texts: Whose labels they are.
-        labels: N.
-        codes: n.
-        several: Whether each may be several, joined.
+        texts: Texts with labels.
+        labels: N labels.
+        codes: n codes.
+        several: True if a text may have several labels, joined.
+        shares: Function that returns the probability of a label in each text, float64[N];
+            None to use the labels.
 
     Raises:
-        ValueError: There is no such label, or no number for one.
+        ValueError: A label does not exist, or has no number.
     """
     if isinstance(outcome, Mapping):
         if several:
-            raise ValueError(
-                "outcome must be labels, not numbers for them: a text may have several"
+            raise ArgumentError(
+                "must be labels, not numbers for them: a text may have several",
+                argument="outcome",
             )
         scores = _scores(outcome, {*labels, *codes})
         of_labels = np.array([scores[label] for label in labels])
+        if shares is not None:
+            of_labels = sum(
+                (score * shares(name) for name, score in scores.items()),
+                np.zeros(len(labels)),
+            )
         of_codes = np.array([scores[code] for code in codes])
         return "mean", [("score", of_labels, of_codes)]
     of_texts = [labels_of(each, several=several) for each in labels]
     of_people = [labels_of(each, several=several) for each in codes]
     there = frozenset().union(*of_texts, *of_people)
     return "share", [
-        (name, _has(of_texts, name), _has(of_people, name))
-        for name in wanted(outcome, texts, there)
+        (
+            name,
+            _has(of_texts, name) if shares is None else shares(name),
+            _has(of_people, name),
+        )
+        for name in checked_labels(outcome, texts, there)
     ]
 
 
-def wanted(
+def checked_labels(
     outcome: str | Sequence[str] | None, texts: Population, there: frozenset[str]
 ) -> list[str]:
-    """The labels whose shares are estimated; without an outcome all that there are.
+    """Return the labels whose shares are estimated; all labels without an outcome.
 
     Raises:
-        ValueError: There is no such one.
+        ValueError: A label does not exist.
     """
     if outcome is None:
         known = [name for name in texts.names if name in there]
@@ -79,10 +123,11 @@ def wanted(
     names = [text_of(each) or "" for each in ([outcome] if is_one else outcome)]
     for name in names:
         if name not in there:
-            raise ValueError(
-                f"outcome must be among the labels {', '.join(sorted(there))}, not "
+            raise ArgumentError(
+                f"must be among the labels {', '.join(sorted(there))}, not "
                 f"{checks.shown(name)}"
-                f"{checks.meant(name, there)}"
+                f"{checks.meant(name, there)}",
+                argument="outcome",
             )
     return names
 
@@ -93,9 +138,10 @@ def _scores(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]:
         for name, value in outcome.items()
     }
     if there - set(scores):
-        raise ValueError(
-            "outcome must have a number for each label, also for "
-            f"{', '.join(sorted(there - set(scores)))}"
+        raise ArgumentError(
+            "must have a number for each label, also for "
+            f"{', '.join(sorted(there - set(scores)))}",
+            argument="outcome",
         )
     return scores
 

@@ -1,4 +1,4 @@
-"""How far labels depend on words, on the order of labels, on the model, on chance."""
+"""Robustness of labels to wording, order of labels, model and sampling."""
 
 from __future__ import annotations
 
@@ -9,21 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.api.progress import reporter
 from llamaherd.api.scoring import open_context
 from llamaherd.core import checks
-from llamaherd.core.errors import Interrupted
+from llamaherd.core.caller import warn_caller
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError, Interrupted
+from llamaherd.core.progress import reporter
 from llamaherd.core.sampling import DEFAULT_SEED
 from llamaherd.research import frames
 from llamaherd.research.coding.annotate import annotated
-from llamaherd.research.coding.codebook import JOINED, Codebook
+from llamaherd.research.coding.answer_types import JOINED
+from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.source import Source
 from llamaherd.research.coding.texts import checked_texts
 from llamaherd.research.coding.variants import named, variants_of
 from llamaherd.research.estimation.estimate import estimate, joined
 from llamaherd.research.estimation.estimates import TITLES
-from llamaherd.research.estimation.starting import Start, check_model, start_from
+from llamaherd.research.estimation.starting import (
+    Start,
+    check_model,
+    check_variants,
+    own_first,
+    start_from,
+    thinking_levels,
+)
 from llamaherd.research.statistics.krippendorff import krippendorff_alpha
 
 if TYPE_CHECKING:
@@ -31,41 +40,40 @@ if TYPE_CHECKING:
 
     from llama_cpp import Llama
 
-    from llamaherd.api.progress import ProgressOption
-    from llamaherd.core.calibration import Floats
-    from llamaherd.core.stats import Progress
+    from llamaherd.asks.calibration import Floats
+    from llamaherd.core.stats import Progress, ProgressOption
+    from llamaherd.core.thinking import ThinkingOption
     from llamaherd.research.coding.variants import Variant
     from llamaherd.research.estimation.estimates import Estimates
     from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.estimation.outcomes import Outcome
-    from llamaherd.research.statistics.ratings import Scale
     from llamaherd.run.host import Host
 
     Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
 
-_LABEL = "label"  # what formulas call labels
+_LABEL = "label"  # name of labels in formulas
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Robustness:
-    """The labels of n texts under v variants, and how much they differ.
+    """Labels of n texts under v variants, and how much they differ.
 
     Attributes:
-        variants: v names; the first is what the others are compared with.
+        variants: v names; the others are compared with the first.
         names: The k labels.
         rows: int[n], rows of the data frame that were coded.
-        labels: For each variant n labels; None: failed.
-        flips: float64[v], share of texts whose label is not that of the first variant, of
-            those that have both; NaN where there are none.
-        pairwise: float64[v, v], the same for each pair.
+        labels: For each variant n labels; None for failed texts.
+        flips: float64[v], share of texts whose label differs from that of the first
+            variant, among texts with both labels; NaN without such texts.
+        pairwise: float64[v, v], the same share for each pair of variants.
         agreement: Mean over all pairs of the share of equal labels.
-        alpha: Krippendorff's alpha, of variants as coders; of an ordinal scale the
-            ordinal one; None: it could not be computed.
-        shares: float64[v, k], share of each label among the texts that have one.
-        runs: How each variant's labels came about, see `Coded.run`.
-        estimates: v estimates by its labels and the codes of a gold sample; None where
-            there is none; () without a sample.
-        source: Texts and labels of the first variant; None: not known.
+        alpha: Krippendorff's alpha with variants as coders, ordinal for an ordinal scale;
+            None if it could not be computed.
+        shares: float64[v, k], share of each label among the texts with a label.
+        runs: Provenance of each variant's labels, see `Coded.run`.
+        estimates: v estimates from each variant's labels and the codes of a gold sample,
+            None for failed ones; () without a sample.
+        source: Hashes of the texts and labels of the first variant; None if unknown.
     """
 
     variants: tuple[str, ...]
@@ -82,7 +90,7 @@ class Robustness:
     source: Source | None = None
 
     def estimate_rows(self) -> list[dict[str, Any]]:
-        """Each estimate as what `Estimate` has, with its variant: for a data frame."""
+        """Return a dict for each estimate, with its variant, for a data frame."""
         return [
             {"variant": name, **row}
             for name, found in zip(self.variants, self.estimates, strict=False)
@@ -90,13 +98,31 @@ class Robustness:
         ]
 
     @property
+    def costs(self) -> list[dict[str, float]]:
+        """Cost per text of each variant: seconds, computed tokens, tokens of thoughts."""
+        return [
+            {
+                "seconds": run["seconds"] / max(1, run["n_texts"]),
+                "tokens": run.get("n_computed_tokens", math.nan) / max(1, run["n_texts"]),
+                "thinking_tokens": run.get("thinking", {}).get("n_thinking_tokens", 0)
+                / max(1, run["n_texts"]),
+            }
+            for run in self.runs
+        ]
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the model thought before its answers in a variant."""
+        return any("thinking" in run for run in self.runs)
+
+    @property
     def ranges(self) -> Floats:
-        """float64[k, 2]: smallest and largest share of each label."""
+        """Smallest and largest share of each label, float64[k, 2]."""
         return np.stack([self.shares.min(axis=0), self.shares.max(axis=0)], axis=1)
 
     @property
     def unstable(self) -> Floats:
-        """float64[n]: share of variants without the most frequent label of each text."""
+        """Share of variants that differ from each text's modal label, float64[n]."""
         return np.array([_spread(each) for each in zip(*self.labels, strict=True)])
 
     def __str__(self) -> str:
@@ -110,10 +136,22 @@ class Robustness:
             lines.append(f"{name:<{wide}}  {self.flips[i]:>5.1%}  {shares}")
         alpha = "" if self.alpha is None else f", Krippendorff's alpha {self.alpha:.3f}"
         lines.append(f"agreement {self.agreement:.1%}{alpha}")
-        return "\n".join([*lines, *self._estimated(wide)])
+        return "\n".join([*lines, *self._costs(wide), *self._estimated(wide)])
+
+    def _costs(self, wide: int) -> list[str]:
+        """Describe the cost of variants, if some think."""
+        if not self.thinks:
+            return []
+        lines = ["cost per text:"]
+        for name, cost in zip(self.variants, self.costs, strict=True):
+            lines.append(
+                f"{name:<{wide}}  {cost['seconds']:.3g} s, {cost['tokens']:.0f} tokens "
+                f"computed, {cost['thinking_tokens']:.0f} of them in thoughts"
+            )
+        return lines
 
     def _estimated(self, wide: int) -> list[str]:
-        """What labels and codes say together, and how far that depends on the variant."""
+        """Describe the estimates and their dependence on the variant."""
         known = [found for found in self.estimates if found is not None]
         lines = [f"{TITLES['dsl']}, with intervals:"] if known else []
         rows: dict[str, list[dict[str, Any]]] = {}
@@ -140,6 +178,7 @@ def robustness(
     *,
     orders: int | Sequence[Sequence[str]] = 0,
     seeds: Sequence[int] = (),
+    thinking: ThinkingOption | Sequence[ThinkingOption] = None,
     n_texts: int | None = None,
     seed: int = DEFAULT_SEED,
     crossed: bool = False,
@@ -149,81 +188,93 @@ def robustness(
     progress: ProgressOption = False,
     **settings: Any,  # noqa: ANN401 - those of annotate
 ) -> Robustness:
-    """Codes the same texts in several ways and tells how many labels change.
+    """Code the same texts in several variants and measure how many labels change.
 
-    With a gold sample it tells, too, how far estimates that are corrected by its codes
-    depend on the way: less than the shares of labels, if all is well.
+    With a gold sample, also measure how far estimates corrected by its codes depend on
+    the variant. They should vary less than the shares of labels.
 
     Args:
-        frame: What `annotate` returned: the first variant is how these labels were made,
-            with their codebook, settings and seed, so that `report` takes the result. Or
-            a data frame, as there.
-        text: As in `annotate`; not needed for what it returned.
-        codebooks: The same labels in other words; the first is what the others are
-            compared with. A mapping gives them names. Not needed for what `annotate`
-            returned, whose codebook is the first.
-        contexts: One, or several of other models; the first on the model that labels were
-            made by. A mapping gives them names.
-        orders: Orders of the labels to try beside the codebook's own: so many, drawn by
-            `seed`, or lists of the labels. Not for an ordinal scale.
-        seeds: With method="generate" and a temperature: to draw with.
-        n_texts: How many texts to draw, by `seed`, of those that are there; None: all.
-        seed: Of orders and texts.
-        crossed: Try all combinations; otherwise each alone, the others as in the first.
-        gold: A sample with codes, drawn from `frame`: adds an estimate by DSL for each
-            variant, from its labels and the same codes. With `n_texts` only the codes of
-            texts that are drawn count.
+        frame: Result of `annotate`: its codebook, settings and seed are then the first
+            variant, so that `report` accepts the result. Or a data frame, as for
+            `annotate`.
+        text: As in `annotate`; not needed for a result of `annotate`.
+        codebooks: Codebooks with the same labels in other words; the others are compared
+            with the first. A mapping names them. Not needed for a result of `annotate`,
+            whose codebook is the first.
+        contexts: One context, or several of other models; the first must have the model
+            of the labels. A mapping names them.
+        orders: Orders of the labels to try besides the codebook's: a number of random
+            orders, drawn with `seed`, or lists of the labels. Not for an ordinal scale.
+        seeds: Seeds to try, with method="generate" and a temperature.
+        thinking: Values of `thinking` to try, such as [False, 128, 512]; see `costs` of
+            the result for what each takes. A single value applies to all variants.
+        n_texts: Number of texts to draw with `seed` from those available; None for all.
+        seed: Seed of orders and texts.
+        crossed: Try all combinations; otherwise vary one at a time and keep the others as
+            in the first variant.
+        gold: A sample with codes, drawn from `frame`: adds an estimate by design-based
+            supervised learning for each variant, from its labels and the same codes. With
+            `n_texts` only the codes of drawn texts count.
         formula: As in `estimate`; labels are called `label` in it.
-        outcome: As there.
+        outcome: As in `estimate`.
         progress: As in `annotate`, over all variants.
-        **settings: Further arguments of `annotate`; in place of those that labels were
-            made with.
+        **settings: Further arguments of `annotate`, which replace those of the labels.
 
     Returns:
-        The labels of each variant, and how much they differ.
+        The labels of each variant, and measures of their differences.
 
     Warns:
         UserWarning: A variant's labels give no estimate.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The sample is of other texts, or has hardly a code. Codebooks have
-            other labels; there is nothing to compare; seeds without a temperature;
-            otherwise as `annotate`.
-        Interrupted: Ctrl-C; its `results` has the variants that were finished, None if
-            there is not even the first.
+        ValueError: The sample is from other texts, or has too few codes; codebooks have
+            different labels; there is nothing to compare; seeds are given without a
+            temperature; otherwise as `annotate`.
+        Interrupted: Ctrl-C was pressed; `results` has the finished variants, None if
+            there are none.
     """
     for name in ("columns", "journal"):
         if name in settings:
-            raise TypeError(f"robustness() takes no {name}: it returns no data frame")
+            raise ArgumentTypeError(
+                "is not an argument of robustness(), which returns no data frame",
+                argument=name,
+                code="unknown_argument",
+            )
     if contexts is None:
-        raise TypeError("contexts must be a context, or several")
-    places = named("contexts", contexts, object)
-    given = list(places.values())
+        raise ArgumentTypeError("must be a context, or several", argument="contexts")
+    budgets = thinking_levels(thinking)
+    own = {**settings, "thinking": budgets[0]} if len(budgets) == 1 else settings
+    named_contexts = named("contexts", contexts, object)
+    given = list(named_contexts.values())
     books = {} if codebooks is None else named("codebooks", codebooks, Codebook)
     if isinstance(frame, Coded):
         check_model(frame.run, open_context(given[0]).model)
-        start = start_from(frame.run, books, settings, seeds)
+        start = start_from(frame.run, books, own, seeds)
     else:
-        start = Start(codebooks=books, settings=settings, seeds=list(seeds))
+        start = Start(codebooks=books, settings=own, seeds=list(seeds))
     frame, text = _data(frame, text, books)
     made = variants_of(
         start.codebooks,
-        list(places),
+        list(named_contexts),
         orders=orders,
         seeds=start.seeds,
+        thinking=own_first(start.settings, budgets) if len(budgets) > 1 else (),
         seed=seed,
         crossed=crossed,
         is_drawn=start.is_drawn,
     )
+    check_variants(made, start.settings)
     column = checked_texts(frames.column(frame, text, "text"), text)
     rows = drawn_rows(column, n_texts, seed)
     texts = {text: [column[row] for row in rows]}
     judge = None if gold is None else Judge.of(frame, text, gold, rows)
     if judge is None and not (formula is None and outcome is None):
-        raise ValueError("formula and outcome are for estimates: these need gold")
+        raise ArgumentError(
+            "and outcome are for estimates: these need gold", argument="formula"
+        )
 
-    def told() -> Robustness:
+    def result() -> Robustness:
         n = len(labels)
         found = compared(made[:n], labels, rows, runs, texts[text])
         if judge is None:
@@ -244,34 +295,38 @@ def robustness(
                     variant.codebook,
                     given[variant.context],
                     progress=_of_all(report, i, len(made)) if progress else False,
-                    **{**start.settings, **drawn},
+                    **{**start.settings, **drawn, **variant.settings},
                 )
             except Interrupted:
-                raise Interrupted(told() if labels else None) from None
+                raise Interrupted(result() if labels else None) from None
             labels.append(coded.labels)
             runs.append(coded.run)
-    return told()
+    return result()
 
 
 def _data(frame: Any, text: str | None, books: Mapping[str, Any]) -> tuple[Any, str]:  # noqa: ANN401
-    """The data frame, and the name of its column of texts."""
+    """Return the data frame and the name of its column of texts."""
     if isinstance(frame, Coded):
         if text not in (None, frame.text):
-            raise ValueError(f"text is {frame.text!r}, which was coded, not {text!r}")
+            raise ArgumentError(
+                f"is {frame.text!r}, which was coded, not {text!r}", argument="text"
+            )
         return frame.frame, frame.text
     if text is None or not books:
-        raise TypeError("text and codebooks must be given for a data frame")
+        raise ArgumentTypeError(
+            "and codebooks must be given for a data frame", argument="text"
+        )
     return frame, text
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Judge:
-    """Estimates by the codes of a gold sample.
+    """Estimator that uses the codes of a gold sample.
 
     Attributes:
-        columns: Of the data frame.
+        columns: Columns of the data frame.
         text: Name of the column of texts.
-        gold: The sample.
+        gold: Gold sample.
         rows: n rows that have labels.
     """
 
@@ -288,20 +343,22 @@ class Judge:
         gold: GoldSample,
         rows: Sequence[int],
     ) -> Judge:
-        """Checks that the sample fits, before anything is coded.
+        """Check that the sample fits, before anything is coded.
 
         Raises:
-            ValueError: It is of other texts, or has hardly a code of these.
+            ValueError: The sample is from other texts, or has too few codes for these.
         """
         names = frames.names(frame)
         columns = {name: frames.column(frame, name, "frame") for name in names}
         columns[_LABEL] = [None] * len(columns[text])
-        gold = replace(gold, labels=[None] * len(gold))  # those of variants are others
+        gold = replace(gold, labels=[None] * len(gold))  # variants have other labels
         _, moved, _ = joined(columns, gold, _LABEL, text, several=gold.several)
         here = set(rows)
         coded = zip(moved.rows, moved.gold, strict=True)
         if sum(code is not None and row in here for row, code in coded) < 2:
-            raise ValueError("gold has fewer than two codes of the texts to be coded")
+            raise ArgumentError(
+                "has fewer than two codes of the texts to be coded", argument="gold"
+            )
         return cls(columns=columns, text=text, gold=gold, rows=rows)
 
     def estimates(
@@ -311,13 +368,13 @@ class Judge:
         formula: str | None,
         outcome: Outcome | None,
     ) -> Estimates | None:
-        """By DSL from n labels; None if they give none, with a warning."""
+        """Estimate by DSL from n labels; None, with a warning, on failure."""
         column: list[str | None] = [None] * len(self.columns[self.text])
         for row, label in zip(self.rows, labels, strict=True):
             column[row] = label
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # notes tell the same
+                warnings.simplefilter("ignore", UserWarning)  # same as the notes
                 return estimate(
                     {**self.columns, _LABEL: column},
                     self.gold,
@@ -326,15 +383,15 @@ class Judge:
                     methods=("dsl",),
                     label=_LABEL,
                     text=self.text,
-                    several=codebook.type == "multiple",
+                    several=codebook.kind.is_several,
                 )
         except ValueError as error:
-            warnings.warn(f"a variant has no estimate: {error}", stacklevel=4)
+            warn_caller(f"a variant has no estimate: {error}")
             return None
 
 
 def drawn_rows(texts: Sequence[object], n_texts: int | None, seed: int) -> list[int]:
-    """Rows that have a text, in their order: all, or so many drawn by the seed."""
+    """Return rows with a text, in their order: all, or `n_texts` drawn by the seed."""
     there = [i for i, text in enumerate(texts) if text is not None]
     if n_texts is None:
         return there
@@ -350,14 +407,14 @@ def compared(
     runs: Sequence[dict[str, Any]],
     texts: Sequence[str | None] | None = None,
 ) -> Robustness:
-    """What the labels of variants say together.
+    """Compare the labels of variants.
 
     Args:
-        variants: v of them.
-        labels: For each of them n.
-        rows: n.
-        runs: v.
-        texts: n; None: not known.
+        variants: v variants.
+        labels: For each variant n labels.
+        rows: n rows.
+        runs: Provenance of each variant's labels, see `Coded.run`.
+        texts: n texts; None if unknown.
     """
     codebook = variants[0].codebook
     names = codebook.names
@@ -384,11 +441,11 @@ def compared(
 
 
 def _codes(labels: Sequence[Sequence[str | None]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Labels as numbers, -1 for none."""
-    place: dict[str, int] = {}
+    """Return labels as numbers, -1 for missing ones."""
+    number_of: dict[str, int] = {}
     return np.array(
         [
-            [-1 if x is None else place.setdefault(x, len(place)) for x in each]
+            [-1 if x is None else number_of.setdefault(x, len(number_of)) for x in each]
             for each in labels
         ],
         dtype=np.int64,
@@ -411,7 +468,7 @@ def _shares(labels: Sequence[str | None], codebook: Codebook) -> list[float]:
     known = [label for label in labels if label is not None]
     if not known:
         return [math.nan] * len(codebook.names)
-    if codebook.type == "multiple":
+    if codebook.kind.is_several:
         parts = [label.split(JOINED) for label in known]
         return [
             sum(name in each for each in parts) / len(known) for name in codebook.names
@@ -420,14 +477,14 @@ def _shares(labels: Sequence[str | None], codebook: Codebook) -> list[float]:
 
 
 def _alpha(labels: Sequence[Sequence[str | None]], codebook: Codebook) -> float | None:
-    scale: Scale = "ordinal" if codebook.type == "ordinal" else "nominal"
-    levels = None if codebook.type == "multiple" else codebook.names
+    scale = codebook.kind.measured
+    levels = None if codebook.kind.is_several else codebook.names
     found = krippendorff_alpha(labels, scale=scale, levels=levels, n_bootstrap=0).value
     return None if math.isnan(found) else found
 
 
 def _of_all(report: Any, i: int, n: int) -> Any:  # noqa: ANN401 - functions of Progress
-    """Tells of a variant's progress as part of all variants'."""
+    """Report a variant's progress as part of the total."""
 
     def show(progress: Progress) -> None:
         n_total = progress.n_total

@@ -1,29 +1,35 @@
-"""The start of the variants of `robustness`: the settings of the labels."""
+"""First variant of `robustness`: the settings of the labels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.argument import Argument
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.thinking import checked_thinking
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.record import model_record
+from llamaherd.research.coding.settings import checked_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llamaherd.core.thinking import ThinkingWanted
     from llamaherd.model.model import Model
+    from llamaherd.research.coding.variants import Variant
 
-_OWN = "coded"  # name of the codebook of the labels
+_OWN = "coded"  # name of the labels' codebook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Codebooks, settings and seeds, those of the first variant first.
+    """Codebooks, settings and seeds of all variants; the first variant's come first.
 
     Attributes:
-        codebooks: By name.
-        settings: Arguments of `annotate` that labels depend on.
-        seeds: To draw with.
+        codebooks: Codebooks by name.
+        settings: Arguments of `annotate` that affect labels.
+        seeds: Seeds of sampling.
     """
 
     codebooks: dict[str, Codebook]
@@ -32,7 +38,7 @@ class Start:
 
     @property
     def is_drawn(self) -> bool:
-        """Test for labels that are written with a temperature, so that seeds matter."""
+        """Test for labels generated with a temperature, which depend on seeds."""
         is_written = self.settings.get("method") == "generate"
         return is_written and bool(self.settings.get("temperature"))
 
@@ -43,13 +49,13 @@ def start_from(
     settings: Mapping[str, Any],
     seeds: Sequence[int],
 ) -> Start:
-    """The first variant as labels were made, with what else is to be tried.
+    """Return the labels' own settings first, then the variants to try.
 
     Args:
-        run: How labels were made, see `Coded.run`.
-        codebooks: To try beside that of the labels; it may be among them.
-        settings: That are to be others in all variants.
-        seeds: To try beside that of the labels.
+        run: Provenance of the labels, see `Coded.run`.
+        codebooks: Codebooks to try besides that of the labels, which may be among them.
+        settings: Settings that replace those of the labels in all variants.
+        seeds: Seeds to try besides that of the labels.
     """
     own = Codebook.from_dict(run["codebook"]["content"])
     name = next((name for name, b in codebooks.items() if b.hash == own.hash), _OWN)
@@ -60,15 +66,64 @@ def start_from(
     return Start(codebooks={name: own, **others}, settings=merged, seeds=list(seeds))
 
 
-def check_model(run: Mapping[str, Any], model: Model) -> None:
-    """Checks that the first context's model is the one that labels were made by.
+def check_variants(variants: Sequence[Variant], settings: Mapping[str, Any]) -> None:
+    """Check the settings of all variants, so that none fails after others were coded.
+
+    Args:
+        variants: The variants.
+        settings: Arguments of `annotate` for all of them.
 
     Raises:
-        ValueError: It is another one.
+        TypeError: A setting has the wrong type, or does not exist.
+        ValueError: A setting is out of range, or settings conflict.
     """
-    told, found = run["model"], model_record(model)
-    if (told.get("sha256"), told.get("file")) != (found["sha256"], found["file"]):
-        raise ValueError(
-            f"contexts: the first must be of the model that labels were made by, "
-            f"{told.get('file')}, not of {found['file']}"
+    for each in variants:
+        checked_settings(each.codebook, "model", {**settings, **each.settings})
+
+
+def thinking_levels(given: object) -> list[ThinkingWanted]:
+    """Return the values of `thinking` to try; [] for None.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: A value is out of range, or there twice.
+    """
+    if given is None:
+        return []
+    values = given if isinstance(given, (list, tuple)) else [given]
+    found = [
+        checked_thinking(Argument("thinking", (i,)), each) or False
+        for i, each in enumerate(values)
+    ]
+    for i, each in enumerate(found):
+        if each in found[:i]:
+            raise ArgumentError(
+                "is there twice", argument="thinking", place=(i,), code="duplicate"
+            )
+    return list(found)
+
+
+def own_first(
+    settings: Mapping[str, Any], levels: Sequence[ThinkingWanted]
+) -> list[ThinkingWanted]:
+    """Return the values of `thinking` to try, first that of the labels, if known."""
+    if "thinking" not in settings:
+        return list(levels)
+    own = checked_thinking("thinking", settings["thinking"]) or False
+    return [own, *(each for each in levels if each != own)]
+
+
+def check_model(run: Mapping[str, Any], model: Model) -> None:
+    """Check that the first context has the model that produced the labels.
+
+    Raises:
+        ValueError: The model is another one.
+    """
+    recorded, found = run["model"], model_record(model)
+    if (recorded.get("sha256"), recorded.get("file")) != (found["sha256"], found["file"]):
+        raise ArgumentError(
+            f"must begin with a context of the model that made the labels, "
+            f"{recorded.get('file')}, not of {found['file']}",
+            argument="contexts",
+            code="other_model",
         )

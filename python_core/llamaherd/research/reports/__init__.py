@@ -1,1 +1,1 @@
-"""Plots, reports, and running them again."""
+"""Plots, reports, and reproduction of reports."""

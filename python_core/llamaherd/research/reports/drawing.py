@@ -1,4 +1,4 @@
-"""Drawing pictures with matplotlib, which is optional and imported late."""
+"""Drawing of plot shapes with matplotlib, which is optional and imported late."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ import numpy as np
 
 from llamaherd.core import installing
 from llamaherd.research.reports.shapes import (
+    PHASES,
     Bars,
     Curve,
     Forest,
     Matrix,
     Panels,
+    Scatter,
     Timeline,
+    Tradeoff,
 )
 
 if TYPE_CHECKING:
@@ -31,16 +34,16 @@ if TYPE_CHECKING:
 
     from llamaherd.research.reports.shapes import Picture, Point
 
-# Okabe and Ito, "Color Universal Design", 2008, without the yellow, which is too light
+# Okabe and Ito, "Color Universal Design", 2008, without yellow, which is too light
 # for lines on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-# One hue, from dark to light: told apart in grey, too.
+# One hue from dark to light, distinguishable in grey, too.
 SHADES = ("#08306B", "#3787C0", "#9AC8E1", "#DBE9F6")
-# Of shares from 0 to 1, the same as in R: black or white can be read on each.
+# Shades of shares from 0 to 1, as in R; black or white text is readable on each.
 SHARES = ("#F7FBFF", "#6BAED6", "#154E86")
 WAITED, READ, WROTE = "#C8C8C8", "#E69F00", "#0072B2"
-WIDTH = 6.5  # inches: a page's column of text
+WIDTH = 6.5  # inches, width of a page's text
 DPI = 300
 _STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -53,10 +56,10 @@ _STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "llamaherd",
-    "text.parse_math": False,  # labels may have dollars
+    "text.parse_math": False,  # labels may contain dollar signs
     "axes.unicode_minus": True,
 }
-# For what the first one lacks, where they are installed.
+# Fallback fonts for characters that the first font lacks, if installed.
 _FONTS = (
     "Noto Sans CJK SC",
     "Noto Sans CJK JP",
@@ -68,17 +71,17 @@ _FONTS = (
     "Microsoft YaHei",
     "Arial Unicode MS",
 )
-_NAME_WIDTH = 26  # characters of a line of a row's name
+_NAME_WIDTH = 26  # characters per line of a row's name
 _NAME_LINES = 3
 MISSING = f"plots need matplotlib, which is not installed: {installing.command('plot')}"
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """How everything is drawn.
+    """Apply the style of all drawings.
 
     Raises:
-        ImportError: There is no matplotlib.
+        ImportError: matplotlib is not installed.
     """
     try:
         import matplotlib as mpl  # noqa: PLC0415 - optional
@@ -88,20 +91,21 @@ def style() -> Iterator[None]:
     there = set(get_font_names())
     fonts = ["DejaVu Sans", *(name for name in _FONTS if name in there)]
     with mpl.rc_context({**_STYLE, "font.family": fonts}), warnings.catch_warnings():
-        # In an SVG the reader's fonts have what ours lacks.
+        # A viewer of the SVG may have fonts with the missing glyphs.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         yield
 
 
 def draw(picture: Picture, ax: Axes | None = None) -> Axes:
-    """Draws a picture.
+    """Draw a picture.
 
     Args:
-        picture: It is.
-        ax: Where; None: in a new figure of pyplot, in size and resolution for print.
+        picture: Shape of the plot.
+        ax: Axes to draw on; None for a new pyplot figure with size and resolution for
+            print.
 
     Raises:
-        ImportError: There is no matplotlib.
+        ImportError: matplotlib is not installed.
     """
     with style():
         if ax is not None:
@@ -114,14 +118,14 @@ def draw(picture: Picture, ax: Axes | None = None) -> Axes:
 
 
 def svg_of(picture: Picture, name: str) -> str:
-    """A picture as an SVG element to put into a page.
+    """Draw a picture as an SVG element for a page.
 
     Args:
-        picture: It is.
-        name: Of the picture, other than that of all others on the page.
+        picture: Shape of the plot.
+        name: Name of the picture, unique on the page.
 
     Raises:
-        ImportError: There is no matplotlib.
+        ImportError: matplotlib is not installed.
     """
     with style():
         from matplotlib.figure import Figure  # noqa: PLC0415 - optional
@@ -133,7 +137,7 @@ def svg_of(picture: Picture, name: str) -> str:
     svg = out.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    # Ids are unique within a figure only.
+    # matplotlib's ids are unique only within a figure.
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{name}-", svg)
     svg = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', "", svg, count=1)
@@ -147,7 +151,7 @@ def _draw_alone(picture: Picture, figure: Figure) -> Axes:
 
 
 def _size(picture: Picture) -> tuple[float, float]:
-    """Inches: higher for more rows."""
+    """Return the size in inches, which grows with the number of rows."""
     if isinstance(picture, (Bars, Forest)):
         n_lines = sum(row.count("\n") + 1 for row in map(wrapped, picture.rows))
         n_series = len(picture.series) if isinstance(picture, Forest) else 1
@@ -175,8 +179,12 @@ def _draw_in(picture: Picture, ax: Axes, figure: Figure | None) -> None:
         _panels(picture, ax)
     elif isinstance(picture, Matrix):
         _matrix(picture, ax, figure)
+    elif isinstance(picture, Scatter):
+        _scatter(picture, ax)
     elif isinstance(picture, Curve):
         _curve(picture, ax, figure)
+    elif isinstance(picture, Tradeoff):
+        _tradeoff(picture, ax, figure)
     else:
         _timeline(picture, ax, figure)
     words = picture.words
@@ -186,7 +194,7 @@ def _draw_in(picture: Picture, ax: Axes, figure: Figure | None) -> None:
 
 
 def wrapped(name: str) -> str:
-    """A row's name in a few lines, whatever is in it."""
+    """Wrap a row's name to a few lines, whatever characters it contains."""
     clean = "".join(c if c.isprintable() else " " for c in name).strip() or " "
     lines = textwrap.wrap(clean, _NAME_WIDTH) or [" "]
     if len(lines) > _NAME_LINES:
@@ -196,7 +204,7 @@ def wrapped(name: str) -> str:
 
 
 def _rows(ax: Axes, names: Sequence[str]) -> None:
-    """Names at the vertical axis, from top to bottom."""
+    """Put names on the vertical axis, from top to bottom."""
     ax.set_yticks(range(len(names)), [wrapped(name) for name in names])
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
@@ -205,8 +213,8 @@ def _rows(ax: Axes, names: Sequence[str]) -> None:
 def _legend(
     ax: Axes, figure: Figure | None, handles: list[Any], title: str | None = None
 ) -> None:
-    """Below a figure of its own, so that it never lies on what is drawn."""
-    # Names that begin with "_" are left out by matplotlib itself.
+    """Draw the legend; below the plot if the figure is ours, to cover no data."""
+    # matplotlib omits names that begin with "_".
     names = [textwrap.shorten(str(h.get_label()), 84).lstrip("_") for h in handles]
     wide = max(map(len, names), default=0)
     n_columns = max(1, min(len(names), 82 // (wide + 6)))
@@ -256,12 +264,10 @@ def _forest(picture: Forest, ax: Axes, figure: Figure | None) -> None:
     handles: list[Any] = []
     for i, name in enumerate(picture.series):
         handles.append(_series(ax, picture.points, i, shifts, name))
-    ends = [v for p in picture.points for v in (p.value, p.low, p.high)]
-    known = [value for value in ends if not math.isnan(value)]
-    if picture.is_share and known and min(known) >= 0:
-        top = 1.0 if max(known) > 0.5 else max(known) * 1.1 or 1.0
-        ax.set_xlim(-0.02 * top, 1.02 * top)
-    elif known and min(known) < 0 < max(known):
+    low, high = picture.limits or (0.0, 1.0)
+    if picture.is_share:
+        ax.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
+    if low < 0 < high:
         ax.axvline(0, color="#999999", linewidth=0.8, zorder=0)
     ax.grid(axis="x", color="#E5E5E5", linewidth=0.6)
     _rows(ax, picture.rows)
@@ -270,7 +276,7 @@ def _forest(picture: Forest, ax: Axes, figure: Figure | None) -> None:
 
 
 def _panels(picture: Panels, ax: Axes) -> None:
-    """Small axes in a large one that has but the words."""
+    """Draw small axes within a large one that has only the title and labels."""
     ax.spines[:].set_visible(False)
     ax.set_xticks([])
     ax.set_yticks([])
@@ -278,7 +284,7 @@ def _panels(picture: Panels, ax: Axes) -> None:
     n = len(picture.panels)
     for i, name in enumerate(picture.panels):
         inner = ax.inset_axes((0.0, 1 - (i + 0.78) / n, 1.0, 0.56 / n))
-        # Its rows are the series.
+        # Rows of a panel are the series.
         mine = [replace(p, row=p.series) for p in picture.points if p.row == i]
         for j, series in enumerate(picture.series):
             _series(inner, mine, j, {}, series)
@@ -289,16 +295,16 @@ def _panels(picture: Panels, ax: Axes) -> None:
 
 
 def _shifts(points: Sequence[Point], n_series: int) -> dict[tuple[int, int], float]:
-    """How far from the middle of its row a point is: one beside the other."""
+    """Return the offset of each point from the middle of its row."""
     in_row: dict[int, list[int]] = {}
     for p in points:
         if not math.isnan(p.value):
             in_row.setdefault(p.row, []).append(p.series)
     step = 0.6 / max(n_series - 1, 1)
     return {
-        (row, series): (place - (len(there) - 1) / 2) * step
+        (row, series): (index - (len(there) - 1) / 2) * step
         for row, there in in_row.items()
-        for place, series in enumerate(sorted(there))
+        for index, series in enumerate(sorted(there))
     }
 
 
@@ -338,10 +344,8 @@ def _matrix(picture: Matrix, ax: Axes, figure: Figure | None) -> None:
         len(picture.rows), len(picture.columns)
     )
     shades = LinearSegmentedColormap.from_list("shares", SHARES)
-    # Shades by rows: of the texts with this label, where people put them.
-    total = counts.sum(axis=1, keepdims=True)
-    shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
-    # Shapes, no image: a page may not load any.
+    shares = np.array(picture.shares).reshape(counts.shape)
+    # Vector shapes instead of an image, which a page may not load.
     ax.pcolormesh(
         np.arange(len(picture.columns) + 1) - 0.5,
         np.arange(len(picture.rows) + 1) - 0.5,
@@ -411,9 +415,6 @@ def _curve(picture: Curve, ax: Axes, figure: Figure | None) -> None:
             picture.x, picture.y, color=PALETTE[0], linewidth=1.5, marker=few
         )
         handles[1].set_label("labels of the model")
-        ends = [v for v in (*picture.low, *picture.y) if not math.isnan(v)]
-        ax.set_ylim(max(0.0, min(ends, default=0.0) - 0.05), 1.01)
-        ax.set_xlim(0, 1.01)
     else:
         y = np.array(picture.y)
         reach = np.clip(np.stack([y - picture.low, np.array(picture.high) - y]), 0, None)
@@ -422,10 +423,61 @@ def _curve(picture: Curve, ax: Axes, figure: Figure | None) -> None:
         )
         bar.set_label("labels of the model")
         handles.append(bar)
-        ax.set_xlim(min([*picture.x, 0.45]) - 0.05, 1.02)
-        ax.set_ylim(min([*picture.low, *picture.x, 0.45]) - 0.05, 1.02)
+    (left, right), (low, high) = picture.limits
+    beyond = 0.01 if picture.is_steps else 0.02
+    ax.set_xlim(left, right + beyond)
+    ax.set_ylim(low, high + beyond)
     ax.grid(color="#E5E5E5", linewidth=0.6)
     _legend(ax, figure, handles)
+
+
+def _tradeoff(picture: Tradeoff, ax: Axes, figure: Figure | None) -> None:
+    handles: list[Any] = []
+    for kind, series in enumerate(picture.series):
+        own = [i for i, each in enumerate(picture.kinds) if each == kind]
+        for i in own:
+            x = picture.x[i]
+            ends = (picture.low[i], picture.high[i])
+            ax.plot((x, x), ends, color=PALETTE[kind], linewidth=1.2, zorder=2)
+        (points,) = ax.plot(
+            [picture.x[i] for i in own],
+            [picture.y[i] for i in own],
+            linestyle="",
+            marker=MARKERS[kind],
+            color=PALETTE[kind],
+            label=series,
+        )
+        handles.append(points)
+    for x, y, name in zip(picture.x, picture.y, picture.names, strict=True):
+        shown = wrapped(name)
+        ax.annotate(
+            shown, (x, y), (5, 0), textcoords="offset points", va="center", fontsize=9
+        )
+    across, up = picture.limits
+    ax.set_xlim(across)
+    ax.set_ylim(up)
+    ax.grid(color="#E5E5E5", linewidth=0.6)
+    if len(handles) > 1:
+        _legend(ax, figure, handles)
+
+
+def _scatter(picture: Scatter, ax: Axes) -> None:
+    smallest = 4.0  # points, the unit of lengths of print
+    areas = [(smallest * size) ** 2 for size in picture.sizes]
+    ax.scatter(picture.x, picture.y, s=areas, color=PALETTE[0], alpha=0.5, linewidth=0)
+    for i, (height, name) in enumerate(picture.lines):
+        ax.axhline(height, color="#555555", linestyle="--" if i else "-", linewidth=1)
+        ax.annotate(
+            name,
+            (1, height),
+            xycoords=("axes fraction", "data"),
+            xytext=(-2, 2),
+            textcoords="offset points",
+            horizontalalignment="right",
+            fontsize="small",
+        )
+    ax.margins(0.08)
+    ax.grid(color="#E5E5E5", linewidth=0.6)
 
 
 def _timeline(picture: Timeline, ax: Axes, figure: Figure | None) -> None:
@@ -438,14 +490,10 @@ def _timeline(picture: Timeline, ax: Axes, figure: Figure | None) -> None:
     waited, first, end = (
         np.array(each) for each in (picture.waited_s, picture.first_s, picture.end_s)
     )
-    named = (
-        (zeros, waited, WAITED, "waited"),
-        (waited, first, READ, "prompt read, to the first token"),
-        (first, end, WROTE, "answer"),
-    )
+    bounds = ((zeros, waited, WAITED), (waited, first, READ), (first, end, WROTE))
     handles = []
-    for start, stop, color, name in named:
-        # One shape for all prompts: 20,000 of them are no larger than 20 on paper.
+    for (start, stop, color), name in zip(bounds, PHASES, strict=True):
+        # One shape for all prompts keeps the file small with 20,000 prompts.
         ax.fill_betweenx(
             edges,
             np.append(start, start[-1]),

@@ -1,4 +1,4 @@
-"""Finding the file that a report was made with, by name and content."""
+"""Search for the model file of a report, by name and content."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.hub.folders import list_cached_models, model_cache_dir
 from llamaherd.model.file import ModelFile
 
@@ -15,63 +16,69 @@ if TYPE_CHECKING:
 
 
 def find_model(
-    told: Mapping[str, Any],
+    recorded: Mapping[str, Any],
     given: str | os.PathLike[str] | None,
     folder: Path,
 ) -> tuple[Path, list[tuple[Path, float]]]:
-    """The model's file, and those of its adapters with their scales.
+    """Return the model file, and its adapter files with their scales.
 
     Args:
-        told: What the report says of the model.
-        given: Its path; None: it is looked for.
-        folder: Of the report, where it is looked for first.
+        recorded: Record of the model in the report.
+        given: Path of the model; None to search for it.
+        folder: Folder of the report, which is searched first.
 
     Raises:
-        TypeError: `given` is no path.
-        ValueError: The file's content is another one than the report's.
-        FileNotFoundError: There is no such file.
+        TypeError: `given` is not a path.
+        ValueError: The file's content differs from the report's.
+        FileNotFoundError: The file does not exist.
     """
     if given is not None and not isinstance(given, (str, os.PathLike)):
-        raise TypeError(
-            f"model must be a path, a Model or a Context, not {checks.shown(given)}"
+        raise ArgumentTypeError(
+            f"must be a path, a Model or a Context, not {checks.shown(given)}",
+            argument="model",
         )
     folders = [folder, Path.cwd()]
     if given is None:
-        file = _found("model", told, folders)
+        file = _found("model", recorded, folders)
     else:
         file = Path(os.fsdecode(given)).expanduser()
         if not file.is_file():
             raise FileNotFoundError(f"there is no model file {file}")
         folders.insert(0, file.parent)
-        _check("model", file, told)
+        _check("model", file, recorded)
     loras = [
         (_found("LoRA adapter", each, folders), float(each["scale"]))
-        for each in told.get("loras", [])
+        for each in recorded.get("loras", [])
     ]
     return file, loras
 
 
-def _found(what: str, told: Mapping[str, Any], folders: list[Path]) -> Path:
-    """A file of that name and content.
+def _found(what: str, recorded: Mapping[str, Any], folders: list[Path]) -> Path:
+    """Return a file with this name and content.
 
     Raises:
-        ValueError: There are files of that name, of another content.
-        FileNotFoundError: There is none.
+        ValueError: Files of this name exist, but with other content.
+        FileNotFoundError: No file of this name exists.
     """
-    name = told.get("file")
+    name = recorded.get("file")
     if not isinstance(name, str) or Path(name).name != name:
-        raise ValueError(
-            f"the report does not name the {what}'s file: give it with model"
+        raise ArgumentError(
+            f"must be given: the report does not name the {what}'s file",
+            argument="model",
+            code="missing",
         )
     others: list[Path] = []
     for path in _candidates(name, folders):
-        if _sha256(path) == told.get("sha256"):
+        if _sha256(path) == recorded.get("sha256"):
             return path
         others.append(path)
     if others:
-        raise ValueError(
+        raise ArgumentError(
             f"the {what} was changed: {others[0]} has another SHA-256 than the report's "
-            f"{name}"
+            f"{name}",
+            argument="model",
+            code="changed",
+            form="{name}: {problem}",
         )
     looked = ", ".join(str(folder) for folder in [*folders, model_cache_dir()])
     raise FileNotFoundError(
@@ -86,12 +93,15 @@ def _candidates(name: str, folders: list[Path]) -> Iterator[Path]:
     yield from (model.path for model in list_cached_models() if model.name == name)
 
 
-def _check(what: str, file: Path, told: Mapping[str, Any]) -> None:
+def _check(what: str, file: Path, recorded: Mapping[str, Any]) -> None:
     found = _sha256(file)
-    if told.get("sha256") is not None and found != told["sha256"]:
-        raise ValueError(
+    if recorded.get("sha256") is not None and found != recorded["sha256"]:
+        raise ArgumentError(
             f"the {what} was changed: {file.name} has the SHA-256 {found[:12]}..., the "
-            f"report's {told.get('file')} has {told['sha256'][:12]}..."
+            f"report's {recorded.get('file')} has {recorded['sha256'][:12]}...",
+            argument="model",
+            code="changed",
+            form="{name}: {problem}",
         )
 
 

@@ -1,97 +1,133 @@
-"""Plots of what coding, validating and estimating found."""
+"""Plots of codings, validations, agreement, estimates and calls."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from llamaherd.asks.scores import ClassifyResults
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.results import Results
-from llamaherd.core.scores import ClassifyResults
 from llamaherd.core.stats import Stats
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.estimation.estimates import Estimates
 from llamaherd.research.estimation.robustness import Robustness
-from llamaherd.research.reports import drawing, pictures
+from llamaherd.research.reports import (
+    drawing,
+    pictures,
+    selection_pictures,
+    validation_pictures,
+)
 from llamaherd.research.reports.report_data import (
     estimates_dict,
     robustness_dict,
     summary_of,
     variants_dict,
 )
+from llamaherd.research.selection.comparison import CodebookComparison
+from llamaherd.research.statistics.agreement import Agreement
+from llamaherd.research.statistics.coverage import CoverageCurve
 from llamaherd.research.validation.validation import Validation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
 
     from llamaherd.research.reports.shapes import Picture
 
 OF_VALIDATION: dict[str, Callable[[dict[str, Any]], Picture]] = {
-    "measures": pictures.measures_picture,
-    "labels": pictures.scores_picture,
-    "confusion": pictures.confusion_picture,
-    "calibration": pictures.calibration_picture,
-    "coverage": pictures.coverage_picture,
+    "measures": validation_pictures.measures_picture,
+    "labels": validation_pictures.scores_picture,
+    "confusion": validation_pictures.confusion_picture,
+    "calibration": validation_pictures.calibration_picture,
+    "coverage": validation_pictures.coverage_picture,
+    "numbers": validation_pictures.numbers_picture,
 }
 
 
 def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
-    """Plots labels, a validation, estimates, robustness, or what a call did.
+    """Plot labels, a validation, agreement, estimates, robustness, or a call.
 
     Args:
-        x: What `annotate`, `classify_parallel`, `validate`, `estimate`, `robustness` or
-            `generate_parallel` returned, or its `stats`.
-        ax: Where to draw; None: in a new figure of pyplot, 6.5 inches wide with 300 dots
-            an inch.
-        kind: Of what `classify_parallel` returned: "labels", or "time" (when each prompt
-            waited and was read). Of a validation: "measures" (accuracy, agreement),
-            "labels" (precision, recall and F1 of each), "confusion", "calibration" (a
-            reliability diagram) or "coverage" (accuracy of the surest labels). None: the
-            first. Everything else has one plot.
+        x: Return value of `annotate`, `classify_parallel`, `validate`, `estimate`,
+            `robustness`, `compare_codebooks` or `generate_parallel`; the `stats` of a
+            call; the `coverage` of a validation; or coefficients such as `cohen_kappa`,
+            one or a list.
+        ax: Axes to draw on; None for a new pyplot figure, 6.5 inches wide with 300 dots
+            per inch.
+        kind: Kind of plot. For a return value of `classify_parallel`: "labels", or "time"
+            (waiting and reading time of each prompt). For a validation: "measures"
+            (accuracy and agreement), "labels" (precision, recall and F1 of each label),
+            "confusion", "calibration" (a reliability diagram), "coverage" (accuracy of
+            the most confident labels) or "numbers" (a Bland-Altman plot of labels that
+            are numbers). None for the first kind. All other objects have
+            one plot.
 
     Returns:
         The axes; `ax.figure.savefig("plot.png")` writes them.
 
     Raises:
-        TypeError: There is no plot of such a thing.
-        ValueError: It has no such plot, or nothing to show.
+        TypeError: Objects of this type have no plot.
+        ValueError: The object has no such plot, or nothing to show.
         ImportError: matplotlib is not installed.
     """
+    if ax is not None and not hasattr(ax, "figure"):
+        raise ArgumentTypeError(
+            f"must be axes of matplotlib, not {checks.shown(ax)}; a kind of plot is "
+            "kind=...",
+            argument="ax",
+        )
     return drawing.draw(picture_of(x, kind), ax)
 
 
 def picture_of(x: object, kind: str | None = None) -> Picture:
-    """What `plot` draws.
+    """Return the shape that `plot` draws.
 
     Raises:
-        TypeError: There is no plot of such a thing.
-        ValueError: It has no such plot, or nothing to show.
+        TypeError: Objects of this type have no plot.
+        ValueError: The object has no such plot, or nothing to show.
     """
     if isinstance(x, (Validation, ClassifyResults)):
         return _of_kind(x, kind)
     if kind is not None:
-        raise ValueError(f"kind is for a validation, not for {type(x).__name__}")
-    if isinstance(x, Coded):
-        return pictures.labels_picture(summary_of(x), len(x))
-    if isinstance(x, Estimates):
-        return pictures.estimates_picture(estimates_dict(x))
-    if isinstance(x, Robustness):
-        return _of_robustness(x)
-    if isinstance(x, Results):
-        ran = [r.stats for samples in x.samples for r in samples if r.stats is not None]
-        return pictures.timeline_picture(ran, x.stats.n_slots)
-    if isinstance(x, Stats):
-        return pictures.time_picture(dataclasses.asdict(x))
-    raise TypeError(
-        "x must be a Coded, ClassifyResults, Validation, Estimates, Robustness, Results "
-        f"or Stats, not {checks.shown(x)}"
+        raise ArgumentError(
+            f"is for a validation, not for {type(x).__name__}", argument="kind"
+        )
+    for types, make in _SHAPES:
+        if isinstance(x, types):
+            return make(x)
+    if _are_coefficients(x):
+        return _of_coefficients(cast("list[Agreement]", x))
+    raise ArgumentTypeError(
+        "must be a Coded, ClassifyResults, Validation, Estimates, Robustness, "
+        f"CodebookComparison, Results, Stats, CoverageCurve or Agreement, not "
+        f"{checks.shown(x)}",
+        argument="x",
     )
 
 
+def _of_coefficients(found: Sequence[Agreement]) -> Picture:
+    return validation_pictures.agreement_picture(list(map(_fields, found)), None)
+
+
+def _are_coefficients(x: object) -> bool:
+    is_list = isinstance(x, (list, tuple)) and len(x) > 0
+    return is_list and all(isinstance(each, Agreement) for each in cast("list[Any]", x))
+
+
+def _fields(x: Agreement | CoverageCurve) -> dict[str, Any]:
+    return {field.name: getattr(x, field.name) for field in dataclasses.fields(x)}
+
+
+def _of_results(x: Results) -> Picture:
+    ran = [r.stats for samples in x.samples for r in samples if r.stats is not None]
+    return pictures.timeline_picture(ran, x.stats.n_slots)
+
+
 def _of_robustness(x: Robustness) -> Picture:
-    """Shares of labels; estimates, where there was a gold sample."""
+    """Show the estimates of all variants if there is a gold sample, else label shares."""
     judged = variants_dict(x)
     if judged is not None:
         return pictures.variants_picture(judged)
@@ -99,7 +135,7 @@ def _of_robustness(x: Robustness) -> Picture:
 
 
 def _of_kind(x: Validation | ClassifyResults, kind: str | None) -> Picture:
-    """Of what has several plots; None: the first."""
+    """Plot an object that has several kinds of plots; None for the first."""
     if isinstance(x, Validation):
         chosen = checks.choice("kind", kind or "measures", tuple(OF_VALIDATION))
         return OF_VALIDATION[chosen](x.to_dict())
@@ -107,3 +143,20 @@ def _of_kind(x: Validation | ClassifyResults, kind: str | None) -> Picture:
         return pictures.labels_picture(summary_of(x), len(x), "prompts")
     ran = [each for each in x.requests if each is not None]
     return pictures.timeline_picture(ran, x.stats.n_slots)
+
+
+_SHAPES: tuple[tuple[type, Callable[[Any], Picture]], ...] = (
+    (Coded, lambda x: pictures.labels_picture(summary_of(x), len(x))),
+    (Estimates, lambda x: pictures.estimates_picture(estimates_dict(x))),
+    (Robustness, _of_robustness),
+    (CodebookComparison, selection_pictures.comparison_picture),
+    (Results, _of_results),
+    (Stats, lambda x: pictures.time_picture(dataclasses.asdict(x))),
+    (
+        CoverageCurve,
+        lambda x: validation_pictures.coverage_picture(
+            {"coverage": _fields(x), "level": None}
+        ),
+    ),
+    (Agreement, lambda x: _of_coefficients([x])),
+)

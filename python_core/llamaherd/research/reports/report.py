@@ -1,4 +1,4 @@
-"""Telling others: one page with all that was done, from which it can be done again."""
+"""Reports: one page that documents a coding and suffices to repeat it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import words
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.estimation.estimates import Estimates
+from llamaherd.research.estimation.recalibrated import Recalibrated
 from llamaherd.research.estimation.robustness import Robustness
 from llamaherd.research.reports.report_data import (
     contents_of,
@@ -38,33 +41,32 @@ def report(
     texts: bool = True,
     n_examples: int = 20,
 ) -> Path:
-    """Writes a page that tells how labels came about, and how good they are.
+    """Write a page that documents how labels were made, and how good they are.
 
-    The page is one file that needs no other, no network and no script: the codebook, the
-    exact prompts, the model's file with its SHA-256, settings, versions, machine, tables,
-    plots (with matplotlib), texts where model and people disagree. It holds all of that
-    as JSON, too, which `reproduce` runs again.
+    The page is a single file without links to other files, network or scripts. It
+    contains the codebook, the exact prompts, the model file with its SHA-256, settings,
+    versions, machine, tables, plots (with matplotlib), and texts on which model and
+    people disagree. It also contains the same data as JSON, which `reproduce` runs again.
 
     Args:
-        coded: What `annotate` returned.
-        path: Where to write: ".html" for the page, ".json" for the JSON alone.
-        validation: What `validate` returned.
-        estimates: What `estimate` returned.
-        robustness: What `robustness` returned.
-        title: Of the page.
-        texts: Whether texts are in it. False for texts that must not be shared: then
-            there are only their hashes, fields that were read out of them included, and
-            `reproduce` has to be given the data. The codebook and its examples are in it
-            all the same. Who has a short text in mind can tell by its hash whether it is
-            there.
-        n_examples: Most texts that the page shows.
+        coded: Result of `annotate`.
+        path: Path of the file: ".html" for the page, ".json" for the JSON alone.
+        validation: Result of `validate`.
+        estimates: Result of `estimate`.
+        robustness: Result of `robustness`.
+        title: Title of the page.
+        texts: Include texts. Use False for texts that must not be shared: the report then
+            has only their hashes, also in place of extracted fields, and `reproduce`
+            needs the data. The codebook and its examples are always included. Anyone who
+            guesses a short text can check by its hash if the report contains it.
+        n_examples: Largest number of texts that the page shows.
 
     Returns:
-        The path.
+        Path of the report.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: `path` ends with something else; the data frame was changed after
+        ValueError: `path` has another extension, or the data frame was changed after
             coding.
         OSError: The file cannot be written.
     """
@@ -76,13 +78,22 @@ def report(
     ):
         if value is not None:
             _check(name, value, kind)
-    told = None if validation is None else plain(validation.to_dict())
+    fields = None if validation is None else plain(validation.to_dict())
+    original = coded.original if isinstance(coded, Recalibrated) else None
+    if "codebook" not in coded.run:
+        raise ArgumentError(
+            "must be the result of annotate(), or of recalibrate() with it: a data frame "
+            "has no record of how its labels were made",
+            argument="coded",
+            code="no_record",
+        )
     contents = contents_of(
         coded,
+        original=original,
         title=checks.text("title", title),
         texts=checks.flag("texts", texts),
         n_examples=checks.integer("n_examples", n_examples, 0),
-        validation=told,
+        validation=fields,
         estimates=None if estimates is None else estimates_dict(estimates),
         robustness=None if robustness is None else robustness_dict(robustness),
     )
@@ -90,11 +101,11 @@ def report(
 
 
 def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
-    """Writes a report's page, or its JSON.
+    """Write a report's page, or its JSON.
 
     Raises:
-        TypeError: `path` is no path.
-        ValueError: It ends with something else.
+        TypeError: `path` is not a path.
+        ValueError: `path` has another extension.
         OSError: The file cannot be written.
     """
     file = checked_report_path(path)
@@ -102,7 +113,7 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
         text = to_json(contents, indent=1) + "\n"
     else:
         text = page_of(contents)
-    # Beside it first: no half a report where there was a whole one.
+    # Written to a temporary file first, so that an existing report stays whole.
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         draft.write_text(text, encoding="utf-8", newline="\n")
@@ -113,22 +124,27 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
 
 
 def checked_report_path(path: object) -> Path:
-    """A path that a report may have.
+    """Check the path of a report.
 
     Raises:
-        TypeError: It is no path.
-        ValueError: It ends with something else than ".html" or ".json".
+        TypeError: `path` is not a path.
+        ValueError: The extension is neither ".html" nor ".json".
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"path must be a str or a path, not {checks.shown(path)}")
+        raise ArgumentTypeError(
+            f"must be {words().path}, not {checks.shown(path)}", argument="path"
+        )
     file = Path(os.fsdecode(path)).expanduser()
     if file.suffix.lower() not in SUFFIXES:
-        raise ValueError(
-            f"path must end with .html or .json, not {checks.shown(str(file))}"
+        raise ArgumentError(
+            f"must end with .html or .json, not {checks.shown(str(file))}",
+            argument="path",
         )
     return file
 
 
 def _check(name: str, value: Any, kind: type) -> None:  # noqa: ANN401 - anything
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__}, not {checks.shown(value)}")
+        raise ArgumentTypeError(
+            f"must be a {kind.__name__}, not {checks.shown(value)}", argument=name
+        )

@@ -1,4 +1,4 @@
-"""What a report holds: all that is needed to read it, and to run it again, as JSON."""
+"""Content of a report as JSON: all data to show and to reproduce it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.asks.scores import ClassifyResults
 from llamaherd.core import checks
-from llamaherd.core.scores import ClassifyResults
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
-from llamaherd.research.coding.codebook import JOINED
+from llamaherd.research.coding.answer_types import JOINED
 from llamaherd.research.coding.source import Source, check_source
 from llamaherd.research.coding.texts import checked_texts, hash_of_texts, unique_texts
 from llamaherd.research.reports.variants_check import check_variants
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 
     from llamaherd.research.coding.coded import Coded
     from llamaherd.research.coding.texts import Integers
+    from llamaherd.research.statistics.ratings import Floats
 
 FORMAT = "llamaherd report"
 VERSION = 1
-# Shares of labels by probability: the least of each band, the surest first.
+# Lower ends of bands of label probabilities, the highest first.
 BANDS = (0.9, 0.7, 0.5, 0.0)
 Contents = dict[str, Any]
 
@@ -42,48 +44,52 @@ def contents_of(
     validation: Mapping[str, Any] | None,
     estimates: Mapping[str, Any] | None,
     robustness: Mapping[str, Any] | None,
+    original: Coded | None = None,
 ) -> Contents:
-    """Everything that a report tells, JSON-able.
+    """Return the content of a report as JSON types.
 
     Args:
-        coded: What it is about.
-        title: Of the page.
-        texts: Whether texts may be in it; otherwise only their hashes are.
-        n_examples: Most texts that are shown.
-        validation: What `Validation.to_dict` returned.
-        estimates: What `Estimates.to_dict` returned.
-        robustness: What `robustness_dict` returned.
+        coded: Coding that the report describes.
+        title: Title of the page.
+        texts: True to include texts; otherwise only their hashes are included.
+        n_examples: Largest number of texts shown.
+        validation: Result of `Validation.to_dict`.
+        estimates: Result of `Estimates.to_dict`.
+        robustness: Result of `robustness_dict`.
+        original: Coding by the model, if `coded` is recalibrated: its labels and
+            probabilities are those that `reproduce` compares.
 
     Raises:
-        ValueError: The data frame is not that which was coded; or another part is not
-            of its texts and labels.
+        ValueError: The data frame is not the coded one, or another part belongs to other
+            texts and labels.
     """
     column = checked_texts(frames.column(coded.frame, coded.text, "text"), coded.text)
     unique, rows = unique_texts(column)
     first = _first_rows(rows, len(unique))
-    _check_equal(coded, rows, first)
+    model = original or coded
+    _check_equal(model, rows, first)
     source = Source.of(column, coded.labels)
     for name, part, any_order in (
-        ("validation", validation, False),  # it tells of texts by their rows
+        ("validation", validation, False),  # refers to texts by row
         ("estimates", estimates, True),
     ):
         if part is not None:
             check_source(name, part.get("source"), source, any_order=any_order)
     if robustness is not None:
         check_variants(robustness, column, coded.run)
-    labels = [coded.labels[i] for i in first]
-    by_fields = coded.codebook.type == "fields"
+    labels = [model.labels[i] for i in first]
+    by_fields = coded.codebook.kind.is_generated
     data: dict[str, Any] = {
         "text": coded.text,
         "n_rows": len(column),
-        "rows": [None if place < 0 else place for place in rows.tolist()],
+        "rows": [None if index < 0 else index for index in rows.tolist()],
         "sha256": hash_of_texts(column),
     }
     if texts:
         data["texts"] = unique
     else:
         data["texts_sha256"] = [sha256_of(text) for text in unique]
-    is_hidden = by_fields and not texts  # fields may quote their text
+    is_hidden = by_fields and not texts  # fields may quote the text
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -98,10 +104,10 @@ def contents_of(
             "are_hashes": is_hidden,
             "values": hidden(labels) if is_hidden else labels,
         },
-        "probs": _probs(coded, first),
+        "probs": _probs(model, first),
         "errors": {
-            str(place): coded.errors[i]
-            for place, i in enumerate(first)
+            str(index): coded.errors[i]
+            for index, i in enumerate(first)
             if coded.errors[i] is not None
         },
         "summary": summary_of(coded),
@@ -113,26 +119,43 @@ def contents_of(
 
 
 def summary_of(coded: Coded | ClassifyResults) -> list[dict[str, Any]]:
-    """For each label its number of texts, their share, and how sure the model is.
+    """Count texts by label and label probability; see `label_summary`."""
+    book = None if isinstance(coded, ClassifyResults) else coded.codebook
+    several = book is not None and book.kind.is_several
+    return label_summary(coded.labels, coded.names, coded.probs, several=several)
+
+
+def label_summary(
+    labels: Sequence[str | None],
+    names: Sequence[str],
+    probs: Floats | None,
+    *,
+    several: bool,
+) -> list[dict[str, Any]]:
+    """Count texts by label, with shares and label probabilities.
+
+    Args:
+        labels: Label of each text; None for missing ones.
+        names: The k labels of the codebook.
+        probs: float64[n, k], probability of each label; None if unknown.
+        several: True if a text may have several labels, joined by `JOINED`.
 
     Returns:
-        For each label "label"; "n"; "share" of the texts that have a label; "prob", the
-        mean probability of those that have this one; "bands", their numbers by
-        probability, see `BANDS`. None where there are no probabilities. [] for fields.
+        For each label a dict: "label"; "n"; "share" among texts with a label; "prob", the
+        mean probability of the label in its texts; "bands", numbers of its texts by
+        probability, see `BANDS`. The last two are None without probabilities. [] without
+        `names`.
     """
-    labels = coded.labels
-    book = None if isinstance(coded, ClassifyResults) else coded.codebook
-    several = book is not None and book.type == "multiple"
-    known = [label for label in labels if label is not None]
+    known = sum(label is not None for label in labels)
     found = []
-    for j, name in enumerate(coded.names):
+    for j, name in enumerate(names):
         has = np.array([_has(label, name, several) for label in labels], dtype=bool)
-        sure = None if coded.probs is None else coded.probs[has, j]
+        sure = None if probs is None else probs[has, j]
         found.append(
             {
                 "label": name,
                 "n": int(has.sum()),
-                "share": float(has.sum()) / len(known) if known else None,
+                "share": float(has.sum()) / known if known else None,
                 "prob": None if sure is None or not len(sure) else float(sure.mean()),
                 "bands": None if sure is None else in_bands(sure.tolist()),
             }
@@ -141,14 +164,16 @@ def summary_of(coded: Coded | ClassifyResults) -> list[dict[str, Any]]:
 
 
 def in_bands(probs: Sequence[float]) -> list[int]:
-    """How many probabilities are in each of `BANDS`."""
-    counted = Counter(next(b for b in (*BANDS, -math.inf) if p >= b) for p in probs)
+    """Count probabilities in each of `BANDS`, ignoring NaN."""
+    counted = Counter(
+        next((b for b in (*BANDS, -math.inf) if p >= b), math.nan) for p in probs
+    )
     return [counted[band] for band in BANDS]
 
 
 def robustness_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Robustness
-    """A `Robustness` without its texts' labels, JSON-able."""
-    told: dict[str, Any] = plain(
+    """Convert a `Robustness` to JSON types, without labels of texts."""
+    result: dict[str, Any] = plain(
         {
             "variants": found.variants,
             "names": found.names,
@@ -170,21 +195,21 @@ def robustness_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Robustness
             ],
         }
     )
-    return told
+    return result
 
 
 def variants_dict(found: Any) -> dict[str, Any] | None:  # noqa: ANN401 - Robustness
-    """The estimates of a `Robustness`, as `estimates_dict` has them; None without."""
+    """Return the estimates of a `Robustness`, as in `estimates_dict`; None without."""
     known = [each for each in found.estimates if each is not None]
     if not known:
         return None
     notes = list(dict.fromkeys(note for each in known for note in each.notes))
-    told = estimates_dict(known[0])
-    return {**told, "notes": notes, "rows": plain(found.estimate_rows())}
+    result = estimates_dict(known[0])
+    return {**result, "notes": notes, "rows": plain(found.estimate_rows())}
 
 
 def estimates_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Estimates
-    """An `Estimates`, JSON-able."""
+    """Convert an `Estimates` to JSON types."""
     names = (
         "model",
         "formula",
@@ -196,14 +221,14 @@ def estimates_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Estimates
         "notes",
         "grouped_by",
     )
-    told = {name: getattr(found, name) for name in names}
-    told["source"] = getattr(found, "source", None)
-    made: dict[str, Any] = plain({"rows": found.to_dicts(), **told})
+    result = {name: getattr(found, name) for name in names}
+    result["source"] = getattr(found, "source", None)
+    made: dict[str, Any] = plain({"rows": found.to_dicts(), **result})
     return made
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - anything
-    """What JSON has: no arrays, no tuples, None for what is not a number."""
+    """Convert a value to JSON types, with None for NaN."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -218,22 +243,22 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - anything
 
 
 def to_json(contents: Contents, *, indent: int | None = None) -> str:
-    """As text; floats with all their digits, so that they are read back bit by bit."""
+    """Serialize the content; floats keep all digits."""
     return json.dumps(contents, ensure_ascii=False, allow_nan=False, indent=indent)
 
 
 def sha256_of(text: str) -> str:
-    """SHA-256 of a text in UTF-8."""
+    """Return the SHA-256 of a text in UTF-8."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def hidden(labels: Sequence[str | None]) -> list[str | None]:
-    """Hashes in place of labels."""
+    """Replace labels by hashes."""
     return [None if label is None else sha256_of(label) for label in labels]
 
 
 def _first_rows(rows: Integers, n_unique: int) -> list[int]:
-    """The row in which each text comes first."""
+    """Return the row of each text's first occurrence."""
     first = np.full(n_unique, -1, dtype=np.int64)
     there = np.flatnonzero(rows >= 0)[::-1]
     first[rows[there]] = there
@@ -241,13 +266,16 @@ def _first_rows(rows: Integers, n_unique: int) -> list[int]:
 
 
 def _check_equal(coded: Coded, rows: Integers, first: Sequence[int]) -> None:
-    """Equal texts have equal labels, if they are those that were coded."""
-    for i, place in enumerate(rows.tolist()):
-        if place >= 0 and coded.labels[i] != coded.labels[first[place]]:
-            raise ValueError(
-                f"coded: rows {first[place]} and {i} have the same text and different "
-                f"labels, {checks.shown(coded.labels[first[place]])} and "
-                f"{checks.shown(coded.labels[i])}: they were changed after coding"
+    """Check that equal texts have equal labels; coding always gives such labels."""
+    for i, index in enumerate(rows.tolist()):
+        if index >= 0 and coded.labels[i] != coded.labels[first[index]]:
+            raise ArgumentError(
+                f"rows {first[index]} and {i} have the same text and different "
+                f"labels, {checks.shown(coded.labels[first[index]])} and "
+                f"{checks.shown(coded.labels[i])}: they were changed after coding",
+                argument="coded",
+                code="changed",
+                form="{name}: {problem}",
             )
 
 
@@ -269,15 +297,15 @@ def _has(label: str | None, name: str, several: bool) -> bool:
 
 
 def _without_texts(validation: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What is said of texts says their rows; how sure it was of all is in "probs"."""
+    """Return the validation without texts; rows and "probs" remain."""
     if validation is None:
         return None
-    told = {key: value for key, value in validation.items() if key != "confidence"}
-    told["wrong"] = [
+    result = {key: value for key, value in validation.items() if key != "confidence"}
+    result["wrong"] = [
         {key: value for key, value in each.items() if key != "text"}
         for each in validation.get("wrong") or []
     ]
-    kept: dict[str, Any] = plain(told)
+    kept: dict[str, Any] = plain(result)
     return kept
 
 
@@ -287,7 +315,7 @@ def _examples(
     validation: Mapping[str, Any] | None,
     n: int,
 ) -> list[dict[str, Any]]:
-    """Texts to show: those where model and people disagree, otherwise the first ones."""
+    """Select texts to show: those on which model and people disagree, else the first."""
     if validation is not None:
         return [
             {**plain(dict(each)), "text": column[int(each["row"])]}

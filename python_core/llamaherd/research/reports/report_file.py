@@ -1,4 +1,4 @@
-"""Reading a report back: from its page or its JSON, whoever wrote it."""
+"""Reading of reports, from their page or JSON."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research.reports.report_data import FORMAT, VERSION
 from llamaherd.research.reports.report_page import JSON_ID
 
@@ -19,27 +20,36 @@ _RUN = ("codebook", "settings", "model", "context", "versions", "machine")
 
 
 def read_report(path: Path) -> Contents:
-    """What a report holds.
+    """Read the content of a report.
 
     Raises:
-        ValueError: It is no report, of a later version, or damaged; the message says how.
-        OSError: It cannot be read.
+        ValueError: The file is not a report, has a later version, or is damaged; the
+            message names the problem.
+        OSError: The file cannot be read.
     """
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no report: it is not UTF-8 ({error})") from None
+        raise _refused(path, f"is not a report: not UTF-8 ({error})") from None
     if path.suffix.lower() != ".json":
         text = _embedded(text, path)
     try:
         contents = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{path} is no report, or is cut off: {error}") from None
+        raise _refused(path, f"is not a report, or is cut off: {error}") from None
     return _checked(contents, path)
 
 
-class _Finder(HTMLParser):
-    """Keeps the inside of the script element with our id."""
+def _refused(path: Path, problem: str, code: str = "not_a_report") -> ArgumentError:
+    if code == "damaged":
+        problem = f"is damaged: it {problem}"
+    return ArgumentError(
+        f"{path} {problem}", argument="path", code=code, form="{name}: {problem}"
+    )
+
+
+class _ScriptFinder(HTMLParser):
+    """Parser that keeps the content of the script element with our id."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)
@@ -61,49 +71,53 @@ class _Finder(HTMLParser):
 
 
 def _embedded(text: str, path: Path) -> str:
-    # Large pages are mostly JSON; what is before its element need not be parsed.
+    # Large pages are mostly JSON; parsing can start at its element.
     mark = text.rfind(f'id="{JSON_ID}"')
     start = text.rfind("<script", 0, mark) if mark >= 0 else -1
-    finder = _Finder()
+    finder = _ScriptFinder()
     finder.feed(text[max(start, 0) :])
     finder.close()
     if finder.found is None:
-        raise ValueError(f"{path} is no report: it has no element {JSON_ID!r}")
+        raise _refused(path, f"is not a report: it has no element {JSON_ID!r}")
     return "".join(finder.found)
 
 
 def _checked(contents: Any, path: Path) -> Contents:  # noqa: ANN401 - JSON
     if not isinstance(contents, dict) or contents.get("format") != FORMAT:
-        raise ValueError(f"{path} is no report: 'format' is not {FORMAT!r}")
+        raise _refused(path, f"is not a report: 'format' is not {FORMAT!r}")
     if contents.get("version") != VERSION:
-        raise ValueError(
-            f"{path} is a report of version {contents.get('version')!r}; this llamaherd "
-            f"reads version {VERSION}"
+        raise _refused(
+            path,
+            f"is a report of version {contents.get('version')!r}; this llamaherd reads "
+            f"version {VERSION}",
+            code="other_version",
         )
     for name, kind in _PARTS.items():
         if not isinstance(contents.get(name), kind):
-            raise ValueError(f"{path} is damaged: {name!r} is missing or no object")  # noqa: TRY004
+            raise _refused(path, f"has no object {name!r}", code="damaged")
     for name in _RUN:
         if not isinstance(contents["run"].get(name), dict):
-            raise ValueError(f"{path} is damaged: run.{name} is missing or no object")  # noqa: TRY004
+            raise _refused(path, f"has no object run.{name}", code="damaged")
     _check_data(contents, path)
     return contents
 
 
 def _check_data(contents: Contents, path: Path) -> None:
-    """Lists are as long as they have to be, and rows are of texts that there are."""
+    """Check lengths of lists, and that rows refer to existing texts."""
     data, values = contents["data"], contents["labels"].get("values")
     rows, probs = data.get("rows"), contents.get("probs")
     texts = data.get("texts", data.get("texts_sha256"))
     if not isinstance(rows, list) or not isinstance(texts, list):
-        raise ValueError(f"{path} is damaged: data.rows or data.texts is missing")  # noqa: TRY004
+        raise _refused(path, "has no list data.rows or data.texts", code="damaged")
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"{path} is damaged: data.texts holds something else than texts")
+        raise _refused(path, "has data.texts that are not all texts", code="damaged")
     n = len(texts)
     for name, column in (("labels.values", values), ("probs", probs)):
         optional = name == "probs" and column is None
         if not optional and (not isinstance(column, list) or len(column) != n):
-            raise ValueError(f"{path} is damaged: {name} must have {n} values")
+            raise _refused(path, f"must have {n} values in {name}", code="damaged")
     for row in rows:
         if row is not None and (type(row) is not int or not 0 <= row < n):
-            raise ValueError(f"{path} is damaged: data.rows has {row!r}")
+            raise _refused(
+                path, f"has {row!r} in data.rows: there is no such text", code="damaged"
+            )

@@ -1,4 +1,4 @@
-"""A report as a page: tables, plots, and the JSON that it was made of."""
+"""Page of a report: tables, plots, and their JSON data."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from llamaherd.research.reports.shapes import Picture
 
 JSON_ID = "llamaherd-report"
-# Within a script element these could end it, or begin what a reader of HTML takes for
-# something else; as escapes JSON says the same.
+# Characters that could end a script element or confuse an HTML parser, with equivalent
+# JSON escapes.
 _ESCAPED: dict[str, str | int | None] = {
     "<": "\\u003c",
     ">": "\\u003e",
@@ -36,7 +36,7 @@ _TEMPLATES = jinja2.Environment(
 
 
 def page_of(contents: Contents) -> str:
-    """The page, which holds all that it shows as JSON, too."""
+    """Render the page, which also contains its data as JSON."""
     drawn = Drawn()
     parts = report_parts.parts_of(contents, drawn.block)
     return _TEMPLATES.get_template("report.html.j2").render(
@@ -51,16 +51,16 @@ def page_of(contents: Contents) -> str:
 
 
 def embedded(contents: Contents) -> Markup:
-    """JSON for the inside of a script element."""
+    """Return JSON that is safe inside a script element."""
     text = to_json(contents).translate(str.maketrans(_ESCAPED))
     return Markup(text)  # noqa: S704 - nothing in it is markup any more
 
 
 class Drawn:
-    """Draws the pictures of a page, if matplotlib is there.
+    """Renderer of a page's pictures, if matplotlib is installed.
 
     Attributes:
-        missing: What to tell if it is not; "" if it is.
+        missing: Message if matplotlib is not installed; otherwise "".
     """
 
     def __init__(self) -> None:
@@ -70,11 +70,11 @@ class Drawn:
     def block(
         self, make: Callable[[], Picture], *, narrow: bool = False
     ) -> dict[str, Any] | None:
-        """A picture as a part of the page; None without matplotlib.
+        """Render a picture as a block of the page; None without matplotlib.
 
         Args:
-            make: Says what it shows.
-            narrow: Whether it needs less than the page's width.
+            make: Function that returns the picture.
+            narrow: True for a picture narrower than the page.
         """
         if self.missing:
             return None
@@ -87,5 +87,5 @@ class Drawn:
             return None
         title = Markup.escape(f"{picture.words.title}. {picture.words.alt}")
         drawn = svg.replace("<svg", f'<svg aria-label="{title}"', 1)
-        # matplotlib escapes the texts that it writes.
+        # matplotlib escapes texts in SVG.
         return {"kind": "picture", "svg": Markup(drawn), "narrow": narrow}  # noqa: S704

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.research.coding.codebook import Codebook, page
 from llamaherd.research.reports import pictures
+from llamaherd.research.reports import validation_pictures as of_validation
+from llamaherd.research.validation.numbers import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     Block = dict[str, Any]
     Draw = Callable[..., Block | None]
 
-_LONGEST = 4000  # characters of a text that is shown
+_LONGEST = 4000  # maximum number of characters shown of a text
 _CONTROLS = {i: 0x2400 + i for i in range(32) if chr(i) not in "\n\t"} | {127: 0x2421}
 _NO_TEXT = "[the text]"
 _KINDS = {
@@ -38,11 +40,11 @@ _SCALES = {
 
 
 def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
-    """The sections of the page.
+    """Return the sections of the page.
 
     Args:
-        contents: What `contents_of` returned.
-        draw: Makes a block of a picture, or None.
+        contents: Result of `contents_of`.
+        draw: Function that turns a picture into a block, or None.
     """
     run = contents["run"]
     made = [
@@ -65,7 +67,7 @@ def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
 
 
 def lead_of(contents: Contents) -> str:
-    """What the report is about, in a sentence."""
+    """Return a sentence on the subject of the report."""
     run, data = contents["run"], contents["data"]
     file = run["model"]["file"] or "a model"
     return shown(
@@ -75,7 +77,7 @@ def lead_of(contents: Contents) -> str:
 
 
 def _took(run: Mapping[str, Any]) -> str:
-    """The time of coding; of results from a journal how many they are."""
+    """Return the duration of coding, and the number of results from a journal."""
     seconds = run.get("seconds")
     took = "" if seconds is None else f" in {_duration(seconds)}"
     n, n_stored = run.get("n_prompts", 0), run.get("n_journal", 0)
@@ -86,7 +88,7 @@ def _took(run: Mapping[str, Any]) -> str:
 
 
 def shown(text: object) -> str:
-    """A text with its control characters to be seen, and nothing that is no character."""
+    """Return a text with visible control characters, without invalid ones."""
     found = str(text).translate(_CONTROLS)
     found = "".join(
         "\ufffd" if unicodedata.category(c) == "Cs" or 0x80 <= ord(c) < 0xA0 else c
@@ -121,6 +123,9 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
             )
     else:
         blocks.append(_text("Fields by a schema: their values are in the data."))
+    recalibration = contents["run"].get("recalibration")
+    if recalibration is not None:
+        blocks.append(_text(_recalibrated(recalibration)))
     blocks += [_note(shown(note)) for note in contents["run"].get("notes") or ()]
     if n_failed:
         some = list(dict.fromkeys(contents["errors"].values()))[:5]
@@ -130,27 +135,51 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
     return blocks
 
 
-def _validation(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]:
-    if told is None:
+def _recalibrated(found: Mapping[str, Any]) -> str:
+    """Return sentences on a recalibration: what was fitted, accuracy before and after."""
+    features = " and ".join(
+        {"probs": "the model's log-probabilities"}.get(each, each)
+        for each in found["features"]
+    )
+
+    def score(way: str, name: str) -> str:
+        each = found[way][name]
+        return (
+            f"{_number(each['value'], 3)} [{_number(each['low'], 3)}, "
+            f"{_number(each['high'], 3)}]"
+        )
+
+    return (
+        f"Labels and probabilities are recalibrated: a ridge multinomial logistic "
+        f"regression of {found['n_codes']} codes on {features}, cross-fitted in "
+        f"{found['n_folds']} folds. Accuracy of the model {score('raw', 'accuracy')}, "
+        f"recalibrated, by cross-validation, {score('cross_validated', 'accuracy')}; "
+        f"Brier score {score('raw', 'brier')}, then {score('cross_validated', 'brier')}. "
+        "Running it again compares the model's own labels."
+    )
+
+
+def _validation(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]:
+    if fields is None:
         return []
-    whole = dict(told)
-    people = len(told["coders"])
+    whole = dict(fields)
+    people = len(fields["coders"])
     who = "one person" if people == 1 else f"{people} people"
     weighted = (
-        ", each counted by 1 / its inclusion probability" if told["is_weighted"] else ""
+        ", each counted by 1 / its inclusion probability" if fields["is_weighted"] else ""
     )
     blocks: list[Block | None] = [
         _text(
-            f"{told['n_gold']:,} texts were coded by {who}{weighted}. "
-            + _SCALES[told["scale"]]
+            f"{fields['n_gold']:,} texts were coded by {who}{weighted}. "
+            + _SCALES[fields["scale"]]
         ),
-        *_drawn(told.get("design"), told["coders"]),
-        *(_note(shown(warning)) for warning in told["warnings"]),
+        *_drawn(fields.get("design"), fields["coders"]),
+        *(_note(shown(warning)) for warning in fields["warnings"]),
         _table(
-            ["measure", "value", f"{told['level']:.0%} interval", "texts"],
-            list(_measures(told)),
+            ["measure", "value", f"{fields['level']:.0%} interval", "texts"],
+            list(_measures(fields)),
         ),
-        draw(lambda: pictures.measures_picture(whole)),
+        draw(lambda: of_validation.measures_picture(whole)),
         _table(
             ["label", "people", "model", "precision", "recall", "F1"],
             [
@@ -160,22 +189,26 @@ def _validation(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None
                     f"{each['n_predicted']:,}",
                     *(_interval(each[name]) for name in ("precision", "recall", "f1")),
                 ]
-                for each in told["accuracy"]["per_label"]
+                for each in fields["accuracy"]["per_label"]
             ],
             caption="By labels: texts, and shares with their intervals",
         ),
-        draw(lambda: pictures.scores_picture(whole)),
-        None if told.get("several") else draw(lambda: pictures.confusion_picture(whole)),
+        draw(lambda: of_validation.scores_picture(whole)),
+        None
+        if fields.get("several")
+        else draw(lambda: of_validation.confusion_picture(whole)),
     ]
-    if told["calibration"] is not None:
-        blocks.append(draw(lambda: pictures.calibration_picture(whole), narrow=True))
-    if told["coverage"] is not None:
-        blocks.append(draw(lambda: pictures.coverage_picture(whole), narrow=True))
+    if fields.get("numbers") is not None:
+        blocks.append(draw(lambda: of_validation.numbers_picture(whole), narrow=True))
+    if fields["calibration"] is not None:
+        blocks.append(draw(lambda: of_validation.calibration_picture(whole), narrow=True))
+    if fields["coverage"] is not None:
+        blocks.append(draw(lambda: of_validation.coverage_picture(whole), narrow=True))
     return blocks
 
 
 def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Block]:
-    """How the texts that people coded came to be those."""
+    """Describe the draw of the coded texts."""
     if design is None:
         return [_note("How the texts that people coded were chosen is not known.")]
     by = design.get("by")
@@ -202,8 +235,16 @@ def _listed(names: str | Sequence[str]) -> str:
     return names if isinstance(names, str) else ", ".join(names)
 
 
-def _measures(told: Mapping[str, Any]) -> Iterator[list[str]]:
-    measured = told["accuracy"]
+def _of_numbers(fields: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for part, name in (("numbers", ""), ("numbers_of_people", " between people")):
+        for measure, title in NUMBERS.items():
+            found = (fields.get(part) or {}).get(measure)
+            if found is not None:
+                yield f"{title}{name}", found
+
+
+def _measures(fields: Mapping[str, Any]) -> Iterator[list[str]]:
+    measured = fields["accuracy"]
 
     def row(title: str, found: Mapping[str, Any]) -> list[str]:
         n = found["n_units"] if "n_units" in found else found.get("n")
@@ -214,8 +255,8 @@ def _measures(told: Mapping[str, Any]) -> Iterator[list[str]]:
             "" if n is None else f"{n:,}",
         ]
 
-    for name, title in pictures.MEASURES.items():
-        is_exact = name == "accuracy" and told.get("several")
+    for name, title in of_validation.MEASURES.items():
+        is_exact = name == "accuracy" and fields.get("several")
         yield row("all labels right" if is_exact else title, measured[name])
     if measured["majority_label"] is not None:
         yield row(
@@ -226,22 +267,24 @@ def _measures(told: Mapping[str, Any]) -> Iterator[list[str]]:
         ("model_agreement", ""),
         ("coder_agreement", " between people"),
     ):
-        for each in told[between] or []:
-            yield row(pictures.COEFFICIENTS[each["name"]] + name, each)
-    if told["ceiling"] is not None:
-        yield row("two people say the same", told["ceiling"]["people"])
-        yield row("the model and one of them say the same", told["ceiling"]["model"])
-    if told["brier"] is not None:
-        yield row("Brier score", told["brier"])
-    if told["calibration"] is not None:
-        found = told["calibration"]
+        for each in fields[between] or []:
+            yield row(of_validation.COEFFICIENTS[each["name"]] + name, each)
+    for title, found in _of_numbers(fields):
+        yield row(title, found)
+    if fields["ceiling"] is not None:
+        yield row("two people say the same", fields["ceiling"]["people"])
+        yield row("the model and one of them say the same", fields["ceiling"]["model"])
+    if fields["brier"] is not None:
+        yield row("Brier score", fields["brier"])
+    if fields["calibration"] is not None:
+        found = fields["calibration"]
         yield row("expected calibration error", {**found, "value": found["ece"]})
 
 
-def _estimates(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]:
-    if told is None:
+def _estimates(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]:
+    if fields is None:
         return []
-    whole = dict(told)
+    whole = dict(fields)
     rows = [
         [
             shown(pictures.estimate_name(r, whole.get("grouped_by") or ())),
@@ -250,54 +293,54 @@ def _estimates(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]
             _number(r["std_error"], 4),
             _ends(r, 4),
         ]
-        for r in told["rows"]
+        for r in fields["rows"]
     ]
     head = [
         "what",
         "method",
         "estimate",
         "standard error",
-        f"{told['level']:.0%} interval",
+        f"{fields['level']:.0%} interval",
     ]
-    what = f"{shown(told['formula'])}. " if told["formula"] else ""
+    what = f"{shown(fields['formula'])}. " if fields["formula"] else ""
     return [
         _text(
-            f"{what}{told['n_texts']:,} texts, of which {told['n_gold']:,} were coded by "
-            f"people ({shown(told['design'])})."
+            f"{what}{fields['n_texts']:,} texts; {fields['n_gold']:,} of them were coded "
+            f"by people ({shown(fields['design'])})."
         ),
-        *(_note(shown(note)) for note in told["notes"]),
+        *(_note(shown(note)) for note in fields["notes"]),
         _table(head, rows, numbers={2, 3, 4}),
         draw(lambda: pictures.estimates_picture(whole)),
     ]
 
 
-def _robustness(told: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]:
-    if told is None:
+def _robustness(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]:
+    if fields is None:
         return []
-    whole = dict(told)
+    whole = dict(fields)
     rows = [
         [shown(name), _share(flips), *map(_share, shares)]
         for name, flips, shares in zip(
-            told["variants"], told["flips"], told["shares"], strict=True
+            fields["variants"], fields["flips"], fields["shares"], strict=True
         )
     ]
-    alpha = told["alpha"]
+    alpha = fields["alpha"]
     more = "" if alpha is None else f", Krippendorff's alpha {alpha:.3f}"
-    head = ["variant", "labels that change", *map(shown, told["names"])]
+    head = ["variant", "labels that change", *map(shown, fields["names"])]
     return [
         _text(
-            f"The same {told['n_texts']:,} texts in {len(told['variants'])} variants. "
-            f"Mean agreement of two variants: {_share(told['agreement'])}{more}."
+            f"The same {fields['n_texts']:,} texts, {len(fields['variants'])} variants. "
+            f"Mean agreement of two variants: {_share(fields['agreement'])}{more}."
         ),
         _table(head, rows, caption="Against the first variant; shares of labels"),
         draw(lambda: pictures.robustness_picture(whole)),
-        *_corrected(told),
+        *_corrected(fields),
     ]
 
 
-def _corrected(told: Mapping[str, Any]) -> list[Block | None]:
-    """Estimates by the labels of each variant and the same codes."""
-    found = told.get("estimates")
+def _corrected(fields: Mapping[str, Any]) -> list[Block | None]:
+    """Return blocks on estimates by each variant's labels and the same codes."""
+    found = fields.get("estimates")
     if not found:
         return []
     rows = [
@@ -350,39 +393,39 @@ def _codebook(run: Mapping[str, Any]) -> list[Block | None]:
 
 
 def _prompts(contents: Contents) -> list[Block | None]:
-    told = contents["run"]["prompts"]
+    fields = contents["run"]["prompts"]
     example = next((each["text"] for each in contents["examples"]), _NO_TEXT)
-    shared, empty = told["shared"], told.get("empty") or ""
+    shared, empty = fields["shared"], fields.get("empty") or ""
     tail = empty[len(shared) :] if empty.startswith(shared) else ""
     blocks: list[Block | None] = [
         _text(
-            f"All prompts begin with the same {told['n_shared_tokens']} tokens; what is "
-            "marked is the text. "
-            + ("They are in the model's chat template." if told["chat"] else "")
+            f"All prompts begin with the same {fields['n_shared_tokens']} tokens; the "
+            "marked part is the text. "
+            + ("They are in the model's chat template." if fields["chat"] else "")
         ),
         _pre("A whole prompt", shared, marked=example, after=tail),
     ]
-    others = told["after"][1:]
+    others = fields["after"][1:]
     if others:
-        ends = "\n".join(after.strip("\n") for after in told["after"])
+        ends = "\n".join(after.strip("\n") for after in fields["after"])
         blocks.append(_pre("It is asked once with each of these ends", ends))
     return blocks
 
 
-def _model(told: Mapping[str, Any]) -> list[Block | None]:
-    size = told["size_bytes"]
+def _model(fields: Mapping[str, Any]) -> list[Block | None]:
+    size = fields["size_bytes"]
     facts = [
-        ["file", told["file"] or "unknown"],
+        ["file", fields["file"] or "unknown"],
         ["size", "unknown" if size is None else f"{size:,} bytes"],
-        ["SHA-256", told["sha256"] or "unknown"],
+        ["SHA-256", fields["sha256"] or "unknown"],
         *(
             [
                 f"LoRA adapter {lora['file']}",
                 f"scale {lora['scale']}, SHA-256 {lora['sha256']}",
             ]
-            for lora in told["loras"]
+            for lora in fields["loras"]
         ),
-        *([key, shown(value)] for key, value in told["metadata"].items()),
+        *([key, shown(value)] for key, value in fields["metadata"].items()),
     ]
     return [_facts(facts)]
 
@@ -398,7 +441,7 @@ def _run(contents: Contents) -> list[Block | None]:
     took = {} if seconds is None else {"duration": _duration(seconds)}
     if n_stored:
         took["from the journal"] = f"{n_stored:,} of {n:,} prompts"
-        if n_stored >= n:  # nothing was computed in that time
+        if n_stored >= n:  # nothing was computed
             took.pop("duration", None)
     stats = contents["stats"]
     counted = {} if stats is None else {"what the call did": stats["line"]}
@@ -409,7 +452,8 @@ def _run(contents: Contents) -> list[Block | None]:
         ("Machine", machine),
         ("Time", {"started": run["started"], **took, **counted}),
     )
-    blocks: list[Block | None] = []
+    thought = run.get("thinking")
+    blocks: list[Block | None] = [] if thought is None else [_text(thought["methods"])]
     for title, values in groups:
         blocks += [
             {"kind": "heading", "text": title},
@@ -487,7 +531,7 @@ def _pre(title: str, before: str, *, marked: str = "", after: str = "") -> Block
 
 
 def _long(text: str) -> str:
-    """As `shown`, all of it: prompts are to be exact."""
+    """Return a text in full, see `shown`; prompts must be exact."""
     return "".join(shown(text[i : i + _LONGEST]) for i in range(0, len(text), _LONGEST))
 
 

@@ -1,4 +1,4 @@
-"""Running a report again, and saying whether everything came out the same."""
+"""Reproduction of a report: code again and compare all results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.core.table import CANCELLED
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.failure import is_cancelled, stored
+from llamaherd.core.words import setting, words
 from llamaherd.memory import hardware
 from llamaherd.model.model import Model
 from llamaherd.native import shim
@@ -31,11 +33,11 @@ from llamaherd.run.host import Host
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.api.progress import ProgressOption
+    from llamaherd.core.stats import ProgressOption
     from llamaherd.research.coding.coded import Coded
     from llamaherd.research.reports.report_data import Contents
 
-_TEXT = ".text"  # the column that texts of a report are put in: no field is called so
+_TEXT = ".text"  # column for texts of a report; not a possible field name
 _OF_CONTEXT = (
     "n_ctx",
     "n_seq_max",
@@ -70,8 +72,13 @@ _OF_ANNOTATE = (
     "seed",
     "temperature",
     "max_tokens",
+    "thinking",
+    "n_thoughts",
+    "variables",
+    "template",
+    "merge_system",
 )
-# What a deterministic context's answers do not depend on.
+# Options that do not affect answers of a deterministic context.
 _FREE = ("n_ctx", "n_seq_max", "n_threads", "n_threads_batch")
 
 
@@ -85,35 +92,37 @@ def reproduce(
     n_threads: int | None = None,
     progress: ProgressOption = False,
 ) -> Reproduction:
-    """Codes the texts of a report again and compares each label and each probability.
+    """Code the texts of a report again and compare each label and probability.
 
-    Model, codebook and texts must be those of then; versions and machines that differ are
-    told. As many layers are on the GPU as then, if one can be used here. Where the
-    context was deterministic, everything is the same with the same versions, whatever
-    `n_seq_max` and `n_threads` are.
+    Model, codebook and texts must be those of the report; differences in versions and
+    machines are listed. The number of layers on the GPU is that of the report, if a GPU
+    can be used. If the context was deterministic, results are identical with the same
+    versions, for any `n_seq_max` and `n_threads`.
 
     Args:
-        path: The report's page, or its JSON.
-        model: The model's file; or a model, or a context, to use. None: a file of that
-            name beside the report, in the working directory, or in the models' cache.
-        data: A data frame with the texts, for a report without them; otherwise they are
-            compared with the report's.
-        text: Name of its column of texts; None: as then.
-        n_seq_max: Prompts that may run at once; None: as then.
-        n_threads: None: as then, but not more than this machine has cores.
+        path: Path of the report's page, or its JSON.
+        model: The model file; or a model or context to use. None to search for a file of
+            the same name beside the report, in the working directory, and in the model
+            cache.
+        data: A data frame with the texts, required for a report without them; otherwise
+            its texts are compared with the report's.
+        text: Name of the column of texts; None for that of the report.
+        n_seq_max: Number of prompts that run at once; None for that of the report.
+        n_threads: Number of threads; None for that of the report, at most the number of
+            cores.
         progress: As in `generate_parallel`.
 
     Returns:
-        What is the same, and what is not. `print` says it.
+        The comparison of results; `print` shows it.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: It is no report; model, codebook or data have changed, or are not
-            given; an argument is out of range.
-        FileNotFoundError: There is no such model file.
+        ValueError: The file is not a report; model, codebook or data have changed, or are
+            missing; or an argument is out of range.
+        FileNotFoundError: The model file does not exist.
         OSError: The report cannot be read.
         ModelLoadError: The model cannot be loaded.
-        Interrupted: Ctrl-C; its `results` is the `Coded` of what was finished.
+        Interrupted: Ctrl-C was pressed; `results` is the `Coded` of the finished texts.
     """
     with Replay.of(
         path, model, data=data, text=text, n_seq_max=n_seq_max, n_threads=n_threads
@@ -126,14 +135,14 @@ def reproduce(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Replay:
-    """A report that is about to run again; a context manager, which closes what it made.
+    """Prepared run of a report; a context manager that closes what it created.
 
     Attributes:
-        contents: Of the report.
-        arguments: The first three of `annotate`: data frame, column, codebook.
-        settings: Its further ones.
-        context: Where to run.
-        own: What is closed at the end.
+        contents: Content of the report.
+        arguments: First three arguments of `annotate`: data frame, column, codebook.
+        settings: Further arguments of `annotate`.
+        context: Context to run in.
+        own: Objects to close at the end.
     """
 
     contents: Contents
@@ -153,9 +162,11 @@ class Replay:
         n_seq_max: int | None = None,
         n_threads: int | None = None,
     ) -> Replay:
-        """Reads and checks the report, and loads its model; arguments of `reproduce`."""
+        """Read and check the report, and load its model; arguments of `reproduce`."""
         if not isinstance(path, (str, os.PathLike)):
-            raise TypeError(f"path must be a str or a path, not {checks.shown(path)}")
+            raise ArgumentTypeError(
+                f"must be {words().path}, not {checks.shown(path)}", argument="path"
+            )
         file = Path(os.fsdecode(path)).expanduser()
         contents = read_report(file)
         codebook = _codebook(contents)
@@ -175,11 +186,11 @@ class Replay:
             )
 
     def compared(self, coded: Coded) -> Reproduction:
-        """Compares labels of now with those of the report."""
+        """Compare the new labels with those of the report."""
         return _compared(self.contents, coded)
 
     def close(self) -> None:
-        """Closes the model and the context that were made for it."""
+        """Close the model and the context that were created."""
         self.own.close()
 
     def __enter__(self) -> Replay:  # noqa: PYI034 - typing.Self is of Python 3.11
@@ -189,16 +200,20 @@ class Replay:
         self.close()
 
 
+def _unlike(problem: str, code: str = "changed") -> ArgumentError:
+    return ArgumentError(problem, argument="path", code=code, form="{name}: {problem}")
+
+
 def _codebook(contents: Contents) -> Codebook:
-    told = contents["run"]["codebook"]
+    recorded = contents["run"]["codebook"]
     try:
-        codebook = Codebook.from_dict(told["content"])
+        codebook = Codebook.from_dict(recorded["content"])
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"the report's codebook is damaged: {error}") from None
-    if codebook.hash != told.get("hash"):
-        raise ValueError(
+        raise _unlike(f"the report's codebook is damaged: {error}", "damaged") from None
+    if codebook.hash != recorded.get("hash"):
+        raise _unlike(
             f"the report's codebook was changed: its content has the hash "
-            f"{codebook.hash[:12]}..., not {str(told.get('hash'))[:12]}..."
+            f"{codebook.hash[:12]}..., not {str(recorded.get('hash'))[:12]}..."
         )
     return codebook
 
@@ -208,51 +223,62 @@ def _frame(
     data: Any,  # noqa: ANN401 - a data frame of any kind
     text: str | None,
 ) -> tuple[Any, str]:
-    """A data frame with the texts of then, and the name of its column."""
-    told = contents["data"]
-    if "texts" in told:
-        known = told["texts"]
-        found = [None if place is None else known[place] for place in told["rows"]]
-        if hash_of_texts(found) != told.get("sha256"):
-            raise ValueError("the report's texts were changed: their hash is another one")
+    """Return a data frame with the report's texts, and the name of its column."""
+    recorded = contents["data"]
+    if "texts" in recorded:
+        known = recorded["texts"]
+        found = [None if index is None else known[index] for index in recorded["rows"]]
+        if hash_of_texts(found) != recorded.get("sha256"):
+            raise _unlike("the report's texts were changed: their hash differs")
         if data is None:
             return {_TEXT: found}, _TEXT
     elif data is None:
-        raise ValueError(
-            "data must be given: this report holds no texts, only their hashes"
+        raise ArgumentError(
+            "must be given: this report holds no texts, only their hashes",
+            argument="data",
         )
-    name = text or str(told["text"])
+    name = text or str(recorded["text"])
     given = checked_texts(frames.column(data, name, "text"), name)
-    if len(given) != len(told["rows"]):
-        raise ValueError(
-            f"data has {len(given):,} rows; the report is of {len(told['rows']):,}"
+    if len(given) != len(recorded["rows"]):
+        raise ArgumentError(
+            f"has {len(given):,} rows; the report is of {len(recorded['rows']):,}",
+            argument="data",
         )
-    hashes = told.get("texts_sha256") or [sha256_of(each) for each in told["texts"]]
-    for i, (value, place) in enumerate(zip(given, told["rows"], strict=True)):
-        expected = None if place is None else hashes[place]
+    hashes = recorded.get("texts_sha256") or [
+        sha256_of(each) for each in recorded["texts"]
+    ]
+    for i, (value, index) in enumerate(zip(given, recorded["rows"], strict=True)):
+        expected = None if index is None else hashes[index]
         if (None if value is None else sha256_of(value)) != expected:
-            raise ValueError(f"data, row {i}: the text is not the one that was coded")
+            raise ArgumentError(
+                f"row {i}: the text differs from the coded one",
+                argument="data",
+                code="changed",
+                form="{name}, {problem}",
+            )
     return {_TEXT: given}, _TEXT
 
 
 def _settings(contents: Contents) -> dict[str, Any]:
-    """Arguments of `annotate` that labels depend on, and no others."""
-    told = contents["run"]["settings"]
-    unknown = [name for name in told if name not in _OF_ANNOTATE]
+    """Return the report's settings; raise an error for unknown ones."""
+    recorded = contents["run"]["settings"]
+    unknown = [name for name in recorded if name not in _OF_ANNOTATE]
     if unknown:
-        raise ValueError(
-            f"the report has settings that are unknown: {', '.join(unknown)}"
+        raise _unlike(
+            f"the report has unknown settings: {', '.join(unknown)}", "unknown_settings"
         )
-    return dict(told)
+    return dict(recorded)
 
 
 def _check_calibration(contents: Contents) -> None:
     run = contents["run"]
     is_all = run.get("texts_sha256") == contents["data"].get("sha256")
     if run["settings"].get("calibrate") == "batch" and not is_all:
-        raise ValueError(
-            "the report holds other rows than were coded: with calibrate='batch' their "
-            "probabilities cannot come out the same"
+        raise _unlike(
+            "the report has only some of the coded rows: with "
+            f"{setting('calibrate', 'batch')} their probabilities depend on the other "
+            "rows",
+            "missing_rows",
         )
 
 
@@ -265,40 +291,44 @@ def _context(
     *,
     own: ExitStack,
 ) -> Host:
-    """A context with the options of then on the model of then; `own` closes it."""
-    told = contents["run"]["model"]
+    """Build a context with the report's options and model; `own` closes it."""
+    recorded = contents["run"]["model"]
     if isinstance(model, Host):
         if n_seq_max is not None or n_threads is not None:
-            raise ValueError("n_seq_max and n_threads are the context's that was given")
-        _check_model(model.model, told)
+            raise ArgumentError(
+                "and n_threads are the context's that was given", argument="n_seq_max"
+            )
+        _check_model(model.model, recorded)
         return model
     options = _options(contents, n_seq_max, n_threads)
     if not isinstance(model, Model):
-        file, loras = find_model(told, model, folder)
-        n_layers = _n_gpu_layers(told)
+        file, loras = find_model(recorded, model, folder)
+        n_layers = _n_gpu_layers(recorded)
         n_layers = n_layers if shim.supports_gpu() else 0
         model = own.enter_context(Model(file, lora=loras or None, n_gpu_layers=n_layers))
-    _check_model(model, told)
+    _check_model(model, recorded)
     return own.enter_context(Context(model, **options))
 
 
-def _n_gpu_layers(told: Mapping[str, Any]) -> int:
-    """Layers that were in video memory then; reports of before did not tell."""
-    n_layers = told.get("n_gpu_layers", 0)
+def _n_gpu_layers(recorded: Mapping[str, Any]) -> int:
+    """Return the layers on the GPU in the report; old reports lack them."""
+    n_layers = recorded.get("n_gpu_layers", 0)
     return checks.integer("the report's n_gpu_layers", n_layers, -checks.INT32_MAX)
 
 
 def _options(
     contents: Contents, n_seq_max: int | None, n_threads: int | None
 ) -> dict[str, Any]:
-    told = contents["run"]["context"]
-    unknown = [name for name in told if name not in _OF_CONTEXT]
+    recorded = contents["run"]["context"]
+    unknown = [name for name in recorded if name not in _OF_CONTEXT]
     if unknown:
-        raise ValueError(
-            f"the context of then had {', '.join(unknown)}, which cannot be set from a "
-            "report: give a context that has it"
+        raise ArgumentError(
+            f"must be a context with {', '.join(unknown)}, as in the report: these "
+            "settings cannot be read from a report",
+            argument="model",
+            code="unknown_settings",
         )
-    options = dict(told)
+    options = dict(recorded)
     n_cores = hardware.n_cores()
     for name in ("n_threads", "n_threads_batch"):
         if isinstance(options.get(name), int):
@@ -308,29 +338,39 @@ def _options(
     return options
 
 
-def _check_model(model: Model, told: Mapping[str, Any]) -> None:
-    """Refuses a model that is another one, by name."""
+def _check_model(model: Model, recorded: Mapping[str, Any]) -> None:
+    """Raise an error if model or adapters differ from those of the report."""
     found = model_record(model)
-    if told.get("sha256") is None:
-        raise ValueError(
-            "the report does not know its model's SHA-256: it was one of a Llama that "
-            "differs from its file"
+    if recorded.get("sha256") is None:
+        raise _unlike(
+            "the report has no SHA-256 of the model, which came from a Llama that "
+            "differed from its file",
+            "no_hash",
         )
-    if found["sha256"] != told["sha256"]:
-        raise ValueError(
+    if found["sha256"] != recorded["sha256"]:
+        raise ArgumentError(
             f"the model was changed: {found['file']} has the SHA-256 "
-            f"{str(found['sha256'])[:12]}..., the report's {told['file']} has "
-            f"{told['sha256'][:12]}..."
+            f"{str(found['sha256'])[:12]}..., the report's {recorded['file']} has "
+            f"{recorded['sha256'][:12]}...",
+            argument="model",
+            code="changed",
+            form="{name}: {problem}",
         )
     adapters = [(each["sha256"], each["scale"]) for each in found["loras"]]
-    if adapters != [(each["sha256"], each["scale"]) for each in told.get("loras", [])]:
-        raise ValueError("the model's LoRA adapters are others than in the report")
+    if adapters != [
+        (each["sha256"], each["scale"]) for each in recorded.get("loras", [])
+    ]:
+        raise ArgumentError(
+            "has other LoRA adapters than the report's model",
+            argument="model",
+            code="changed",
+        )
 
 
 def _compared(contents: Contents, coded: Coded) -> Reproduction:
-    told = contents["labels"]
-    values = told["values"]
-    labels = hidden(coded.labels) if told.get("are_hashes") else coded.labels
+    recorded = contents["labels"]
+    values = recorded["values"]
+    labels = hidden(coded.labels) if recorded.get("are_hashes") else coded.labels
     errors = contents["errors"]
     k = len(coded.names)
     probs = contents.get("probs")
@@ -338,7 +378,9 @@ def _compared(contents: Contents, coded: Coded) -> Reproduction:
         rows=contents["data"]["rows"],
         labels=values,
         probs=None if probs is None else _array(probs, k),
-        computed=[errors.get(str(i)) != CANCELLED for i in range(len(values))],
+        computed=[
+            not is_cancelled(stored(errors.get(str(i)))) for i in range(len(values))
+        ],
     )
     run = contents["run"]
     return compared(
@@ -363,13 +405,15 @@ def _array(probs: list[list[float | None] | None], k: int) -> Any:  # noqa: ANN4
     try:
         return np.array(rows, dtype=np.float64).reshape(len(rows), k)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"the report's probabilities are damaged: {error}") from None
+        raise _unlike(
+            f"the report's probabilities are damaged: {error}", "damaged"
+        ) from None
 
 
 def _differences(
     run: Mapping[str, Any], again: Mapping[str, Any]
 ) -> dict[str, tuple[str, str]]:
-    """What was otherwise then, by name: versions, machine, options that may matter."""
+    """Return differences to the first run: versions, machine, relevant options."""
     context = again["context"]
     pairs = [(run["versions"], versions_here()), (run["machine"], machine())]
     exact = run["context"].get("deterministic") and context.get("deterministic")

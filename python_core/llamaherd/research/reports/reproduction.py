@@ -1,4 +1,4 @@
-"""What running a report again found."""
+"""Result of reproducing a report."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.words import setting
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.core.calibration import Floats
+    from llamaherd.asks.calibration import Floats
     from llamaherd.research.coding.coded import Coded
 
 _MOST_CHANGED = 10
@@ -19,12 +21,12 @@ _MOST_CHANGED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """A row whose label is another one.
+    """Row with a changed label.
 
     Attributes:
-        row: Its place, from 0.
-        then: Its label in the report; None: it had none.
-        now: The one that it has now.
+        row: Index of the row, from 0.
+        then: Label in the report; None without one.
+        now: New label; None without one.
     """
 
     row: int
@@ -34,18 +36,20 @@ class Changed:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reproduction:
-    """Whether labels and probabilities came out as they are in a report.
+    """Comparison of labels and probabilities with those of a report.
 
     Attributes:
-        n: Rows that are compared: those that have a text and were computed then.
-        n_same: Those with the same label and the same probabilities, bit by bit.
-        n_same_labels: Those with the same label.
-        has_probs: Whether there are probabilities to compare.
-        largest_difference: Between two probabilities, then and now.
-        changed: Rows whose label is another one.
-        is_deterministic: Whether the context was, and so is: then all must be the same.
-        versions: For what differs (version, machine, context's option): then and now.
-        coded: The labels of now.
+        n: Number of compared rows: those with a text and a result in the report.
+        n_same: Number of rows with the same label and bit-identical probabilities.
+        n_same_labels: Number of rows with the same label.
+        has_probs: True if there are probabilities to compare.
+        largest_difference: Largest difference of an old and a new probability.
+        changed: Rows with changed labels.
+        is_deterministic: True if the context was deterministic then and is now, so that
+            all results must be equal.
+        versions: Old and new value of each difference: version, machine, option of the
+            context.
+        coded: The new labels.
     """
 
     n: int
@@ -60,7 +64,7 @@ class Reproduction:
 
     @property
     def is_same(self) -> bool:
-        """Whether everything is the same."""
+        """True if all results are equal."""
         return self.n_same == self.n
 
     def __bool__(self) -> bool:
@@ -84,7 +88,7 @@ class Reproduction:
         if not self.is_deterministic:
             lines.append(
                 "The context was not deterministic: equality is likely, not sure. "
-                "deterministic=True makes it sure."
+                f"{setting('deterministic', True)} makes it sure."
             )
         if self.versions:
             lines.append("Different now:")
@@ -100,13 +104,13 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Then:
-    """Labels of different texts in a report.
+    """Labels of the unique texts of a report.
 
     Attributes:
-        rows: For each row the place of its text; None: it has none.
-        labels: Of the texts.
-        probs: float64[u, k]; None: there are none.
-        computed: For each text whether the run came to it.
+        rows: Index of each row's text; None without a text.
+        labels: Labels of the texts.
+        probs: float64[u, k], label probabilities; None if the report has none.
+        computed: For each text, True if the run computed it.
     """
 
     rows: list[int | None]
@@ -123,23 +127,23 @@ def compared(
     is_deterministic: bool,
     versions: Mapping[str, tuple[str, str]],
 ) -> Reproduction:
-    """Compares row by row.
+    """Compare row by row.
 
     Args:
-        then: What the report has.
-        coded: What was found now, for the same rows.
-        labels: Its labels, in the form in which the report has them.
+        then: Labels in the report.
+        coded: New coding of the same rows.
+        labels: New labels, in the same form as in the report.
         is_deterministic: See `Reproduction`.
-        versions: See there.
+        versions: See `Reproduction`.
     """
     rows = [
-        (i, place)
-        for i, place in enumerate(then.rows)
-        if place is not None and then.computed[place]
+        (i, index)
+        for i, index in enumerate(then.rows)
+        if index is not None and then.computed[index]
     ]
     here = [i for i, _ in rows]
-    there = [place for _, place in rows]
-    pairs = [(i, then.labels[place], labels[i]) for i, place in rows]
+    there = [index for _, index in rows]
+    pairs = [(i, then.labels[index], labels[i]) for i, index in rows]
     same_label = np.array([a == b for _, a, b in pairs], dtype=bool)
     same, largest = same_label, 0.0
     if then.probs is not None and coded.probs is not None:
@@ -161,7 +165,7 @@ def compared(
 
 
 def _equal(then: Floats, now: Floats) -> tuple[Any, float]:
-    """Which rows are equal bit by bit, and the largest difference."""
+    """Return which rows are bit-identical, and the largest difference."""
     if then.shape != now.shape:
         return np.zeros(len(now), dtype=bool), math.nan
     missing = np.isnan(then) & np.isnan(now)

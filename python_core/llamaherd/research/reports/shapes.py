@@ -1,19 +1,32 @@
-"""The shapes that plots have, as plain data: rows, numbers, words."""
+"""Shapes of plots as plain data: rows, numbers and words, without any drawing.
+
+Python draws a shape with matplotlib (`drawing`); R receives it as lists and draws it
+itself. Values that both must agree on, such as the range of an axis, are computed here.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PHASES = ("waited", "prompt read, to the first token", "answer")  # of a `Timeline`
+Range = tuple[float, float]
+_LARGEST = 6.0  # times the diameter of the smallest point of a `Scatter`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """What stands around a plot.
+    """Title and labels of a plot.
 
     Attributes:
-        title: Above it.
-        x: Of the horizontal axis, with the unit.
-        y: Of the vertical axis, with the unit; "" where its labels say it.
-        alt: What it shows, for those who cannot see it.
+        title: Title above the plot.
+        x: Label of the horizontal axis, with the unit.
+        y: Label of the vertical axis, with the unit; "" if row names suffice.
+        alt: Description of the content for screen readers.
     """
 
     title: str
@@ -24,14 +37,14 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """Horizontal bars, each of several parts.
+    """Horizontal bars, each with several parts.
 
     Attributes:
-        words: Around it.
+        words: Title and labels.
         rows: Names of the bars, from top to bottom.
-        parts: For each part its name, and a length for each bar.
+        parts: For each part its name, and its length in each bar.
         notes: Text at the end of each bar.
-        legend: What parts are; None: there is one alone.
+        legend: Title of the legend of parts; None with a single part.
     """
 
     words: Words
@@ -43,14 +56,14 @@ class Bars:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A number with its interval.
+    """Estimate with its interval.
 
     Attributes:
         row: Index of the row.
         series: Index of the series.
-        value: It is.
-        low: Lower end of the interval; NaN: there is none.
-        high: Upper end.
+        value: Estimate; NaN if undefined.
+        low: Lower end of the interval; NaN without an interval.
+        high: Upper end of the interval.
     """
 
     row: int
@@ -62,15 +75,15 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forest:
-    """Numbers with intervals, a row for each thing and a colour for each series.
+    """Numbers with intervals: one row per object, one colour per series.
 
     Attributes:
-        words: Around it.
-        rows: From top to bottom.
-        series: Their names; of one alone no legend is needed.
-        points: In any order.
-        is_share: Whether the axis must show 0 to 1 at most.
-        spans: For each row the range that is drawn behind its points, or None.
+        words: Title and labels.
+        rows: Names of the rows, from top to bottom.
+        series: Names of the series; a single one needs no legend.
+        points: Points in any order.
+        is_share: True for shares and coefficients, whose axis begins at 0.
+        spans: For each row the range drawn behind its points, or None.
     """
 
     words: Words
@@ -78,20 +91,34 @@ class Forest:
     series: list[str]
     points: list[Point]
     is_share: bool = False
-    spans: list[tuple[float, float] | None] = field(default_factory=list)
+    spans: list[Range | None] = field(default_factory=list)
+
+    @property
+    def limits(self) -> Range | None:
+        """Range that the horizontal axis shows; None if no number is defined.
+
+        For shares it begins at 0, and ends at 1 unless all of them are small.
+        """
+        known = _known(v for p in self.points for v in (p.value, p.low, p.high))
+        if not known:
+            return None
+        least, most = min(known), max(known)
+        if not self.is_share:
+            return least, most
+        return min(0.0, least), max(1.0, most) if most > 0.5 else most * 1.1 or 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panels:
-    """Numbers with intervals, a panel with an axis of its own for each thing.
+    """Numbers with intervals in panels, each with an axis of its own.
 
-    For what has different units, such as the coefficients of a regression.
+    For numbers in different units, such as the coefficients of a regression.
 
     Attributes:
-        words: Around it.
-        panels: From top to bottom.
+        words: Title and labels.
+        panels: Names of the panels, from top to bottom.
         series: Names of the rows of each panel.
-        points: `row` is the panel, in any order.
+        points: Points in any order; `row` is the panel.
     """
 
     words: Words
@@ -105,11 +132,11 @@ class Matrix:
     """Counts by two variables.
 
     Attributes:
-        words: Around it.
-        legend: Meaning of the shades: shares of the row.
-        rows: From top to bottom.
-        columns: From left to right.
-        counts: One for each of both.
+        words: Title and labels.
+        legend: Meaning of the shades, which are shares of a row.
+        rows: Names of the rows, from top to bottom.
+        columns: Names of the columns, from left to right.
+        counts: Count for each row and column.
     """
 
     words: Words
@@ -118,19 +145,24 @@ class Matrix:
     columns: list[str]
     counts: list[list[int]]
 
+    @property
+    def shares(self) -> list[list[float]]:
+        """Share of each count in its row; 0 in a row without counts."""
+        return [[n / (sum(row) or 1) for n in row] for row in self.counts]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
     """Points along a line, with intervals.
 
     Attributes:
-        words: Around it.
-        x: Where.
-        y: How high.
-        low: Lower ends.
-        high: Upper ends.
-        is_steps: Whether it is a line with a band, rather than points with bars.
-        reference: A line to compare with: its ends and its name.
+        words: Title and labels.
+        x: Horizontal positions.
+        y: Values.
+        low: Lower ends of the intervals.
+        high: Upper ends of the intervals.
+        is_steps: True for a line with a band; False for points with bars.
+        reference: Line to compare with: its two ends and its name.
     """
 
     words: Words
@@ -141,16 +173,58 @@ class Curve:
     is_steps: bool
     reference: tuple[tuple[float, float], tuple[float, float], str]
 
+    @property
+    def limits(self) -> tuple[Range, Range]:
+        """Ranges that the horizontal and the vertical axis show."""
+        if self.is_steps:
+            least = min(_known([*self.low, *self.y]), default=0.0)
+            return (0.0, 1.0), (max(0.0, least - 0.05), 1.0)
+        left = min(_known([*self.x, 0.45]))
+        return (left - 0.05, 1.0), (min(_known([*self.low, left])) - 0.05, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tradeoff:
+    """Named points by cost and quality, with an interval of the quality.
+
+    Attributes:
+        words: Title and labels.
+        names: Names of the points.
+        x: Costs, positive.
+        y: Qualities.
+        low: Lower ends of the intervals; NaN without one.
+        high: Upper ends of the intervals.
+        kinds: For each point the index of its series.
+        series: Names of the series.
+    """
+
+    words: Words
+    names: list[str]
+    x: list[float]
+    y: list[float]
+    low: list[float]
+    high: list[float]
+    kinds: list[int]
+    series: list[str]
+
+    @property
+    def limits(self) -> tuple[Range, Range]:
+        """Ranges that the horizontal and the vertical axis show, with room for names."""
+        most = max(self.x)
+        ends = _known([*self.low, *self.y, *self.high])
+        room = 0.05 * (max(ends) - min(ends)) or 0.05
+        return (0.0, 1.3 * most), (min(ends) - room, max(ends) + room)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What each prompt of a call did when, in the order in which they began.
+    """Phases of each prompt of a call, in the order in which the prompts began.
 
     Attributes:
-        words: Around it.
-        waited_s: Seconds from the call's start until it got a slot.
-        first_s: Until it had its first token.
-        end_s: Until its end.
+        words: Title and labels.
+        waited_s: Seconds from the start of the call until the prompt got a slot.
+        first_s: Seconds until its first token.
+        end_s: Seconds until its end.
     """
 
     words: Words
@@ -159,4 +233,32 @@ class Timeline:
     end_s: list[float]
 
 
-Picture = Bars | Forest | Panels | Matrix | Curve | Timeline
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scatter:
+    """Points by two numbers, larger where several are equal, and horizontal lines.
+
+    Attributes:
+        words: Title and labels.
+        x: Horizontal positions.
+        y: Vertical positions.
+        n: Number of texts at each point.
+        lines: Height and name of each line.
+    """
+
+    words: Words
+    x: list[float]
+    y: list[float]
+    n: list[int]
+    lines: list[tuple[float, str]]
+
+    @property
+    def sizes(self) -> list[float]:
+        """Diameter of each point relative to the smallest: the area shows the number."""
+        return [min(math.sqrt(n), _LARGEST) for n in self.n]
+
+
+Picture = Bars | Forest | Panels | Matrix | Curve | Scatter | Tradeoff | Timeline
+
+
+def _known(values: Iterable[float]) -> list[float]:
+    return [value for value in values if not math.isnan(value)]

@@ -1,9 +1,10 @@
-"""A check that variants of a `Robustness` are of the labels of a report."""
+"""Check that variants of a `Robustness` belong to the labels of a report."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research.coding.source import Source
 
 if TYPE_CHECKING:
@@ -13,43 +14,47 @@ _AGAIN = "Make it from the labels that are reported: robustness(coded, ...)"
 
 
 def check_variants(
-    told: Mapping[str, Any], texts: Sequence[str | None], run: Mapping[str, Any]
+    fields: Mapping[str, Any], texts: Sequence[str | None], run: Mapping[str, Any]
 ) -> None:
-    """Refuses variants of other texts, and those whose first is another coding.
+    """Raise an error for variants of other texts or with another first coding.
 
     Args:
-        told: What `robustness_dict` returned.
-        texts: The texts that are reported.
-        run: How their labels came about.
+        fields: Result of `robustness_dict`.
+        texts: Texts of the report.
+        run: Provenance of their labels.
 
     Raises:
-        ValueError: They do not belong to the labels; the message says why.
+        ValueError: The variants do not belong to the labels; the message names the
+            reason.
     """
-    source, rows = Source.from_dict(told.get("source")), told.get("rows")
+    source, rows = Source.from_dict(fields.get("source")), fields.get("rows")
     if source is None or rows is None:
-        raise ValueError(
-            "robustness does not say which texts it came from: it was made by an earlier "
-            f"version. {_AGAIN}"
+        raise ArgumentError(
+            "does not say which texts it came from: it was made by an earlier "
+            f"version. {_AGAIN}",
+            argument="robustness",
         )
     there = [int(row) for row in rows]
     is_within = not there or 0 <= min(there) <= max(there) < len(texts)
     own = Source.of([texts[row] for row in there], None) if is_within else None
     if own is None or own.texts != source.texts:
-        raise ValueError(
-            "robustness does not belong to these labels: it is of other texts, or of "
-            f"these in another order. {_AGAIN}"
+        raise ArgumentError(
+            "does not belong to these labels: it is of other texts, or of "
+            f"these in another order. {_AGAIN}",
+            argument="robustness",
         )
-    different = _differences(told["runs"][0], run) if told.get("runs") else []
+    different = _differences(fields["runs"][0], run) if fields.get("runs") else []
     if different:
-        raise ValueError(
-            "robustness does not belong to these labels: its first variant, which the "
+        raise ArgumentError(
+            "does not belong to these labels: its first variant, which the "
             f"others are compared with, is another coding ({'; '.join(different)}). "
-            f"{_AGAIN}"
+            f"{_AGAIN}",
+            argument="robustness",
         )
 
 
 def _differences(first: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
-    """The properties in which a coding differs from that of the labels."""
+    """Return the properties in which a coding differs from that of the labels."""
     found = []
     if first["codebook"].get("hash") != run["codebook"].get("hash"):
         found.append("the codebook is another one")

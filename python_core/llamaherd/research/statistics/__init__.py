@@ -20,6 +20,10 @@ from llamaherd.research.statistics.coverage import (
 )
 from llamaherd.research.statistics.intervals import Measure
 from llamaherd.research.statistics.krippendorff import krippendorff_alpha
+from llamaherd.research.statistics.number_agreement import (
+    NumberAgreement,
+    number_agreement,
+)
 
 __all__ = [
     "Accuracy",
@@ -29,6 +33,7 @@ __all__ = [
     "CoverageCurve",
     "LabelScores",
     "Measure",
+    "NumberAgreement",
     "accuracy_of",
     "brier_score",
     "calibration_error",
@@ -37,5 +42,6 @@ __all__ = [
     "for_people",
     "gwet_ac1",
     "krippendorff_alpha",
+    "number_agreement",
     "percent_agreement",
 ]

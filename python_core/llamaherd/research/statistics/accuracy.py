@@ -1,4 +1,4 @@
-"""How good labels are, measured by those of people, with confidence intervals."""
+"""Accuracy of labels against human codes, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelScores:
-    """How good one label is.
+    """Precision, recall and F1 of one label.
 
     Attributes:
-        label: Which one.
-        n_gold: Units that have it.
-        n_predicted: Units to which it was given.
-        share: Of the units, by people's codes, weighted.
-        precision: Of those to which it was given, the share that has it; NaN for none.
-        recall: Of those that have it, the share to which it was given; NaN for none.
-        f1: Harmonic mean of both, 2 tp / (gold + predicted).
-        unfound: What recall and F1 are bounded by, where units were drawn with unequal
-            probabilities and few of those without this label show it; None: elsewhere.
+        label: Label name.
+        n_gold: Number of units that have the label by their human code.
+        n_predicted: Number of units to which the model gave the label.
+        share: Weighted share of units that have the label by their human code.
+        precision: Share of units given the label that have it; NaN if none was given it.
+        recall: Share of units with the label that were given it; NaN if none has it.
+        f1: Harmonic mean of precision and recall, 2 tp / (gold + predicted).
+        unfound: Counts and bounds of recall and F1 where units were drawn with unequal
+            probabilities and few units without this label show it; None otherwise.
     """
 
     label: Hashable
@@ -55,26 +55,29 @@ class LabelScores:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Accuracy:
-    """How good labels are.
+    """Accuracy of labels.
 
-    Shares have Wilson's interval, by effective numbers of units if these have weights;
-    what is made of several shares has percentiles of a bootstrap of units. Where its
-    draws do not vary, as where all labels are right, there is none: NaN.
+    Shares have Wilson's interval; with weights it uses the effective number of units.
+    Measures composed of several shares have percentile intervals from a bootstrap of
+    units. The interval is NaN where the bootstrap draws do not vary, for example where
+    all labels are right.
 
     Attributes:
-        n: Units that have both codes.
+        n: Number of units with both codes.
         labels: The k labels.
-        confusion: int64[k, k], units: a row for each label given, a column for each that
-            people gave; int64[0, 0] where units may have several labels.
-        accuracy: Share of units that have the label they were given; of several labels
-            exactly those.
+        confusion: int64[k, k], counts of units: rows are labels given by the model,
+            columns labels given by people; int64[0, 0] if units may have several labels.
+        accuracy: Share of units whose label equals the human code; with several labels,
+            units whose label sets are equal.
         balanced_accuracy: Mean recall of the labels that people gave.
-        macro_precision: Mean over the labels that occur, 0 for one never given.
-        macro_recall: The same; 0 for one that no unit has.
-        macro_f1: The same of F1.
-        per_label: Of each label.
-        majority_label: The most frequent of people's labels; of several the tuple.
-        majority_accuracy: Accuracy of who gives always that.
+        macro_precision: Mean precision over the labels that occur; a label never given
+            counts 0.
+        macro_recall: Mean recall over the same labels; a label that no unit has counts 0.
+        macro_f1: Mean F1 over the same labels.
+        per_label: Scores of each label.
+        majority_label: Most frequent human label; a tuple if units may have several
+            labels.
+        majority_accuracy: Accuracy of a classifier that always gives the majority label.
     """
 
     n: int
@@ -101,22 +104,22 @@ def accuracy_of(
     seed: int = 0,
     several: bool = False,
 ) -> Accuracy:
-    """Measures labels by those of people.
+    """Compute the accuracy of labels against human codes.
 
     Args:
-        predicted: n labels; None is missing, and the unit left out.
-        truth: n labels that count as right.
-        labels: All labels in their order; None: those that occur.
-        unit_weights: float[n], as 1 / inclusion probability: what comes out is of the
-            texts that the n were drawn from.
-        level: Of the intervals.
-        n_bootstrap: Draws for the intervals that need them; 0: none.
-        seed: Of the draws.
-        several: Whether a unit may have several labels: codes are tuples of them, and
-            each label is a yes or no of its own.
+        predicted: n labels; units with None are left out.
+        truth: n labels taken as correct.
+        labels: All labels in their order; None for the labels that occur.
+        unit_weights: float[n], for example 1 / inclusion probability: results then
+            describe the texts from which the n units were drawn.
+        level: Confidence level.
+        n_bootstrap: Number of bootstrap draws for intervals that need them; 0 for none.
+        seed: Seed of the bootstrap.
+        several: True if a unit may have several labels: codes are tuples of labels, and
+            each label is scored as present or absent.
 
     Raises:
-        ValueError: An argument has no such value, or the labels do not fit.
+        ValueError: An argument is out of range, or the labels do not fit.
     """
     level_of(level)
     checks.integer("n_bootstrap", n_bootstrap, 0)
@@ -166,7 +169,7 @@ def _members(
     *,
     several: bool,
 ) -> tuple[Ratings, tuple[Hashable, ...], Flags]:
-    """Codes as indices; k labels; and bool[q, k], which of these are in each code."""
+    """Return codes as indices, the k labels, and bool[q, k], the labels in each code."""
     if not several:
         ratings = ratings_of([predicted, truth], labels)
         return ratings, ratings.values, np.eye(len(ratings.values), dtype=bool)
@@ -181,9 +184,9 @@ def _members(
 def _kinds(
     given: Integers, gold: Integers, weights: Floats, member: Flags
 ) -> tuple[Floats, Integers]:
-    """Units that are alike put together: float64[p, 3, k] and int64[p], how many.
+    """Group identical units; return float64[p, 3, k] and the group sizes, int64[p].
 
-    By label the weight of the hits, of the labels given, and of people's.
+    For each label: weights of the hits, of the labels given, and of the human labels.
     """
     if len(gold) == 0:
         return np.zeros((0, 3, member.shape[1])), np.zeros(0, dtype=np.int64)
@@ -196,7 +199,7 @@ def _kinds(
 
 
 def _drawn(columns: Floats, kinds: Integers, n_draws: int, seed: int) -> Floats:
-    """float64[3, n_draws, k]: the same of units drawn with replacement, summed up."""
+    """Return the same sums for bootstrap samples of units, float64[3, n_draws, k]."""
     p, _, k = columns.shape
     if p == 0 or n_draws == 0:
         return np.zeros((3, 0, k))
@@ -223,7 +226,7 @@ def _f1(sums: Floats, without: float = 0.0) -> Floats:
 
 
 _PARTS = {"balanced_accuracy": "recall", "macro_recall": "recall", "macro_f1": "f1"}
-# Means over the labels that people gave, or that occur at all.
+# Means over the human labels, or over all labels that occur.
 _COMPOSED = {
     "balanced_accuracy": (_recall, (2,)),
     "macro_precision": (_precision, (1, 2)),
@@ -239,10 +242,10 @@ def _composed(
     draws: Floats,
     level: float,
 ) -> tuple[float, float, float]:
-    """A mean over labels and its interval.
+    """Return a mean over labels and its interval.
 
-    Draws have the labels of the sample: one that a draw has not counts 0 there. A mean
-    over fewer labels would be another number.
+    Every draw averages over the labels of the sample; a label that is missing in a draw
+    counts 0. A mean over fewer labels would be a different quantity.
     """
     counted = sums[list(by)].sum(axis=0) > 0
     if not counted.any():

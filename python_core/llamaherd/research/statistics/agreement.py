@@ -1,4 +1,4 @@
-"""How far coders agree: share, Cohen's kappa, Gwet's AC1.
+"""Agreement of two coders: share, Cohen's kappa, Gwet's AC1.
 
 Krippendorff's alpha is in `krippendorff`.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research.codes import read
 from llamaherd.research.statistics.intervals import (
     LEAST_SPREAD,
@@ -45,18 +46,21 @@ class Agreement:
     """A coefficient of agreement and its confidence interval.
 
     Attributes:
-        name: Which one it is: "percent", "kappa", "weighted kappa", "alpha", "ac1".
-        value: 1 is perfect, 0 what chance gives; of "percent" a share in [0, 1]. NaN
-            where it is not defined: no unit has two codes, or all codes are the same.
-        low: Lower end of the confidence interval; NaN where there is none, as where all
-            agree: then its formula gives no width.
-        high: Upper end.
-        se: Standard error; NaN where the interval needs none.
-        observed: Agreement that was observed; of alpha disagreement, in its distances.
-        expected: Agreement by chance; of alpha disagreement.
-        n_units: Units with two codes or more.
-        n_coders: Coders.
-        interval: How the interval was made.
+        name: Name of the coefficient: "percent", "kappa", "weighted kappa", "alpha",
+            "ac1".
+        value: Coefficient: 1 for perfect agreement, 0 for agreement by chance; for
+            "percent" a share in [0, 1]. NaN where it is undefined: no unit has two codes,
+            or all codes are the same.
+        low: Lower confidence limit; NaN if there is no interval, for example under
+            perfect agreement, where the formula gives width 0.
+        high: Upper confidence limit.
+        se: Standard error; NaN if the interval does not use one.
+        observed: Observed agreement; for alpha, observed disagreement in the scale's
+            distances.
+        expected: Agreement expected by chance; for alpha, disagreement.
+        n_units: Number of units with two codes or more.
+        n_coders: Number of coders.
+        interval: Method of the interval.
     """
 
     name: Name
@@ -82,21 +86,21 @@ def percent_agreement(
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = 0.95,
 ) -> Agreement:
-    """The share of codes that agree, in [0, 1].
+    """Return the share of codes that agree, in [0, 1].
 
-    With "pairs" the share of a unit's pairs of codes, and its mean over the units that
-    have two codes or more. With "all" the share of units whose coders all say the same,
-    of those that all coders have coded.
+    "pairs" computes the share of agreeing pairs within each unit and averages it over the
+    units with two codes or more. "all" computes the share of units whose coders all
+    agree, among the units that all coders have coded.
 
     Args:
         codes: For each coder the codes of n units; None is missing.
-        kind: See above. With two coders both are the same.
-        tolerance: Numbers that are no farther apart agree.
-        unit_weights: float[n], as 1 / inclusion probability.
-        level: Of the interval: Wilson's, see `intervals.share`.
+        kind: "pairs" or "all", see above. They are equal for two coders.
+        tolerance: Largest difference of two numbers that counts as agreement.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level of Wilson's interval, see `intervals.share`.
 
     Raises:
-        ValueError: An argument has no such value, or codes do not fit to each other.
+        ValueError: An argument is out of range, or the codes do not fit together.
     """
     checks.choice("kind", kind, KINDS)
     checks.real("tolerance", tolerance, 0, 1e300)
@@ -141,38 +145,40 @@ def cohen_kappa(
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = 0.95,
 ) -> Agreement:
-    """Cohen's kappa of two coders, weighted or not: 1 - disagreement / that by chance.
+    """Return Cohen's kappa of two coders: 1 - observed / expected disagreement.
 
-    Units that one of them has not coded are left out.
+    Units without a code from one of the coders are left out. Kappa may be weighted.
 
     Sources: Cohen, Educ. Psychol. Meas. 20, 1960, and Psychol. Bull. 70, 1968; standard
     error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969, equation 9. Its normal
-    interval is narrow for some 30 units and fewer; where all agree there is none.
+        interval is too narrow for about 30 units or fewer; there is none under perfect
+        agreement.
 
     Args:
-        first: Codes of n units; None is missing.
-        second: Those of the other coder.
-        weights: How grave a disagreement is. "none": all alike; "linear" or "quadratic":
-            the distance of the two labels' places, or its square; q numbers by distance,
-            from 0 on; or a matrix [q, q] of disagreement.
-        levels: All q labels in their order; None: those that occur, numbers by size and
-            others by their text. Places between labels count only if they are here.
-        unit_weights: float[n], as 1 / inclusion probability.
-        level: Of the interval.
+        first: First coder's codes of n units; None is missing.
+        second: Second coder's codes.
+        weights: Disagreement weights. "none": all disagreements count the same; "linear"
+            or "quadratic": distance of the two labels' ranks, or its square; q numbers:
+            weight by distance, starting at 0; or a matrix [q, q] of disagreement.
+        levels: All q labels in their order; None for the labels that occur, numbers by
+            size and others alphabetically. Ranks include labels that do not occur only if
+            they are listed here.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level.
 
     Raises:
-        ValueError: An argument has no such value, or codes do not fit to each other.
+        ValueError: An argument is out of range, or the codes do not fit together.
     """
     level_of(level)
     check_indexes([first, second])
     given = [
-        listed("first must be a list of codes", first),
-        listed("second must be a list of codes", second),
+        listed("first", "must be a list of codes", first),
+        listed("second", "must be a list of codes", second),
     ]
     if len(given[0]) != len(given[1]):
-        raise ValueError(
-            f"second must have as many units as first, {len(given[0])}, not "
-            f"{len(given[1])}"
+        raise ArgumentError(
+            f"must have as many units as first, {len(given[0])}, not {len(given[1])}",
+            argument="second",
         )
     reading = read(given, () if levels is None else levels)
     levels = None if levels is None else reading.names
@@ -199,22 +205,24 @@ def gwet_ac1(
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = 0.95,
 ) -> Agreement:
-    """Gwet's AC1, which stays high where one label is much more frequent than others.
+    """Return Gwet's AC1, which stays high if one label is much more frequent than others.
 
-    Of several coders, with missing codes: a unit with one code counts for how frequent
-    labels are. Standard error: Gwet 2008; interval by t with n - 1 degrees of freedom.
+    Takes any number of coders, with missing codes. A unit with one code counts only for
+    the frequencies of labels. Standard error: Gwet 2008; interval by t with n - 1 degrees
+    of freedom.
 
     Sources: Gwet, Br. J. Math. Stat. Psychol. 61, 2008; Gwet, Handbook of Inter-Rater
     Reliability, 4th edition, 2014, chapters 2 and 5.
 
     Args:
         codes: For each coder the codes of n units; None is missing.
-        levels: All q labels; None: those that occur. The value depends on how many.
-        unit_weights: float[n], as 1 / inclusion probability.
-        level: Of the interval.
+        levels: All q labels; None for those that occur. The value depends on their
+            number.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level.
 
     Raises:
-        ValueError: An argument has no such value, or codes do not fit to each other.
+        ValueError: An argument is out of range, or the codes do not fit together.
     """
     ratings = ratings_of(codes, levels)
     counts = ratings.counts
@@ -253,34 +261,34 @@ def gwet_ac1(
 
 
 def _limits(value: float, reach: float) -> tuple[float, float]:
-    """NaN where there is none, and where it would have no width: see `percentiles`."""
+    """Return confidence limits; NaN for width 0, see `percentiles`."""
     if math.isnan(value) or not reach >= LEAST_SPREAD:
         return math.nan, math.nan
     return within(value - reach, value + reach, -1.0, 1.0)
 
 
 def _pairs_alike(counts: Floats) -> Floats:
-    """float64[n]: the share of each unit's pairs of codes that are the same."""
+    """Return the share of agreeing pairs of codes in each unit, float64[n]."""
     n_codes = counts.sum(axis=1)
     return np.asarray((counts * (counts - 1)).sum(axis=1) / (n_codes * (n_codes - 1)))
 
 
 def _pairs_near(numbers: Floats, tolerance: float) -> tuple[Floats, Floats]:
-    """float64[n] each, for float64[m, n]: pairs of codes that are near, and all pairs."""
+    """Count near pairs and all pairs of numbers [m, n], float64[n] each."""
     apart = [abs(a - b) for a, b in combinations(numbers, 2)]  # NaN where one is missing
     near = sum((each <= tolerance).astype(float) for each in apart)
     return np.asarray(near), np.asarray(sum((each >= 0).astype(float) for each in apart))
 
 
 def _root_of_squares(parts: Floats, n: int) -> float:
-    """Standard error of a weighted mean, from w (x - mean) of each unit."""
+    """Return the standard error of a weighted mean."""
     if n < 2:
         return math.nan
     return math.sqrt(float((parts**2).sum()) * n / (n - 1))
 
 
 def _distances(weights: Any, q: int) -> Floats:  # noqa: ANN401 - a name, or numbers
-    """float64[q, q]: how grave each disagreement is, 0 where both say the same."""
+    """Return disagreement weights, float64[q, q], 0 on the diagonal."""
     apart = np.abs(np.subtract.outer(np.arange(q), np.arange(q)))
     if isinstance(weights, str):
         checks.choice("weights", weights, ("none", "linear", "quadratic"))
@@ -288,14 +296,17 @@ def _distances(weights: Any, q: int) -> Floats:  # noqa: ANN401 - a name, or num
         return np.where(apart > 0, apart.astype(float) ** power, 0.0)
     given = np.asarray(weights, dtype=float)
     if given.shape not in {(q,), (q, q)}:
-        raise ValueError(
-            f"weights must be {q} numbers by distance, or {q} x {q}, for {q} labels, not "
-            f"of shape {given.shape}"
+        raise ArgumentError(
+            f"must be {q} numbers by distance, or {q} x {q}, for {q} labels, not "
+            f"of shape {given.shape}",
+            argument="weights",
         )
     distance = given[apart] if given.ndim == 1 else given
     is_good = np.isfinite(distance).all() and (distance >= 0).all()
     if not is_good or np.diag(distance).any():
-        raise ValueError("weights must be finite, not negative, and 0 for the same label")
+        raise ArgumentError(
+            "must be finite, not negative, and 0 for the same label", argument="weights"
+        )
     return distance
 
 
@@ -308,7 +319,7 @@ def _kappa(
     *,
     is_weighted: bool,
 ) -> Agreement:
-    """Kappa of a table of weighted counts; `cells` and `w` are of its units."""
+    """Compute kappa from a weighted table; `cells`, `w` belong to its units."""
     n = len(w)
     worst = distance.max() if distance.size else 0.0
     value, se, po, pe = math.nan, math.nan, math.nan, math.nan

@@ -1,4 +1,4 @@
-"""Whether probabilities are what they say: Brier score, expected calibration error."""
+"""Calibration of probabilities: Brier score, expected calibration error."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research.statistics.intervals import (
     Measure,
     level_of,
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationBin:
-    """Units of about the same confidence: a point of a reliability diagram.
+    """Bin of units with similar confidence, a point of a reliability diagram.
 
     Attributes:
-        low: Smallest confidence in it.
-        high: Largest one.
-        confidence: Mean.
+        low: Smallest confidence in the bin.
+        high: Largest confidence in the bin.
+        confidence: Mean confidence.
         accuracy: Share of units whose label is right.
-        weight: Its part of all units, in [0, 1].
+        weight: Share of all units in this bin, weighted, in [0, 1].
     """
 
     low: float
@@ -45,15 +46,15 @@ class CalibrationBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationError:
-    """How far confidence is from accuracy.
+    """Calibration error: difference between confidence and accuracy.
 
     Attributes:
         ece: Expected calibration error, the weighted mean over the bins of the distance
-            between confidence and accuracy. With probabilities that are right it
-            is above 0, too: about a third of sqrt(bins / n).
-        overconfidence: Mean confidence less accuracy.
-        bins: Of about equal mass, by confidence.
-        n: Units.
+            between confidence and accuracy. It is positive even for perfectly calibrated
+            probabilities: about a third of sqrt(bins / n).
+        overconfidence: Mean confidence minus accuracy.
+        bins: Bins of about equal mass, ordered by confidence.
+        n: Number of units.
     """
 
     ece: float
@@ -70,24 +71,24 @@ def calibration_error(
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = 0.95,
 ) -> CalibrationError:
-    """Expected calibration error with bins of equal mass.
+    """Compute the expected calibration error with bins of equal mass.
 
-    Bins of equal width leave most of them empty where a model is sure of nearly
-    everything. Units of the same confidence stay in one bin, so that the result does not
-    depend on their order; then there are fewer bins.
+    With bins of equal width, most would be empty for a model with high confidence nearly
+    everywhere. Units of the same confidence stay in one bin, so that the result does not
+    depend on their order; there may then be fewer bins.
 
     Sources: Nguyen and O'Connor, EMNLP 2015 (arXiv 1508.05154); Nixon, Dusenberry, Zhang,
     Jerfel, Tran, 2019 (arXiv 1904.01685).
 
     Args:
-        confidence: float[n], probability of the label given; NaN: left out.
-        correct: bool[n], whether it is right.
-        n_bins: At most.
-        unit_weights: float[n], as 1 / inclusion probability.
-        level: Of the intervals.
+        confidence: float[n], probability of the label given; units with NaN are left out.
+        correct: bool[n], True where the label is right.
+        n_bins: Largest number of bins.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level.
 
     Raises:
-        ValueError: An argument has no such value, or they are of different lengths.
+        ValueError: An argument is out of range, or lengths differ.
     """
     level_of(level)
     checks.integer("n_bins", n_bins, 1, 1000)
@@ -125,30 +126,33 @@ def brier_score(
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = 0.95,
 ) -> Measure:
-    """Brier score of all labels: 0 is perfect, 2 wrong and sure; interval by t.
+    """Return the Brier score over all labels: 0 is perfect, 2 certain and wrong.
 
-    The mean over units of sum_j (p_j - 1 where j is right)^2.
+    Mean over units of sum_j (p_j - 1 where j is right)^2, with an interval by t.
 
     Source: Brier, Monthly Weather Review 78, 1950.
 
     Args:
         probs: float[n, k]; units with a NaN are left out.
-        truth: int[n], column of the right label; negative: left out.
-        unit_weights: float[n], as 1 / inclusion probability.
-        level: Of the interval.
+        truth: int[n], column of the right label; units with negative values are left out.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level.
 
     Raises:
-        ValueError: An argument has no such value, or they do not fit.
+        ValueError: An argument is out of range, or shapes do not fit.
     """
     values = np.asarray(probs, dtype=float)
     right = np.asarray(truth, dtype=np.int64)
     if values.ndim != 2 or right.shape != values.shape[:1]:
-        raise ValueError(
-            f"probs must have a row for each of {right.size} texts, not the shape "
-            f"{values.shape}"
+        raise ArgumentError(
+            f"must have a row for each of {right.size} texts, not the shape "
+            f"{values.shape}",
+            argument="probs",
         )
     if right.size and right.max() >= values.shape[1]:
-        raise ValueError(f"truth must be columns of {values.shape[1]}, not {right.max()}")
+        raise ArgumentError(
+            f"must be columns of {values.shape[1]}, not {right.max()}", argument="truth"
+        )
     w = unit_weights_of(unit_weights, len(right))
     used = (right >= 0) & ~np.isnan(values).any(axis=1) & (w > 0)
     values, right, w = values[used], right[used], w[used]
@@ -163,23 +167,25 @@ def known(
     correct: Sequence[bool] | Flags,
     unit_weights: Sequence[float] | Floats | None,
 ) -> tuple[Floats, Flags, Floats]:
-    """Confidence, hits and weights of the units that have them.
+    """Return confidence, hits and weights of the units without missing values.
 
     Raises:
-        ValueError: They are of different lengths, or a confidence is not in [0, 1].
+        ValueError: Lengths differ, or a confidence is not in [0, 1].
     """
     sure = np.asarray(confidence, dtype=float)
     right = np.asarray(correct, dtype=bool)
     if sure.ndim != 1 or sure.shape != right.shape:
-        raise ValueError(
-            f"correct must have as many elements as confidence, {sure.size}, not "
-            f"{right.size}"
+        raise ArgumentError(
+            f"must have as many elements as confidence, {sure.size}, not {right.size}",
+            argument="correct",
         )
     w = unit_weights_of(unit_weights, len(sure))
     used = ~np.isnan(sure) & (w > 0)
     sure = sure[used]
     if sure.size and not (sure.min() >= -1e-9 and sure.max() <= 1 + 1e-9):
-        raise ValueError(
-            f"confidence must be between 0 and 1, not {sure.min():g} to {sure.max():g}"
+        raise ArgumentError(
+            f"must be between 0 and 1, not {sure.min():g} to {sure.max():g}",
+            argument="confidence",
+            code="out_of_range",
         )
     return np.clip(sure, 0, 1), right[used], w[used]

@@ -1,10 +1,10 @@
-"""Limits of rates of which a few cases were seen, and of sums and ratios of rates.
+"""Confidence limits of rates with few observed cases, and of their sums and ratios.
 
-A t interval of a mean takes its width from the variance of what was seen. Where few cases
-were seen, or none, that variance is far too small in many samples. Wilson's interval
-takes the variance from the rate that is tested instead; sums of independent rates take
-the method of variance estimates recovery (MOVER): each distance from an estimate to its
-limit stands for a variance on that side.
+A t interval of a mean takes its width from the observed variance. With few observed
+cases, or none, that variance is far too small in many samples. Wilson's interval takes
+the variance from the tested rate instead. Sums of independent rates use the method of
+variance estimates recovery (MOVER): each distance from an estimate to its limit stands
+for a variance on that side.
 
 Sources: Wilson, "Probable Inference", J. Am. Stat. Assoc. 22, 1927; Fay and Feuer,
 "Confidence intervals for directly standardized rates", Stat. Med. 16, 1997, for weights;
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ConfidenceLimits:
     """An estimate and its confidence limits.
 
     Attributes:
@@ -43,18 +43,19 @@ class Limits:
 
 
 def heaviest(probs: Floats, level: float) -> float:
-    """The mean weight of the texts that a sample is most likely to miss.
+    """Return the mean weight of the texts that a sample is most likely to miss.
 
-    A total of cases that lie where inclusion probabilities are lowest is seen in no text
-    with the probability 1 - level, about, when these probabilities sum to the square of
-    the normal quantile. One text with a tiny probability does not decide it.
+    Suppose that all cases lie where inclusion probabilities are lowest. The sample
+    contains none of them with a probability of about 1 - level if these inclusion
+    probabilities sum to the square of the normal quantile. Summing keeps a single text
+    with a tiny probability from dominating.
 
     Args:
         probs: float64[m], inclusion probabilities of all texts that may be cases.
         level: Confidence level.
 
     Returns:
-        The mean of 1 / pi over these texts, weighted by pi; 0 of no texts.
+        The mean of 1 / pi over these texts, weighted by pi; 0 without texts.
     """
     if len(probs) == 0:
         return 0.0
@@ -68,47 +69,48 @@ def heaviest(probs: Floats, level: float) -> float:
 
 def total(
     terms: Floats, heaviest: float, most: float, level: float, cap: float = math.inf
-) -> Limits:
-    """A weighted total of cases with Wilson's limits.
+) -> ConfidenceLimits:
+    """Return a weighted total of cases with Wilson's limits.
 
-    With equal weights it is Wilson's interval exactly. With others the variance of a
-    total mu is w mu (1 - mu / most), where w is the mean weight of the cases seen; for
-    the upper limit one more case of the greatest weight counts, as Fay and Feuer have it.
+    With equal weights this is Wilson's interval exactly. With unequal weights the
+    variance of a total mu is w mu (1 - mu / most), where w is the mean weight of the
+    observed cases. The upper limit adds one case of the greatest weight, as Fay and Feuer
+    do.
 
     Args:
-        terms: float64[k], weights of the cases that were seen, all above 0.
-        heaviest: Weight of a case that was not seen; see `heaviest`.
-        most: The total if all that was drawn were cases.
+        terms: float64[k], weights of the observed cases, all above 0.
+        heaviest: Weight of an unobserved case; see `heaviest`.
+        most: Total if all drawn texts were cases.
         level: Confidence level.
-        cap: The total is never above it.
+        cap: Upper bound of the total.
     """
     value = float(terms.sum())
     squares = float((terms**2).sum())
     z2 = normal_quantile(level) ** 2
     most = max(most, value)
     if most <= 0 or cap <= 0:
-        return Limits(value=value, low=value, high=value)
+        return ConfidenceLimits(value=value, low=value, high=value)
     many = (squares + heaviest**2) / (value + heaviest)
     high = _root(value, z2 * many, most, 1)
     low = _root(value, z2 * squares / value, most, -1) if value > 0 else 0.0
-    return Limits(value=value, low=low, high=max(value, min(high, cap)))
+    return ConfidenceLimits(value=value, low=low, high=max(value, min(high, cap)))
 
 
 def _root(value: float, scaled: float, most: float, sign: int) -> float:
-    """Solves (mu - value)^2 = scaled mu (1 - mu / most)."""
+    """Solve (mu - value)^2 = scaled mu (1 - mu / most)."""
     half = value + scaled / 2
     square = 1 + scaled / most
     inner = max(half**2 - square * value**2, 0.0)
     return (half + sign * math.sqrt(inner)) / square
 
 
-def ratio(above: Limits, below: Limits) -> Limits:
-    """The ratio of two independent numbers, neither negative, by MOVER.
+def ratio(above: ConfidenceLimits, below: ConfidenceLimits) -> ConfidenceLimits:
+    """Return the ratio of two independent non-negative numbers, by MOVER.
 
     Source: Donner and Zou, 2012, equations 9 and 10.
     """
     if below.value <= 0:
-        return Limits(value=math.nan, low=0.0, high=math.inf)
+        return ConfidenceLimits(value=math.nan, low=0.0, high=math.inf)
     product = above.value * below.value
     found = []
     for sign, a, b in ((-1, above.low, below.high), (1, above.high, below.low)):
@@ -121,16 +123,16 @@ def ratio(above: Limits, below: Limits) -> Limits:
             continue
         root = math.sqrt(max(product**2 - left * right, 0.0))
         found.append(max((product + sign * root) / right, 0.0))
-    return Limits(value=above.value / below.value, low=found[0], high=found[1])
+    return ConfidenceLimits(value=above.value / below.value, low=found[0], high=found[1])
 
 
 def satterthwaite(variances: Floats, df: Floats, whole: float) -> float:
-    """Degrees of freedom of a variance that is a sum; inf where no part varies.
+    """Return the degrees of freedom of a sum of variances; inf if no part varies.
 
     Args:
-        variances: float64[h], parts that were estimated from few codes each.
-        df: float64[h], degrees of freedom of each; 0 of a part counts as 1.
-        whole: The sum, with what else is in it.
+        variances: float64[h], variances estimated from few codes each.
+        df: float64[h], degrees of freedom of each variance; 0 counts as 1.
+        whole: The sum, including components with infinite degrees of freedom.
 
     Source: Satterthwaite, "An Approximate Distribution of Estimates of Variance
     Components", Biometrics Bulletin 2, 1946.

@@ -1,4 +1,4 @@
-"""Selective coding: a model labels what it is sure of, people the rest."""
+"""Selective coding: a model labels the texts it is sure of, people the rest."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CoverageCurve:
-    """Accuracy against coverage: a point for each confidence that occurs.
+    """Accuracy against coverage, with one point for each confidence that occurs.
 
     At a point the model labels the texts that have that confidence or more.
 
     Attributes:
         threshold: float64[p], falling: the confidence.
         coverage: float64[p], rising to 1: share of texts that the model labels.
-        accuracy: float64[p]: share of these whose label is right.
-        low: float64[p]: lower end of Wilson's interval, for each point by itself.
-        high: float64[p]: upper end.
-        n: Coded texts that it is made of.
+        accuracy: float64[p]: share of these texts whose label is right.
+        low: float64[p]: lower limit of Wilson's interval, pointwise.
+        high: float64[p]: upper limit.
+        n: Number of coded texts behind the curve.
     """
 
     threshold: Floats
@@ -41,18 +41,18 @@ class CoverageCurve:
     n: int
 
     def threshold_for(self, accuracy: float, *, sure: bool = False) -> float:
-        """The confidence from which on labels are as accurate as wanted.
+        """Return the lowest confidence at which labels reach the requested accuracy.
 
-        The smallest one, so that the model labels as many texts as it can. It is chosen
-        on the texts that accuracy is measured by, so that it promises somewhat much; with
-        `sure` it is the lower end of the interval that has to reach what is wanted.
+        The lowest threshold lets the model label the most texts. It is chosen on the same
+        texts that accuracy is measured on, so its accuracy is somewhat optimistic; with
+        `sure` the lower confidence limit has to reach the requested accuracy.
 
         Args:
-            accuracy: Wanted, in [0, 1].
-            sure: Whether the lower end has to reach it.
+            accuracy: Requested accuracy, in [0, 1].
+            sure: True if the lower confidence limit has to reach `accuracy`.
 
         Returns:
-            The threshold; infinity where no confidence is enough.
+            The threshold; infinity if no confidence suffices.
 
         Raises:
             ValueError: `accuracy` is not in [0, 1].
@@ -62,7 +62,7 @@ class CoverageCurve:
         return float(self.threshold[reached][-1]) if reached.any() else math.inf
 
     def coverage_at(self, threshold: float) -> float:
-        """Share of texts with that confidence or more."""
+        """Return the share of texts with this confidence or more."""
         inside = self.threshold >= threshold
         return float(self.coverage[inside][-1]) if inside.any() else 0.0
 
@@ -74,24 +74,25 @@ def coverage_curve(
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = 0.95,
 ) -> CoverageCurve:
-    """Accuracy of the texts that a model is most sure of, for every coverage.
+    """Return the accuracy of a model's most confident labels by their coverage.
 
     Source: El-Yaniv and Wiener, J. Mach. Learn. Res. 11, 2010.
 
     Args:
-        confidence: float[n], as the probability of the label given; NaN: left out.
-        correct: bool[n], whether it is right.
-        unit_weights: float[n], as 1 / inclusion probability.
-        level: Of the intervals.
+        confidence: float[n], for example the probability of the label given; units with
+            NaN are left out.
+        correct: bool[n], True where the label is right.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level.
 
     Raises:
-        ValueError: An argument has no such value, or they are of different lengths.
+        ValueError: An argument is out of range, or lengths differ.
     """
     level_of(level)
     sure, right, w = known(confidence, correct, unit_weights)
     order = np.argsort(-sure, kind="stable")
     sure, right, w = sure[order], right[order], w[order]
-    at = np.flatnonzero(np.diff(sure, append=-1.0))  # the last one of each confidence
+    at = np.flatnonzero(np.diff(sure, append=-1.0))  # last unit of each confidence
     total, hits, squares = (np.cumsum(x)[at] for x in (w, w * right, w**2))
     hits = np.minimum(hits / total, 1.0)
     ends = [
@@ -110,11 +111,12 @@ def coverage_curve(
 
 
 def for_people(confidence: Sequence[float] | Floats, threshold: float) -> list[int]:
-    """Places of the texts below a confidence, or without any, the least sure first.
+    """Return indices of texts below a confidence, or without one, the least sure first.
 
     Args:
-        confidence: float[n]; NaN where there is no label.
-        threshold: What a label needs to stay; infinity: all go to people.
+        confidence: float[n]; NaN for texts without a label.
+        threshold: Lowest confidence at which a label is kept; with infinity all texts go
+            to people.
 
     Raises:
         ValueError: `threshold` is neither in [0, 1] nor infinity.

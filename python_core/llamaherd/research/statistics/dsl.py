@@ -1,21 +1,24 @@
-"""Estimates that are right although labels are not: design-based supervised learning.
+"""Design-based supervised learning: valid estimates from imperfect labels.
 
-For every text there is the model's label D^, for a sample with inclusion probabilities pi
-also a person's code D. With psi the terms of the estimating equation that would be solved
-if all codes were known, this is solved instead:
+Every text has the model's label D^; a sample with inclusion probabilities pi also has a
+human code D. Let psi be the terms of the estimating equation that would be solved if all
+codes were known. DSL solves instead
 
     sum_i lam psi(D^_i) + R_i / pi_i (psi(D_i) - lam psi(D^_i)) = 0,
 
-with R_i = 1 for texts that were coded. Its expectation over the draws of the sample is
-the sum of psi(D_i), for any D^ and any lam, however wrong the labels are. lam = 1 is
-DSL, lam = 0 the gold sample alone, weighted by 1 / pi, and a lam that makes the variance
-smallest is power tuning. The labels may stand on either side of a regression. Labels are
-fixed before people code, and come from a model that never saw the codes; so no
-cross-fitting is needed.
+with R_i = 1 for coded texts. Over draws of the sample, its expectation is the sum of
+psi(D_i), for any D^ and any lam, however wrong the labels are. lam = 1 is DSL; lam = 0
+uses the gold sample alone, weighted by 1 / pi; power tuning takes the lam with the
+smallest variance. The labels may be on either side of a regression, and may be
+probabilities: any number may stand for D^. No cross-fitting is needed for labels that are
+fixed before people code and come from a model that never saw the codes. Predictions of a
+head that was fitted on codes must be cross-fitted: those of coded texts by heads that did
+not see their code, those of all others by the mean of these heads. Then the expectation
+over draws is the same (see `llamaherd.research.statistics.heads`).
 
-Standard errors are those of the sandwich, with the draw's part of the variance replaced
-by Hajek's for samples of a fixed size, within strata; for draws that are independent of
-each other (no strata given) it is the sandwich as it is.
+Standard errors come from the sandwich estimator. For samples of a fixed size, Hajek's
+variance within strata replaces the part that is due to the draw; for independent draws
+(no strata given) the sandwich is used unchanged.
 
 Sources: Egami, Hinck, Stewart, Wei, "Using Imperfect Surrogates for Downstream Inference:
 Design-based Supervised Learning for Social Science Applications of Large Language
@@ -47,28 +50,32 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
 
-_MOST_LEVERAGE = 0.9  # of one text, so that its term stays finite
+_MOST_LEVERAGE = 0.9  # largest leverage of one text, so that its term stays finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
-    """A regression whose outcome or covariates are labels. A mean has a column of ones.
+    """Regression with labels as outcome or covariates; a mean has a column of ones.
 
     Attributes:
         kind: "ols" or "logit".
         x_hat: float64[N, p], covariates with the model's labels.
         y_hat: float64[N], outcomes with the model's labels.
-        rows: int64[n], which texts were coded.
-        x: float64[n, p], their covariates with the codes.
-        y: float64[n], their outcomes with the codes.
-        probs: float64[n], their inclusion probabilities.
-        strata: int64[n], of which a fixed number each was drawn; None: texts were drawn
-            independently of each other.
-        clusters: int64[N], texts of one cluster depend on each other; None: none do.
-        target: "population": what these texts are a sample of; "texts": these texts.
-        all_probs: float64[N], inclusion probabilities of all texts; None: not known.
-        all_strata: int64[N], strata of all texts; None: not known.
-        has_leverage: Whether codes count for the variance by their leverage, as in HC3.
+        rows: int64[n], rows of the coded texts.
+        x: float64[n, p], covariates of the coded texts, with the codes.
+        y: float64[n], outcomes of the coded texts, with the codes.
+        probs: float64[n], inclusion probabilities of the coded texts.
+        strata: int64[n], strata with a fixed number of draws each; None if texts were
+            drawn independently.
+        clusters: int64[N], clusters of dependent texts; None if all texts are
+            independent.
+        target: "population": estimates describe the population that these texts sample;
+            "texts": they describe these texts.
+        all_probs: float64[N], inclusion probabilities of all texts; None if unknown.
+        all_strata: int64[N], strata of all texts; None if unknown.
+        has_leverage: True to scale the variance terms of codes by their leverage, as in
+            HC3.
+        slack: Largest distance of a right prediction from the code: 0 for labels.
     """
 
     kind: Kind
@@ -84,12 +91,14 @@ class Problem:
     all_probs: Floats | None = None
     all_strata: Ints | None = None
     has_leverage: bool = False
+    slack: float = 0.0
 
     @property
     def of_all_texts(self) -> tuple[Floats, Ints]:
-        """Inclusion probabilities and strata, float64[N] and int64[N].
+        """Return inclusion probabilities and strata, float64[N] and int64[N].
 
-        Without those of all texts the lowest of the coded ones stands for the others.
+        If only the coded texts' values are known, the other texts get the lowest
+        probability.
         """
         n_texts = len(self.y_hat)
         probs, strata = self.all_probs, self.all_strata
@@ -102,33 +111,33 @@ class Problem:
 
     @property
     def is_all_coded(self) -> bool:
-        """Whether each text has a code."""
+        """Return True if every text has a code."""
         return len(self.y) == len(self.y_hat)
 
 
 def dsl(problem: Problem) -> Estimated:
-    """The estimate by all labels, corrected by the codes.
+    """Estimate from all labels, corrected by the codes.
 
     Raises:
-        FitError: It has no solution.
+        FitError: The equation has no solution.
     """
     return rectified(problem, 1.0)
 
 
 def gold_alone(problem: Problem) -> Estimated:
-    """The estimate by the codes alone, weighted by 1 / pi.
+    """Estimate from the codes alone, weighted by 1 / pi.
 
     Raises:
-        FitError: It has no solution.
+        FitError: The equation has no solution.
     """
     return rectified(problem, 0.0)
 
 
 def naive(problem: Problem) -> Estimated:
-    """The estimate by the labels, as if they were right, with robust standard errors.
+    """Estimate from the labels as if they were right, with robust standard errors.
 
     Raises:
-        FitError: It has no solution.
+        FitError: The equation has no solution.
     """
     ones = np.ones(len(problem.y_hat))
     theta = fitted(problem.kind, problem.x_hat, problem.y_hat, ones)
@@ -141,10 +150,10 @@ def naive(problem: Problem) -> Estimated:
 
 
 def tuned(problem: Problem) -> Estimated:
-    """The estimate with the lam in [0, 1] that makes the sum of variances smallest.
+    """Estimate with the lam in [0, 1] that minimizes the sum of variances.
 
     Raises:
-        FitError: It has no solution.
+        FitError: The equation has no solution.
     """
     theta = _solution(problem, 1.0)
     bread = _bread(problem, 1.0, theta)
@@ -162,10 +171,10 @@ def tuned(problem: Problem) -> Estimated:
 
 
 def rectified(problem: Problem, lam: float) -> Estimated:
-    """The estimate with a given lam.
+    """Estimate with a given lam.
 
     Raises:
-        FitError: It has no solution.
+        FitError: The equation has no solution.
     """
     theta = _solution(problem, lam)
     bread, meat = _bread(problem, lam, theta), _meat(problem, lam, theta)
@@ -179,10 +188,10 @@ def rectified(problem: Problem, lam: float) -> Estimated:
 
 
 def _freedom(problem: Problem, lam: float, theta: Floats, bread: Floats) -> Floats | None:
-    """Degrees of freedom of each coefficient's variance by Satterthwaite, float64[p].
+    """Return Satterthwaite's degrees of freedom of each coefficient, float64[p].
 
-    The strata's parts of the variance rest on as many codes as each has, less one. None
-    where that is no question: without strata, of one stratum, with clusters.
+    Each stratum's variance component has its number of codes minus one. None without
+    strata, with a single stratum, or with clusters.
     """
     strata, probs = problem.strata, problem.probs[:, None]
     if strata is None or problem.clusters is not None or np.ptp(strata) == 0:
@@ -208,7 +217,7 @@ def _freedom(problem: Problem, lam: float, theta: Floats, bread: Floats) -> Floa
 
 
 def _stacked(problem: Problem, lam: float) -> tuple[Floats, Floats, Floats]:
-    """All rows of the equation: labels, codes, and the labels that these replace."""
+    """Stack the equation's rows: labels, codes, and the labels replaced by codes."""
     x_hat, y_hat, rows = problem.x_hat, problem.y_hat, problem.rows
     inverse = 1 / problem.probs
     if lam == 0:
@@ -230,7 +239,7 @@ def _bread(problem: Problem, lam: float, theta: Floats) -> Floats:
 
 
 def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
-    """Variance of the equation's left side, float64[p, p]."""
+    """Return the variance of the equation's left side, float64[p, p]."""
     kind, rows, probs = problem.kind, problem.rows, problem.probs[:, None]
     terms = lam * scores(kind, problem.x_hat, problem.y_hat, theta)
     change = scores(kind, problem.x, problem.y, theta) - terms[rows]
@@ -238,7 +247,7 @@ def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
         change *= _jackknife(problem, lam, theta)[:, None]
     terms[rows] += change / probs
     n, p = change.shape
-    small = n / max(n - p, 1)  # for the coefficients that were fitted
+    small = n / max(n - p, 1)  # correction for fitted coefficients
     if problem.has_leverage:
         small = 1.0
     whole = _clustered(terms, problem.clusters)
@@ -252,16 +261,17 @@ def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
     if problem.target == "texts":
         return np.asarray(drawn)
     texts = whole - independent
-    if np.linalg.eigvalsh(texts + drawn).min() < 0:  # by chance, in small samples
+    if np.linalg.eigvalsh(texts + drawn).min() < 0:  # occurs by chance in small samples
         return np.asarray(whole * small)
     return np.asarray(texts + drawn)
 
 
 def _jackknife(problem: Problem, lam: float, theta: Floats) -> Floats:
-    """Factors 1 / (1 - h) of the codes' terms, float64[n], as if each were left out.
+    """Return factors 1 / (1 - h) of the codes' terms, float64[n]: the jackknife.
 
-    h is how far a term changes with its own weight in the coefficients. Where covariates
-    have no labels, and lam is 1, it is 0: DSL's correction does not depend on them.
+    h is the change of a term with its own weight in the coefficients. It is 0 if no
+    covariate is a label and lam is 1: DSL's correction does not depend on the
+    coefficients.
 
     Source: MacKinnon, White, "Some heteroskedasticity-consistent covariance matrix
     estimators with improved finite sample properties", J. Econometrics 29, 1985.
@@ -274,17 +284,17 @@ def _jackknife(problem: Problem, lam: float, theta: Floats) -> Floats:
 
 
 def _hajek(terms: Floats, weights: Floats, strata: Ints) -> Floats:
-    """Variance of a sum of c_i / pi_i, for a fixed size of the sample in each stratum.
+    """Return the variance of a sum of c_i / pi_i, for fixed sample sizes in strata.
 
         sum_h n_h / (n_h - 1) sum_i (1 - pi_i) (c_i / pi_i - mean)^2
 
-    where the means are weighted by 1 - pi_i. With equal pi_i this is the textbook's
-    variance of a stratified sample, exactly.
+    where the means are weighted by 1 - pi_i. With equal pi_i this is exactly the variance
+    of a stratified sample.
     """
     out = np.zeros((terms.shape[1], terms.shape[1]))
     for h in np.unique(strata):
         own, w = terms[strata == h], weights[strata == h]
-        if w.sum() <= 0:  # all of the stratum was drawn
+        if w.sum() <= 0:  # the whole stratum was drawn
             continue
         if len(own) > 1:
             own = (own - (w @ own) / w.sum()) * np.sqrt(len(own) / (len(own) - 1))
@@ -293,7 +303,7 @@ def _hajek(terms: Floats, weights: Floats, strata: Ints) -> Floats:
 
 
 def _clustered(terms: Floats, clusters: Ints | None) -> Floats:
-    """The sum of squares of terms, or of their sums in clusters."""
+    """Return the sum of squares of terms, or of their cluster sums."""
     if clusters is None:
         return np.asarray(terms.T @ terms)
     sums = np.zeros((int(clusters.max()) + 1, terms.shape[1]))

@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers
 
-LEAST_SPREAD = 1e-12  # what is below it comes of rounding
-_MOST = 4_000_000  # numbers that a bootstrap holds at a time
+LEAST_SPREAD = 1e-12  # smaller spreads are rounding errors
+_MOST = 4_000_000  # numbers that a bootstrap holds in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """A number and its confidence interval.
+    """Estimate and its confidence interval.
 
     Attributes:
-        value: NaN where it is not defined, as the precision of a label never given.
-        low: Lower end of the interval; NaN where there is none.
-        high: Upper end.
-        n: Units that it is of.
+        value: Estimate; NaN if undefined, for example the precision of a label never
+            given.
+        low: Lower confidence limit; NaN if there is no interval.
+        high: Upper confidence limit.
+        n: Number of units.
     """
 
     value: float
@@ -39,40 +40,40 @@ class Measure:
 
 
 def level_of(level: float) -> float:
-    """A confidence level.
+    """Check a confidence level and return it as a float.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: It is not between 0.5 and 0.9999.
+        TypeError: `level` is not a number.
+        ValueError: `level` is not between 0.5 and 0.9999.
     """
     return checks.real("level", level, 0.5, 0.9999)
 
 
 def normal_quantile(level: float) -> float:
-    """How many standard errors an interval reaches to each side."""
+    """Return the number of standard errors to each side of an interval."""
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
 @lru_cache(maxsize=1)
 def _gauss() -> tuple[Floats, Floats]:
-    """Nodes and weights of Gauss-Legendre, which take longer than all the rest."""
+    """Return cached Gauss-Legendre nodes and weights, which are slow to compute."""
     nodes, weights = np.polynomial.legendre.leggauss(128)
     return nodes, weights
 
 
 @lru_cache(maxsize=1024)
 def student_quantile(level: float, df: float) -> float:
-    """The same for Student's t with `df` degrees of freedom; infinite without any.
+    """Return the quantile of Student's t with `df` degrees of freedom; inf for 0.
 
-    With t = sqrt(df) tan(a) the density is a power of cos(a), which is integrated by
-    Gauss-Legendre and inverted by bisection.
+    With t = sqrt(df) tan(a) the density is a power of cos(a). It is integrated by
+    Gauss-Legendre quadrature and inverted by bisection.
     """
     if df < 1:
         return math.inf
     z = normal_quantile(level)
     if df == math.inf:
         return normal_quantile(level)
-    if df > 10_000:  # the first term of Cornish and Fisher's expansion: error 1e-8
+    if df > 10_000:  # first term of the Cornish-Fisher expansion, error 1e-8
         return z + (z**3 + z) / (4 * df)
     nodes, weights = _gauss()
     log_c = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(math.pi) / 2
@@ -92,7 +93,7 @@ def student_quantile(level: float, df: float) -> float:
 
 
 def wilson(share: float, n: float, level: float) -> tuple[float, float]:
-    """Interval of a share of n; never beyond 0 and 1. (0, 1) where n is 0.
+    """Return Wilson's interval of a share of n, within [0, 1]; (0, 1) if n is 0.
 
     Source: Wilson, "Probable Inference", J. Am. Stat. Assoc. 22, 1927.
     """
@@ -107,10 +108,10 @@ def wilson(share: float, n: float, level: float) -> tuple[float, float]:
 
 
 def within(low: float, high: float, least: float, most: float) -> tuple[float, float]:
-    """Limits of an interval, cut to what the number can be; NaN stays.
+    """Truncate an interval to the possible range of the quantity; NaN stays NaN.
 
-    What is cut off cannot be the truth: the interval covers it as often as before. One of
-    which nothing is left says nothing: NaN.
+    Truncation removes only impossible values, so that coverage does not change. An
+    interval wholly outside the range becomes NaN.
 
     Source: Newcombe, "Two-sided confidence intervals for the single proportion",
     Stat. Med. 17, 1998, on limits beyond 0 and 1, and truncating them.
@@ -118,8 +119,8 @@ def within(low: float, high: float, least: float, most: float) -> tuple[float, f
     Args:
         low: Lower limit.
         high: Upper limit.
-        least: The least that the number can be.
-        most: The most.
+        least: Smallest possible value.
+        most: Largest possible value.
     """
     if (low < least and high <= least) or (high > most and low >= most):
         return (float("nan"), float("nan"))
@@ -127,18 +128,18 @@ def within(low: float, high: float, least: float, most: float) -> tuple[float, f
 
 
 def share(hits: Flags | Floats, weights: Floats, level: float) -> Measure:
-    """The weighted share of hits, with Wilson's interval.
+    """Return the weighted share of hits, with Wilson's interval.
 
-    With weights, or with hits between 0 and 1, for the effective number of units: as many
-    as would give the same variance if they were drawn simply. That is Kish's
-    (sum w)^2 / sum w^2 where all hits are alike.
+    With weights, or hits between 0 and 1, the interval uses the effective number of
+    units: the size of a simple random sample with the same variance. If all hits are
+    equal, this is Kish's (sum w)^2 / sum w^2.
 
     Sources: Korn and Graubard, Survey Methodology 24, 1998; Kish, Survey Sampling, 1965.
 
     Args:
         hits: bool[n] or float64[n] in [0, 1].
-        weights: float64[n], not negative.
-        level: Of the interval.
+        weights: float64[n], non-negative.
+        level: Confidence level.
     """
     counted = weights > 0
     values, w = np.asarray(hits, dtype=float)[counted], weights[counted]
@@ -151,9 +152,9 @@ def share(hits: Flags | Floats, weights: Floats, level: float) -> Measure:
 
 
 def mean(values: Floats, weights: Floats, level: float) -> Measure:
-    """A weighted mean of units, with an interval by t.
+    """Return a weighted mean of units, with an interval by t.
 
-    NaN of none; no interval of one, or of units that are all alike: see `percentiles`.
+    NaN without units; no interval for a single unit or equal values: see `percentiles`.
     """
     n = len(values)
     if n == 0:
@@ -167,14 +168,15 @@ def mean(values: Floats, weights: Floats, level: float) -> Measure:
 
 
 def kish_n(weights: Floats) -> float:
-    """Kish's effective number of units with these weights; 0.0 of none."""
+    """Return Kish's effective number of units for these weights; 0.0 without units."""
     return float(weights.sum() ** 2 / (weights**2).sum()) if len(weights) else 0.0
 
 
 def effective_n(values: Floats, weights: Floats, mean: float) -> float:
-    """Units drawn simply whose share would have the variance of this one.
+    """Return the simple random sample size with the variance of this weighted share.
 
-    Of hits and misses never more than there are: few of one kind could tell too much.
+    For hits and misses it is capped at the number of units, since few units of one kind
+    could suggest too large a number.
     """
     n = len(values)
     is_binary = bool(np.isin(values, (0.0, 1.0)).all())
@@ -188,9 +190,9 @@ def effective_n(values: Floats, weights: Floats, mean: float) -> float:
 
 
 def percentiles(draws: Floats, level: float) -> tuple[float, float]:
-    """The percentile interval of a bootstrap; draws that are NaN are left out.
+    """Return the percentile interval of a bootstrap, ignoring NaN draws.
 
-    NaN where draws do not vary: they say nothing of how far the truth may be off.
+    NaN if the draws do not vary: they carry no information on the error.
     """
     known = draws[~np.isnan(draws)]
     if len(known) == 0 or np.ptp(known) < LEAST_SPREAD:
@@ -200,15 +202,15 @@ def percentiles(draws: Floats, level: float) -> tuple[float, float]:
 
 
 def resampled(kinds: Integers, n_draws: int, seed: int) -> Iterator[Floats]:
-    """Units drawn again and again with replacement, counted by their kind.
+    """Yield bootstrap samples of units as counts by kind.
 
     Args:
-        kinds: int64[p], units of each kind.
-        n_draws: How often.
-        seed: Of the generator.
+        kinds: int64[p], number of units of each kind.
+        n_draws: Number of draws.
+        seed: Seed of the generator.
 
     Yields:
-        float64[b, p] counts, of `n_draws` rows together.
+        float64[b, p] counts; the blocks have `n_draws` rows in total.
     """
     n, p = int(kinds.sum()), len(kinds)
     if n == 0:
@@ -219,7 +221,7 @@ def resampled(kinds: Integers, n_draws: int, seed: int) -> Iterator[Floats]:
     kind_of = np.repeat(np.arange(p), kinds)
     for start in range(0, n_draws, rows):
         b = min(rows, n_draws - start)
-        if few:  # some kinds of many units each
+        if few:  # few kinds with many units each
             yield generator.multinomial(n, kinds / n, size=b).astype(float)
         else:
             drawn = kind_of[generator.integers(0, n, size=(b, n))]

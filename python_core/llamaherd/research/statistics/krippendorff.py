@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.words import setting
 from llamaherd.research.statistics.agreement import Agreement
 from llamaherd.research.statistics.intervals import level_of, percentiles, resampled
 from llamaherd.research.statistics.ratings import ratings_of, unit_weights_of
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
         Scale,
     )
 
-_MOST = 50_000_000  # numbers in the table of how often each unit got each code
+_MOST = 50_000_000  # largest size of the table of units by codes
 
 
 def krippendorff_alpha(
@@ -36,32 +38,32 @@ def krippendorff_alpha(
     n_bootstrap: int = 2000,
     seed: int = 0,
 ) -> Agreement:
-    """Krippendorff's alpha: 1 - disagreement observed / disagreement by chance.
+    """Return Krippendorff's alpha: 1 - observed / expected disagreement.
 
-    Of any number of coders, with missing codes: a unit with m codes, two or more, counts
-    m times, all others not at all.
+    Takes any number of coders, with missing codes. A unit with m >= 2 codes counts m
+    times; units with fewer codes are ignored.
 
-    The interval is of percentiles of a plain bootstrap of units. Krippendorff's own draws
-    deviations of single pairs as if they were independent, and takes the disagreement by
-    chance as given; Zapf and others found that its intervals miss alpha too often, and
-    those of the plain one do not.
+    The interval has the percentiles of a plain bootstrap of units. Krippendorff's own
+    bootstrap draws the deviations of single pairs as if they were independent, and treats
+    the expected disagreement as known. Zapf and others found that its intervals cover
+    alpha too rarely, and that plain bootstrap intervals do not have this defect.
 
     Sources: Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011; Zapf,
     Castell, Morawietz, Karch, BMC Med. Res. Methodol. 16:93, 2016.
 
     Args:
         codes: For each coder the codes of n units; None is missing.
-        scale: What distances mean. "nominal": different or not; "ordinal": how many codes
-            lie between; "interval": the difference squared; "ratio": that of the
-            difference relative to the sum.
-        levels: The labels in their order, for "ordinal" of labels that are no numbers.
-        unit_weights: float[n], as 1 / inclusion probability.
-        level: Of the interval.
-        n_bootstrap: Draws for it; 0: none.
-        seed: Of the draws.
+        scale: Distance function. "nominal": equal or not; "ordinal": number of codes
+            ranked in between; "interval": squared difference; "ratio": squared difference
+            relative to the sum.
+        levels: Labels in their order, required for "ordinal" if labels are not numbers.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level.
+        n_bootstrap: Number of bootstrap draws; 0 for no interval.
+        seed: Seed of the bootstrap.
 
     Raises:
-        ValueError: An argument has no such value, or codes do not fit to each other.
+        ValueError: An argument is out of range, or the codes do not fit together.
     """
     level_of(level)
     checks.integer("n_bootstrap", n_bootstrap, 0)
@@ -104,12 +106,12 @@ def krippendorff_alpha(
 
 
 class _Counted:
-    """Disagreement observed and by chance, of the same units drawn in other numbers.
+    """Observed and expected disagreement of resampled units, from counts of codes.
 
-    `patterns` are float64[p, q]: how many codes of each value. A scale tells each
-    distance of two values, or gives them scores, whose differences squared are the
-    distances: of scores r the sum over a unit's ordered pairs of codes is
-    2 (m sum r^2 - (sum r)^2).
+    `patterns` are float64[p, q], the number of codes of each value. A scale defines the
+    distance of each pair of values, or scores whose squared differences are the
+    distances: for scores r the sum over a unit's ordered pairs of codes is 2 (m sum r^2 -
+    (sum r)^2).
     """
 
     def __init__(self, ratings: Ratings, scale: Scale, patterns: Floats) -> None:
@@ -126,8 +128,8 @@ class _Counted:
             self._distances = relative**2
 
     def of(self, weights: Floats) -> tuple[Floats, Floats]:
-        """float64[b] each, for float64[b, p] units of each pattern."""
-        marginals = weights @ self._patterns  # of the coincidences
+        """Return observed and expected disagreement, float64[b] each."""
+        marginals = weights @ self._patterns  # marginals of the coincidence matrix
         n = marginals.sum(axis=1)
         if self._distances is not None:
             within = ((self._patterns @ self._distances) * self._patterns).sum(axis=1)
@@ -144,9 +146,10 @@ class _Counted:
 
 
 class _Measured:
-    """The same for the interval scale, which needs three sums of each unit only.
+    """Observed and expected disagreement on the interval scale, from three sums per unit.
 
-    `patterns` are float64[p, 3]: a unit's codes, their sum, and that of their squares.
+    `patterns` are float64[p, 3]: a unit's number of codes, their sum, and the sum of
+    their squares.
     """
 
     def __init__(self, patterns: Floats) -> None:
@@ -155,14 +158,14 @@ class _Measured:
         self._pairs = 2 * (sizes * squares - sums**2) / (sizes - 1)
 
     def of(self, weights: Floats) -> tuple[Floats, Floats]:
-        """float64[b] each, for float64[b, p] units of each pattern."""
+        """Return observed and expected disagreement, float64[b] each."""
         n, sums, squares = (weights @ self._patterns).T
         between = 2 * (n * squares - sums**2)
         return weights @ self._pairs / n, between / (n * np.maximum(n - 1, 1e-300))
 
 
 def _patterns_of(ratings: Ratings, scale: Scale) -> Floats:
-    """float64[n, q] or float64[n, 3]: what alpha has to know of each unit."""
+    """Return the sufficient statistics of each unit, float64[n, q] or float64[n, 3]."""
     n, q = ratings.indices.shape[1], len(ratings.values)
     if scale == "interval":
         numbers = ratings.numbers
@@ -172,15 +175,18 @@ def _patterns_of(ratings: Ratings, scale: Scale) -> Floats:
         sums = (given.sum(axis=0), values.sum(axis=0), (values**2).sum(axis=0))
         return np.stack(sums, axis=1).astype(float)
     if n * q > _MOST:
-        raise ValueError(
+        raise ArgumentError(
             f"scale={scale!r} takes at most {_MOST // max(n, 1)} different codes for "
-            f"{n} units, not {q}; of measurements take scale='interval'"
+            f"{n} units, not {q}; of measurements take {setting('scale', 'interval')}",
+            argument="scale",
+            code="out_of_range",
+            form="{problem}",
         )
     return ratings.counts
 
 
 def _alpha(observed: Floats, expected: Floats) -> Floats:
-    """NaN where only one value was given: chance cannot disagree."""
+    """Return alpha; NaN if only one value occurs: expected disagreement is then 0."""
     defined = expected > 1e-300
     ratio = np.divide(
         observed, expected, out=np.full_like(observed, np.nan), where=defined
@@ -189,7 +195,7 @@ def _alpha(observed: Floats, expected: Floats) -> Floats:
 
 
 def _kinds(patterns: Floats, weights: Floats) -> tuple[Floats, Floats, Integers]:
-    """Units that are alike put together: their pattern, their weight, how many."""
+    """Group identical units; return their patterns, weights and counts."""
     q = patterns.shape[1]
     base = int(patterns.max()) + 1
     is_counts = bool((patterns == np.floor(patterns)).all() and (patterns >= 0).all())

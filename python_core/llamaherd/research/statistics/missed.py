@@ -1,10 +1,10 @@
-"""Recall and F1 bounded by the units that could hold cases which a model missed.
+"""Bounds of recall and F1 that account for cases a model missed.
 
-Of a sample with unequal probabilities the units that were given a label may weigh little,
-and the others much. Recall is then about units of which few were coded: where none of
-these shows the label, nothing varies among the cases that were seen, and an interval from
-these alone has no width. So cases found and cases missed are totals of their own, each
-with limits, and recall = found / (found + missed) and F1 follow by MOVER for ratios.
+In a sample with unequal probabilities, units that were given a label may have little
+weight and the others much. Recall then depends on units of which few were coded. If none
+of these shows the label, the observed cases do not vary, and an interval from them alone
+has no width. Cases found and cases missed are therefore separate totals, each with
+limits; recall = found / (found + missed) and F1 follow by MOVER for ratios.
 
 Sources: see `llamaherd.research.statistics.counts`.
 """
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.intervals import Measure
     from llamaherd.research.statistics.ratings import Flags, Floats
 
-_FEW = 15  # cases missed below which the limits are these
+_FEW = 15  # missed cases below which these limits are used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfound:
-    """Counts of the units that were not given a label.
+    """Counts of units without a label, and the bounds of its recall and F1.
 
     Attributes:
-        n_codes: Of these with codes.
-        n_cases: Of these that have the label by their code.
-        share: Of all units, weighted.
-        recall: Lower and upper limit.
-        f1: Lower and upper limit.
+        n_codes: Number of these units with codes.
+        n_cases: Number of these units whose code is the label.
+        share: Share of all units, weighted.
+        recall: Lower and upper limit of recall.
+        f1: Lower and upper limit of F1.
     """
 
     n_codes: int
@@ -48,11 +48,11 @@ class Unfound:
 
 
 class _Scores(Protocol):
-    """The columns of a label's scores that are needed."""
+    """Protocol of a label's scores, with the columns that `widened` reads."""
 
     @property
     def n_gold(self) -> int:
-        """Units that have the label."""
+        """Number of units that have the label."""
 
     @property
     def recall(self) -> Measure:
@@ -64,19 +64,19 @@ class _Scores(Protocol):
 
     @property
     def unfound(self) -> Unfound | None:
-        """Bounds; None: there is no need of them."""
+        """Bounds; None if they are not needed."""
 
 
 def unfound(
     is_given: Flags, is_gold: Flags, weights: Floats, level: float
 ) -> Unfound | None:
-    """Bounds of recall and F1 of a label; None with equal weights, or many cases missed.
+    """Return bounds of a label's recall and F1; None with equal weights or many misses.
 
     Args:
-        is_given: bool[n], units that were given the label.
-        is_gold: bool[n], units that have it by people's codes.
+        is_given: bool[n], True for units that were given the label.
+        is_gold: bool[n], True for units that have it by their human code.
         weights: float64[n], 1 / inclusion probability.
-        level: Of the limits.
+        level: Confidence level.
     """
     out, cases = ~is_given, is_gold & ~is_given
     if len(weights) == 0 or np.ptp(weights) == 0 or not out.any() or not is_gold.any():
@@ -88,7 +88,7 @@ def unfound(
     share = float(weights[out].sum() / weights.sum())
     by_recall = counts.ratio(missed, found)
     n_given = float(weights[is_given].sum())
-    both = counts.Limits(
+    both = counts.ConfidenceLimits(
         value=n_given + missed.value,
         low=n_given + missed.low,
         high=n_given + missed.high,
@@ -103,14 +103,14 @@ def unfound(
     )
 
 
-def _total(cases: Floats, drawn: Floats, level: float) -> counts.Limits:
-    """A total with limits; what was drawn tells how much an unseen case weighs."""
+def _total(cases: Floats, drawn: Floats, level: float) -> counts.ConfidenceLimits:
+    """Return a total with limits; `drawn` determines the weight of an unseen case."""
     heavy = counts.heaviest(1 / drawn, level) if len(drawn) else 0.0
     return counts.total(cases, heavy, float(drawn.sum()), level)
 
 
 def with_limits(measure: Measure, limits: tuple[float, float]) -> Measure:
-    """A measure whose interval has both its own limits and these."""
+    """Return a measure whose interval includes both its own limits and these."""
     low = limits[0] if math.isnan(measure.low) else min(measure.low, limits[0])
     high = limits[1] if math.isnan(measure.high) else max(measure.high, limits[1])
     if math.isnan(measure.value):
@@ -119,7 +119,7 @@ def with_limits(measure: Measure, limits: tuple[float, float]) -> Measure:
 
 
 def widened(measure: Measure, labels: Sequence[_Scores], part: str) -> Measure:
-    """A mean over labels, at least as wide as its bounded parts make it by MOVER."""
+    """Widen the interval of a mean over labels to its bounded parts' width by MOVER."""
     given = [each for each in labels if each.n_gold > 0]
     if math.isnan(measure.value) or all(each.unfound is None for each in given):
         return measure

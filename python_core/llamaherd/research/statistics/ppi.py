@@ -1,19 +1,18 @@
 """Prediction-powered inference with power tuning (PPI++).
 
-There are n texts with a code Y and a prediction f, and N others with a prediction only,
-both drawn from the same population. Predictions replace codes as far as they are worth
-it:
+n texts have a code Y and a prediction f, and N others a prediction only; both are drawn
+from the same population. The estimate weights predictions by their usefulness:
 
     theta = argmin L_n(Y) + lam (L_N(f) - L_n(f)),    lam in [0, 1],
 
-with L the mean losses over n or N texts. lam = 0 is the estimate by the codes alone; its
-best value is estimated, which makes the interval never wider than that, asymptotically.
-It holds for texts to code that were drawn at random: all with the same probability. For
-others see `llamaherd.research.statistics.dsl.tuned`.
+with L the mean losses over n or N texts. lam = 0 uses the codes alone. The best lam is
+estimated, so that asymptotically the interval is never wider than with codes alone. Coded
+texts must be drawn at random with equal probabilities. For unequal ones see
+`llamaherd.research.statistics.dsl.tuned`.
 
 Source: Angelopoulos, Duchi, Zrnic, "PPI++: Efficient Prediction-Powered Inference", 2023
-(arXiv 2311.01453). As in the authors' own program ppi-python the least squares estimate
-is a sum of two, for the predictions and for what they miss.
+(arXiv 2311.01453). As in the authors' package ppi-python, the least squares estimate is
+the sum of a fit to predictions and a fit to their errors.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.regression import Kind
     from llamaherd.research.statistics.sampling import Floats
 
-_TUNINGS = 2  # lam at the estimate with lam = 1, and again at the one that this gives
+_TUNINGS = 2  # rounds: lam is estimated at lam = 1, then at its own estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Samples:
-    """Texts with codes, and texts without.
+    """Data of texts with codes and of texts without.
 
     Attributes:
         x: float64[n, p], covariates of the texts with codes.
@@ -60,13 +59,13 @@ class Samples:
 def ppi_mean(
     y: Floats, y_hat: Floats, y_hat_others: Floats, lam: float | None = None
 ) -> Estimated:
-    """The mean of the codes.
+    """Estimate the mean of the codes.
 
     Args:
         y: float64[n], codes.
         y_hat: float64[n], predictions of the same texts.
         y_hat_others: float64[N], predictions of the texts without codes.
-        lam: How much the predictions count; None: the best.
+        lam: Weight of the predictions; None for the best one.
     """
     n, n_others = len(y), len(y_hat_others)
     if lam is None:
@@ -82,7 +81,7 @@ def ppi_mean(
 
 
 def ppi_ols(samples: Samples, lam: float | None = None) -> Estimated:
-    """Coefficients of a least squares regression of the codes; see `ppi_mean`.
+    """Estimate a least squares regression of the codes; see `ppi_mean`.
 
     Raises:
         FitError: The covariates are linearly dependent.
@@ -91,7 +90,7 @@ def ppi_ols(samples: Samples, lam: float | None = None) -> Estimated:
 
 
 def ppi_logit(samples: Samples, lam: float | None = None) -> Estimated:
-    """Coefficients of a logistic regression of the codes; see `ppi_mean`.
+    """Estimate a logistic regression of the codes; see `ppi_mean`.
 
     Raises:
         FitError: The covariates are linearly dependent, or the codes are separated.
@@ -131,7 +130,7 @@ def _solution(kind: Kind, samples: Samples, lam: float) -> Floats:
 
 
 def _best(kind: Kind, samples: Samples, lam: float) -> float:
-    """The lam that makes the sum of variances smallest, at the estimate with another."""
+    """Return the lam that minimizes the sum of variances, given an estimate."""
     theta = _solution(kind, samples, lam)
     own, hat, others = _terms(kind, samples, theta)
     inverse = np.linalg.inv(_hessian(kind, samples, lam, theta))
@@ -150,7 +149,7 @@ def _terms(kind: Kind, samples: Samples, theta: Floats) -> tuple[Floats, Floats,
 
 
 def _hessian(kind: Kind, samples: Samples, lam: float, theta: Floats) -> Floats:
-    """Of the mean loss over all texts; with lam = 0 over those with codes."""
+    """Return the Hessian of the mean loss; with lam = 0 over coded texts only."""
     x = samples.x if lam == 0 else np.concatenate([samples.x, samples.x_others])
     return information(kind, x, np.full(len(x), 1 / len(x)), theta)
 

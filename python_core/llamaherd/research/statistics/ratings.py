@@ -1,16 +1,21 @@
-"""Codes that several people, or models, gave to the same units, as numbers."""
+"""Numeric representation of codes that several coders gave to the same units."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import setting
 from llamaherd.research.codes import Code, read
+
+if TYPE_CHECKING:
+    from llamaherd.core.argument import Name
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -23,11 +28,11 @@ SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval", "ratio")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ratings:
-    """What m coders said of n units.
+    """Codes of m coders for n units.
 
     Attributes:
-        indices: int64[m, n], an index into `values`; -1: no code.
-        values: The q values that there are, in their order.
+        indices: int64[m, n], indices into `values`; -1 for a missing code.
+        values: The q values in their order.
     """
 
     indices: Integers
@@ -35,7 +40,7 @@ class Ratings:
 
     @property
     def counts(self) -> Floats:
-        """float64[n, q]: how many coders gave a unit each value."""
+        """Number of coders who gave each unit each value, float64[n, q]."""
         m, n = self.indices.shape
         q = len(self.values)
         flat = np.arange(n) * (q + 1) + self.indices + 1
@@ -44,16 +49,17 @@ class Ratings:
 
     @property
     def numbers(self) -> Floats:
-        """float64[q]: the values as numbers.
+        """Values as numbers, float64[q].
 
         Raises:
-            ValueError: One is none.
+            ValueError: A value is not a number.
         """
         try:
             return np.array([float(value) for value in self.values])  # type: ignore[arg-type]
         except (TypeError, ValueError):
-            raise ValueError(
-                f"codes must be numbers for this scale, not {list(self.values)[:6]}"
+            raise ArgumentError(
+                f"must be numbers for this scale, not {list(self.values)[:6]}",
+                argument="codes",
             ) from None
 
 
@@ -63,35 +69,39 @@ def ratings_of(
     scale: Scale = "nominal",
     least: int = 2,
 ) -> Ratings:
-    """Codes as indices of values.
+    """Convert codes to indices of values.
 
     Args:
         codes: For each of m coders the codes of n units, or an array [m, n]; None and NaN
             are missing.
-        levels: All values that there may be, in their order; None: those that occur,
-            numbers by size and others by their text.
-        scale: What the order and the distances of values mean.
-        least: How many coders there have to be.
+        levels: All possible values in their order; None for the values that occur,
+            numbers by size and others alphabetically.
+        scale: Scale of measurement, which determines order and distances of values.
+        least: Smallest allowed number of coders.
 
     Raises:
-        TypeError: `codes` has no codes.
+        TypeError: `codes` contains no codes.
         ValueError: Coders have different numbers of units, a code is not among `levels`,
-            their Series have different indexes, or the order that the scale needs is not
-            known.
+            Series have different indexes, or the order that the scale requires is
+            unknown.
     """
     checks.choice("scale", scale, SCALES)
-    must = "codes must be a list for each coder"
-    coders = listed(must, codes)
+    must = "must be a list for each coder"
+    coders = listed("codes", must, codes)
     check_indexes(coders)
-    rows = [listed(must, row) for row in coders]
+    rows = [listed("codes", must, row) for row in coders]
     if len(rows) < least:
-        raise ValueError(f"codes must be of at least {least} coders, not {len(rows)}")
-    if len({len(row) for row in rows}) > 1:
-        raise ValueError(
-            "codes must have as many units for each coder, not "
-            f"{[len(row) for row in rows]}"
+        raise ArgumentError(
+            f"must be of at least {least} coders, not {len(rows)}",
+            argument="codes",
+            code="out_of_range",
         )
-    known = [] if levels is None else listed("levels must be a list", levels)
+    if len({len(row) for row in rows}) > 1:
+        raise ArgumentError(
+            f"must have as many units for each coder, not {[len(row) for row in rows]}",
+            argument="codes",
+        )
+    known = [] if levels is None else listed("levels", "must be a list", levels)
     reading = read(rows, known)
     rows = reading.columns
     found = {code for row in rows for code in row if code is not None}
@@ -104,48 +114,57 @@ def ratings_of(
 
 
 def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
-    """float64[n], of mean 1 where any is positive; None: ones.
+    """Return weights, float64[n], with mean 1 if any is positive; ones for None.
 
     Raises:
-        ValueError: There is another number of them, or one is negative or not finite.
+        ValueError: The number of weights is not n, or one is negative or not finite.
     """
     if weights is None:
         return np.ones(n)
     values = np.asarray(weights, dtype=float)
     if values.shape != (n,):
-        raise ValueError(f"unit_weights must be {n} numbers, not {values.shape}")
+        raise ArgumentError(
+            f"must be {n} numbers, not {values.shape}", argument="unit_weights"
+        )
     if not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError("unit_weights must be finite and not negative")
+        raise ArgumentError("must be finite and not negative", argument="unit_weights")
     total = values.sum()
     return values * (n / total) if total > 0 else values
 
 
 def check_indexes(coders: Sequence[Any]) -> None:
-    """Refuses Series of pandas whose indexes differ: their units are not the same."""
+    """Raise an error if pandas Series have different indexes, and so different units."""
     indexes = [each.index for each in coders if hasattr(each, "index")]
     known = [index for index in indexes if hasattr(index, "equals")]
     if any(len(i) == len(known[0]) and not i.equals(known[0]) for i in known[1:]):
-        raise ValueError(
-            "codes have different indexes, and the order of units counts: give "
-            ".reindex() of one by the other, or .to_numpy() if they are in one order"
+        raise ArgumentError(
+            "have different indexes, and the order of units counts: give "
+            ".reindex() of one by the other, or .to_numpy() if they are in one order",
+            argument="codes",
         )
 
 
-def listed(must: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
-    """Values of any library as a list.
+def listed(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
+    """Convert values of any library to a list.
+
+    Args:
+        name: Name of the argument.
+        must: Requirement for the message, such as "must be a list".
+        values: Value of the argument.
 
     Raises:
-        TypeError: They are none; `must` says what should have been given.
+        ArgumentTypeError: The value is not a collection.
     """
+    refused = ArgumentTypeError(f"{must}, not {checks.shown(values)}", argument=name)
     if isinstance(values, (str, bytes)):
-        raise TypeError(f"{must}, not {checks.shown(values)}")
+        raise refused
     for method in ("to_list", "tolist", "to_pylist"):
         if hasattr(values, method):
             return list(getattr(values, method)())
     try:
         return list(values)
     except TypeError:
-        raise TypeError(f"{must}, not {checks.shown(values)}") from None
+        raise refused from None
 
 
 def _ordered(found: set[Hashable], scale: Scale) -> tuple[Hashable, ...]:
@@ -154,9 +173,10 @@ def _ordered(found: set[Hashable], scale: Scale) -> tuple[Hashable, ...]:
     if scale == "nominal":
         return tuple(sorted(found, key=str))
     if scale == "ordinal":
-        raise ValueError(
-            "levels must tell the order of labels that are no numbers, for "
-            f"scale='ordinal': there are {sorted(map(str, found))[:6]}"
+        raise ArgumentError(
+            "must tell the order of labels that are no numbers, for "
+            f"{setting('scale', 'ordinal')}: there are {sorted(map(str, found))[:6]}",
+            argument="levels",
         )
     return tuple(sorted(found, key=_number))
 
@@ -165,18 +185,21 @@ def _number(value: Hashable) -> float:
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise ValueError(
-            f"codes must be numbers for this scale, not {checks.shown(value)}"
+        raise ArgumentError(
+            f"must be numbers for this scale, not {checks.shown(value)}", argument="codes"
         ) from None
 
 
 def _given(found: set[Hashable], values: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
     if len(set(values)) < len(values):
-        raise ValueError(f"levels must be different values, not {list(values)[:10]}")
+        raise ArgumentError(
+            f"must be different values, not {list(values)[:10]}", argument="levels"
+        )
     other = found.difference(values)
     if other:
-        raise ValueError(
-            f"codes must be among the levels {list(values)[:10]}, not "
-            f"{sorted(map(str, other))[:6]}"
+        raise ArgumentError(
+            f"must be among the levels {list(values)[:10]}, not "
+            f"{sorted(map(str, other))[:6]}",
+            argument="codes",
         )
     return values

@@ -2,8 +2,8 @@
 
     sum_i w_i x_i (y_i - mu(x_i theta)) = 0,    mu(t) = t or 1 / (1 + exp(-t))
 
-Weights may be negative: corrections of labels enter as rows that are taken off. So this
-is no maximum of a likelihood, and what is solved is the equation.
+Weights may be negative, because corrections of labels enter as rows with negative
+weights. There is therefore no likelihood to maximize; the equation itself is solved.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats
 
 Kind = Literal["ols", "logit"]
-_STEPS = 100  # of Newton's method; 6 to 10 are usual
+_STEPS = 100  # limit of Newton steps; 6 to 10 are usual
 _HALVINGS = 40
-_TOLERANCE = 1e-10  # of the equation, relative to its terms
-_RUNAWAY = 0.1  # of log odds: where the equation is solved, a step is tiny
-_NEARLY = 1e-6  # how well an equation is solved whose coefficients grow without bound
+_TOLERANCE = 1e-10  # residual of the equation, relative to its terms
+_RUNAWAY = 0.1  # step in log odds; near a solution steps are tiny
+_NEARLY = 1e-6  # residual at which growing coefficients mean separation
 
 
 class FitError(ValueError):
-    """A regression has no solution, or none that can be found."""
+    """A regression has no solution, or none was found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,10 +34,10 @@ class Estimated:
     """Coefficients with their covariances.
 
     Attributes:
-        theta: float64[p].
+        theta: float64[p], coefficients.
         covariance: float64[p, p].
-        lam: How much the labels counted, between 0 and 1; NaN where that is no question.
-        df: float64[p], degrees of freedom of the variances; None: not known.
+        lam: Weight of the labels, between 0 and 1; NaN if not applicable.
+        df: float64[p], degrees of freedom of the variances; None if unknown.
     """
 
     theta: Floats
@@ -47,17 +47,17 @@ class Estimated:
 
     @property
     def std_errors(self) -> Floats:
-        """float64[p]."""
+        """Standard errors, float64[p]."""
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
-        """Confidence limits by the normal distribution, float64[p] each."""
+        """Return confidence limits by the normal distribution, float64[p] each."""
         reach = NormalDist().inv_cdf(0.5 + level / 2) * self.std_errors
         return self.theta - reach, self.theta + reach
 
 
 def fitted(kind: Kind, x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Solves the estimating equation.
+    """Solve the estimating equation.
 
     Args:
         kind: "ols" or "logit".
@@ -66,11 +66,11 @@ def fitted(kind: Kind, x: Floats, y: Floats, weights: Floats) -> Floats:
         weights: float64[n].
 
     Returns:
-        float64[p].
+        Standard errors, float64[p].
 
     Raises:
-        FitError: The columns of x are linearly dependent, the outcome is separated, or
-            Newton's method found nothing.
+        FitError: Columns of x are linearly dependent, the outcome is separated, or
+            Newton's method does not converge.
     """
     check_rank(x, weights)
     if kind == "ols":
@@ -79,12 +79,12 @@ def fitted(kind: Kind, x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def scores(kind: Kind, x: Floats, y: Floats, theta: Floats) -> Floats:
-    """The terms x_i (y_i - mu_i), float64[n, p]."""
+    """Return the terms x_i (y_i - mu_i), float64[n, p]."""
     return x * (y - means(kind, x, theta))[:, None]
 
 
 def information(kind: Kind, x: Floats, weights: Floats, theta: Floats) -> Floats:
-    """The sum of w_i mu'_i x_i x_i', float64[p, p]."""
+    """Return the sum of w_i mu'_i x_i x_i', float64[p, p]."""
     if kind == "logit":
         mu = means(kind, x, theta)
         weights = weights * mu * (1 - mu)
@@ -92,7 +92,7 @@ def information(kind: Kind, x: Floats, weights: Floats, theta: Floats) -> Floats
 
 
 def means(kind: Kind, x: Floats, theta: Floats) -> Floats:
-    """The expected outcomes mu_i, float64[n]."""
+    """Return the expected outcomes mu_i, float64[n]."""
     linear = x @ theta
     if kind == "ols":
         return np.asarray(linear)
@@ -100,16 +100,16 @@ def means(kind: Kind, x: Floats, theta: Floats) -> Floats:
 
 
 def sandwich(bread: Floats, meat: Floats) -> Floats:
-    """inv(bread) meat inv(bread), float64[p, p]."""
+    """Return inv(bread) meat inv(bread), float64[p, p]."""
     half = _solved(bread, meat)
     return np.asarray(_solved(bread, half.T))
 
 
 def check_rank(x: Floats, weights: Floats) -> None:
-    """Checks that the columns of rows that count are linearly independent.
+    """Check that the columns are linearly independent on rows with nonzero weight.
 
     Raises:
-        FitError: They are not.
+        FitError: The columns are linearly dependent.
     """
     used = x[weights != 0]
     scales = np.sqrt((used**2).sum(axis=0))
@@ -131,7 +131,7 @@ def _newton(x: Floats, y: Floats, weights: Floats) -> Floats:
     for _ in range(_STEPS):
         try:
             step = _solved(information("logit", x, weights, theta), gap)
-        except FitError:  # the columns are independent: theta grows without bound
+        except FitError:  # columns are independent, so theta diverges
             break
         if size < _TOLERANCE:
             break
@@ -158,10 +158,10 @@ def _gap(x: Floats, y: Floats, weights: Floats, theta: Floats) -> Floats:
 
 
 def _check_separated(x: Floats, step: Floats) -> None:
-    """Checks that theta has come to rest, however large the log odds are.
+    """Check that theta has converged, however large the log odds are.
 
-    Of a separated outcome the equation is solved better and better, with log odds that
-    grow by 1 in each of Newton's steps.
+    For a separated outcome the residual keeps shrinking while log odds grow by 1 in each
+    Newton step.
     """
     if not np.abs(x @ step).max() < _RUNAWAY:
         at = int(np.argmax(np.abs(step) * np.abs(x).max(axis=0))) + 1

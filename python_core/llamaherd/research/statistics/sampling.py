@@ -1,14 +1,14 @@
-"""Samples of texts that people are to code, drawn with known probabilities.
+"""Samples of texts for human coding, drawn with known probabilities.
 
-An estimate from a part of the texts is valid if the probability pi_i with which each text
-came into it, its *inclusion probability*, is known and above 0. All draws here are
-without replacement and of a fixed size, and pi_i is exact:
+An estimate from a part of the texts is valid if each text's probability pi_i of being
+drawn, its *inclusion probability*, is known and above 0. All draws here are without
+replacement and of a fixed size, and pi_i is exact:
 
 * simple: pi_i = n / N;
 * stratified: simple within strata, pi_i = n_h / N_h;
-* unequal: any pi_i that sum to n, by systematic sampling along a random order. Of the
-  designs that keep given first-order probabilities it is the one without rejections or
-  joint probabilities to compute, so that it draws from a million texts in a second.
+* unequal: any pi_i that sum to n, by systematic sampling along a random order. Unlike
+  other designs with given first-order probabilities, it needs no rejections or joint
+  probabilities, so that it draws from a million texts in a second.
 
 Sources: Madow, "On the theory of systematic sampling, II", 1949; Hartley, Rao, "Sampling
 with unequal probabilities and without replacement", 1962 (systematic draws along a random
@@ -20,11 +20,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.words import setting
+from llamaherd.research.statistics.paired_size import PairedSize, paired_size
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -35,18 +38,19 @@ Allocation = Literal["proportional", "equal"]
 ALLOCATIONS: tuple[Allocation, ...] = ("proportional", "equal")
 Target = Literal["population", "texts"]
 TARGETS: tuple[Target, ...] = ("population", "texts")
-_LEAST_OF_STRATUM = 2  # a variance needs two
-_CERTAIN = 1 - 1e-9  # from here on a probability is 1
+_LEAST_OF_STRATUM = 2  # a variance needs two codes
+_CERTAIN = 1 - 1e-9  # probabilities from here on count as 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Draw:
-    """A sample and the probabilities that it was drawn with.
+    """Sample and its inclusion probabilities.
 
     Attributes:
-        rows: int64[n], indices of the texts drawn, ascending.
-        all_probs: float64[N], the inclusion probability of every text.
-        strata: int64[N], the stratum of every text; of each a fixed number is drawn.
+        rows: int64[n], indices of the drawn texts, ascending.
+        all_probs: float64[N], inclusion probabilities of all texts.
+        strata: int64[N], stratum of every text; a fixed number is drawn from each
+            stratum.
     """
 
     rows: Ints
@@ -55,15 +59,15 @@ class Draw:
 
     @property
     def probs(self) -> Floats:
-        """float64[n]: the inclusion probabilities of the texts drawn."""
+        """Inclusion probabilities of the drawn texts, float64[n]."""
         return self.all_probs[self.rows]
 
 
 def draw_simple(n_texts: int, n: int, rng: np.random.Generator) -> Draw:
-    """Draws n of n_texts, all equally probable.
+    """Draw n of n_texts with equal probabilities.
 
     Raises:
-        ValueError: There are not that many.
+        ValueError: n is out of range.
     """
     checks.integer("n", n, 1, max(n_texts, 1))
     return Draw(
@@ -79,14 +83,14 @@ def draw_stratified(
     rng: np.random.Generator,
     allocation: Allocation | Mapping[Any, int] = "proportional",
 ) -> Draw:
-    """Draws n texts, a fixed number from each stratum.
+    """Draw n texts, a fixed number from each stratum.
 
     Args:
         strata: The stratum of each of N texts.
-        n: Texts to draw.
-        rng: What draws.
-        allocation: "proportional" to the strata's sizes, "equal", or the number for each
-            stratum. Each stratum gets 2 at least where it has them.
+        n: Number of texts to draw.
+        rng: Random number generator.
+        allocation: "proportional" to stratum sizes, "equal", or the number for each
+            stratum. Each stratum gets at least 2 if it has them.
 
     Raises:
         ValueError: n is too small or too large, or the numbers do not fit.
@@ -108,25 +112,31 @@ def draw_stratified(
 
 
 def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
-    """Draws texts with given inclusion probabilities: systematic, in a random order.
+    """Draw texts with given inclusion probabilities: systematic, in random order.
 
-    The texts are laid end to end in a random order, each as long as its probability;
-    drawn are those under the points u, u + 1, u + 2 .. with u uniform in [0, 1).
+    The texts are laid end to end in a random order, each with a length equal to its
+    probability. Those under the points u, u + 1, u + 2 .. are drawn, with u uniform in
+    [0, 1).
 
     Args:
-        probs: float64[N] in [0, 1]; their sum is the size of the sample, a whole number.
-        rng: What draws.
+        probs: float64[N] in [0, 1]; their sum, an integer, is the sample size.
+        rng: Random number generator.
 
     Raises:
-        ValueError: They are no such probabilities.
+        ValueError: A probability is out of range, or the sum is not an integer.
     """
     if probs.ndim != 1 or not (np.isfinite(probs) & (probs >= 0) & (probs <= 1)).all():
-        raise ValueError("prob must be a probability between 0 and 1 for each text")
+        raise ArgumentError(
+            "must be a probability between 0 and 1 for each text",
+            argument="prob",
+            code="out_of_range",
+        )
     n = round(float(probs.sum()))
     if n < 1 or abs(float(probs.sum()) - n) > 1e-6 * n:
-        raise ValueError(
-            "prob must sum to the number of texts to draw, a whole number, not to "
-            f"{float(probs.sum()):g}"
+        raise ArgumentError(
+            "must sum to the number of texts to draw, a whole number, not to "
+            f"{float(probs.sum()):g}",
+            argument="prob",
         )
     exact = np.where(probs >= _CERTAIN, 1.0, probs)
     certain = np.flatnonzero(exact == 1.0)
@@ -146,18 +156,19 @@ def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
 
 
 def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
-    """Inclusion probabilities that grow with a size, and are nowhere too small.
+    """Return inclusion probabilities that grow with a size, with a lower bound.
 
-    A share `floor` of the sample is given out evenly, the rest in proportion to the
-    sizes; what would be above 1 becomes 1, and the others get what that leaves:
+    A share `floor` of the sample is allocated evenly, the rest in proportion to the
+    sizes. Probabilities above 1 become 1, and the other texts share the remainder:
 
-        pi_i = min(1, c * (floor / N + (1 - floor) * size_i / sum of sizes)), sum of pi =
-        n
+        pi_i = min(1, c * (floor / N + (1 - floor) * size_i / sum of sizes)),
+
+    with c such that the pi_i sum to n.
 
     Args:
-        sizes: float64[N], at least 0; all 0 counts as all equal.
-        n: Texts to draw.
-        floor: In [0, 1]; then pi_i is at least floor * n / N.
+        sizes: float64[N], non-negative; if all are 0 they count as equal.
+        n: Number of texts to draw.
+        floor: Share in [0, 1]; pi_i is at least floor * n / N.
 
     Returns:
         float64[N] that sum to n.
@@ -168,15 +179,19 @@ def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
     checks.integer("n", n, 1, max(len(sizes), 1))
     checks.real("floor", floor, 0, 1)
     if not (np.isfinite(sizes) & (sizes >= 0)).all():
-        raise ValueError("sizes must be finite and at least 0")
+        raise ArgumentError(
+            "must be finite and at least 0", argument="sizes", code="out_of_range"
+        )
     even = np.full(len(sizes), 1 / len(sizes))
     total = sizes.sum()
     shares = floor * even + (1 - floor) * (sizes / total if total > 0 else even)
     if np.count_nonzero(shares) < n:
-        raise ValueError(
-            f"n must be at most {np.count_nonzero(shares)}, the number of texts whose "
+        raise ArgumentError(
+            f"must be at most {np.count_nonzero(shares)}, the number of texts whose "
             f"size "
-            f"is above 0, not {n}; a floor above 0 lets all be drawn"
+            f"is above 0, not {n}; a floor above 0 lets all be drawn",
+            argument="n",
+            code="out_of_range",
         )
     probs = n * shares
     while (probs > 1).any():
@@ -193,29 +208,31 @@ def _allocated(
     n: int,
     allocation: Allocation | Mapping[Any, int],
 ) -> Ints:
-    """How many texts each stratum gives, int64[n_strata]."""
+    """Return the number of texts per stratum, int64[n_strata]."""
     least = np.minimum(totals, _LEAST_OF_STRATUM)
     if not isinstance(allocation, str):
         return _given_sizes(names, totals, n, allocation)
     checks.choice("allocation", allocation, ALLOCATIONS)
     if not least.sum() <= n <= totals.sum():
-        raise ValueError(
-            f"n must be between {least.sum()} (2 for each of {len(names)} strata where "
-            f"they have them) and {totals.sum()}, not {n}"
+        raise ArgumentError(
+            f"must be between {least.sum()} (2 for each of {len(names)} strata where "
+            f"they have them) and {totals.sum()}, not {n}",
+            argument="n",
+            code="out_of_range",
         )
     weights = (
         totals.astype(float) if allocation == "proportional" else np.ones(len(names))
     )
     low, high = 0.0, n / weights.min() + float(totals.max())
-    for _ in range(200):  # the scale at which the sizes, kept in bounds, sum to n
+    for _ in range(200):  # find the scale at which the bounded sizes sum to n
         scale = (low + high) / 2
         if np.clip(scale * weights, least, totals).sum() < n:
             low = scale
         else:
             high = scale
-    wanted = np.clip(high * weights, least, totals)
-    sizes = np.floor(wanted + 1e-9).astype(np.int64)
-    remainders = np.where(sizes < totals, wanted - sizes, -1.0)
+    ideal = np.clip(high * weights, least, totals)
+    sizes = np.floor(ideal + 1e-9).astype(np.int64)
+    remainders = np.where(sizes < totals, ideal - sizes, -1.0)
     sizes[np.argsort(-remainders, kind="stable")[: n - sizes.sum()]] += 1
     return np.asarray(sizes)
 
@@ -224,33 +241,36 @@ def _given_sizes(
     names: Sequence[Any], totals: Ints, n: int, given: Mapping[Any, int]
 ) -> Ints:
     if set(given) != set(names):
-        raise ValueError(
-            f"allocation must have a number for each stratum, {sorted(map(str, names))}, "
-            f"not {sorted(map(str, given))}"
+        raise ArgumentError(
+            f"must have a number for each stratum, {sorted(map(str, names))}, "
+            f"not {sorted(map(str, given))}",
+            argument="allocation",
         )
     for name, total in zip(names, totals, strict=True):
         checks.integer(f"allocation[{name!r}]", given[name], 1, int(total))
     sizes = np.array([int(given[name]) for name in names], dtype=np.int64)
     if sizes.sum() != n:
-        raise ValueError(f"allocation must sum to n = {n}, not to {sizes.sum()}")
+        raise ArgumentError(
+            f"must sum to n = {n}, not to {sizes.sum()}", argument="allocation"
+        )
     return sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldSize:
-    """How many texts people have to code for a confidence interval of a wanted width.
+    """Number of texts to code for a confidence interval of a given width.
 
     Attributes:
-        gold: With their codes alone, a simple sample.
-        dsl: With the model's labels corrected by them; None if nothing is known of how
-            often it is right.
-        ppi: The same with power tuning, which is never more than `gold`.
-        width: Half of the interval's width.
-        level: Its confidence level.
-        share: The share that is estimated.
-        kappa: Chance-corrected agreement of model and people that was supposed.
-        population: Texts that there are; None: endlessly many.
-        target: "population" or "texts": what the share is of.
+        gold: Sample size with human codes alone, a simple random sample.
+        dsl: Sample size if the codes correct the model's labels; None if the model's
+            accuracy is unknown.
+        ppi: Sample size with power tuning, never larger than `gold`.
+        width: Half the width of the interval.
+        level: Confidence level.
+        share: Share to estimate.
+        kappa: Assumed chance-corrected agreement of model and people.
+        population: Number of texts; None for infinitely many.
+        target: "population" or "texts": target of the share.
     """
 
     gold: int
@@ -275,6 +295,7 @@ class GoldSize:
         return "\n".join(lines)
 
 
+@overload
 def gold_size(
     width: float,
     *,
@@ -284,38 +305,95 @@ def gold_size(
     kappa: float | None = None,
     population: int | None = None,
     target: Target = "population",
-) -> GoldSize:
-    """The size of a simple sample that gives an interval of a wanted width.
+) -> GoldSize: ...
 
-    Of N texts n are drawn. With V the variance that the draw has to average out, the
+
+@overload
+def gold_size(
+    *,
+    compare: float,
+    differ: float = 0.2,
+    power: float = 0.8,
+    candidates: int = 2,
+    level: float = 0.95,
+) -> PairedSize: ...
+
+
+def gold_size(
+    width: float | None = None,
+    *,
+    share: float = 0.5,
+    level: float = 0.95,
+    accuracy: float | None = None,
+    kappa: float | None = None,
+    population: int | None = None,
+    target: Target = "population",
+    compare: float | None = None,
+    differ: float = 0.2,
+    power: float = 0.8,
+    candidates: int = 2,
+) -> GoldSize | PairedSize:
+    """Return the size of a simple random sample for an interval, or for a comparison.
+
+    With `compare` it is the number of texts that tell two codebooks apart, see
+    `paired_size`: n = (z_a sqrt(differ) + z_b sqrt(differ - compare^2))^2 / compare^2.
+    Otherwise the sample gives an interval of a given width.
+
+    n of N texts are drawn. V is the variance per text that is due to the draw. The
     interval of the share among these texts is estimate +- z sqrt((1 / n - 1 / N) V); if
-    they are a sample themselves, share (1 - share) / N is added under the root. So
+    they are a sample themselves, share (1 - share) / N is added under the root. Therefore
 
         n = 1 / ((width^2 / z^2 - share (1 - share) / N) / V + 1 / N)
 
-    without the subtraction for target="texts". V is share (1 - share) for people's codes
-    alone; for DSL the variance of code - label, and for PPI++ share (1 - share) (1 - r^2)
-    with r the correlation of code and label. For a label that the model gives as often as
-    people do r is kappa, and the variance of code - label is
-    2 (1 - kappa) share (1 - share).
+    without the subtraction for target="texts". V depends on the method:
+
+    * human codes alone: share (1 - share);
+    * DSL: the variance of code - label, which is 2 (1 - kappa) share (1 - share) if the
+      model gives the label as often as people do;
+    * PPI++: share (1 - share) (1 - r^2), with r the correlation of code and label, which
+      then equals kappa.
 
     Args:
-        width: Half of the interval's width, in (0, 0.5).
-        share: The share expected, in (0, 1): 0.5 is the worst case. An accuracy that is
-            to be measured is a share, too.
+        width: Half the width of the interval, in (0, 0.5).
+        share: Expected share, in (0, 1); 0.5 is the worst case. To measure an accuracy,
+            use the expected accuracy.
         level: Confidence level.
-        accuracy: Share of texts where model and people are expected to agree on whether
-            the label applies, from a pilot.
-        kappa: Cohen's kappa instead.
-        population: Number of texts; None: endlessly many.
-        target: As in `estimate`. "population": the share in what these texts are a sample
-            of; "texts": among these texts.
+        accuracy: Expected share of texts on which model and people agree that the label
+            applies or not, for example from a pilot study.
+        kappa: Cohen's kappa, instead of `accuracy`.
+        population: Number of texts; None for infinitely many.
+        target: As in `estimate`. "population": share in the population that these texts
+            sample; "texts": share among these texts.
+        compare: Difference of two codebooks' accuracies to find, instead of `width`.
+        differ: With `compare`: share of texts of which exactly one codebook is right.
+        power: With `compare`: probability to find the difference.
+        candidates: With `compare`: number of codebooks; with more than two, all pairs are
+            compared at once.
 
     Raises:
-        ValueError: An argument is out of range, both accuracy and kappa are given, or the
-            interval would be wider even if all texts were coded.
+        ValueError: An argument is out of range, both accuracy and kappa are given, both
+            or none of width and compare are, or the interval would be wider even if all
+            texts were coded.
     """
-    checks.real("width", width, 1e-6, 0.5)
+    if (width is None) == (compare is None):
+        raise ArgumentError(
+            "or compare must be given: half the width of an interval, or the difference "
+            "of two codebooks. One of both",
+            argument="width",
+            code="missing",
+        )
+    if compare is not None:
+        for name, value in (("accuracy", accuracy), ("kappa", kappa)):
+            if value is not None:
+                raise ArgumentError(
+                    "does not go with compare: differ is the share of texts that matters",
+                    argument=name,
+                    code="conflict",
+                )
+        return paired_size(
+            compare, differ=differ, power=power, level=level, candidates=candidates
+        )
+    width = checks.real("width", width, 1e-6, 0.5)
     checks.real("share", share, 1e-6, 1 - 1e-6)
     checks.real("level", level, 1e-6, 1 - 1e-6)
     if population is not None:
@@ -325,15 +403,18 @@ def gold_size(
     variance = share * (1 - share)
     z = NormalDist().inv_cdf(0.5 + level / 2)
     others = 0.0 if population is None else 1 / population
-    left = (width / z) ** 2  # what the variance may be
+    left = (width / z) ** 2  # largest allowed variance
     if target == "population":
         left -= variance * others
         if left <= 0:
             best = z * math.sqrt(variance * others)
-            raise ValueError(
-                f"population: {population} texts are too few for a width of {width:g}: "
-                f"it would be {best:.3g} even if all were coded. target='texts' is about "
-                "these texts only"
+            raise ArgumentError(
+                f"{population} texts are too few for a width of {width:g}: "
+                f"it would be {best:.3g} even if all were coded. "
+                f"{setting('target', 'texts')} is about these texts only",
+                argument="population",
+                code="out_of_range",
+                form="{name}: {problem}",
             )
 
     def size(factor: float) -> int:
@@ -355,9 +436,14 @@ def gold_size(
 
 
 def _kappa(share: float, accuracy: float | None, kappa: float | None) -> float | None:
-    """What was expected of the model as a kappa; labels are as frequent as codes."""
+    """Return the model's expected kappa, assuming labels as frequent as codes."""
     if accuracy is not None and kappa is not None:
-        raise ValueError("give accuracy or kappa, not both")
+        raise ArgumentError(
+            "give accuracy or kappa, not both",
+            argument="accuracy",
+            code="conflict",
+            form="{problem}",
+        )
     if kappa is not None:
         return checks.real("kappa", kappa, 0, 1)
     if accuracy is None:
@@ -365,8 +451,10 @@ def _kappa(share: float, accuracy: float | None, kappa: float | None) -> float |
     by_chance = share**2 + (1 - share) ** 2
     checks.real("accuracy", accuracy, 0, 1)
     if accuracy < by_chance:
-        raise ValueError(
-            f"accuracy must be at least {by_chance:.3g}, what chance gives at a share of "
-            f"{share:g}, not {accuracy:g}"
+        raise ArgumentError(
+            f"must be at least {by_chance:.3g}, what chance gives at a share of "
+            f"{share:g}, not {accuracy:g}",
+            argument="accuracy",
+            code="out_of_range",
         )
     return (accuracy - by_chance) / (1 - by_chance)

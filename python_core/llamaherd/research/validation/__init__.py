@@ -1,1 +1,1 @@
-"""How far labels and coders can be believed."""
+"""Validation of labels and coders."""

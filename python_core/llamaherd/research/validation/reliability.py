@@ -1,6 +1,6 @@
-"""Tables and reliability of several models' labels, in the form of R's package localLLM.
+"""Confusion tables and reliability of several models, as in R's package localLLM.
 
-Values are those that R's package irr gives; see `intercoder_reliability`.
+Values equal those of R's package irr; see `intercoder_reliability`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.codes import is_missing, read, text_of
 from llamaherd.research.statistics import cohen_kappa
@@ -28,13 +29,14 @@ METHODS: tuple[Method, ...] = ("auto", "cohen", "krippendorff")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConfusionTables:
-    """How often labels came together.
+    """Confusion tables of pairs of models.
 
     Attributes:
-        levels: The k labels, in the order in which they occur first.
-        vs_gold: By model int64[k, k]: a row for each of its labels, a column for each of
-            people's; {} without people's.
-        pairwise: By "a vs b" int64[k, k]: rows are the first model's labels; {} of one.
+        levels: The k labels, in the order of first occurrence.
+        vs_gold: int64[k, k] by model: rows are the model's labels, columns the human
+            labels; {} without human labels.
+        pairwise: int64[k, k] by "a vs b": rows are the first model's labels; {} with one
+            model.
     """
 
     levels: tuple[Hashable, ...]
@@ -47,11 +49,11 @@ class PairKappa:
     """Cohen's kappa of two models.
 
     Attributes:
-        model_a: The first.
-        model_b: The second.
-        kappa: NaN where chance agrees always.
+        model_a: Name of the first model.
+        model_b: Name of the second model.
+        kappa: Cohen's kappa; NaN if agreement by chance is certain.
         observed: Share of texts with the same label.
-        expected: That by chance.
+        expected: Share expected by chance.
     """
 
     model_a: str
@@ -63,13 +65,14 @@ class PairKappa:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NominalAlpha:
-    """Krippendorff's alpha of labels without an order.
+    """Krippendorff's alpha of nominal labels.
 
     Attributes:
-        alpha: As irr's `kripp.alpha` computes it; 1 where nobody disagrees.
-        alpha_exact: As Krippendorff defines it. Both are the same for two models, or
-            where a label is missing; irr does not divide complete data by m - 1.
-        per_item: By text, the share of pairs of models that agree; NaN: fewer than two.
+        alpha: Alpha as in irr's `kripp.alpha`; 1 under perfect agreement.
+        alpha_exact: Alpha as Krippendorff defines it. Both are equal for two models, or
+            if labels are missing; irr does not divide complete data by m - 1.
+        per_item: By text, share of pairs of models that agree; NaN for fewer than two
+            labels.
         category_proportions: By label, its share of all labels.
     """
 
@@ -81,11 +84,11 @@ class NominalAlpha:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reliability:
-    """How far models agree.
+    """Agreement of models.
 
     Attributes:
-        cohen: Of each two models; () of one, or if not asked for.
-        krippendorff: Of all; None if not asked for.
+        cohen: Kappa of each pair of models; () with one model, or if not requested.
+        krippendorff: Alpha of all models; None if not requested.
     """
 
     cohen: tuple[PairKappa, ...]
@@ -94,7 +97,7 @@ class Reliability:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Wide:
-    """Labels with a row for each model, a column for each text."""
+    """Labels in wide form: a row for each model, a column for each text."""
 
     models: list[str]
     samples: list[Hashable]
@@ -114,22 +117,22 @@ def compute_confusion_matrices(
     label_col: str = "label",
     truth_col: str = "truth",
 ) -> ConfusionTables:
-    """Tables of models' labels against people's, and against each other's.
+    """Return confusion tables of models against people, and against each other.
 
     Args:
-        annotations: A data frame with a row for each text and model.
-        gold: People's labels: one for each text in the order in which texts occur first,
-            a mapping by text, or the name of a column. None: the column `truth_col`, if
-            there is one.
-        pairwise: Whether models are compared with each other.
-        label_levels: All labels in their order; None: those that occur.
-        sample_col: Name of the column that identifies texts.
-        model_col: That of models.
-        label_col: That of labels.
-        truth_col: That of people's labels.
+        annotations: Data frame with a row for each text and model.
+        gold: Human labels: one for each text in the order of first occurrence, a mapping
+            by text, or the name of a column. None for the column `truth_col`, if it
+            exists.
+        pairwise: True to compare models with each other.
+        label_levels: All labels in their order; None for those that occur.
+        sample_col: Column that identifies texts.
+        model_col: Column of models.
+        label_col: Column of labels.
+        truth_col: Column of human labels.
 
     Raises:
-        TypeError: `annotations` is no data frame.
+        TypeError: `annotations` is not a data frame.
         ValueError: A column is missing, a text has two labels of one model, or `gold`
             does not fit.
     """
@@ -161,18 +164,18 @@ def intercoder_reliability(
     model_col: str = "model_id",
     label_col: str = "label",
 ) -> Reliability:
-    """Cohen's kappa of each two models, and Krippendorff's alpha of all, nominal.
+    """Return Cohen's kappa of each pair of models, and nominal Krippendorff's alpha.
 
     Args:
-        annotations: A data frame with a row for each text and model.
-        method: "cohen", "krippendorff" or, "auto", both.
-        label_levels: All labels; None: those that occur.
-        sample_col: Name of the column that identifies texts.
-        model_col: That of models.
-        label_col: That of labels.
+        annotations: Data frame with a row for each text and model.
+        method: "cohen", "krippendorff", or "auto" for both.
+        label_levels: All labels; None for those that occur.
+        sample_col: Column that identifies texts.
+        model_col: Column of models.
+        label_col: Column of labels.
 
     Raises:
-        TypeError: `annotations` is no data frame.
+        TypeError: `annotations` is not a data frame.
         ValueError: A column is missing, or a text has two labels of one model.
     """
     checks.choice("method", method, METHODS)
@@ -198,9 +201,11 @@ def _wide(
     there = frames.names(annotations)
     missing = [name for name in columns if name not in there]
     if missing:
-        raise ValueError(
-            f"annotations is missing required column(s): {', '.join(missing)}; there are "
-            f"{there[:20]}"
+        raise ArgumentError(
+            f"is missing required column(s): {', '.join(missing)}; there are "
+            f"{there[:20]}",
+            argument="annotations",
+            code="missing",
         )
     sample, model, label = (
         frames.column(annotations, name, argument)
@@ -217,11 +222,13 @@ def _wide(
     labels: list[list[Code]] = [[None] * len(samples) for _ in models]
     seen = set()
     for s, m, given in zip(sample, model, label, strict=True):
-        place = at_model[str(m)], at_sample[s]
-        if place in seen:
-            raise ValueError(f"annotations has two labels of the text {s!r} by {m!r}")
-        seen.add(place)
-        labels[place[0]][place[1]] = given
+        cell = at_model[str(m)], at_sample[s]
+        if cell in seen:
+            raise ArgumentError(
+                f"has two labels of the text {s!r} by {m!r}", argument="annotations"
+            )
+        seen.add(cell)
+        labels[cell[0]][cell[1]] = given
     return _Wide(
         models=models,
         samples=samples,
@@ -240,7 +247,7 @@ def _truth(
     sample: list[Any],
     samples: list[Any],
 ) -> list[Code] | None:
-    """People's label of each text; None: there are none."""
+    """Return the human label of each text; None without human labels."""
     if gold is None and truth_col in frames.names(annotations):
         gold = truth_col
     if gold is None:
@@ -256,10 +263,11 @@ def _truth(
     if isinstance(gold, Mapping):
         return [None if is_missing(gold.get(s)) else gold.get(s) for s in samples]
     if len(gold) != len(samples):
-        raise ValueError(
-            "gold must either be a vector aligned with unique samples, of which there "
+        raise ArgumentError(
+            "must either be a vector aligned with unique samples, of which there "
             f"are {len(samples)}, or the name of a column in annotations, not "
-            f"{len(gold)} values"
+            f"{len(gold)} values",
+            argument="gold",
         )
     return [None if is_missing(code) else code for code in gold]
 
@@ -270,7 +278,9 @@ def _levels(levels: Sequence[Hashable] | None, codes: list[Code]) -> tuple[Hasha
         return tuple(found)
     other = [code for code in found if code not in set(levels)]
     if other:
-        raise ValueError(f"label_levels must have all labels: {other[:6]} are not there")
+        raise ArgumentError(
+            f"must have all labels: {other[:6]} are not there", argument="label_levels"
+        )
     return tuple(dict.fromkeys(levels))
 
 
@@ -326,7 +336,7 @@ def _alpha(wide: _Wide) -> NominalAlpha:
 
 
 def _of_counts(counts: Floats, below: Floats) -> float:
-    """Alpha where a unit's coincidences are divided by `below`; 1: nobody disagrees."""
+    """Return alpha with coincidences divided by `below`; 1 under perfect agreement."""
     if len(counts) == 0:
         return math.nan
     sizes = counts.sum(axis=1)

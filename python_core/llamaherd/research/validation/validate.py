@@ -1,4 +1,4 @@
-"""How far a model's labels can be believed, by the codes of people."""
+"""Validation of model labels against human codes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.words import setting
 from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.source import Source
 from llamaherd.research.statistics import (
@@ -25,8 +27,9 @@ from llamaherd.research.statistics import (
 )
 from llamaherd.research.statistics.intervals import Measure, level_of, mean, share
 from llamaherd.research.statistics.ratings import SCALES
-from llamaherd.research.validation import several as sets
-from llamaherd.research.validation.compared import answers_of, codes_of, in_one_form
+from llamaherd.research.validation import label_set_agreement as sets
+from llamaherd.research.validation.inputs import answers_of, codes_of, in_one_form
+from llamaherd.research.validation.numbers import compared_numbers, scale_of_numbers
 from llamaherd.research.validation.validation import (
     Ceiling,
     PairAgreement,
@@ -45,12 +48,12 @@ if TYPE_CHECKING:
         CoverageCurve,
     )
     from llamaherd.research.statistics.ratings import Flags, Floats, Scale
-    from llamaherd.research.validation.compared import Answers, Codes
+    from llamaherd.research.validation.inputs import Codes, ModelLabels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _How:
-    """What all coefficients are told."""
+    """Settings of all coefficients."""
 
     names: list[Hashable] | None
     scale: Scale
@@ -60,7 +63,7 @@ class _How:
     seed: int
 
     def kappas(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """Share alike, and kappa where there are two coders."""
+        """Return percent agreement, and kappa for two coders."""
         found = [percent_agreement(codes, unit_weights=self.w, level=self.level)]
         kinds = ("none",) if self.scale == "nominal" else ("none", "quadratic")
         found += [
@@ -77,7 +80,7 @@ class _How:
         return tuple(found)
 
     def coefficients(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """These, alpha and AC1."""
+        """Return `kappas`, alpha and AC1."""
         alpha = krippendorff_alpha(
             codes,
             scale=self.scale,
@@ -105,49 +108,54 @@ def validate(
     seed: int = 0,
     several: bool | None = None,
 ) -> Validation:
-    """Compares a model's labels with the codes of people.
+    """Compare a model's labels with human codes.
 
-    Where several people coded a text, what most of them say is right; where two labels
-    have as many, the text does not count for accuracy. Texts that were drawn with known
-    probabilities count by 1 / probability, so that all numbers are of all texts.
+    If several people coded a text, the majority code is taken as correct; texts with a
+    tie are left out of accuracy. Texts drawn with known probabilities are weighted by 1 /
+    probability, so that all results describe all texts.
 
     Args:
-        coded: What `annotate` or `classify_parallel` returned; a data frame with the
-            labels in column `label`; or n labels, None where there is none.
-        gold: What `gold_sample` made, with codes; or codes of all n texts, None where
-            there is none: of one person a list, of several a mapping by coder, a data
-            frame, or a list of lists.
-        label: Name of the column of labels.
-        truth: In place of `gold`: the column of `coded` that has people's codes, or
-            several columns.
-        prob: How sure the model is: a column of `coded`, float[n], or float[n, k] with a
-            column for each of `labels`. None: what `coded` has of it.
-        labels: All labels, in their order; None: those of `coded`, or that occur.
-        scale: What distances between labels mean: "nominal", "ordinal", "interval",
-            "ratio"; all but the first add weighted kappa, by squared distances. None:
-            "ordinal" if the codebook, an ordered column or `gold` tells so, else
-            "nominal".
-        level: Of the confidence intervals.
-        n_bootstrap: Draws for those intervals that need them.
-        seed: Of the draws.
-        several: Whether a text may have several labels, joined by "; ", "" or "none" for
-            none of them. Each is measured as a yes or no of its own, and accuracy is the
-            share of texts with exactly the right ones. None: as `coded` or `gold` know.
+        coded: Result of `annotate` or `classify_parallel`; a data frame with the labels
+            in column `label`; or n labels, None for missing ones.
+        gold: Gold sample with codes, from `gold_sample`; or codes of all n texts, None
+            for missing ones: a list for one person; a mapping by coder, a data frame, or
+            a list of lists for several.
+        label: Column of labels.
+        truth: Instead of `gold`: the column or columns of `coded` with human codes.
+        prob: Confidence of the model: a column of `coded`, float[n], or float[n, k] with
+            a column for each of `labels`. None for the probabilities of `coded`, if any.
+        labels: All labels, in their order; None for those of `coded`, or those that
+            occur.
+        scale: Scale of measurement: "nominal", "ordinal", "interval", "ratio"; all but
+            the first add weighted kappa, by squared distances. By default (None)
+            "ordinal" if the codebook, an ordered column or `gold` has ordered labels,
+            "interval" for a scale of numbers and for labels with fractions or more than
+            20 different numbers, otherwise "nominal". Where labels are in order and are
+            numbers, they are also compared as numbers, see `Validation.numbers`.
+        level: Confidence level.
+        n_bootstrap: Number of bootstrap draws for intervals that need them.
+        seed: Seed of the bootstrap.
+        several: True if a text may have several labels, joined by "; ", with "" or "none"
+            for none of them. Each label is then scored as present or absent, and accuracy
+            is the share of texts with exactly the right labels. None to take it from
+            `coded` or `gold`.
 
     Raises:
-        TypeError: An argument is of another type.
-        ValueError: An argument has no such value, or they do not fit to each other.
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range, or arguments do not fit together.
     """
     level_of(level)
-    if scale is None:
-        scale = scale_of(coded, gold, label)
-    checks.choice("scale", scale, SCALES)
     are_sets = has_several(coded, gold) if several is None else several
     answers = answers_of(coded, label, prob, labels, several=are_sets)
+    if scale is None:
+        scale = scale_of_numbers(answers.labels, scale_of(coded, gold, label))
+    checks.choice("scale", scale, SCALES)
     codes = codes_of(gold, truth, coded, answers)
     source = Source.of(answers.texts, answers.labels)
     if are_sets and scale != "nominal":
-        raise ValueError(f"scale must be 'nominal' of several labels, not {scale!r}")
+        raise ArgumentError(
+            f"must be 'nominal' of several labels, not {scale!r}", argument="scale"
+        )
     answers, codes = (sets.as_sets if are_sets else in_one_form)(answers, codes)
     names = sets.names_of(answers, codes) if are_sets else _names(answers, codes, scale)
     right, n_ties = (
@@ -179,6 +187,9 @@ def validate(
     )
     hits = np.array([a == b for a, b in zip(given, right, strict=True)], dtype=bool)
     calibration, coverage = _by_confidence(answers, codes, judged, hits, how)
+    numbers, of_people = (
+        (None, None) if are_sets else compared_numbers(answers, codes, scale, level)
+    )
     found = Validation(
         n_texts=len(answers.labels),
         n_gold=len(codes.rows),
@@ -198,6 +209,8 @@ def validate(
         wrong=_wrong(answers, codes, right, judged & ~hits),
         warnings=(),
         source=source,
+        numbers=numbers,
+        numbers_of_people=of_people,
     )
     if are_sets:
         found = _in_words(found)
@@ -211,7 +224,7 @@ def _agreements(
     names: Sequence[Hashable] | None,
     how: _How,
 ) -> dict[str, Any]:
-    """Fields of a validation; `names` are the labels where a text may have several."""
+    """Return fields of a validation; `names` are the labels if there may be several."""
     pairs = _pairs(given, codes, names, how)
     if names is not None:
         of = sets.by_label(given, right, codes.codes, names, how.coefficients)
@@ -233,7 +246,7 @@ def _agreements(
 def _pairs(
     given: Sequence[Code], codes: Codes, names: Sequence[Hashable] | None, how: _How
 ) -> tuple[PairAgreement, ...]:
-    """Of each two coders, the model first; `names` as above."""
+    """Compare each pair of coders, the model first; `names` as above."""
     if len(codes.codes) < 2:
         return ()
     columns = [("model", given), *zip(codes.coders, codes.codes, strict=True)]
@@ -251,25 +264,25 @@ def _pairs(
 
 
 def _in_words(found: Validation) -> Validation:
-    """The same with texts for tuples of labels."""
+    """Return the validation with texts in place of tuples of labels."""
     names = found.labels
-    most = sets.told(found.accuracy.majority_label, names)
+    most = sets.label_text(found.accuracy.majority_label, names)
     return replace(
         found,
         accuracy=replace(found.accuracy, majority_label=most),
         wrong=tuple(
             replace(
                 each,
-                label=sets.told(each.label, names),
-                truth=sets.told(each.truth, names),
+                label=sets.label_text(each.label, names),
+                truth=sets.label_text(each.truth, names),
             )
             for each in found.wrong
         ),
     )
 
 
-def _names(answers: Answers, codes: Codes, scale: Scale) -> list[Hashable] | None:
-    """All labels: the known ones, then others that occur; None: none is known."""
+def _names(answers: ModelLabels, codes: Codes, scale: Scale) -> list[Hashable] | None:
+    """Return all labels: known ones, then others that occur; None if none is known."""
     if not answers.names:
         return None
     known = list(answers.names)
@@ -278,19 +291,20 @@ def _names(answers: Answers, codes: Codes, scale: Scale) -> list[Hashable] | Non
     )
     other = [code for code in seen if code is not None and code not in set(known)]
     if other and scale == "ordinal":
-        raise ValueError(
-            "labels must have all labels in their order, for scale='ordinal': "
-            f"{other[:6]} are not there"
+        raise ArgumentError(
+            f"must have all labels in their order, for {setting('scale', 'ordinal')}: "
+            f"{other[:6]} are not there",
+            argument="labels",
         )
     return known + sorted(other, key=str)
 
 
 def _majority(codes: Sequence[Sequence[Code]]) -> tuple[list[Code], int]:
-    """What most coders say of each text; None where it is a tie, and how many are."""
+    """Return the majority code per text, None for a tie, and the number of ties."""
     right: list[Code] = []
     n_ties = 0
-    for said in zip(*codes, strict=True):
-        counted = Counter(code for code in said if code is not None).most_common(2)
+    for given_codes in zip(*codes, strict=True):
+        counted = Counter(code for code in given_codes if code is not None).most_common(2)
         is_tie = len(counted) == 2 and counted[0][1] == counted[1][1]
         n_ties += is_tie
         right.append(None if is_tie or not counted else counted[0][0])
@@ -298,9 +312,9 @@ def _majority(codes: Sequence[Sequence[Code]]) -> tuple[list[Code], int]:
 
 
 def _by_confidence(
-    answers: Answers, codes: Codes, judged: Flags, hits: Flags, how: _How
+    answers: ModelLabels, codes: Codes, judged: Flags, hits: Flags, how: _How
 ) -> tuple[CalibrationError | None, CoverageCurve | None]:
-    """None where it is not known how sure the model is."""
+    """Return calibration error and coverage; None if the confidence is unknown."""
     if answers.confidence is None:
         return None, None
     sure = answers.confidence[codes.rows][judged]
@@ -316,18 +330,18 @@ def _by_confidence(
 def _ceiling(
     codes: Sequence[Sequence[Code]], given: Sequence[Code], w: Floats, level: float
 ) -> Ceiling | None:
-    """How often two people agree, and the model with one of them, on the same texts."""
+    """Return the agreement of two people, and of the model with one of them."""
     people, model, weights = [], [], []
     for i, label in enumerate(given):
-        said = [column[i] for column in codes if column[i] is not None]
-        m = len(said)
+        given_codes = [column[i] for column in codes if column[i] is not None]
+        m = len(given_codes)
         if label is None or m < 2:
             continue
-        alike = sum(count * (count - 1) for count in Counter(said).values())
+        alike = sum(count * (count - 1) for count in Counter(given_codes).values())
         people.append(alike / (m * (m - 1)))
-        model.append(said.count(label) / m)
+        model.append(given_codes.count(label) / m)
         weights.append(w[i])
-    if not people:  # also where one person coded
+    if not people:  # also if only one person coded
         return None
     a, b, v = np.array(people), np.array(model), np.array(weights)
     return Ceiling(
@@ -338,7 +352,7 @@ def _ceiling(
 
 
 def _brier(
-    answers: Answers, codes: Codes, right: list[Code], w: Floats, level: float
+    answers: ModelLabels, codes: Codes, right: list[Code], w: Floats, level: float
 ) -> Measure | None:
     if answers.probs is None or not (~np.isnan(answers.probs)).any():
         return None
@@ -348,12 +362,12 @@ def _brier(
 
 
 def _wrong(
-    answers: Answers,
+    answers: ModelLabels,
     codes: Codes,
     right: list[Code],
     is_wrong: Any,  # noqa: ANN401 - bool[g]
 ) -> tuple[Wrong, ...]:
-    """Those that the model got wrong, the surest first."""
+    """Return the errors of the model, the most confident first."""
     found = []
     for i in np.flatnonzero(is_wrong):
         row = codes.rows[i]

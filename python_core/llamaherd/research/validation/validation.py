@@ -1,4 +1,4 @@
-"""What a validation found: numbers, tables, a page to read."""
+"""Result of a validation: numbers, tables and a readable page."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research.statistics import Agreement, for_people
 from llamaherd.research.validation.validation_page import page_of
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
         CoverageCurve,
         Measure,
     )
+    from llamaherd.research.statistics.number_agreement import NumberAgreement
     from llamaherd.research.statistics.ratings import Floats, Scale
-    from llamaherd.research.validation.several import LabelAgreement
+    from llamaherd.research.validation.label_set_agreement import LabelAgreement
 
 Row = tuple[str, str, str, float, float, float, int]
 COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
@@ -32,12 +34,12 @@ COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """What a second person reaches, and the model, on texts of two codes or more.
+    """Agreement of a person with the model and with another person, on the same texts.
 
     Attributes:
-        people: How often two of the people say the same.
-        model: How often the model says what one of them says.
-        difference: The second less the first, with an interval by t.
+        people: Share of texts on which two people agree.
+        model: Share of texts on which the model agrees with one of them.
+        difference: `model` minus `people`, with an interval by t.
     """
 
     people: Measure
@@ -47,13 +49,13 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairAgreement:
-    """How far two coders agree.
+    """Agreement of two coders.
 
     Attributes:
-        first: Its name; "model" for the model.
-        second: The other one's.
-        coefficients: Share alike and kappa, weighted too where labels have an order; of
-            several labels their means over the labels.
+        first: Name of the first coder; "model" for the model.
+        second: Name of the second coder.
+        coefficients: Percent agreement and kappa, also weighted kappa for ordered labels;
+            with several labels per text, means over the labels.
     """
 
     first: str
@@ -63,14 +65,14 @@ class PairAgreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
-    """A text that the model got wrong.
+    """Text with a wrong model label.
 
     Attributes:
-        row: Its place among all texts, from 0.
-        label: What the model said.
-        truth: What people said.
-        prob: How sure the model was; NaN: not known.
-        text: The text; None: not known.
+        row: Index among all texts, from 0.
+        label: Label of the model.
+        truth: Label by people.
+        prob: Confidence of the model; NaN if unknown.
+        text: The text; None if unknown.
     """
 
     row: int
@@ -82,31 +84,38 @@ class Wrong:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Validation:
-    """How far a model's labels can be believed. Its `repr` is a page to read.
+    """Validation of the labels of a model. Its `repr` is a readable page.
 
     Attributes:
-        n_texts: Texts that have labels, or should have.
-        n_gold: Texts that people coded.
-        coders: Names of these people.
-        is_weighted: Whether texts count by 1 / inclusion probability.
-        design: How the texts with codes were drawn, see `GoldSample`; None: not known.
-        several: Whether texts may have several labels.
-        scale: What distances between labels mean.
-        level: Of the confidence intervals.
-        accuracy: By labels and in all, with the majority class as the baseline.
-        model_agreement: Coefficients between the model and what most people say; of
-            several labels their means over the labels, as those below.
-        coder_agreement: Those between the people; () of one.
-        label_agreement: Of several labels those of each label; else ().
-        pairs: Of each two coders, the model among them; () of one person.
-        ceiling: What a second person reaches; None of one.
+        n_texts: Number of texts, with and without a label.
+        n_gold: Number of texts with human codes.
+        coders: Names of the coders.
+        is_weighted: True if texts are weighted by 1 / inclusion probability.
+        design: Record of the draw of coded texts, see `GoldSample`; None if unknown.
+        several: True if texts may have several labels.
+        scale: Scale of measurement of the labels.
+        level: Confidence level.
+        accuracy: Accuracy by label and overall, with the majority class as the baseline.
+        model_agreement: Coefficients between the model and the human majority; with
+            several labels per text, means over the labels, as in the fields below.
+        coder_agreement: Coefficients between the coders; () with one coder.
+        label_agreement: With several labels per text, coefficients of each label;
+            otherwise ().
+        pairs: Agreement of each pair of coders, including the model; () with one person.
+        ceiling: Agreement of people as the ceiling for the model; None with one person.
         brier: Brier score; None without probabilities of all labels.
-        calibration: Calibration error; None if it is not known how sure the model is.
-        coverage: Accuracy against coverage; None likewise.
-        confidence: float64[n_texts], how sure the model is of each label; None.
-        wrong: Texts that it got wrong, the surest first.
-        warnings: What to think of before all that is believed.
-        source: Texts and labels that it came from; None: of an earlier version.
+        calibration: Calibration error; None if the confidence is unknown.
+        coverage: Accuracy against coverage; None if the confidence is unknown.
+        confidence: float64[n_texts], confidence of the model in each label; None if
+            unknown.
+        wrong: Texts with wrong labels, the most confident first.
+        warnings: Warnings to read before using the results.
+        numbers: Agreement of the model with people, as numbers: the expected value where
+            the probabilities of all labels are known, else the label, with the mean of
+            people's codes. None unless labels are in order and are numbers.
+        numbers_of_people: Agreement between the people, as numbers; None with one.
+        source: Hashes of the texts and labels used; None for results of an earlier
+            version.
     """
 
     n_texts: int
@@ -130,6 +139,8 @@ class Validation:
     wrong: tuple[Wrong, ...]
     warnings: tuple[str, ...]
     source: Source | None = None
+    numbers: NumberAgreement | None = None
+    numbers_of_people: NumberAgreement | None = None
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
@@ -138,41 +149,51 @@ class Validation:
 
     @property
     def coefficients(self) -> tuple[Agreement, ...]:
-        """All of agreement, of several labels those of each."""
+        """All coefficients of agreement, including those of each label."""
         if self.several:
             of = self.label_agreement
             return tuple(a for each in of for a in (*each.model, *each.people))
         return (*self.model_agreement, *self.coder_agreement)
 
     def with_warnings(self, warnings: tuple[str, ...]) -> Validation:
-        """The same with these."""
+        """Return the validation with these warnings."""
         return dataclasses.replace(self, warnings=warnings)
 
     def for_people(self, accuracy: float, *, sure: bool = False) -> list[int]:
-        """The texts to send to people, so that the model's other labels are accurate.
+        """Return the texts to send to people so that the other labels reach an accuracy.
 
         Args:
-            accuracy: Wanted of the labels that stay, in [0, 1].
-            sure: Whether the lower end of its interval has to reach that; see
+            accuracy: Requested accuracy of the labels that are kept, in [0, 1].
+            sure: True if the lower confidence limit has to reach `accuracy`; see
                 `CoverageCurve.threshold_for`.
 
         Returns:
-            Their places among all texts, the least sure first, also those without label.
+            Their indices among all texts, the least confident first, including texts
+            without a label.
 
         Raises:
-            ValueError: It is not known how sure the model is, or `accuracy` is no share.
+            ValueError: The confidence is unknown, or `accuracy` is not in [0, 1].
         """
         if self.coverage is None or self.confidence is None:
-            raise ValueError("it is not known how sure the model is: validate with prob=")
+            raise ArgumentError(
+                "is needed: validate with the probabilities of the labels",
+                argument="prob",
+                code="missing",
+            )
         threshold = self.coverage.threshold_for(accuracy, sure=sure)
         return for_people(self.confidence, threshold)
 
     def rows(self) -> list[Row]:
-        """All numbers as a long table of `COLUMNS`."""
-        return [*_of_accuracy(self.accuracy), *_of_agreement(self), *_of_rest(self)]
+        """Return all numbers as a long table of `COLUMNS`."""
+        return [
+            *_of_accuracy(self.accuracy),
+            *_of_agreement(self),
+            *_of_numbers(self),
+            *_of_rest(self),
+        ]
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
-        """All numbers as a long data frame: part, measure, label, value, low, high, n.
+        """Return a long data frame: part, measure, label, value, low, high, n.
 
         Raises:
             ImportError: pandas is not installed.
@@ -182,7 +203,7 @@ class Validation:
         return pd.DataFrame(self.rows(), columns=list(COLUMNS))
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON can have it; None for what is not a number."""
+        """Return the validation as JSON types; None for NaN."""
         plain: dict[str, Any] = _plain(self)
         return plain
 
@@ -228,6 +249,16 @@ def _of_agreement(found: Validation) -> list[Row]:
     ]
 
 
+def _of_numbers(found: Validation) -> list[Row]:
+    parts = [("numbers", found.numbers), ("numbers of people", found.numbers_of_people)]
+    return [
+        _row(part, name, "", measure)
+        for part, of in parts
+        if of is not None
+        for name, measure in of.measures.items()
+    ]
+
+
 def _of_rest(found: Validation) -> list[Row]:
     rows = []
     if found.ceiling is not None:
@@ -244,7 +275,7 @@ def _of_rest(found: Validation) -> list[Row]:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - a field's
-    """What JSON has: no arrays, no tuples, no NaN."""
+    """Convert a value to JSON types, without NaN."""
     if dataclasses.is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, (np.ndarray, np.generic)):

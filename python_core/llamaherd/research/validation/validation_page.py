@@ -1,4 +1,4 @@
-"""A validation as a page for a terminal."""
+"""Text page of a validation for the terminal."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import math
 import textwrap
 from typing import Any
 
-Validation = Any  # of the module that knows this one
+from llamaherd.research.validation.numbers import NUMBERS
+
+Validation = Any  # type of a module that imports this one
 
 _WIDTH = 88
 _MOST_WRONG = 5
+_MOST_NUMBERS = 12  # a scale with more numbers is shown without a row for each
 _NAMES = {
     "percent": "share alike",
     "kappa": "Cohen's kappa",
@@ -20,12 +23,12 @@ _NAMES = {
 
 
 def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
-    """All that a reader wants to know first, as lines of at most 88 characters.
+    """Return a summary as lines of at most 88 characters.
 
     Args:
         found: The validation.
-        name: Of its class.
-        first: Number of the first text.
+        name: Name of its class.
+        first: Number shown for the first text.
     """
     people = len(found.coders)
     who = "1 person" if people == 1 else f"{people} people"
@@ -37,6 +40,7 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
             f"[{found.level:.0%} confidence intervals{counted}]",
         ],
         _summary(found),
+        _numbers(found),
         _labels(found),
         _agreement(found),
         _by_label(found),
@@ -49,19 +53,19 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
 
 
 def number(value: float) -> str:
-    """Two digits; a dash for what is none."""
+    """Format a number with two digits; a dash for NaN."""
     return "-" if math.isnan(value) else f"{value:.2f}"
 
 
 def with_interval(found: Any) -> str:  # noqa: ANN401 - Measure or Agreement
-    """As 0.74 [0.67, 0.80]."""
+    """Format a number with its interval, such as 0.74 [0.67, 0.80]."""
     if math.isnan(found.low) or math.isnan(found.value):
         return number(found.value)
     return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
 def table(rows: list[list[str]], left: int = 1) -> list[str]:
-    """Columns of equal width, the first `left` ones aligned to the left."""
+    """Align columns, the first `left` ones to the left."""
     widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
     return [
         "  ".join(
@@ -99,7 +103,27 @@ def _summary(found: Validation) -> list[str]:
     return table(rows, left=2)
 
 
+def _numbers(found: Validation) -> list[str]:
+    """Return lines on labels as numbers; none if they are no numbers."""
+    if found.numbers is None:
+        return []
+    people = found.numbers_of_people
+    of_people = {} if people is None else people.measures
+    titles = ["as numbers", "model and people", "between people"]
+    rows = [titles if of_people else titles[:2]]
+    for name, measure in found.numbers.measures.items():
+        cells = [NUMBERS[name], with_interval(measure)]
+        if of_people:
+            cells.append(with_interval(of_people[name]) if name in of_people else "-")
+        rows.append(cells)
+    low, high = found.numbers.limits or (math.nan, math.nan)
+    limits = [f"limits of agreement: {number(low)} to {number(high)}"]
+    return table(rows) + limits
+
+
 def _labels(found: Validation) -> list[str]:
+    if found.numbers is not None and len(found.labels) > _MOST_NUMBERS:
+        return []
     rows = [["label", "people", "model", "precision", "recall", "F1"]]
     rows += [
         [
@@ -128,7 +152,7 @@ def _agreement(found: Validation) -> list[str]:
 
 
 def _by_label(found: Validation) -> list[str]:
-    """Alpha on whether each of several labels applies."""
+    """Return lines with alpha for each of several labels."""
     rows = [[_NAMES["alpha"], "model and people", "between people"]]
     for of in found.label_agreement:
         alphas = [
@@ -143,7 +167,7 @@ def _by_label(found: Validation) -> list[str]:
 
 
 def _pairs(found: Validation) -> list[str]:
-    """Kappa of each two of three people and more, and of the model and each of them."""
+    """Return lines with kappa of each pair of coders, including the model."""
     if len(found.coders) < 3:
         return []
     kappa = {(pair.first, pair.second): pair.coefficients[-1] for pair in found.pairs}

@@ -1,4 +1,4 @@
-"""What to think of before a validation is believed."""
+"""Warnings about a validation."""
 
 from __future__ import annotations
 
@@ -8,77 +8,77 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.research.coding.texts import same_rows
 
 if TYPE_CHECKING:
-    from llamaherd.research.validation.compared import Answers, Codes
+    from llamaherd.research.validation.inputs import Codes, ModelLabels
     from llamaherd.research.validation.validation import Validation
 
 _FEW_OF_LABEL = 10
 _FEW = 50
-_FEW_MISSED = 5  # cases that the model missed
-# Below it not even tentative conclusions: Krippendorff, Human Communication Research 30,
+_FEW_MISSED = 5  # fewest missed cases without a warning
+# Too low even for tentative conclusions: Krippendorff, Human Communication Research 30,
 # 2004.
 _LEAST_ALPHA = 0.667
 _NAMES = {"kappa": "kappa", "weighted kappa": "kappa", "alpha": "alpha", "ac1": "AC1"}
 
 
 def warnings_of(
-    found: Validation, answers: Answers, codes: Codes, n_ties: int
+    found: Validation, answers: ModelLabels, codes: Codes, n_ties: int
 ) -> tuple[str, ...]:
-    """Each a sentence."""
-    told = [
+    """Return the warnings, one sentence each."""
+    lines = [
         *_of_numbers(found),
         *_of_recall(found),
         *_of_intervals(found),
         *_of_codes(found, codes, n_ties),
         *_of_labels(found, answers, codes),
     ]
-    return tuple(told)
+    return tuple(lines)
 
 
 def _of_numbers(found: Validation) -> list[str]:
-    told = []
+    lines = []
     measured = found.accuracy
     if measured.n == 0:
         return ["No text has both a label and a code: there is nothing to compare."]
     if measured.n < _FEW:
-        told.append(f"Only {measured.n} texts are compared: the intervals are wide.")
+        lines.append(f"Only {measured.n} texts are compared: the intervals are wide.")
     few = [
         f"{scores.label} ({scores.n_gold})"
         for scores in measured.per_label
         if scores.n_gold < _FEW_OF_LABEL
     ]
-    if few:
-        told.append(
+    if few and found.scale not in ("interval", "ratio"):  # a scale has many numbers
+        lines.append(
             f"Labels that people gave to fewer than {_FEW_OF_LABEL} texts, so that "
             f"little can be said of them: {', '.join(few)}. Intervals of macro F1 and "
             "balanced accuracy are too narrow with them."
         )
     if measured.accuracy.low <= measured.majority_accuracy.value:
-        told.append(
+        lines.append(
             "The labels may be no better than giving always "
             f"{measured.majority_label!r}: {measured.majority_accuracy.value:.2f} of the "
             "texts have it."
         )
-    return told
+    return lines
 
 
 def _of_recall(found: Validation) -> list[str]:
-    """Labels whose recall rests on the few cases among texts that were not given them."""
-    told = []
+    """Return warnings about recall that rests on few missed cases."""
+    lines = []
     for scores in found.accuracy.per_label:
         unfound = scores.unfound
         if unfound is None or unfound.n_cases >= _FEW_MISSED:
             continue
-        told.append(
+        lines.append(
             f"Recall of {scores.label!r} may be as low as {scores.recall.low:.2f}: of "
             f"the {unfound.share:.0%} of texts that the model did not give it "
             f"{unfound.n_codes} are coded, {unfound.n_cases} of them as it. Code more of "
             "these texts; kappa, alpha and AC1 do not show this."
         )
-    return told
+    return lines
 
 
 def _of_intervals(found: Validation) -> list[str]:
-    """Where draws were asked for, and those or formulas give no width."""
+    """Return warnings about intervals without width."""
     measured = found.accuracy
     if any(each.interval == "none" for each in found.coefficients):
         return []
@@ -94,52 +94,55 @@ def _of_intervals(found: Validation) -> list[str]:
     if not without:
         return []
     names = ", ".join(dict.fromkeys(without))
-    told = (
-        f"No interval is told of {names} where all texts are right, or all wrong: the "
-        "bootstrap and the formulas give none there. Those of accuracy, precision and "
-        "recall are good."
+    lines = (
+        f"No interval is given for {names} where all texts are right, or all wrong: "
+        "neither the bootstrap nor the formulas have one there. Those of accuracy, "
+        "precision and recall hold."
     )
-    return [told]
+    return [lines]
 
 
 def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
-    told = []
+    lines = []
     if codes.is_sample and codes.inclusion is None:
-        told.append(
+        lines.append(
             "The texts were drawn with unknown probabilities: the numbers are of these "
             "texts, not of all."
         )
     if codes.n_without:
-        told.append(
+        lines.append(
             f"{codes.n_without} texts of the sample have no code: the numbers are right "
             "only if these are like the others."
         )
     if n_ties:
-        told.append(
+        lines.append(
             f"{n_ties} texts on which as many people say one label as another do not "
             "count for accuracy, which is therefore of the clearer ones: compare how "
             "often the model agrees with one of the people."
         )
     if len(codes.codes) == 1:
-        told.append("One person coded: how far people agree, the ceiling, is not known.")
+        lines.append(
+            "Only one coder: inter-coder agreement, the ceiling for the model, cannot be "
+            "computed."
+        )
     alpha = next((a for a in found.coder_agreement if a.name == "alpha"), None)
     if alpha is not None and alpha.value < _LEAST_ALPHA:
-        told.append(
+        lines.append(
             f"People agree little among themselves (alpha {alpha.value:.2f}): the "
             "codebook may be unclear, and accuracy means little."
         )
-    return told
+    return lines
 
 
-def _of_labels(found: Validation, answers: Answers, codes: Codes) -> list[str]:
-    told = []
+def _of_labels(found: Validation, answers: ModelLabels, codes: Codes) -> list[str]:
+    lines = []
     n_missing = sum(answers.labels[row] is None for row in codes.rows)
     if n_missing:
-        told.append(f"{n_missing} texts with codes have no label and are left out.")
+        lines.append(f"{n_missing} texts with codes have no label and are left out.")
     texts = [answers.texts[row] for row in codes.rows] if answers.texts else []
     n_examples = len(same_rows(texts, answers.examples))
     if n_examples:
-        told.append(
+        lines.append(
             f"{n_examples} texts with codes are examples of the codebook, whose labels "
             "the model was told: accuracy is too high, and estimates are not valid if "
             "the examples were chosen from this gold sample. Leave their codes out, or "
@@ -154,5 +157,5 @@ def _of_labels(found: Validation, answers: Answers, codes: Codes) -> list[str]:
         }
     )
     if other:
-        told.append(f"People gave labels that the model could not: {', '.join(other)}.")
-    return told
+        lines.append(f"People gave labels that the model could not: {', '.join(other)}.")
+    return lines

@@ -9,6 +9,7 @@ import math
 from pathlib import Path
 
 Job = None  # fake_r sets it
+THOUGHTS = ("thinking", "n_thinking_tokens", "thinking_complete")
 OWN = json.dumps({"type": "label", "question": "Own?", "labels": {"yes": "", "n": ""}})
 
 __all__ = [
@@ -19,13 +20,33 @@ __all__ = [
     "codebook_preview",
     "codebook_read",
     "codebook_write",
+    "column_names",
     "robustness_compare",
     "robustness_plan",
+    "scale_make",
 ]
 
 
+def scale_make(low, high, step, names):
+    values = [low + i * step for i in range(int((high - low) / step) + 1)]
+    content = {"from": low, "to": high, "step": step}
+    if names is not None:
+        ends = [f"{low:g}", f"{high:g}"]
+        content["names"] = names if isinstance(names, dict) else dict(zip(ends, names))
+    return {"json": json.dumps(content), "values": values}
+
+
+def _labels_of(book):
+    if "scale" not in book:
+        return book.get("labels", {})
+    scale = book["scale"]
+    made = scale_make(scale["from"], scale["to"], scale["step"], None)
+    return {f"{each:g}": "" for each in made["values"]}
+
+
 def _described(book):
-    labels = book.get("labels", {})
+    labels = _labels_of(book)
+    is_ordered = book["type"] in ("ordinal", "scale")
     return {
         "json": json.dumps(book),
         "hash": "0123456789abcdef",
@@ -33,8 +54,16 @@ def _described(book):
         "names": list(labels),
         "definitions": list(labels.values()),
         "type": book["type"],
+        "measured": {"ordinal": "ordinal", "scale": "interval"}.get(
+            book["type"], "nominal"
+        ),
+        "is_numeric": is_ordered and all(_is_number(each) for each in labels),
         "schema": json.dumps(book["schema"]) if "schema" in book else None,
     }
+
+
+def _is_number(text):
+    return text.removeprefix("-").replace(".", "", 1).isdecimal()
 
 
 def codebook_make(content):
@@ -65,14 +94,41 @@ def codebook_preview(content, text, model, chat):
 
 def annotate_roles(content, options):
     book = json.loads(content)
+    more = [*_thought_roles(book, options), "error"]
+    if options.get("n_thoughts", 1) > 1:
+        more.insert(0, "between")
     if book["type"] == "fields":
-        return [*book["schema"]["properties"], "error"]
+        return [*book["schema"]["properties"], *more]
     if options["method"] == "generate":
-        return ["label", "error"]
-    each = [f"p_{name}" for name in book["labels"]]
+        return ["label", *more]
+    each = [f"p_{name}" for name in _labels_of(book)]
+    if book["type"] == "scale":
+        scored = ["prob", "margin", "entropy", "coverage"]
+        return ["label", "mean", "sd", *scored, *more]
     if book["type"] == "multiple":
-        return ["label", "coverage", *each, "error"]
-    return ["label", "prob", "margin", "entropy", "coverage", *each, "error"]
+        return ["label", "coverage", *each, *more]
+    return ["label", "prob", "margin", "entropy", "coverage", *each, *more]
+
+
+def _thought_roles(book, options):
+    """Roles of the columns about thoughts; a field of the schema may be called alike."""
+    if not options.get("thinking"):
+        return []
+    fields = book.get("schema", {}).get("properties", {})
+    return [f".{name}" if name in fields else name for name in THOUGHTS]
+
+
+def column_names(roles, columns, existing):
+    """Without checks: those are tested with the real package."""
+    if columns is None or isinstance(columns, str):
+        return {role: (columns or "") + role for role in roles}
+
+    def name_of(role):
+        if role in columns or not role.startswith("p_") or "p_" not in columns:
+            return columns.get(role, role)
+        return columns["p_"] and columns["p_"] + role[2:]
+
+    return {role: name_of(role) for role in roles if name_of(role) is not None}
 
 
 def annotate_start(context, texts, content, options):
@@ -85,7 +141,7 @@ def annotate_start(context, texts, content, options):
 
 
 def annotate_result(job):
-    names = list(job.book.get("labels", {}))
+    names = list(_labels_of(job.book))
     errors, good = [], []
     for i, text in enumerate(job.prompts):
         is_done = i < job.n_done
@@ -98,11 +154,27 @@ def annotate_result(job):
     labels = [label if each else None for each in good]
     roles = annotate_roles(json.dumps(job.book), {"method": "auto", **job.options})
     columns = {role: [0.5 if each else math.nan for each in good] for role in roles}
+    thought_roles = _thought_roles(job.book, job.options)
+    columns |= {role: [] for role in thought_roles}
+    thoughts = zip(THOUGHTS, ("Hm.", 3, True), strict=True)
     n = len(good)
     return {
         "columns": {**columns, "label": labels} if names else columns,
         "labels": labels,
+        "thoughts": (
+            {name: [value if each else None for each in good] for name, value in thoughts}
+            if thought_roles
+            else None
+        ),
+        "thought_roles": thought_roles,
+        "numbers": [math.nan if x is None else float(x) for x in labels]
+        if _described(job.book)["is_numeric"]
+        else None,
         "errors": errors,
+        "error_codes": [
+            None if error is None else "failed" if i < job.n_done else "cancelled"
+            for i, error in enumerate(errors)
+        ],
         "names": names,
         "run": json.dumps({"model": {"sha256": "abc"}, "n_rows": n}),
         "stats": {"n_prompts": float(n), "line": f"{n} texts in no time"},
@@ -122,19 +194,25 @@ def robustness_plan(codebooks, names, contexts, texts, options):
         "contexts": [0] * len(names),
         "seeds": [None] * len(names),
         "rows": [i for i, there in enumerate(texts) if there],
-        "settings": json.dumps(options["settings"] or {}),
+        "settings": [json.dumps(options["settings"] or {})] * len(names),
     }
 
 
-def robustness_compare(names, codebooks, labels, rows, texts):
-    k, v, n = len(json.loads(codebooks[0])["labels"]), len(names), len(rows)
+def robustness_compare(coded, rows, texts):
+    names = list(json.loads(coded[0]["codebook"])["labels"])
+    k, v, n = len(names), len(coded), len(rows)
     return {
-        "names": list(json.loads(codebooks[0])["labels"]),
+        "names": names,
         "flips": [0.25] * v,
         "pairwise": [[0.25] * v] * v,
         "agreement": 0.75,
         "alpha": None if v < 3 else 0.5,
         "shares": [[1 / k] * k] * v,
         "unstable": [0.0] * n,
+        "thinks": v == 3,
+        "costs": {
+            name: [float(i) for i in range(v)]
+            for name in ("seconds", "tokens", "thinking_tokens")
+        },
         "source": json.dumps({"n": len(texts)}),
     }

@@ -4,7 +4,8 @@ Answers "<prompt>!" to a prompt, or what the prompt's first word asks for:
     fail REASON   fails
     raw TEXT      answers TEXT, cut off
     json TEXT     answers TEXT
-    slow          is not done before the job is cancelled
+    slow          is not done before the job is cancelled; the file of the environment
+                  variable FAKE_SLOW_FILE, if set, appears when it is waited for
     draw A B ...  answers A as its first sample, B as its second one
 Token ids are answered with their sum. `seen()` tells what a function was called with, as
 Python writes it.
@@ -14,6 +15,7 @@ import functools
 import hashlib
 import json
 import math
+import os
 import struct
 import sys
 import time
@@ -74,6 +76,8 @@ def _sample(prompt, j):
 
 
 class Job:
+    unit, line, messages = "prompts", "7 prompts/s", []
+
     def __init__(self, prompts, options):
         n = options.get("n", 1)
         self.prompts = [_sample(p, j) for p in prompts for j in range(n)]
@@ -83,8 +87,19 @@ class Job:
         self.is_cancelled = False
 
     def step(self):
-        if self.n_done < len(self.prompts) and self.prompts[self.n_done] != "slow":
+        if self.n_done == len(self.prompts):
+            return
+        if self.prompts[self.n_done] != "slow":
             self.n_done += 1
+        elif "FAKE_SLOW_FILE" in os.environ:
+            Path(os.environ["FAKE_SLOW_FILE"]).touch()
+
+    def cancel(self):
+        self.is_cancelled = True
+
+    @property
+    def n_total(self):
+        return len(self.prompts)
 
     @property
     def is_done(self):
@@ -92,6 +107,8 @@ class Job:
 
 
 class OptimizeJob:
+    unit, line, messages, n_total = "steps", "writing {Q8_0}", [], 3
+
     def __init__(self, path, out, options):
         self.path = path
         self.options = options
@@ -101,6 +118,9 @@ class OptimizeJob:
     def step(self):
         if self.options.get("text") != "slow":
             self.n_done = min(3, self.n_done + 1)
+
+    def cancel(self):
+        self.is_cancelled = True
 
     @property
     def is_done(self):
@@ -167,27 +187,34 @@ class Herd(Thing):
         self.n_actors = n_actors
 
 
+class HerdJob:
+    unit, line, messages, n_total = "herds", "", [], 0
+
+    def __init__(self, herd):
+        self.herd = herd
+        self.n_done = 0
+
+    def step(self):
+        self.n_done = int(self.herd.cluster != "slow:1")
+
+    def cancel(self):
+        self.herd.is_closed = True
+
+    @property
+    def is_done(self):
+        return self.n_done == 1
+
+
 @_boundary
 def herd_start(model, cluster, options):
-    return {"job": Herd(cluster, options.get("n_actors", 1))}
-
-
-@_boundary
-def herd_wait(job, timeout_s):
-    time.sleep(0.01)
-    return job.cluster != "slow:1"
-
-
-@_boundary
-def herd_cancel(job):
-    job.is_closed = True
+    return {"job": HerdJob(Herd(cluster, options.get("n_actors", 1)))}
 
 
 @_boundary
 def herd_result(job):
-    if job.cluster == "nowhere:1":
+    if job.herd.cluster == "nowhere:1":
         raise ClusterError("cluster: there is no Ray at 'nowhere:1': {refused}")
-    return {"python": job}
+    return {"python": job.herd}
 
 
 @_boundary
@@ -241,6 +268,35 @@ def apply_chat_template(model, conversations, template, add_assistant, variables
 
 
 @_boundary
+def schema_columns(schemas):
+    """Reads plain schemas; others are tested with the real package."""
+    first, *others = [_column(json.loads(schema)) for schema in schemas]
+    for other in others:
+        pairs = zip(other.get("names", []), other.get("fields", []), strict=True)
+        for name, field in pairs:
+            if name not in first["names"]:
+                first["names"].append(name)
+                first["fields"].append(field)
+            elif field["kind"] == "enum":
+                own = first["fields"][first["names"].index(name)]
+                own["levels"] = [*own["levels"], *field["levels"]]
+    return first
+
+
+def _column(schema):
+    if "enum" in schema:
+        return {"kind": "enum", "levels": schema["enum"]}
+    kind = schema.get("type", "any")
+    if kind == "object":
+        fields = schema["properties"]
+        each = [_column(field) for field in fields.values()]
+        return {"kind": kind, "names": list(fields), "fields": each}
+    if kind == "array":
+        return {"kind": kind, "items": _column(schema["items"])}
+    return {"kind": kind}
+
+
+@_boundary
 def schema_prompt(schemas):
     for schema in schemas:
         if "no_such_type" in schema:
@@ -291,35 +347,37 @@ class DownloadError(Exception):
 class FetchJob:
     """Finds "hf:there/PATH" at /PATH; "hf:slow/x" never ends."""
 
+    unit, line, n_total = "B", "9 MB/s", 4e9
+
     def __init__(self, source, options):
         self.source = source
         self.options = options
         self.n_looks = 0
         self.is_cancelled = False
 
+    def step(self):
+        self.n_looks += 1
+
+    def cancel(self):
+        self.is_cancelled = True
+
+    @property
+    def n_done(self):
+        return 1e9 * min(self.n_looks, 4)
+
+    @property
+    def messages(self):
+        return ["taking {Q4_K_M}"]
+
+    @property
+    def is_done(self):
+        is_slow = self.source.startswith("hf:slow")
+        return self.is_cancelled or (self.n_looks > 3 and not is_slow)
+
 
 @_boundary
 def fetch_start(source, options):
     return {"job": FetchJob(source, options)}
-
-
-@_boundary
-def fetch_wait(job, timeout_s):
-    time.sleep(0.01)
-    job.n_looks += 1
-    is_slow = job.source.startswith("hf:slow")
-    return {
-        "done": job.is_cancelled or (job.n_looks > 3 and not is_slow),
-        "n_done": 1e9 * job.n_looks,
-        "n_total": 4e9,
-        "messages": ["taking {Q4_K_M}"] if job.n_looks == 1 else [],
-        "elapsed_s": 0.5,
-    }
-
-
-@_boundary
-def fetch_cancel(job):
-    job.is_cancelled = True
 
 
 @_boundary
@@ -432,30 +490,19 @@ def generate_start(context, prompts, options):
 def job_wait(job, timeout_s):
     time.sleep(0.01)
     job.step()
-    if isinstance(job, OptimizeJob):
-        return {
-            "done": job.is_done,
-            "n_done": job.n_done,
-            "n_total": 3,
-            "step": "writing {Q8_0}",
-            "elapsed_s": 0.5,
-        }
     return {
         "done": job.is_done,
-        "n_done": job.n_done,
-        "n_failed": 0,
-        "n_total": len(job.prompts),
-        "n_prompt_tokens": 9 * job.n_done,
-        "n_prompt_tokens_total": 9 * len(job.prompts),
-        "n_generated_tokens": 5 * job.n_done,
-        "elapsed_s": 0.5,
-        "rates": "7 prompts/s",
+        "n_done": float(job.n_done),
+        "n_total": float(job.n_total),
+        "unit": job.unit,
+        "line": job.line,
+        "messages": job.messages,
     }
 
 
 @_boundary
 def job_cancel(job):
-    job.is_cancelled = True
+    job.cancel()
 
 
 def _answer(prompt):
@@ -491,6 +538,7 @@ def job_result(job):
         "n_reused_tokens": [0] * n,
         "n_generated_tokens": [len(text or "") for text in texts],
         "seeds": [4e9 + i for i in range(n)],
+        "thoughts": None,
         "timing": {
             "queue_s": [0.0] * n,
             "first_token_s": [0.5] * n,
@@ -588,8 +636,33 @@ def classify_result(job):
         "margin": [row[0] - row[1] if k > 1 else row[0] for row in rows],
         "entropy": [-sum(p * math.log(p) for p in row) for row in rows],
         "coverage": [0.5 if each else NAN for each in good],
+        **_thoughts(job.options, good, k),
+        "notes": ["median {coverage} is 0.001"] if "rare" in names else [],
         **outcome,
     }
+
+
+def _thoughts(options, good, k=0):
+    """One thought each; the labels' probabilities differ by 0, 0.1 and so on."""
+    if not options.get("thinking"):
+        return {"thoughts": None, "between": None}
+    n = options.get("n_thoughts", 1)
+    return {
+        "thoughts": {
+            "thinking": ["Hm." if each else None for each in good],
+            "n_thinking_tokens": [3 * n if each else None for each in good],
+            "thinking_complete": [True if each else None for each in good],
+        },
+        "between": None
+        if n == 1
+        else [[0.1 * j if each else NAN for j in range(k)] for each in good],
+    }
+
+
+@_boundary
+def contextual_check(thinking):
+    if thinking:
+        raise ValueError("method: 'contextual' does not go with thinking")
 
 
 @_boundary
@@ -660,6 +733,16 @@ def calibration_apply(calibration, probs, names):
 
 
 @_boundary
+def chat_date_enter(date):
+    return None
+
+
+@_boundary
+def chat_date_leave(before):
+    pass
+
+
+@_boundary
 def journal_read(path):
     if path == "bad.sqlite":
         raise JournalError("path: 'bad.sqlite' is {damaged}")
@@ -673,6 +756,9 @@ def journal_read(path):
         "n_prompt_tokens": [1, 2][:n],
         "n_generated_tokens": [3, 0][:n],
         "seeds": [4e9, 5.0][:n],
+        "thinking": [None, None][:n],
+        "n_thinking_tokens": [0, 0][:n],
+        "thinking_complete": [None, None][:n],
         "models": ["fake.gguf"] * n,
         "model_sha256s": ["ab" * 32] * n,
         "settings": ['{"max_tokens": 3}'] * n,
@@ -684,11 +770,12 @@ def journal_read(path):
 # ---- in files of their own ----
 
 sys.path.insert(0, str(Path(__file__).parent))
+import fake_chats  # noqa: E402
 import fake_coding  # noqa: E402
 import fake_estimation  # noqa: E402
 import fake_telling  # noqa: E402
 
-fake_coding.Job = fake_telling.Job = Job
-for _module in (fake_coding, fake_estimation, fake_telling):
+fake_chats.Job = fake_coding.Job = fake_telling.Job = Job
+for _module in (fake_chats, fake_coding, fake_estimation, fake_telling):
     for _name in _module.__all__:
         globals()[_name] = _boundary(getattr(_module, _name))

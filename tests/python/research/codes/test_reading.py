@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.research.codes import are_measured, names_of, read, read_sets, text_of
+from thorough import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +134,7 @@ KINDS: list[Callable[[list[Any]], Any]] = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     codes=st.lists(st.tuples(*[st.integers(0, 3) | st.none()] * 2), min_size=2),
     data=st.data(),

@@ -71,7 +71,9 @@ def test_says_what_classify_parallel_says(context: lh.Context, make: Any) -> Non
     n = sum(label == "Sports" for label in labels)
     counts = sorted([(-n, 0, f"Sports {n}"), (n - 5, 1, f"Business {5 - n}")])
     told = ", ".join(count for *_, count in counts)
-    assert repr(coded) == f"<Coded: 6 texts, 2 labels ({told}), 1 missing, 0 failed>"
+    said, note = repr(coded).splitlines()
+    assert said == f"<Coded: 6 texts, 2 labels ({told}), 1 missing, 0 failed>"
+    assert note.startswith("Note: median coverage is")  # the model is random
 
 
 def test_frames_of_pandas_keep_their_index_and_get_categories(
@@ -113,8 +115,12 @@ def test_columns_have_the_names_that_are_wanted(context: lh.Context) -> None:
         "topic", "prob", "entropy", "coverage", "share_Sports", "b", "error",
     ]  # fmt: skip
     taken = {**DATA, "prob": [0] * 6}
-    with pytest.raises(ValueError, match=r"'prob' already.*columns={'prob': ...}"):
+    with pytest.raises(
+        lh.ArgumentError, match=r"'prob' already.*columns={'prob': ...}"
+    ) as refused:
         lh.annotate(taken, "text", TOPICS, context)
+    found = refused.value
+    assert (found.argument, found.place, found.code) == ("columns", ("prob",), "conflict")
     lh.annotate(taken, "text", TOPICS, context, columns={"prob": "q"})
     with pytest.raises(ValueError, match="there is no 'topic'; there are 'label'"):
         named({"topic": "x"})
@@ -299,7 +305,7 @@ def test_jobs_run_beside_their_caller(context: lh.Context) -> None:
         ({"split": "second"}, ValueError, "split must be one of"),
         ({"part_tokens": 5}, ValueError, "part_tokens needs split"),
         ({"calibrate": "batch", "method": "generate"}, ValueError, "calibrate needs"),
-        ({"split": "mean", "method": "generate"}, ValueError, "split='mean' is of"),
+        ({"split": "mean", "method": "generate"}, ValueError, "split='mean' needs"),
         ({"seed": -1}, ValueError, "seed must be between"),
         ({"journal": 3}, TypeError, "journal must be None, True or a path"),
         ({"on_error": "ignore"}, ValueError, "on_error must be one of"),
@@ -347,3 +353,15 @@ def test_a_text_without_content_gets_no_label(context: lh.Context) -> None:
             False,
         ]
         assert coded.frame["error"] == coded.errors
+
+
+@pytest.mark.parametrize("name", ["temperature", "max_tokens"])
+def test_a_setting_of_generation_without_effect_warns(
+    context: lh.Context, name: str
+) -> None:
+    with pytest.warns(UserWarning, match=f"{name} has no effect: only method='generate'"):
+        lh.annotate(DATA, "text", TOPICS, context, **{name: 5})
+    with pytest.raises(TypeError, match="versions must map names to versions"):
+        lh.annotate(DATA, "text", TOPICS, context, versions=5)
+    with pytest.raises(TypeError, match="codebook must be a Codebook, not 5"):
+        lh.prompt_preview(5, "a")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from llamaherd.asks.options import GenerateOptions
+
 TOPICS = lh.Codebook(
     "Which topic?",
     {"Sports": "Matches.", "Business": ""},
@@ -53,10 +55,12 @@ def test_blocks_do_not_draw_alike(
     seeds: list[int] = []
     prepare = asking.prepare_generate
 
-    def spy(ctx: lh.Context, prompts: list[str], **more: Any) -> Any:
+    def spy(
+        ctx: lh.Context, prompts: list[str], options: GenerateOptions, **more: Any
+    ) -> Any:
         if prompts:  # not the check of the arguments
-            seeds.append(more["settings"]["seed"])
-        return prepare(ctx, prompts, **more)
+            seeds.append(options.sampling["seed"])
+        return prepare(ctx, prompts, options, **more)
 
     monkeypatch.setattr(coding, "BLOCK", 1)
     monkeypatch.setattr(asking, "prepare_generate", spy)

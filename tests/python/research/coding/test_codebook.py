@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
+from llamaherd import _r
 from llamaherd.research.coding.codebook_file import codebook_of_yaml, codebook_yaml
+from llamaherd.research.coding.prompt_texts import KEYS, WORDS
 from llamaherd.research.coding.prompts import frame_of
-from llamaherd.research.coding.words import KEYS, WORDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +95,11 @@ def test_plain_values_of_files_are_texts() -> None:
         ("question:\nlabels: [a, b]", "line 1: question must be a str, not None"),
         ("question: x\nlabels: [a, a]", r"line 2: labels\[1\] is there twice: 'a'"),
         ("question: x\nlabels: [a]", "line 2: labels must be 2 to"),
-        ("question: x\nlables: [a, b]", "line 2: lables is no field of a codebook"),
+        (
+            "question: x\nlables: [a, b]",
+            r"line 2: lables is no field of a codebook; did you mean 'labels'\?",
+        ),
+        ("question: x\nzzz: [a, b]", "line 2: zzz .*; it has question, labels, type"),
         ("question: x\nquestion: y", "line 2: question is there twice"),
         ("question: x\nlabels:\n  a: x\n  a: y", r"line 4: labels.a is there twice"),
         ("question: x\nlabels: [a, b]\ntype: many", "line 3: type must be one of"),
@@ -103,7 +109,11 @@ def test_plain_values_of_files_are_texts() -> None:
         ),
         (
             "question: x\nlabels: [a, b]\nexamples:\n- text: z\n  label: a\n  why: v",
-            r"line 6: examples\[0\].why is no field of an example",
+            r"line 6: examples\[0\].why is no field of an example; it has text, label",
+        ),
+        (
+            "question: x\nlabels: [a, b]\nexamples:\n- text: z\n  lable: a",
+            r"line 5: examples\[0\].lable is no .*; did you mean 'label'\?",
         ),
         ("question: &q x\nlabels: [*q, b]", "anchors and aliases"),
         ("question: !!python/object/apply:os.system [ls]", "tags"),
@@ -116,6 +126,19 @@ def test_plain_values_of_files_are_texts() -> None:
 def test_hostile_files(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         codebook_of_yaml(text)
+
+
+def test_misspelt_arguments() -> None:
+    create: Any = lh.Codebook
+    example: Any = lh.Example
+    with pytest.raises(TypeError, match=r"lables .*did you mean 'labels'"):
+        create("Which?", lables=["a", "b"])
+    with pytest.raises(TypeError, match="zzz is no argument of Codebook; it has ques"):
+        create("Which?", ["a", "b"], zzz=1)
+    with pytest.raises(TypeError, match="txt is no argument of Example; did you mean"):
+        example(txt="a", label="b")
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        create()
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -139,6 +162,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ({"labels": ["a", "b"], "schema": _SCHEMA}, ValueError, "schema goes with"),
         ({"type": "fields"}, ValueError, "needs a schema"),
         ({"type": "fields", "schema": "{}"}, ValueError, "an object with properties"),
+        (
+            {"type": "fields", "schema": '{"properties": {"a": {"type": "strin"}}}'},
+            ValueError,
+            "schema cannot be used: .*strin",
+        ),
         ({"labels": ["a;b"], "type": "multiple"}, ValueError, "must have no ';'"),
         ({"labels": ["a", "b"], "words": {"x": "y"}}, ValueError, "words must be among"),
         ({"labels": ["a", "b"], "examples": ["x"]}, TypeError, r"examples\[0\] must be"),
@@ -253,3 +281,39 @@ def test_previews_need_a_model_for_a_template() -> None:
     assert lh.prompt_preview(SEVERAL, "T").n_prompts == 2
     with pytest.raises(ValueError, match="chat=True needs a model"):
         lh.prompt_preview(TONE, "T", chat=True)
+
+
+HOSTILE = ["a[1]", "prompts[0]", "['x']", "examples[0].label"]
+
+
+@pytest.mark.parametrize("label", HOSTILE)
+def test_labels_like_places_stay_as_they_are(label: str) -> None:
+    content = {
+        "question": "x",
+        "labels": [label, label],
+    }
+    with pytest.raises(lh.ArgumentError) as caught:
+        lh.Codebook.from_dict(content)
+    assert str(caught.value) == f"labels[1] is there twice: {label!r}"
+    status = _r.codebook_make(json.dumps(content))
+    assert status["message"] == f"labels[2] is there twice: {label!r}"
+    assert (status["argument"], status["place"]) == ("labels", [2])
+    text = f"question: x\nlabels:\n- {json.dumps(label)}\n- {json.dumps(label)}\n"
+    with pytest.raises(lh.ArgumentError) as caught:
+        codebook_of_yaml(text, "c.yaml")
+    assert str(caught.value) == f"c.yaml, line 4: labels[1] is there twice: {label!r}"
+    assert (caught.value.line, caught.value.place) == (4, (1,))
+
+
+@pytest.mark.parametrize("label", HOSTILE)
+def test_lines_are_found_by_path_and_not_by_text(label: str) -> None:
+    quoted = json.dumps(label)
+    text = (
+        f"question: x\nlabels:\n  {quoted}: A\n  b: ''\n"
+        f"examples:\n- text: z\n  label: b\n- text: y\n  label: {quoted}!\n"
+    ).replace('"!', '!"')
+    with pytest.raises(lh.ArgumentError) as caught:
+        codebook_of_yaml(text, "c.yaml")
+    start = f"c.yaml, line 9: examples[1].label must be one of the labels {label!r}, 'b'"
+    assert str(caught.value).startswith(start)
+    assert (caught.value.code, caught.value.place) == ("unknown_choice", (1, "label"))

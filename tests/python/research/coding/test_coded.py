@@ -71,7 +71,7 @@ def test_frames_of_pandas_keep_their_index() -> None:
     ("rows", "error", "message"),
     [
         (3, TypeError, r"a single row is coded\[\[3\]\]"),
-        ("label", TypeError, "rows must be a slice, places or flags, not 'label'"),
+        ("label", TypeError, "rows must be a slice, indices or flags, not 'label'"),
         ([0.5], TypeError, "rows must be"),
         ([[0], [1, 2]], TypeError, "rows must be"),
         ([6], IndexError, "rows must be between -6 and 5"),

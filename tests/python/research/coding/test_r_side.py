@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd import _r
+from llamaherd.model.dates import template_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +35,7 @@ def coded(context: lh.Context, book: dict[str, Any], **options: Any) -> dict[str
 def test_places_count_from_one() -> None:
     examples = [{"text": "x", "label": "a"}, {"text": "y", "label": "c"}]
     status = _r.codebook_make(json.dumps({**BOOK, "examples": examples}))
-    assert status["error_type"] == "ValueError"
+    assert status["error_type"] == "ArgumentError"
     assert status["message"].startswith("examples[2].label must be one of the labels")
     made = _r.codebook_make(json.dumps(BOOK))["value"]
     plan = {"orders": [["b", "a"], ["a"]], "seeds": [], "n_texts": None, "seed": 1.0}
@@ -46,6 +47,63 @@ def test_places_count_from_one() -> None:
         {**plan, "crossed": False, "run": None, "context": None, "settings": {}},
     )
     assert status["message"].startswith("orders[2] must have each label once")
+
+
+def test_variants_of_thinking_have_settings_of_their_own() -> None:
+    made = _r.codebook_make(json.dumps(BOOK))["value"]["json"]
+    options: dict[str, Any] = {
+        "orders": 0,
+        "seeds": [],
+        "n_texts": None,
+        "seed": 1.0,
+        "crossed": False,
+        "run": None,
+        "context": None,
+        "settings": {"chat": True},
+    }
+    levels = [False, 4, {"budget": 8, "end": "</r>"}]
+    status = _r.robustness_plan(
+        [made], ["1"], ["1"], [True], {**options, "thinking": levels}
+    )
+    plan = status["value"]
+    assert plan["names"] == ["thinking off", "thinking 4", "thinking 8"]
+    settings = [json.loads(each) for each in plan["settings"]]
+    assert [each["chat"] for each in settings] == [True] * 3
+    assert settings[0]["thinking"] is False
+    assert settings[1]["thinking"]["budget"] == 4
+    assert settings[2]["thinking"]["end"] == "</r>"
+    # Nothing is coded before all variants are known to be right.
+    status = _r.robustness_plan(
+        [made], ["1"], ["1"], [True], {**options, "settings": {}, "thinking": levels}
+    )
+    assert status["message"].startswith("thinking needs chat = TRUE")
+    status = _r.robustness_plan(
+        [made], ["1"], ["1"], [True], {**options, "orders": 1, "thinking": 4}
+    )
+    found = [json.loads(each)["thinking"] for each in status["value"]["settings"]]
+    assert [each["budget"] for each in found] == [4, 4]
+
+
+def test_the_date_of_templates_can_be_fixed_and_given_back() -> None:
+    day = template_date(None).date()
+    assert _r.chat_date_enter("2026-01-31")["value"] is None
+    assert template_date(None).date().isoformat() == "2026-01-31"
+    assert _r.chat_date_enter(None)["value"] == "2026-01-31"
+    assert template_date(None).date().isoformat() == "2026-01-31"
+    assert _r.chat_date_enter("1999-12-31")["value"] == "2026-01-31"
+    assert "must be like" in _r.chat_date_enter("31.1.2026")["message"]
+    assert template_date(None).date().isoformat() == "1999-12-31"
+    _r.chat_date_leave("2026-01-31")
+    _r.chat_date_leave(None)
+    assert template_date(None).date() >= day
+
+
+def test_a_contextual_calibration_goes_without_thoughts() -> None:
+    assert _r.contextual_check(None)["ok"]
+    assert _r.contextual_check(False)["ok"]
+    for thinking in (True, 8, {"budget": 8}):
+        status = _r.contextual_check(thinking)
+        assert (status["argument"], status["code"]) == ("method", "conflict")
 
 
 def test_columns_are_those_that_were_told(context: lh.Context) -> None:

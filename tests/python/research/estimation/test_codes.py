@@ -164,7 +164,8 @@ def test_a_series_in_another_order_is_refused() -> None:
 def test_samples_of_one_label_and_of_several_do_not_mix() -> None:
     frame = {"text": [f"Text {i}." for i in range(40)], "label": ["a", "b"] * 20}
     sample = lh.gold_sample(frame, 10, text="text", label="label", several=True, seed=1)
-    coded = SimpleNamespace(codebook=SimpleNamespace(type="label"))
+    kind = SimpleNamespace(is_several=False)
+    coded = SimpleNamespace(codebook=SimpleNamespace(type="label", kind=kind))
     with pytest.raises(ValueError, match="gold was drawn where there was several labels"):
         has_several(coded, sample)
     assert has_several(frame, sample)

@@ -331,7 +331,9 @@ def test_a_method_without_a_solution_leaves_the_others() -> None:
     assert not np.isnan([row.estimate for row in found.by("naive")]).any()
     assert "none" in str(found)
     assert found.to_dicts()[-1]["method"] == "naive"
-    with pytest.raises(ValueError, match="there is no estimate: naive gives no estimate"):
+    with pytest.raises(
+        ValueError, match="no method gives an estimate: naive gives no estimate"
+    ):
         lh.estimate(
             DATA, drawn, "label == 'negative' ~ age + I(2 * age)", methods=["naive"]
         )
@@ -466,7 +468,7 @@ def test_a_formula_must_use_the_labels_as_they_are_spelled() -> None:
     with pytest.raises(ValueError, match="must use the column of labels, 'label'"):
         lh.estimate(DATA, gold(), "age ~ party")
     for model in ("ols", "logit"):
-        with pytest.raises(ValueError, match="is 0 for all labels and codes: is the"):
+        with pytest.raises(ValueError, match="is 0 for all labels and codes: check"):
             lh.estimate(DATA, gold(), "label == 'Negative' ~ party", model=model)
 
 
@@ -519,3 +521,18 @@ def test_a_share_that_cannot_be_is_told() -> None:
     assert fit.rows[0].estimate < 0
     assert fit.rows[0].low == 0
     assert any("which no share is" in note for note in fit.notes)
+
+
+def test_warnings_name_the_line_of_the_caller() -> None:
+    data = {
+        "text": [f"text {i}" for i in range(60)],
+        "label": ["a", "b", "a"] * 20,
+        "x": list(range(60)),
+    }
+    gold = lh.gold_sample(data, 12, text="text", label="label", seed=1)
+    gold = gold.with_codes([data["label"][row] for row in gold.rows])
+    for formula in (None, "label == 'a' ~ x"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            lh.estimate(data, gold, formula)
+        assert {each.filename for each in caught} == {__file__}

@@ -10,10 +10,11 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd.research.estimation import few_codes
-from llamaherd.research.estimation.fitting import Settings, fit_means
+from llamaherd.research.estimation.fitting import FitSettings, fit_means
 from llamaherd.research.estimation.gold_use import GoldUsed
 from llamaherd.research.statistics.dsl import Problem
 from scipy.stats import norm
+from thorough import sized
 
 N = 1000
 
@@ -33,7 +34,7 @@ def shares(
     label: np.ndarray, code: np.ndarray, rows: np.ndarray, target: str = "population"
 ) -> dict[str, lh.Estimate]:
     n_texts = len(label)
-    settings = Settings(
+    settings = FitSettings(
         gold=used(rows, n_texts), methods=("dsl", "ppi", "gold"), level=0.95,
         target=target,
     )  # fmt: skip
@@ -44,12 +45,12 @@ def shares(
     return {row.method: row for row in found.rows}
 
 
-@pytest.mark.slow
+@pytest.mark.more(reason="simulates studies: a fifth as many")
 @pytest.mark.parametrize("n_gold", [15, 20, 30])
 def test_intervals_from_few_codes_hold_the_truth(n_gold: int) -> None:
     """A share of 0.3, labels right in 80%: 85% at n = 10 by the normal distribution."""
     rng = np.random.default_rng(n_gold)
-    draws, held = 600, dict.fromkeys(("dsl", "ppi", "gold"), 0)
+    draws, held = sized(120, 600), dict.fromkeys(("dsl", "ppi", "gold"), 0)
     for _ in range(draws):
         code = (rng.random(N) < 0.3).astype(float)
         label = np.where(rng.random(N) < 0.8, code, 1 - code)
@@ -62,11 +63,12 @@ def test_intervals_from_few_codes_hold_the_truth(n_gold: int) -> None:
     assert held["ppi"] / draws > 0.93 - error
 
 
+@pytest.mark.more(reason="simulates studies: a fifth as many")
 @pytest.mark.parametrize("accuracy", [0.98, 0.995])
 def test_intervals_about_these_texts_where_errors_are_rare(accuracy: float) -> None:
     """Without a bound 13% of these intervals had no width, and 86% held the truth."""
     rng = np.random.default_rng(3)
-    draws, held = 300, dict.fromkeys(("dsl", "ppi"), 0)
+    draws, held = sized(60, 300), dict.fromkeys(("dsl", "ppi"), 0)
     for _ in range(draws):
         code = (rng.random(N) < 0.5).astype(float)
         label = np.where(rng.random(N) < accuracy, code, 1 - code)

@@ -174,12 +174,12 @@ def test_a_total_with_equal_weights_has_wilsons_limits(k: int, n: int) -> None:
 
 
 def test_a_ratio_is_fiellers_where_limits_are_symmetric() -> None:
-    above = counts.Limits(value=3.0, low=2.0, high=4.0)
-    below = counts.Limits(value=10.0, low=8.0, high=12.0)
+    above = counts.ConfidenceLimits(value=3.0, low=2.0, high=4.0)
+    below = counts.ConfidenceLimits(value=10.0, low=8.0, high=12.0)
     found = counts.ratio(above, below)
     for each in (found.low, found.high):  # (3 - r 10)^2 = 1 + r^2 4
         assert (3 - each * 10) ** 2 == pytest.approx(1 + 4 * each**2)
-    none = counts.Limits(value=0.0, low=0.0, high=0.0)
+    none = counts.ConfidenceLimits(value=0.0, low=0.0, high=0.0)
     assert counts.ratio(above, none).high == np.inf
 
 

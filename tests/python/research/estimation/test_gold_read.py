@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from llamaherd import _r
+from llamaherd.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -307,6 +308,31 @@ def test_cells_beyond_the_columns_are_not_lost(tmp_path: Path) -> None:
     path = raw(tmp_path / "gold.csv", "id;ann", [f"{gold.ids[0]};yes;no"])
     with pytest.raises(ValueError, match="row 2 has 3 cells, and there are 2 columns"):
         lh.read_gold(path, gold)
+
+
+def test_errors_of_a_sheet_have_their_place(tmp_path: Path) -> None:
+    gold = sample()
+    first, second = gold.ids[:2]
+    path = tmp_path / "a {b}.csv"  # braces are no fields of a message
+    for text, argument, place, code in [
+        (f"id,ann\n{first},yes\n{second},perhaps\n", "path", (1, "ann"), "unknown_codes"),
+        (f"id,ann\n{first},yes\nnobody,yes\n", "path", (1, "id"), "unknown_codes"),
+        (f"id,ann\n{first},yes\n{first},yes\n", "path", (1, "id"), "unknown_codes"),
+        (f"id,ann\n{first},yes,no\n", "path", (0,), "wrong_length"),
+        ("id,text\n1,x\n", "path", (), "unknown_columns"),
+        ("", "path", (), "no_csv"),
+        (f"id,bob\n{first},yes\n", "coders", (0,), "unknown_column"),
+    ]:
+        path.write_text(text, encoding="utf-8")
+        coders = ["ann"] if argument == "coders" else None
+        with pytest.raises(ArgumentError, match=r"a \{b\}\.csv") as caught:
+            lh.read_gold(path, gold, coders=coders)
+        error = caught.value
+        assert (error.argument, error.place, error.code) == (argument, place, code)
+    path.write_bytes("id,code\n1,größer".encode("latin-1"))
+    with pytest.raises(ArgumentError) as caught:
+        lh.read_gold(path, gold)
+    assert (caught.value.argument, caught.value.code) == ("path", "not_unicode")
 
 
 @pytest.mark.parametrize("form", ["{:.0f}", "{:.1f}"])

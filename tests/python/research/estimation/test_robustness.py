@@ -104,6 +104,21 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
 DATA = {"text": [f"Text {i}" for i in range(9)] + [None]}
 
 
+def test_all_variants_are_checked_before_the_first_is_coded(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def coded(*_: object, **__: object) -> None:
+        pytest.fail("a variant was coded")
+
+    monkeypatch.setattr("llamaherd.research.estimation.robustness.annotated", coded)
+    frame = {"text": ["a", "b"]}
+    book = lh.Codebook("Which?", ["a", "b"])
+    with pytest.raises(ValueError, match="thinking needs chat=True"):
+        lh.robustness(frame, "text", book, context, thinking=[False, 8])
+    with pytest.raises(TypeError, match="there is no argument 'spilt'; did you mean"):
+        lh.robustness(frame, "text", book, context, orders=1, spilt="first")
+
+
 def test_each_variant_is_what_annotate_says(context: lh.Context) -> None:
     told: list[lh.Progress] = []
     found = lh.robustness(
@@ -130,7 +145,7 @@ def test_seeds_draw(context: lh.Context) -> None:
     )  # fmt: skip
     assert found.variants == ("seed 1", "seed 2", "seed 3")
     assert [run["settings"]["seed"] for run in found.runs] == [1, 2, 3]
-    with pytest.raises(TypeError, match="takes no columns"):
+    with pytest.raises(TypeError, match="columns is not an argument"):
         lh.robustness(DATA, "text", BOOK, context, orders=1, columns="x")
 
 

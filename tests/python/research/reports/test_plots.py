@@ -11,7 +11,13 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from llamaherd.core.stats import RequestStats
-from llamaherd.research.reports import drawing, pictures, shapes
+from llamaherd.research.reports import (
+    drawing,
+    picture_parts,
+    pictures,
+    shapes,
+    validation_pictures,
+)
 from llamaherd.research.reports.plots import picture_of
 
 if TYPE_CHECKING:
@@ -228,7 +234,7 @@ def test_a_call_that_scores_has_a_timeline(tiny_path: Callable[[str], Path]) -> 
     assert len(picture.end_s) == 3
     assert picture.first_s == picture.end_s  # nothing is written
     assert picture.words.title == "3 prompts in 2 slots"
-    with pytest.raises(ValueError, match="no prompt ran"):
+    with pytest.raises(ValueError, match="no prompt that ran"):
         lh.plot(classes(), kind="time")
 
 
@@ -251,11 +257,13 @@ def test_points_and_intervals_are_those_of_the_validation(
         for p in picture.points
         if picture.series[p.series] == "between people"
     }
-    assert found == {pictures.COEFFICIENTS[name]: v for name, v in people.items()}
-    # What it takes no model for is beside the accuracy, not beside kappa and alpha.
+    names = validation_pictures.COEFFICIENTS
+    assert found == {names[name]: value for name, value in people.items()}
+    # The baseline is beside the accuracy, not beside kappa and alpha.
     base = picture.points[-1]
     assert picture.rows[base.row] == "accuracy"
-    assert picture.series[base.series] == f"always '{of.majority_label}'"
+    majority = picture_parts.cut(str(of.majority_label), 40)
+    assert picture.series[base.series] == f"always '{majority}'"
     assert base.value == of.majority_accuracy.value
     assert "95% interval" in picture.words.x
 
@@ -323,7 +331,7 @@ def test_a_page_gets_shapes_and_texts(validation: lh.Validation) -> None:
     [
         (3, None, TypeError, "x must be a Coded, ClassifyResults"),
         (lh.Stats(), "labels", ValueError, "kind is for a validation, not for Stats"),
-        (lh.Results([], lh.Stats()), None, ValueError, "no prompt ran"),
+        (lh.Results([], lh.Stats()), None, ValueError, "no prompt that ran"),
     ],
 )
 def test_what_has_no_plot_says_so(
@@ -338,7 +346,7 @@ def test_kinds_that_there_are_not(validation: lh.Validation) -> None:
         lh.plot(validation, kind="all")
     found = lh.validate(["a", "b"], ["a", "a"], n_bootstrap=0)
     for kind in ("calibration", "coverage"):
-        with pytest.raises(ValueError, match="not known how sure"):
+        with pytest.raises(ValueError, match="needs the probabilities"):
             lh.plot(found, kind=kind)
 
 
@@ -358,7 +366,7 @@ def test_shades_of_a_confusion_matrix_have_a_legend(validation: lh.Validation) -
 def test_the_title_has_the_texts_that_were_used() -> None:
     codes = {"Ann": ["a", "b"] * 10, "Ben": ["a", "b", "b", "a"] * 5}
     told = lh.validate(["a"] * 20, codes).to_dict()
-    title = pictures.measures_picture(told).words.title
+    title = validation_pictures.measures_picture(told).words.title
     assert title.endswith("(20 texts; accuracy: 10)")
 
 
@@ -373,3 +381,110 @@ def test_variants_with_equal_shares_do_not_cover_each_other() -> None:
     ax = drawing.draw(pictures.robustness_picture(told))
     heights = {float(c.lines[0].get_ydata()[0]) for c in ax.containers}
     assert len(heights) == 2
+
+
+def test_coefficients_are_shown_with_their_intervals() -> None:
+    codes = [["a", "b", "a", "a", "b", "a"], ["a", "b", "b", "a", "b", "b"]]
+    found = [
+        lh.percent_agreement(codes),
+        lh.cohen_kappa(*codes),
+        lh.krippendorff_alpha(codes, n_bootstrap=50),
+    ]
+    picture = picture_of(found)
+    assert isinstance(picture, shapes.Forest)
+    assert picture.rows == [validation_pictures.COEFFICIENTS[each.name] for each in found]
+    assert [p.value for p in picture.points] == [each.value for each in found]
+    assert picture.words.title == "Agreement of 2 coders on 6 units"
+    assert lh.plot(found[1]).get_xlabel() == "value, with interval"
+    with pytest.raises(TypeError, match="must be a Coded"):
+        lh.plot([found[0], 1])
+
+
+def test_a_coverage_curve_is_drawn_by_itself_as_it_is_of_a_validation(
+    validation: lh.Validation,
+) -> None:
+    assert validation.coverage is not None
+    alone, part = picture_of(validation.coverage), picture_of(validation, "coverage")
+    assert isinstance(alone, shapes.Curve)
+    assert isinstance(part, shapes.Curve)
+    assert (alone.y, alone.limits) == (part.y, part.limits)
+    none = dataclasses.replace(
+        validation.coverage,
+        **dict.fromkeys(
+            ("threshold", "coverage", "accuracy", "low", "high"), np.zeros(0)
+        ),
+    )
+    with pytest.raises(ValueError, match="no coded texts"):
+        picture_of(none)
+
+
+def test_names_of_variants_are_short_and_different() -> None:
+    names = [f"{LONG} {i}" for i in range(3)]
+    made = picture_parts.short([*names, "own", "own"], 30)
+    assert len(set(made)) == 5
+    assert max(map(len, made)) <= 30
+    assert made[3:] == ["own", "own (2)"]
+    assert picture_parts.short(["x" * 70]) == ["x" * 37 + "..."]
+
+
+@pytest.mark.parametrize(
+    ("values", "is_share", "limits"),
+    [
+        ([0.2, 0.9], True, (0.0, 1.0)),
+        ([0.2, 0.4], True, (0.0, 0.4 * 1.1)),
+        ([-0.1, 0.3], True, (-0.1, 0.3 * 1.1)),
+        ([3.0, 40.0], False, (3.0, 40.0)),
+        ([0.0], True, (0.0, 1.0)),
+        ([math.nan], True, None),
+    ],
+)
+def test_the_range_of_an_axis(
+    values: list[float], is_share: bool, limits: tuple[float, float] | None
+) -> None:
+    points = [
+        shapes.Point(row=0, series=0, value=value, low=math.nan, high=math.nan)
+        for value in values
+    ]
+    picture = shapes.Forest(
+        words=shapes.Words(title="", x=""),
+        rows=["a"],
+        series=["b"],
+        points=points,
+        is_share=is_share,
+    )
+    assert picture.limits == limits
+    drawing.draw(picture)
+
+
+def test_rows_without_counts_have_no_shares() -> None:
+    picture = shapes.Matrix(
+        words=shapes.Words(title="", x=""),
+        legend="",
+        rows=["a", "b"],
+        columns=["a", "b"],
+        counts=[[3, 1], [0, 0]],
+    )
+    assert picture.shares == [[0.75, 0.25], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        ([], []),
+        ([2.0], [2.0]),
+        ([1.0, 5.0, 3.0], [1.0, 5.0, 3.0]),
+        ([1.0, 1.0], [0.5, 1.5]),
+        ([3.0, 1.0, 1.0, 1.0], [3.0, 0.0, 1.0, 2.0]),
+        ([1.0, 1.2, 9.0], [0.6, 1.6, 9.0]),
+    ],
+)
+def test_points_that_would_cover_each_other_move_apart(
+    x: list[float], expected: list[float]
+) -> None:
+    assert picture_parts.apart(x, 1.0) == pytest.approx(expected)
+
+
+def test_axes_are_checked() -> None:
+    with pytest.raises(lh.ArgumentTypeError, match="a kind of plot is kind=") as raised:
+        lh.plot([], "confusion")  # type: ignore[arg-type]
+    assert raised.value.argument == "ax"

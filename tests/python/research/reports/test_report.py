@@ -354,11 +354,11 @@ def test_what_is_no_report_says_so(text: str, message: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("part", "value", "message"),
     [
-        ("run", 3, "'run' is missing or no object"),
-        ("run", {}, "run.codebook is missing"),
-        ("data", {"rows": [0]}, r"data.rows or data.texts is missing"),
-        ("data", {"rows": [5], "texts": ["a"]}, "labels.values must have 1 values"),
-        ("probs", [], "probs must have"),
+        ("run", 3, "it has no object 'run'"),
+        ("run", {}, "no object run.codebook"),
+        ("data", {"rows": [0]}, "no list data.rows or data.texts"),
+        ("data", {"rows": [5], "texts": ["a"]}, "must have 1 values in labels.values"),
+        ("probs", [], "must have . values in probs"),
     ],
 )
 def test_a_damaged_report_says_where(
@@ -367,8 +367,9 @@ def test_a_damaged_report_says_where(
     path = lh.report(coded, tmp_path / "r.json")
     contents = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**contents, part: value}), encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(lh.ArgumentError, match=message) as caught:
         read_report(path)
+    assert (caught.value.argument, caught.value.code) == ("path", "damaged")
 
 
 @pytest.mark.filterwarnings("ignore:.*examples:UserWarning")

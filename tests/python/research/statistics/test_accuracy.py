@@ -23,6 +23,7 @@ from llamaherd.research.statistics.intervals import (
 from scipy import stats
 from sklearn import metrics
 from statsmodels.stats.proportion import proportion_confint
+from thorough import sized
 
 
 @pytest.mark.parametrize("df", [1, 2, 5, 30, 500, 9_999, 20_000, 1e6])
@@ -92,10 +93,11 @@ def random_labels(generator: np.random.Generator) -> tuple[Any, Any, Any, Any]:
     return predicted, truth, generator.uniform(0.5, 4, n), k
 
 
+@pytest.mark.more(reason="200 of 1000 tables")
 @pytest.mark.filterwarnings("ignore")
 def test_scores_are_scikit_learns() -> None:
     generator = np.random.default_rng(7)
-    for i in range(1000):
+    for i in range(sized(200, 1000)):
         predicted, truth, weights, _ = random_labels(generator)
         w = weights if i % 2 else None
         found = accuracy_of(

@@ -20,6 +20,7 @@ from llamaherd.research.statistics import (
 )
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa
+from thorough import sized
 
 sys.path.insert(0, str(Path(__file__).parent))
 import published as facts
@@ -96,9 +97,10 @@ def random_table(generator: np.random.Generator) -> Table:
     return table
 
 
+@pytest.mark.more(reason="200 of 1000 tables")
 def test_alpha_and_ac1_of_a_thousand_tables_are_those_of_other_packages() -> None:
     generator = np.random.default_rng(20261123)
-    for _ in range(1000):
+    for _ in range(sized(200, 1000)):
         table = random_table(generator)
         for scale in SCALES:
             found = krippendorff_alpha(table, scale=scale, n_bootstrap=0)
@@ -120,6 +122,7 @@ def test_alpha_and_ac1_of_a_thousand_tables_are_those_of_other_packages() -> Non
         assert (ours.low, ours.high) == pytest.approx((max(low, -1), high), abs=1e-7)
 
 
+@pytest.mark.slow(reason="a thousand tables by three packages")
 def test_kappa_of_a_thousand_tables_is_that_of_other_packages() -> None:
     generator = np.random.default_rng(11)
     for _ in range(1000):

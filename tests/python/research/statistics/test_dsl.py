@@ -15,6 +15,7 @@ from llamaherd.research.statistics import dsl, ppi, sampling
 from llamaherd.research.statistics.regression import FitError, fitted
 from scipy.optimize import linprog
 from statsmodels.api import GLM, OLS, families
+from thorough import sized
 
 BENCHMARKS = Path(__file__).resolve().parents[4] / "benchmarks"
 
@@ -190,9 +191,9 @@ def test_large_log_odds_are_not_separated(seed: int) -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.more(reason="simulates studies: a fifth as many")
 def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
-    draws = 200
+    draws = sized(40, 200)
     samples = [(design, coverage.N_GOLD) for design in coverage.DESIGNS]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -213,7 +214,7 @@ def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
     assert max(naive.values()) < 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.more(reason="simulates studies: a fifth as many")
 @pytest.mark.parametrize("design", ["simple", "stratified", "uncertainty"])
 def test_intervals_about_these_texts_hold_what_all_codes_would_give(design: str) -> None:
     rng = np.random.default_rng(11)
@@ -224,7 +225,7 @@ def test_intervals_about_these_texts_hold_what_all_codes_would_give(design: str)
         "mean": fitted("ols", ones, texts.code, ones[:, 0]),
         "difference": fitted("ols", groups, texts.code, ones[:, 0])[1:],
     }
-    draws = 300
+    draws = sized(60, 300)
     held = dict.fromkeys(truths, 0)
     for generator in rng.spawn(draws):
         draw = coverage.drawn(texts, design, generator)

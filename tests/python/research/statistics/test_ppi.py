@@ -55,6 +55,7 @@ def regression(
 
 @pytest.mark.parametrize(("n", "n_others"), SIZES)
 @pytest.mark.parametrize("lam", [None, 0, 0.4, 1])
+@pytest.mark.slow(reason="simulates studies")
 def test_least_squares(n: int, n_others: int, lam: float | None) -> None:
     samples, arrays = regression("ols", n, n_others)
     close(ppi.ppi_ols(samples, lam), ppi_py.ppi_ols_ci(*arrays, alpha=0.1, lam=lam))

@@ -34,7 +34,7 @@ def test_agreement_is_columns() -> None:
     squared = lh.cohen_kappa([1, 2, 3, 3], [1, 3, 3, 1], weights="quadratic")
     assert found["value"][2] == pytest.approx(squared.value)
     refused = _r.agreement([["a"], ["b", "c"]], MORE)
-    assert refused["error_type"] == "ValueError"
+    assert refused["error_type"] == "ArgumentError"
     assert "as many units for each coder" in refused["message"]
 
 

@@ -134,7 +134,7 @@ def test_people_take_what_the_model_is_not_sure_of() -> None:
     assert len(found.for_people(1.0, sure=True)) == 2000
     plain = lh.validate(coded.labels, truth)
     assert plain.calibration is None
-    with pytest.raises(ValueError, match="validate with prob="):
+    with pytest.raises(ValueError, match="prob is needed: validate with"):
         plain.for_people(0.9)
 
 
@@ -256,7 +256,7 @@ def test_warnings() -> None:
     told = "\n".join(lh.validate(coded, gold).warnings)
     assert "Only 38 texts are compared" in told
     assert "neutral (2), negative (0), other (8)" in told
-    assert "One person coded" in told
+    assert "Only one coder" in told
     assert "2 texts with codes have no label" in told
     assert "labels that the model could not: other" in told
     part = lh.validate(["a"] * 4, Gold([0, 1, 3], [["a", None, "a"]], [0.5] * 3))
@@ -278,7 +278,7 @@ def test_where_all_are_right_there_is_no_interval_of_no_width() -> None:
     assert "[1.00, 1.00]" not in page
     assert any(line.split() == ["macro", "F1", "1.00"] for line in page.splitlines())
     assert any(
-        told.startswith("No interval is told of F1, macro F1, balanced accuracy, kappa")
+        told.startswith("No interval is given for F1, macro F1, balanced accuracy, kappa")
         for told in found.warnings
     )
     by_hand = lh.validate(["a", "b"] * 20, ["a", "b"] * 20, n_bootstrap=0)
@@ -388,3 +388,10 @@ def test_gold_of_other_rows_is_refused() -> None:
     # Texts are not known here, but how many there were is.
     with pytest.raises(ValueError, match="gold was drawn from other data"):
         lh.validate(data["label"].tolist()[:25], gold)
+
+
+def test_a_wrong_probability_is_named_with_its_row() -> None:
+    with pytest.raises(lh.ArgumentError) as caught:
+        lh.validate(["a", "b"], ["a", "a"], prob=[0.5, 2.0])
+    assert str(caught.value) == "prob[1] must be between 0 and 1, not 2"
+    assert (caught.value.argument, caught.value.place) == ("prob", (1,))

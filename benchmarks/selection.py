@@ -1,0 +1,264 @@
+"""Shows by simulation what a choice among codebooks promises, and what holds.
+
+    python benchmarks/selection.py [--draws 300]
+    python benchmarks/selection.py --model SmolLM2-135M-Instruct.Q4_1.gguf
+
+2,000 texts have one of three labels. Candidates label them; errors of candidates on a
+text depend on each other through the text's difficulty. Gold samples are drawn, split by
+`gold_split`, and compared. What is true is known, because all texts have codes. Writes
+the tables of docs/selection.md; with a model the output of its example.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import llamaherd as lh
+import marked
+import numpy as np
+from llamaherd.research.selection.part_codes import codes_of_part
+from llamaherd.research.statistics import paired
+from llamaherd.research.statistics.intervals import share
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "selection.md"
+LABELS = ["negative", "neutral", "positive"]
+SHARES = [0.3, 0.55, 0.15]
+TEXTS = PAGE.parent.parent / "examples" / "data" / "headlines.csv"
+MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"  # as the example calls it
+N_TEXTS = 2000
+DESIGNS = ("simple", "stratified", "uncertainty")
+EQUAL = (0.7,) * 10
+DIFFERENT = (0.75, 0.72, 0.7, 0.65, 0.5)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class World:
+    """Texts with codes and labels of several candidates.
+
+    Attributes:
+        codes: N codes.
+        labels: For each candidate N labels.
+        sure: float64[N], confidence of the first candidate.
+    """
+
+    codes: list[str]
+    labels: list[list[str]]
+    sure: np.ndarray[Any, Any]
+
+    def frame(self) -> dict[str, list[Any]]:
+        """Texts as a data frame."""
+        texts = [f"text {i}" for i in range(N_TEXTS)]
+        return {"text": texts, "label": self.labels[0], "sure": self.sure.tolist()}
+
+
+def made(accuracies: tuple[float, ...], rng: np.random.Generator) -> World:
+    """Texts whose candidates have exactly these accuracies."""
+    codes = rng.choice(3, N_TEXTS, p=SHARES)
+    difficulty = rng.normal(size=N_TEXTS)
+    labels, sure = [], None
+    for accuracy in accuracies:
+        ease = 1.2 * difficulty + rng.normal(size=N_TEXTS)
+        right = ease > np.quantile(ease, 1 - accuracy)
+        other = (codes + rng.choice([1, 2], N_TEXTS, p=[0.7, 0.3])) % 3
+        given = np.where(right, codes, other)
+        labels.append([LABELS[j] for j in given])
+        if sure is None:
+            sure = 1 / (1 + np.exp(-ease - rng.normal(size=N_TEXTS)))
+    return World(codes=[LABELS[j] for j in codes], labels=labels, sure=np.asarray(sure))
+
+
+def drawn(world: World, design: str, n: int, seed: int) -> lh.GoldSample:
+    """A coded and split gold sample."""
+    options: dict[str, Any] = {"prob": design}
+    if design == "stratified":
+        options["allocation"] = "equal"
+    if design == "uncertainty":
+        options["confidence"] = "sure"
+    gold = lh.gold_sample(
+        world.frame(), n, text="text", label="label", names=LABELS, seed=seed, **options
+    )
+    gold = gold.with_codes([world.codes[row] for row in gold.rows])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return lh.gold_split(gold, seed=seed)
+
+
+def compared(
+    world: World, gold: lh.GoldSample, part: str, measure: str, adjust: str = "max-t"
+) -> paired.Paired:
+    """All candidates on the texts of a part."""
+    codes = codes_of_part(gold, part)
+    rows = [int(each) - 1 for each in codes.ids]
+    given = [
+        codes.members(codes.sets_of([labels[i] for i in rows])) for labels in world.labels
+    ]
+    return paired.compare(given, codes.units, measure, adjust=adjust)  # type: ignore[arg-type]
+
+
+def truths(world: World, measure: str) -> list[float]:
+    """The measure of each candidate on all texts."""
+    should = np.array([[code == label for label in LABELS] for code in world.codes])
+    units = paired.UnitCodes(
+        should=should, weights=np.ones(N_TEXTS), strata=np.zeros(N_TEXTS, dtype=np.int64)
+    )
+    given = []
+    for labels in world.labels:
+        has = np.array([[code == label for label in LABELS] for code in labels])
+        given.append((has, np.ones(N_TEXTS, dtype=bool)))
+    found = paired.compare(given, units, measure, adjust="none")  # type: ignore[arg-type]
+    return [each.value for each in found.values]
+
+
+def optimism(draws: int) -> list[str]:
+    """Promise and truth of the best of ten equal candidates."""
+    lines = []
+    for n in (100, 200, 400):
+        rng = np.random.default_rng(n)
+        sums: dict[str, list[float]] = {name: [] for name in _ROWS}
+        for draw in range(draws):
+            if draw % 50 == 0:
+                world = made(EQUAL, rng)
+                true = truths(world, "accuracy")
+            gold = drawn(world, "simple", n, int(rng.integers(2**53)))
+            _of_draw(world, gold, true, sums)
+        off = {name: np.mean(sums[name]) for name in _ROWS}
+        lines.append(
+            f"| {n} | {100 * off['all']:+.1f} | {off['all has']:.1%} "
+            f"| {100 * off['select']:+.1f} | {off['select has']:.1%} "
+            f"| {100 * off['evaluate']:+.1f} | {off['evaluate has']:.1%} "
+            f"| {off['apart']:.1%} |"
+        )
+    return lines
+
+
+_ROWS = (
+    *("all", "all has", "select", "select has", "evaluate", "evaluate has"),
+    "apart",
+)
+
+
+def _of_draw(
+    world: World, gold: lh.GoldSample, true: list[float], sums: dict[str, list[float]]
+) -> None:
+    """Add one draw to the sums: the best on all texts, on select, and on evaluate."""
+    right = np.array([world.codes[row] for row in gold.rows])
+    hits = [np.array([own[row] for row in gold.rows]) == right for own in world.labels]
+    best = int(np.argmax([each.mean() for each in hits]))
+    naive = share(hits[best], np.ones(len(gold)), 0.95)
+    sums["all"].append(naive.value - true[best])
+    sums["all has"].append(float(naive.low <= true[best] <= naive.high))
+    found = compared(world, gold, "select", "accuracy")
+    best = int(np.argmax([each.value for each in found.values]))
+    on_select = found.values[best]
+    sums["select"].append(on_select.value - true[best])
+    sums["select has"].append(float(on_select.low <= true[best] <= on_select.high))
+    chosen = replace(world, labels=[world.labels[best]])
+    own = compared(chosen, gold, "evaluate", "accuracy").values[0]
+    sums["evaluate"].append(own.value - true[best])
+    sums["evaluate has"].append(float(own.low <= true[best] <= own.high))
+    sums["apart"].append(float(any(each.is_clear for each in found.differences)))
+
+
+def coverage(draws: int) -> list[str]:
+    """Shares of draws whose intervals have the truth, one by one and together."""
+    return [
+        f"| {design} | {n // 2} | {' | '.join(_covered(design, n, draws))} |"
+        for design in DESIGNS
+        for n in (100, 200, 400)
+    ]
+
+
+def _covered(design: str, n: int, draws: int) -> list[str]:
+    rng = np.random.default_rng(n)
+    one: dict[str, list[float]] = {measure: [] for measure in paired.MEASURES}
+    together: dict[str, list[float]] = {measure: [] for measure in paired.MEASURES}
+    for draw in range(draws):
+        if draw % 50 == 0:
+            world = made(DIFFERENT, rng)
+            true = {measure: truths(world, measure) for measure in paired.MEASURES}
+        gold = drawn(world, design, n, int(rng.integers(2**53)))
+        for measure in paired.MEASURES:
+            for adjust, into in (("none", one), ("max-t", together)):
+                found = compared(world, gold, "select", measure, adjust)
+                own = true[measure]
+                has = [
+                    each.low <= own[each.first] - own[each.second] <= each.high
+                    for each in found.differences
+                ]
+                into[measure].append(
+                    float(np.mean(has)) if adjust == "none" else float(all(has))
+                )
+    return [
+        f"{np.mean(each[measure]):.1%}"
+        for measure in paired.MEASURES
+        for each in (one, together)
+    ]
+
+
+def example(model: Path) -> str:
+    """Output of the page's example in Python, by a model."""
+    page = PAGE.read_text(encoding="utf-8")
+    found = re.search(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise ValueError("the page has no example in Python")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / TEXTS.name).symlink_to(TEXTS)
+        (folder / MODEL).symlink_to(model.resolve())
+        ran = subprocess.run(
+            [sys.executable, "-c", found[1]],
+            cwd=folder,
+            env={**os.environ, "MPLBACKEND": "agg"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    return ran.stdout
+
+
+def main() -> None:
+    """Write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--model", type=Path, help="write the example's output alone")
+    options = parser.parse_args()
+    if options.model is not None:
+        marked.write(options.page, {"comparison": f"```\n{example(options.model)}```"})
+        return
+    draws = options.draws
+    head = [
+        f"{4 * draws:,} draws; ten candidates, each right in 70% of 2,000 texts.\n",
+        (
+            "| codes | best on all of them: too high by, points | interval has it "
+            "| best on select: too high by | has it | the same on evaluate: too high by "
+            "| has it | any two said to differ |"
+        ),
+        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    parts = {"optimism": "\n".join([*head, *optimism(4 * draws)])}
+    names = ("accuracy", "balanced accuracy", "macro F1", "kappa")
+    columns = " | ".join(f"{name} | together" for name in names)
+    head = [
+        (
+            f"{draws:,} draws; five candidates, right in 75, 72, 70, 65 and 50%; "
+            "ten differences.\n"
+        ),
+        f"| design | texts of select | {columns} |",
+        f"| --- | ---: | {' | '.join(['---:'] * 8)} |",
+    ]
+    parts["paired coverage"] = "\n".join([*head, *coverage(draws)])
+    marked.write(options.page, parts)
+
+
+if __name__ == "__main__":
+    main()

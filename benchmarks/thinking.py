@@ -1,0 +1,201 @@
+"""Cost of thinking: of the code where nothing thinks, and of thoughts against T*.
+
+    python benchmarks/thinking.py off BEFORE MODEL.gguf [--rounds 5] [--quick] [--write]
+    python benchmarks/thinking.py on MODEL.gguf [--rounds 5] [--quick] [--write]
+
+`off`: BEFORE is the folder of another checkout with its .venv, of a version before
+thinking. The same workloads run in both checkouts, in turns, each in a process of its
+own; figures are medians of the ratios of a round.
+
+`on`: a chat template opens a thought before each answer. T* is that of
+docs/performance.md for all tokens: different prompt tokens and forced tokens at the
+prefill rate, and one token of each unfinished thought or answer a step. The rates are
+llama-batched-bench's (benchmarks/build_peers.sh), measured before and after each run.
+
+With --write the tables go into docs/thinking.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import llamaherd as lh
+import marked
+import peers
+from disturbance import watch
+from llamaherd.asks.options import GenerateOptions
+from llamaherd.asks.requests import make_requests
+from shape import Shape, ideal_seconds, measure_shape
+from thinking_accuracy import PAGE, TEMPLATE
+from workloads import SEED, make_workloads
+
+HERE = Path(__file__).resolve().parent
+WORKLOADS = ("distinct", "annotate", "many")
+BUDGET, QUICK_BUDGET = 64, 8
+MAX_TOKENS, QUICK_MAX_TOKENS = 16, 4
+COLUMNS = (
+    *("model", "prompts", "thinking tokens", "closed by force", "time, s", "T\\*, s"),
+    *("time / T\\*, median", "from", "to"),
+)
+_UBATCHES = (512, 1024)
+
+
+# ---- off -------------------------------------------------------------------------------
+
+
+def seconds_of(folder: Path, workload: str, options: argparse.Namespace) -> float:
+    """Seconds of all calls of a workload in a checkout, with its package and scripts."""
+    command = [str(folder / ".venv/bin/python"), str(folder / "benchmarks/worker.py")]
+    command += ["llamaherd", workload, str(options.model), str(options.threads)]
+    command += ["--quick"] if options.quick else []
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return float(sum(json.loads(done.stdout)["seconds"]))
+
+
+def compare(options: argparse.Namespace) -> list[str]:
+    """Lines of the table of ratios."""
+    folders = {"before": options.before.resolve(), "now": HERE.parent}
+    lines = [
+        "| workload | before, s | now, s | now / before, median | from | to |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for workload in WORKLOADS:
+        times: dict[str, list[float]] = {name: [] for name in folders}
+        for i in range(options.rounds):
+            turns = list(folders) if i % 2 == 0 else list(reversed(folders))
+            for name in turns:
+                times[name].append(seconds_of(folders[name], workload, options))
+            print(workload, i + 1, *(f"{each[-1]:.2f}" for each in times.values()))
+        before, now = times["before"], times["now"]
+        ratios = [b / a for a, b in zip(before, now, strict=True)]
+        lines.append(
+            f"| {workload} | {statistics.median(before):.2f} | "
+            f"{statistics.median(now):.2f} | {statistics.median(ratios):.3f} | "
+            f"{min(ratios):.3f} | {max(ratios):.3f} |"
+        )
+        print(lines[-1], flush=True)
+    return lines
+
+
+# ---- on --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A run with thoughts.
+
+    Attributes:
+        seconds: Seconds of the call.
+        shape: All its tokens.
+        n_thinking: Tokens of thoughts.
+        n_closed: Thoughts that were closed by force.
+    """
+
+    seconds: float
+    shape: Shape
+    n_thinking: int
+    n_closed: int
+
+
+def think(model: lh.Model, prompts: list[str], options: argparse.Namespace) -> Thought:
+    """Answer prompts after thoughts, in a new context."""
+    how: dict[str, Any] = {
+        "chat": True,
+        "template": TEMPLATE,
+        "thinking": QUICK_BUDGET if options.quick else BUDGET,
+    }
+    n_new = QUICK_MAX_TOKENS if options.quick else MAX_TOKENS
+    call: dict[str, Any] = {**how, "max_tokens": n_new, "ignore_eos": True, "seed": SEED}
+    with lh.Context(model, n_threads=options.threads) as context:
+        lh.generate(context, "Hello", max_tokens=2)  # pages of the model come in
+        job = lh.start_parallel(context, prompts, **call)  # makes the cache
+        job.cancel()
+        job.wait()
+        start = time.perf_counter()
+        found = lh.generate_parallel(context, prompts, **call)
+        seconds = time.perf_counter() - start
+    lengths = [r.n_thinking_tokens + r.n_generated_tokens for r in found]
+    if any(r.n_generated_tokens != n_new for r in found):
+        raise RuntimeError("an answer has another number of tokens than it had to have")
+    requests = make_requests(model, prompts, GenerateOptions(**how))[0]
+    shape = measure_shape([list(r.tokens) for r in requests], lengths, greedy=True)
+    n_forced = sum(
+        len(r.thought.after if result.thinking_complete else r.thought.closing)
+        for r, result in zip(requests, found, strict=True)
+        if r.thought is not None
+    )
+    shape = replace(shape, n_unique_tokens=shape.n_unique_tokens + n_forced)
+    stats = found.stats
+    return Thought(seconds, shape, stats.n_thinking_tokens, stats.n_thoughts_closed)
+
+
+def ideal_of(shape: Shape, rates: dict[str, Any]) -> float:
+    """T* by one measurement of the rates, in seconds."""
+    return ideal_seconds(shape, rates["prefill"], rates["decode"])
+
+
+def against_ideal(options: argparse.Namespace) -> list[str]:
+    """Lines of the table of times against T*."""
+    texts = make_workloads(quick=options.quick)["distinct"].prompts
+    prompts = [f"What is said here? {text}" for text in texts]
+    rows: list[tuple[float, float]] = []
+    with lh.Model(options.model) as model:
+        run = think(model, prompts, options)
+        ubatches: tuple[int, ...] = _UBATCHES
+        for i in range(options.rounds):
+            record: dict[str, object] = {}
+            path = str(options.model)
+            before = peers.measure_rates(path, run.shape, options.threads, ubatches)
+            ubatches = (int(str(before["ubatch"])),)
+            with watch(record):
+                run = think(model, prompts, options)
+            after = peers.measure_rates(path, run.shape, options.threads, ubatches)
+            ideal = (ideal_of(run.shape, before) + ideal_of(run.shape, after)) / 2
+            rows.append((run.seconds, ideal))
+            print(i + 1, f"{run.seconds:.2f} s, T* {ideal:.2f} s", record, flush=True)
+    ratios = [seconds / ideal for seconds, ideal in rows]
+    cells = [
+        *(options.model.stem, str(len(prompts)), f"{run.n_thinking:,}"),
+        *(str(run.n_closed), f"{statistics.median(s for s, _ in rows):.2f}"),
+        f"{statistics.median(t for _, t in rows):.2f}",
+        *(f"{f(ratios):.3f}" for f in (statistics.median, min, max)),
+    ]
+    return [
+        f"| {' | '.join(COLUMNS)} |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        f"| {' | '.join(cells)} |",
+    ]
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parts = parser.add_subparsers(dest="part", required=True)
+    for name in ("off", "on"):
+        part = parts.add_parser(name)
+        if name == "off":
+            part.add_argument("before", type=Path, metavar="BEFORE")
+        part.add_argument("model", type=Path, metavar="MODEL")
+        part.add_argument("--rounds", type=int, default=5)
+        part.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+        part.add_argument("--quick", action="store_true", help="a tiny size")
+        part.add_argument("--write", action="store_true", help="into docs/thinking.md")
+    options = parser.parse_args()
+    lines = compare(options) if options.part == "off" else against_ideal(options)
+    print("\n".join(lines))
+    if options.write:
+        marked.write(PAGE, {f"thinking: {options.part}": "\n".join(lines)})
+
+
+if __name__ == "__main__":
+    main()

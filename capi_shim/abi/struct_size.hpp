@@ -1,0 +1,88 @@
+// Checks of struct_size, the first field of every struct that a client fills.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "guard.hpp"
+#include "llamaherd.h"
+
+namespace lh {
+
+template <class T>
+inline constexpr const char* kStructName = nullptr;
+template <>
+inline constexpr const char* kStructName<lh_lora> = "lh_lora";
+template <>
+inline constexpr const char* kStructName<lh_adapters> = "lh_adapters";
+template <>
+inline constexpr const char* kStructName<lh_model_params> = "lh_model_params";
+template <>
+inline constexpr const char* kStructName<lh_embedder_params> = "lh_embedder_params";
+template <>
+inline constexpr const char* kStructName<lh_engine_params> = "lh_engine_params";
+template <>
+inline constexpr const char* kStructName<lh_sampling_params> = "lh_sampling_params";
+template <>
+inline constexpr const char* kStructName<lh_llguidance> = "lh_llguidance";
+template <>
+inline constexpr const char* kStructName<lh_score> = "lh_score";
+template <>
+inline constexpr const char* kStructName<lh_choice_paths> = "lh_choice_paths";
+template <>
+inline constexpr const char* kStructName<lh_thinking> = "lh_thinking";
+template <>
+inline constexpr const char* kStructName<lh_request> = "lh_request";
+template <>
+inline constexpr const char* kStructName<lh_run_params> = "lh_run_params";
+
+// Returns a zeroed struct with its size set.
+template <class T>
+T sized() {
+  T value{};
+  value.struct_size = sizeof(T);
+  return value;
+}
+
+// Throws Error (LH_INVALID_ARGUMENT) unless the client's struct has the library's size.
+template <class T>
+void check_size(const T& given) {
+  static_assert(kStructName<T> != nullptr, "a struct that no client fills");
+  if (given.struct_size == sizeof(T)) return;
+  const std::string name = kStructName<T>;
+  throw Error(LH_INVALID_ARGUMENT,
+              "struct_size of " + name + " must be " + std::to_string(sizeof(T)) +
+                  ", not " + std::to_string(given.struct_size) + ": set it to sizeof(" +
+                  name + "), and compile with the llamaherd.h of this library");
+}
+
+// Same check for an argument that must not be NULL.
+template <class T>
+const T& deref_sized(const T* given, const char* argument) {
+  const T& value = deref(given, argument);
+  check_size(value);
+  return value;
+}
+
+// Checks a model's adapters, NULL for none, and each LoRA adapter among them.
+inline void check_adapter_sizes(const lh_adapters* adapters) {
+  if (adapters == nullptr) return;
+  check_size(*adapters);
+  if (adapters->lora == nullptr) return;  // reported elsewhere if n_lora is not 0
+  for (int32_t i = 0; i < adapters->n_lora; ++i) check_size(adapters->lora[i]);
+}
+
+// Checks a request and the structs that it points to.
+inline const lh_request& check_request_sizes(const lh_request* request) {
+  const lh_request& checked = deref_sized(request, "request");
+  if (checked.sampling != nullptr) check_size(*checked.sampling);
+  if (checked.score != nullptr) check_size(*checked.score);
+  if (checked.paths != nullptr) check_size(*checked.paths);
+  if (checked.thinking != nullptr) {
+    check_size(*checked.thinking);
+    if (checked.thinking->sampling != nullptr) check_size(*checked.thinking->sampling);
+  }
+  return checked;
+}
+
+}  // namespace lh

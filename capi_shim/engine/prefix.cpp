@@ -1,0 +1,47 @@
+#include "prefix.hpp"
+
+#include <cmath>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "batch_builder.hpp"
+#include "client.hpp"
+#include "guard.hpp"
+#include "logit_row.hpp"
+#include "model.hpp"
+
+namespace lh {
+namespace {
+
+// Requests draw from the row later, so errors in it must be detected now.
+void keep_row(const StepServices& step, const BatchPart& part, LogitRow& row) {
+  if (part.logits == nullptr) throw Error(LH_DECODE_ERROR, "libllama gave no logits");
+  row.find(part.logits);
+  if (!std::isfinite(row.highest())) {
+    throw Error(LH_DECODE_ERROR, "the model's logits are not finite numbers");
+  }
+  part.client->logits = std::make_shared<const std::vector<float>>(
+      part.logits, part.logits + step.model.n_vocab());
+}
+
+}  // namespace
+
+int32_t Prefix::first_row(const Client& client) const {
+  return is_whole_ ? client.n_tokens() - 1 : kNoRow;
+}
+
+// After prefill the cells belong to all forks of the prefix.
+void Prefix::settle(const StepServices& step, BatchPart& part, LogitRow& row) {
+  Client& client = *part.client;
+  try {
+    if (part.n_rows > 0) keep_row(step, part, row);
+    if (client.n_pending(step.kv.positions()) > 0) return;
+    client.state = LH_STATE_HELD;
+    step.kv.share(client.seq_id);
+  } catch (const std::exception& e) {
+    client.end(step.kv, LH_FINISH_ERROR, e.what());
+  }
+}
+
+}  // namespace lh

@@ -1,0 +1,175 @@
+"""Conversations.
+
+A chat is the object `python` of `chat_create`; `_r.close` closes it. A question is asked
+in steps, so that R can print and check for Ctrl-C in between: `chat_ask`, `chat_read`
+until it is done, `chat_result`. After Ctrl-C call `chat_cancel` and then `chat_result`:
+the conversation keeps the text so far.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+from llamaherd._r.boundary import boundary, clean, clean_or_none
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@boundary
+def chat_create(
+    context: lh.Context | lh.Model,
+    system: str | None,
+    turns: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+) -> dict[str, lh.Chat]:
+    """Start a conversation, as `python`.
+
+    Args:
+        context: Context to run in, or a model, which gets a context of its own.
+        system: Text of a system message; None for none.
+        turns: Messages of an earlier conversation with `role`, `content` and, if any,
+            `reasoning_content` and `interrupted`; empty for none.
+        settings: Options of all questions, as for `chat_ask`.
+    """
+    given = [{k: v for k, v in turn.items() if v is not None} for turn in turns]
+    return {"python": lh.chat(context, system, turns=given, **_settings(settings))}
+
+
+@boundary
+def chat_ask(
+    chat: lh.Chat, text: str | None, settings: Mapping[str, Any]
+) -> dict[str, lh.Reply]:
+    """Submit a question, and return its `reply` at once.
+
+    Args:
+        chat: Chat.
+        text: Question; None asks the last question again and replaces its answer.
+        settings: Options of this question, which override the options of the chat: fields
+            of `SamplingParams`, perhaps in a mapping `sampling`, and other options of
+            `llamaherd.chat`, such as `thinking`.
+    """
+    given = _settings(settings)
+    if text is None:
+        return {"reply": chat.retry(stream=True, **given)}
+    return {"reply": chat.stream(text, **given)}
+
+
+@boundary
+def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
+    """Wait for new pieces of an answer, at most `timeout_s` seconds.
+
+    Args:
+        reply: Reply of `chat_ask`.
+        n_read: Number of pieces that were read before.
+        timeout_s: Maximum time to wait in seconds.
+
+    Returns:
+        `texts` of the new pieces; for each, `kinds` has "thinking" or "answer"; and
+        `done`, whether there will be no more.
+    """
+    done = reply.done()  # first: then no piece is missing
+    pieces = reply.read(n_read, timeout_s)
+    return {
+        "texts": [clean(piece) for piece in pieces],
+        "kinds": [piece.kind for piece in pieces],
+        "done": done,
+    }
+
+
+@boundary
+def chat_cancel(reply: lh.Reply) -> None:
+    """End an answer within a step; returns at once."""
+    reply.cancel()
+
+
+@boundary
+def chat_result(reply: lh.Reply) -> dict[str, Any]:
+    """Wait for the end of an answer and return its result.
+
+    Returns:
+        Fields of `Result`. An answer that was cancelled has its text in `partial` and the
+        finish reason "cancelled"; one that failed is an error.
+    """
+    result = reply.result()
+    stats = result.stats
+    return {
+        "text": clean_or_none(result.text),
+        "partial": clean_or_none(result.partial),
+        "thinking": clean_or_none(result.thinking),
+        "n_thinking_tokens": result.n_thinking_tokens,
+        "thinking_complete": result.thinking_complete,
+        "finish_reason": result.finish_reason,
+        "complete": result.complete,
+        "n_prompt_tokens": result.n_prompt_tokens,
+        "n_generated_tokens": result.n_generated_tokens,
+        "n_computed_tokens": 0 if stats is None else stats.n_prefill_tokens,
+        "seed": float(result.seed),
+    }
+
+
+@boundary
+def chat_turns(chat: lh.Chat) -> dict[str, Any]:
+    """Return `system` and the turns as columns, see `_columns`."""
+    return {"system": clean_or_none(chat.system), **_columns(chat.turns)}
+
+
+@boundary
+def chat_set_system(chat: lh.Chat, text: str | None) -> None:
+    """Set the system message for later questions; None for none."""
+    chat.system = text
+
+
+@boundary
+def chat_undo(chat: lh.Chat) -> dict[str, Any]:
+    """Drop the last question with its answer, and return both as columns."""
+    return _columns(chat.undo())
+
+
+@boundary
+def chat_forget(chat: lh.Chat, n: int) -> dict[str, Any]:
+    """Drop the n oldest questions with their answers, and return them as columns."""
+    return _columns(chat.forget(n))
+
+
+@boundary
+def chat_fork(chat: lh.Chat, n: int) -> dict[str, list[lh.Chat]]:
+    """Return n independent conversations that continue this one, as `pythons`."""
+    return {"pythons": chat.fork(n)}
+
+
+@boundary
+def chat_ask_all(
+    chat: lh.Chat, texts: Sequence[str], settings: Mapping[str, Any]
+) -> dict[str, lh.Job[lh.Results]]:
+    """Start to answer many questions, each after the conversation, in one batch.
+
+    Args:
+        chat: Chat, which is not changed.
+        texts: Questions.
+        settings: Options in place of those of the chat, as for `chat_ask`.
+
+    Returns:
+        `job`, for `job_wait` and `job_result`.
+    """
+    return {"job": chat.start_all(texts, **_settings(settings))}
+
+
+def _columns(turns: Sequence[lh.Turn]) -> dict[str, list[Any]]:
+    """Return turns as columns; `thinking` has None without a thought."""
+    return {
+        "role": [clean(turn["role"]) for turn in turns],
+        "content": [clean(turn["content"]) for turn in turns],
+        "thinking": [clean_or_none(turn.get("reasoning_content")) for turn in turns],
+        "interrupted": [turn.get("interrupted", False) for turn in turns],
+    }
+
+
+def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    given = given or {}  # an empty list of R arrives as []
+    settings = {k: v for k, v in given.items() if k != "sampling"}
+    settings |= given.get("sampling", {})
+    if settings.get("seed") is not None:  # R sends seeds above 2^31 as floats
+        settings["seed"] = int(settings["seed"])
+    return settings

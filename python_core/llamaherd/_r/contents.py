@@ -1,0 +1,66 @@
+"""Conversion of R objects to the contents of reports and plots."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.research.reports.report_data import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def estimates_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return R's estimates in the form of `estimates_dict`.
+
+    Args:
+        given: `rows`, as columns; `model`, `formula`, `level`, `target`, `n_texts`,
+            `n_gold`, `design`, `notes`, `grouped_by`; `source`, as JSON or None.
+    """
+    columns = given["rows"]
+    names = list(columns)
+    rows = [
+        dict(zip(names, values, strict=True))
+        for values in zip(*columns.values(), strict=True)
+    ]
+    told: dict[str, Any] = plain(
+        {
+            **given,
+            "rows": rows,
+            "source": _source(given["source"]),
+            "n_texts": int(given["n_texts"]),
+            "n_gold": int(given["n_gold"]),
+        }
+    )
+    return told
+
+
+def robustness_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return R's robustness in the form of `robustness_dict`.
+
+    Args:
+        given: Keys of `robustness_dict`; `runs` and `source` as JSON, `estimates` as in
+            `estimates_of`.
+    """
+    estimates = given["estimates"]
+    told: dict[str, Any] = plain(
+        {
+            **given,
+            "rows": [int(row) for row in given["rows"]],
+            "source": _source(given["source"]),
+            "estimates": None if estimates is None else estimates_of(estimates),
+            "runs": [_run(json.loads(run)) for run in given["runs"]],
+        }
+    )
+    return told
+
+
+def _source(told: str | None) -> dict[str, Any] | None:
+    """Return the hashes of the texts; None for an object saved by an earlier version."""
+    found: dict[str, Any] | None = None if told is None else json.loads(told)
+    return found
+
+
+def _run(run: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: run.get(key) for key in ("codebook", "settings", "model", "context")}

@@ -1,0 +1,68 @@
+"""Places of quotes as R counts them: from 1, with the last character included."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.research.coding.span_type import SPANS
+from llamaherd.structured.quotable import counted_from_one, quotes_in
+from llamaherd.structured.quoting import mapped, text_has_quotes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import llamaherd as lh
+
+_PLACE = ("start", "end")
+
+
+def text_of(result: lh.Result) -> str | None:
+    """Return the text of an answer; quotes in it are objects with their places."""
+    if result.text is None or not quotes_in(result.parsed):
+        return result.text
+    return json.dumps(counted_from_one(result.parsed), ensure_ascii=False)
+
+
+def with_places_of_r(
+    values: Mapping[str, Sequence[Any]], codebook: lh.Codebook
+) -> dict[str, Sequence[Any]]:
+    """Return the columns of coded texts; start and end of quotes are numbers for R."""
+    found = dict(values)
+    if codebook.kind.is_generated:
+        return found
+    for name, offset in zip(_PLACE, (1, 0), strict=True):
+        if name in found:
+            found[name] = [
+                math.nan if each is None else float(each + offset) for each in found[name]
+            ]
+    return found
+
+
+def labels_of(coded: lh.Coded) -> list[str | None]:
+    """Return the labels of coded texts; of fields with quotes their places in R."""
+    if coded.codebook.type == "spans":
+        return [each and _moved_spans(each) for each in coded.labels]
+    schema = coded.codebook.schema
+    if schema is None or not text_has_quotes(schema):
+        return coded.labels
+    root = json.loads(schema)
+
+    def moved(quote: dict[str, Any], _rule: object) -> dict[str, Any]:
+        return {**quote, "start": quote["start"] + 1}
+
+    return [
+        None
+        if each is None
+        else json.dumps(mapped(root, json.loads(each), moved), ensure_ascii=False)
+        for each in coded.labels
+    ]
+
+
+def _moved_spans(label: str) -> str:
+    """Return the passages of a text with their places in R."""
+    content = json.loads(label)
+    for span in content[SPANS]:
+        span["start"] += 1
+    return json.dumps(content, ensure_ascii=False)

@@ -1,0 +1,172 @@
+"""Reports of coded texts, and their reproduction."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+import llamaherd as lh
+from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd._r.contents import estimates_of, robustness_of
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.stats import ActorStats
+from llamaherd.research.coding.texts import hash_of_texts
+from llamaherd.research.reports.report import DEFAULT_TITLE, write_report
+from llamaherd.research.reports.report_data import contents_of
+from llamaherd.research.reports.reproduce import Replay
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_S = TypeVar("_S", lh.Stats, ActorStats)
+
+
+@boundary
+def report(
+    coded: Mapping[str, Any],
+    path: str,
+    parts: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> str:
+    """Write a report and return its path.
+
+    Args:
+        coded: `text`, name of the column; `texts`; `labels`; `names`; `probs`, rows of
+            probabilities of all labels, or None; `errors`; `run`, as JSON; `stats`;
+            `original`, the model's `labels` and `probs` if these are recalibrated, or
+            None.
+        path: Path of the report to write.
+        parts: `validation`, as JSON; `estimates` and `robustness`, as lists; each may be
+            None.
+        options: `title`, or None; `texts`; `n_examples`.
+    """
+    validation, estimates = parts["validation"], parts["estimates"]
+    robustness = parts["robustness"]
+    given = coded.get("original")
+    contents = contents_of(
+        _coded(coded),
+        original=None if given is None else _coded({**coded, **given}),
+        title=options["title"] or DEFAULT_TITLE,
+        texts=options["texts"],
+        n_examples=options["n_examples"],
+        validation=None if validation is None else json.loads(validation),
+        estimates=None if estimates is None else estimates_of(estimates),
+        robustness=None if robustness is None else robustness_of(robustness),
+    )
+    return str(write_report(contents, path))
+
+
+@boundary
+def reproduce_start(
+    path: str,
+    model: str | lh.Model | lh.Context | None,
+    texts: Sequence[str | None] | None,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Start to reproduce a report.
+
+    Args:
+        path: Path of the report.
+        model: Model, as in `reproduce`.
+        texts: Texts, for a report that does not include them.
+        options: `n_seq_max` and `n_threads`, or None.
+    """
+    column = ".text"
+    replay = Replay.of(
+        path,
+        model,
+        data=None if texts is None else {column: list(texts)},
+        text=None if texts is None else column,
+        n_seq_max=options["n_seq_max"],
+        n_threads=options["n_threads"],
+    )
+    try:
+        job = lh.start_annotate(*replay.arguments, replay.context, **replay.settings)
+    except BaseException:
+        replay.close()
+        raise
+    return {"job": job, "replay": replay, "n": len(replay.contents["data"]["rows"])}
+
+
+@boundary
+def reproduce_result(replay: Replay, job: lh.Job[lh.Coded]) -> dict[str, Any]:
+    """Wait for the job and return the comparison with the report."""
+    found = replay.compared(job.results())
+    return {
+        "n": found.n,
+        "n_same": found.n_same,
+        "n_same_labels": found.n_same_labels,
+        "has_probs": found.has_probs,
+        "largest_difference": found.largest_difference,
+        "is_deterministic": found.is_deterministic,
+        "changed": {
+            "row": [each.row + 1 for each in found.changed],
+            "then": [clean_or_none(each.then) for each in found.changed],
+            "now": [clean_or_none(each.now) for each in found.changed],
+        },
+        "versions": {
+            "what": [clean(name) for name in found.versions],
+            "then": [clean(then) for then, _ in found.versions.values()],
+            "now": [clean(now) for _, now in found.versions.values()],
+        },
+        "page": clean(str(found)).splitlines(),
+    }
+
+
+@boundary
+def reproduce_close(replay: Replay) -> None:
+    """Close the model and context of a reproduction."""
+    replay.close()
+
+
+def _coded(given: Mapping[str, Any]) -> lh.Coded:
+    """Return R's coded texts; raises ValueError if their rows were changed."""
+    run = json.loads(given["run"])
+    codebook = lh.Codebook.from_dict(run["codebook"]["content"])
+    if (
+        codebook.kind.is_generated
+        and hash_of_texts(given["texts"]) != run["texts_sha256"]
+    ):
+        raise ArgumentError(
+            "must have the rows that were coded, in their order: report it before rows "
+            "are sorted or their texts edited",
+            argument="x",
+        )
+    probs, names = given["probs"], tuple(given["names"])
+    made = None
+    if probs is not None:
+        made = np.array(probs, dtype=np.float64).reshape(len(probs), len(names))
+    return lh.Coded(
+        frame={given["text"]: list(given["texts"])},
+        text=given["text"],
+        codebook=codebook,
+        columns={},
+        names=names,
+        labels=list(given["labels"]),
+        probs=made,
+        errors=list(given["errors"]),
+        run=run,
+        stats=_stats(given["stats"]),
+    )
+
+
+def _stats(numbers: Mapping[str, Any]) -> lh.Stats:
+    """Return the statistics, with R's doubles as integer counts."""
+    rows = _rows(numbers.get("actors") or {})
+    actors = tuple(_counted(ActorStats(actor=0, node=""), row) for row in rows)
+    return dataclasses.replace(_counted(lh.Stats(), numbers), actors=actors)
+
+
+def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    values = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in values]
+
+
+def _counted(like: _S, given: Mapping[str, Any]) -> _S:
+    """Return a copy of the settings with the given values, converted to its types."""
+    names = [field.name for field in dataclasses.fields(like) if field.name != "actors"]
+    changed = {name: type(getattr(like, name))(given[name]) for name in names}
+    return dataclasses.replace(like, **changed)

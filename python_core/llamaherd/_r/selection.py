@@ -1,0 +1,353 @@
+"""Selection of codebooks: split samples, comparisons, frozen choices, evaluations.
+
+R keeps samples, comparisons and choices as JSON, and runs the codings itself, so that
+Ctrl-C and progress work: a plan is returned, then the result is made from its runs.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import llamaherd as lh
+from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd._r.estimation import for_r
+from llamaherd.core.argument import Argument
+from llamaherd.core.errors import BadArgumentError
+from llamaherd.research.coding.settings import checked_settings
+from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.selection.candidates import check_codebook, checked_names
+from llamaherd.research.selection.compare import (
+    check_data,
+    check_options,
+    compared,
+    journal_path,
+)
+from llamaherd.research.selection.evaluation import (
+    check_chosen_model,
+    check_run,
+    evaluated,
+    prepared,
+)
+from llamaherd.research.selection.given_labels import GivenLabels
+from llamaherd.research.selection.part_codes import codes_of_part
+from llamaherd.research.selection.split import opened_sample
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_COUNTS = ("part_tokens", "max_tokens", "seed", "n_thoughts")  # R sends them as floats
+
+
+@boundary
+def gold_split(gold: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Split a sample.
+
+    Args:
+        gold: `json` of a sample, or `path` of its CSV file; the other is None.
+        options: `explore`, `select`, `evaluate`, `seed` as a float or None.
+    """
+    seed = options["seed"]
+    given = gold["path"] if gold["json"] is None else _sample(gold)
+    shares = {name: options[name] for name in ("explore", "select", "evaluate")}
+    found = lh.gold_split(given, **shares, seed=None if seed is None else int(seed))
+    return for_r(found)
+
+
+@boundary
+def gold_part(gold: Mapping[str, Any], part: Any) -> dict[str, Any]:  # noqa: ANN401 - checked
+    """Return a part of a split sample."""
+    return for_r(lh.gold_part(_sample(gold), part))
+
+
+@boundary
+def candidate_check(settings: Mapping[str, Any]) -> None:
+    """Check the names of a candidate's settings."""
+    checked_names(dict(settings))
+
+
+@boundary
+def compare_plan(
+    data: Mapping[str, Sequence[Any]] | None,
+    gold: Mapping[str, Any],
+    candidates: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what to code for a comparison, after checking all arguments.
+
+    Args:
+        data: Columns of the data that identify texts; None to check nothing.
+        gold: As in `gold_split`.
+        candidates: For each its `name`, the `content` of its codebook as JSON, and its
+            `settings`.
+        options: `text`, `measure`, `level`, `adjust`, `journal`, `settings` of all.
+
+    Returns:
+        `texts`; for each candidate its `settings` as JSON; `journal`; `gold` as JSON.
+    """
+    sample = opened_sample(gold["path"] if gold["json"] is None else _sample(gold))
+    check_data(data, sample, options["text"])
+    check_options(options["measure"], options["level"], options["adjust"])
+    shared = checked_names(_settings(options["settings"]))
+    made = []
+    for each in candidates:
+        book = _codebook(each["content"])
+        check_codebook(each["name"], book, sample)
+        own = {**shared, **_settings(each["settings"])}
+        checked_settings(book, "model", own)
+        made.append(json.dumps(own))
+    return {
+        "texts": [clean(text) for text in codes_of_part(sample, "select").texts],
+        "settings": made,
+        "journal": journal_path(options["journal"], sample),
+        "gold": sample.to_json(),
+    }
+
+
+@boundary
+def compare_make(
+    sample: str, runs: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a comparison of candidates that were coded.
+
+    Args:
+        sample: Sample as JSON.
+        runs: For each candidate its `name`, `labels` and `run` as JSON.
+        options: As in `compare_plan`.
+    """
+    gold = GoldSample.from_json(sample)
+    found = compared(
+        gold,
+        codes_of_part(gold, "select"),
+        [each["name"] for each in runs],
+        [list(each["labels"]) for each in runs],
+        [json.loads(each["run"]) for each in runs],
+        measure=options["measure"],
+        level=options["level"],
+        adjust=options["adjust"],
+        journal=options["journal"],
+    )
+    return {
+        "json": clean(found.to_json()),
+        "rows": _columns(found.to_dicts()),
+        "pairs": _columns(found.pairs()),
+        "page": clean(str(found)),
+        "best": clean(found.names[found.best]),
+        "tied": [clean(found.names[i]) for i in found.tied],
+        "n": float(found.n),
+        "notes": [clean(note) for note in found.notes],
+    }
+
+
+@boundary
+def best_codebook(comparison: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Freeze a choice; `options` are `prefer` and `name`."""
+    stored = lh.CodebookComparison.from_json(comparison)
+    return _choice(lh.best_codebook(stored, **options))
+
+
+@boundary
+def choice_read(choice: str) -> dict[str, Any]:
+    """Return a stored choice after checking its hash."""
+    return _choice(lh.CodebookChoice.from_json(choice))
+
+
+@boundary
+def evaluate_plan(
+    choice: str,
+    gold: Mapping[str, Any],
+    context: lh.Context | None,
+    coded: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Return what to code for an evaluation, after checking that the choice fits.
+
+    Args:
+        choice: Choice as JSON.
+        gold: As in `gold_split`.
+        context: Context to run in, or None.
+        coded: Labels of a coding, see `_given`, or None.
+
+    Returns:
+        `texts`, `content` of the codebook, `settings` as JSON and `gold` as JSON.
+    """
+    sample = opened_sample(gold["path"] if gold["json"] is None else _sample(gold))
+    made = lh.CodebookChoice.from_json(choice)
+    codes = prepared(made, sample)
+    if coded is not None:
+        own = _given(coded)
+        own.of_texts(codes.texts)
+        check_run(made, own.run)
+    elif context is not None:
+        check_chosen_model(made, context)
+    return {
+        "texts": [clean(text) for text in codes.texts],
+        "content": json.dumps(made.content),
+        "settings": json.dumps(made.settings),
+        "gold": sample.to_json(),
+    }
+
+
+@boundary
+def evaluate_make(
+    choice: str,
+    gold: Mapping[str, Any],
+    coded: Mapping[str, Any],
+    level: float,
+) -> dict[str, Any]:
+    """Return an evaluation and record that "evaluate" is open.
+
+    Args:
+        choice: Choice as JSON.
+        gold: `json` of the sample; `path` of its CSV file, or None.
+        coded: Labels of a coding, see `_given`.
+        level: Confidence level.
+
+    Warns:
+        UserWarning: "evaluate" was opened before, or something changed since.
+    """
+    made, sample = lh.CodebookChoice.from_json(choice), _sample(gold)
+    codes = prepared(made, sample)
+    own = _given(coded)
+    check_run(made, own.run)
+    found = evaluated(
+        made, sample, codes, own.of_texts(codes.texts), level=level, path=gold["path"]
+    )
+    value = found.value
+    return {
+        "value": {"value": value.value, "low": value.low, "high": value.high},
+        "n": float(found.n),
+        "n_failed": float(found.n_failed),
+        "first": found.is_first,
+        "opened": _columns([dict(each) for each in found.opened]),
+        "notes": [clean(note) for note in found.notes],
+        "page": clean(str(found)),
+        "measures": _columns(
+            [
+                dict(
+                    zip(
+                        ("part", "measure", "label", "value", "low", "high", "n"),
+                        row,
+                        strict=True,
+                    )
+                )
+                for row in found.validation.rows()
+            ]
+        ),
+        "gold": for_r(found.gold),
+    }
+
+
+@boundary
+def examples_choose(
+    gold: Mapping[str, Any], k: float, content: str, options: Mapping[str, Any]
+) -> str:
+    """Return the JSON of a codebook with further examples.
+
+    Args:
+        gold: As in `gold_split`.
+        k: Number of examples.
+        content: Content of the codebook, as JSON.
+        options: `by`; `coded`, see `_given`, or None; `embeddings`, rows, or None.
+    """
+    vectors, coded = options["embeddings"], options["coded"]
+    found = lh.choose_examples(
+        opened_sample(gold["path"] if gold["json"] is None else _sample(gold)),
+        int(k),
+        _codebook(content),
+        by=options["by"],
+        coded=None if coded is None else _given(coded),
+        embeddings=None if vectors is None else np.array(vectors, dtype=np.float64),
+    )
+    return clean(json.dumps(found.to_dict(), ensure_ascii=False))
+
+
+@boundary
+def disagreements(
+    coded: Mapping[str, Any],
+    gold: Mapping[str, Any],
+    parts: Sequence[str],
+    peek: bool,
+) -> dict[str, Any]:
+    """Return texts whose label is not people's code, as columns."""
+    sample = opened_sample(gold["path"] if gold["json"] is None else _sample(gold))
+    found = lh.disagreements(_given(coded), sample, list(parts), peek=peek)
+    return {
+        "columns": {name: _cells(values) for name, values in found.columns.items()},
+        "n_compared": float(found.n_compared),
+        "n_missing": float(found.n_missing),
+    }
+
+
+def _given(coded: Mapping[str, Any]) -> GivenLabels:
+    """Read labels of R.
+
+    Args:
+        coded: `texts`, `labels`, `names`; `probs`, rows, and `thoughts`, or None;
+            `codebook` and `run` as JSON, or None.
+    """
+    names = tuple(coded["names"])
+    probs = coded["probs"]
+    return GivenLabels(
+        texts=list(coded["texts"]),
+        labels=list(coded["labels"]),
+        names=names,
+        probs=None
+        if probs is None
+        else np.array(probs, dtype=np.float64).reshape(-1, len(names)),
+        thoughts=None if coded["thoughts"] is None else list(coded["thoughts"]),
+        codebook=None if coded["codebook"] is None else _codebook(coded["codebook"]),
+        run=json.loads(coded["run"] or "{}"),
+    )
+
+
+def _choice(choice: lh.CodebookChoice) -> dict[str, Any]:
+    return {
+        "json": clean(choice.to_json()),
+        "name": clean(choice.name),
+        "hash": choice.hash,
+        "content": clean(json.dumps(choice.content, ensure_ascii=False)),
+        "settings": clean(json.dumps(choice.settings, ensure_ascii=False)),
+        "model": clean_or_none(choice.model.get("file")),
+        "measure": choice.measure,
+        "value": choice.value,
+        "tied": [clean(name) for name in choice.tied],
+        "page": clean(str(choice)),
+    }
+
+
+def _sample(gold: Mapping[str, Any]) -> GoldSample:
+    try:
+        return GoldSample.from_json(gold["json"])
+    except BadArgumentError as error:
+        raise error.moved(argument=Argument("gold").name) from None
+
+
+def _codebook(content: str) -> lh.Codebook:
+    return lh.Codebook.from_dict(json.loads(content))
+
+
+def _settings(given: Any) -> dict[str, Any]:  # noqa: ANN401 - an empty named list arrives as []
+    made = dict(given or {})
+    for name in _COUNTS:
+        if isinstance(made.get(name), float) and made[name].is_integer():
+            made[name] = int(made[name])
+    return made
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    names = list(rows[0]) if rows else []
+    return {name: _cells([row.get(name) for row in rows]) for name in names}
+
+
+def _cells(values: Sequence[Any]) -> list[Any]:
+    """Return texts clean, and numbers as floats."""
+    return [
+        float(each)
+        if isinstance(each, (int, float)) and not isinstance(each, bool)
+        else None
+        if each is None
+        else clean(str(each))
+        for each in values
+    ]

@@ -1,0 +1,101 @@
+"""Passages that people marked, compared with a model's."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+from llamaherd._r.boundary import boundary, clean
+from llamaherd.research.codes.span_files import MarkedText, Unit
+from llamaherd.research.validation.spans import COLUMNS, span_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.research.codes.span_files import Format
+
+_OF_NUMBERS = ("value", "low", "high", "n")
+
+
+@boundary
+def spans_read(paths: Sequence[str], form: Format, text: str) -> dict[str, Any]:
+    """Return passages as columns, and their content as JSON for `spans_validate`."""
+    codes = lh.read_spans(paths, format=form, text=text)
+    rows = codes.rows()
+    content = [
+        {"id": codes.ids[key], "text": key, "coder": coder, "units": units}
+        for coder, texts in codes.coders.items()
+        for key, units in texts.items()
+    ]
+    columns = {
+        name: [clean(row[name]) for row in rows]
+        for name in ("coder", "id", "label", "quote")
+    }
+    return {
+        **columns,
+        "start": [row["start"] + 1 for row in rows],
+        "end": [row["end"] for row in rows],
+        "coders": [clean(name) for name in codes.coders],
+        "labels": [clean(name) for name in codes.labels],
+        "n_texts": len(codes.ids),
+        "content": clean(json.dumps(content, ensure_ascii=False)),
+    }
+
+
+@boundary
+def spans_validate(
+    texts: Sequence[str | None],
+    spans: Sequence[str | None],
+    content: str,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the measures as columns, the notes and the page.
+
+    Args:
+        texts: Texts of the model.
+        spans: For each text its passages as JSON, with places from 1; None without an
+            answer.
+        content: Passages of people, from `spans_read`.
+        options: `level`, `n_bootstrap`, `seed`.
+    """
+    model = span_codes(
+        MarkedText(str(i), text, "model", _units(cell, 1))
+        for i, (text, cell) in enumerate(zip(texts, spans, strict=True))
+        if text is not None and cell is not None
+    )
+    gold = span_codes(
+        MarkedText(
+            row["id"], row["text"], row["coder"], tuple(Unit(*u) for u in row["units"])
+        )
+        for row in json.loads(content)
+    )
+    if not model.coders:
+        model = lh.SpanCodes({"model": {}}, {})
+    found = lh.validate_spans(
+        model,
+        gold,
+        level=options["level"],
+        n_bootstrap=int(options["n_bootstrap"]),
+        seed=int(options["seed"]),
+    )
+    rows = found.to_dicts()
+    return {
+        "columns": {
+            name: [
+                float(row[name]) if name in _OF_NUMBERS else clean(row[name])
+                for row in rows
+            ]
+            for name in COLUMNS
+        },
+        "notes": [clean(note) for note in found.notes],
+    }
+
+
+def _units(cell: str, first: int) -> tuple[Unit, ...]:
+    return tuple(
+        sorted(
+            Unit(int(each["start"]) - first, int(each["end"]), str(each["label"]))
+            for each in json.loads(cell)
+        )
+    )

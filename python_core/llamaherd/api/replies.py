@@ -1,0 +1,106 @@
+"""Answers of a chat during their generation."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
+
+from llamaherd.core import checks
+from llamaherd.core.errors import Interrupted
+from llamaherd.core.results import Results
+from llamaherd.core.stats import Stats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from llamaherd.core.pieces import TextPiece
+    from llamaherd.core.results import Result
+    from llamaherd.run.handle import Handle
+
+
+class Reply:
+    """Answer of a chat during its generation, returned by `Chat.stream`.
+
+    Iterating yields the pieces of its text as they are generated; `pieces` also yields
+    the pieces of the thought. Leaving the loop early, by `break`, an error or Ctrl-C,
+    cancels the answer; the conversation keeps the text so far. An answer that nobody
+    reads is generated to its end.
+
+    Args:
+        handle: Handle of the request.
+        record: Function that adds the finished answer to the conversation, once.
+
+    Attributes:
+        handle: Handle of the request.
+        record: See above.
+    """
+
+    def __init__(self, handle: Handle, record: Callable[[], object]) -> None:
+        self.handle = handle
+        self.record = record
+
+    def __iter__(self) -> Iterator[TextPiece]:
+        """Iterate over the pieces of the answer.
+
+        Raises:
+            Interrupted: Ctrl-C cancelled the answer; `results[0].partial` has its text.
+            GenerationError: After the last piece; for all errors see `Handle.result`.
+        """
+        return (piece for piece in self.pieces() if piece.kind == "answer")
+
+    def pieces(self) -> Iterator[TextPiece]:
+        """Iterate over the pieces of thought and answer, see `Handle.pieces`."""
+        is_read = False
+        try:
+            yield from self.handle.pieces()
+            is_read = True
+        except KeyboardInterrupt:
+            raise self.interrupted() from None
+        finally:
+            if not is_read:
+                self.cancel()
+            self.settle()
+
+    def read(self, start: int = 0, timeout: float | None = None) -> list[TextPiece]:
+        """Wait for new pieces of thought and answer, see `Handle.read`."""
+        return self.handle.read(start, timeout)
+
+    def result(self) -> Result:
+        """Wait for the whole answer.
+
+        Raises:
+            GenerationError: The answer failed; for all errors see `Handle.result`.
+        """
+        try:
+            return self.handle.result()
+        finally:
+            if self.done():
+                self.record()
+
+    def done(self) -> bool:
+        """Whether the answer has ended, including failures."""
+        return self.handle.done()
+
+    def cancel(self) -> None:
+        """End the answer within a step; returns at once."""
+        self.handle.cancel()
+
+    def interrupted(self) -> Interrupted:
+        """Cancel the answer and return the error to raise after Ctrl-C."""
+        self.cancel()
+        try:
+            result = self.result()
+        except Exception as error:  # noqa: BLE001 - it failed before it was cancelled
+            return Interrupted(getattr(error, "results", None))
+        return Interrupted(Results([result], Stats(n_prompts=1)))
+
+    def __reduce__(self) -> NoReturn:
+        checks.refuse_copy(self)
+
+    def __repr__(self) -> str:
+        return f"<Reply: {self.handle!r}>"
+
+    def settle(self) -> None:
+        """Wait until the answer has ended, also by a failure."""
+        with suppress(Exception):  # the error is raised where the answer is read
+            self.result()

@@ -1,0 +1,1 @@
+"""Requests: options and texts of callers, checked and converted to tokens."""

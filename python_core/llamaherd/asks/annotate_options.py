@@ -1,0 +1,148 @@
+"""Options of annotation, and their keyword arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from llamaherd.asks.base import Options, one_of
+from llamaherd.asks.chat_options import checked_variables
+from llamaherd.asks.options import ON_ERROR, OnError
+from llamaherd.asks.scores import NORMALIZE, Normalize
+from llamaherd.core import checks
+from llamaherd.core.declared import declared
+from llamaherd.core.sampling import DEFAULT_SEED, MAX_TOKENS_OF_SCHEMA
+from llamaherd.core.thinking import checked_thinking
+from llamaherd.structured.quoting import checked_evidence
+
+if TYPE_CHECKING:
+    import datetime as dt
+    import os
+    from collections.abc import Mapping
+
+    from llamaherd.core.stats import ProgressOption
+    from llamaherd.core.thinking import ThinkingOption
+
+Method = Literal["classify", "generate"]
+Split = Literal["first", "last", "majority", "mean"]
+Calibrate = Literal["batch", "contextual"]
+METHODS: tuple[Method | Literal["auto"], ...] = ("auto", "classify", "generate")
+SPLITS: tuple[Split | None, ...] = (None, "first", "last", "majority", "mean")
+CALIBRATE: tuple[Calibrate | None, ...] = (None, "batch", "contextual")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotateOptions(Options):
+    """Options of annotation.
+
+    Attributes:
+        method: Method of coding. "classify" computes probabilities of labels. "generate"
+            generates the label, constrained to the labels. "auto" generates fields and
+            classifies otherwise.
+        columns: Names of the new columns. Either a prefix for all names, or a mapping of
+            "label", "prob" and so on to names, with None for columns to leave out; "p_"
+            stands for the prefix of the columns of labels' probabilities.
+        calibrate: Calibration of the probabilities for the model's preferences. "batch"
+            fits it to these rows, "contextual" to prompts without content; see
+            `Calibration`.
+        normalize: Method for comparing labels of different lengths, see
+            `classify_parallel`.
+        chat: Apply the model's chat template to each prompt.
+        thinking: Maximum number of tokens of a thought before the answer. True is 1,024;
+            a `Thinking` also sets markers and the message. None and False code without a
+            thought; with None a warning reports this once if the model would think. Needs
+            `chat`.
+        n_thoughts: Number of thoughts for each text. Probabilities are the mean over
+            them, see `ClassifyOptions`. It has an effect with the method "classify".
+            Needs `thinking`.
+        variables: Further variables of the chat template, by name. They are recorded, so
+            JSON must be able to represent them. Needs `chat`.
+        template: Jinja template to use in place of the model's chat template. Needs
+            `chat`.
+        merge_system: Put the system text into the first user message if the
+            template refuses a system role. Needs `chat`.
+        date: Day that the chat template writes into prompts, as `datetime.date` or
+            "2026-01-31". Llama 3.2, gpt-oss and Granite have such templates. None uses
+            the day of the first result in the journal, or else today. The day is
+            recorded, so that `reproduce` uses it again.
+        distribution: Add a column for the probability of each number of a scale,
+            "p_<number>". It counts with codebooks of type "scale"; other labels have
+            these columns anyway.
+        split: Treatment of texts that are too long. None gives their rows an error.
+            Otherwise they are divided into parts of similar length. "first" and "last"
+            code only that part. "majority" takes the label of most parts, in a tie the
+            label with the larger mean probability. "mean" takes the mean of the parts'
+            probabilities.
+        part_tokens: Maximum number of tokens of a part. None uses 2,048, or less if the
+            context has less room; a text that fits is not divided.
+        journal: Path of a file that stores results as they are finished. See
+            `generate_parallel`. True creates a file in the working directory, named after
+            the codebook's hash and the model's file.
+        evidence: Have the quote written that each label rests on. The columns are
+            "quote", "start" and "end". True takes 3 to 40 words; `structured.type_quote`
+            makes other lengths. The quote is a verbatim part of the text, written after
+            the label.
+        on_error: Action when a text fails. "continue" codes all other texts, "return"
+            finishes only the running ones, "stop" ends at once and raises
+            `GenerationError`.
+        seed: Seed of the random numbers. It has an effect with the method "generate" and
+            with several thoughts.
+        temperature: Sampling temperature. It has an effect with the method "generate"; 0
+            takes the most likely tokens.
+        max_tokens: Maximum number of tokens to generate per text. It has an effect with
+            the method "generate".
+        versions: Further versions for the record, such as the version of R.
+        progress: Show a progress bar. A function is called with a `Progress` repeatedly,
+            on the calling thread.
+    """
+
+    method: Method | Literal["auto"] = field(default="auto", metadata=one_of(METHODS))
+    columns: str | Mapping[str, str | None] | None = None
+    calibrate: Calibrate | None = field(default=None, metadata=one_of(CALIBRATE))
+    normalize: Normalize = field(default="sum", metadata=one_of(NORMALIZE))
+    chat: bool = declared(False, checks.flag)
+    thinking: ThinkingOption = field(default=None, metadata={"check": checked_thinking})
+    n_thoughts: int = declared(1, partial(checks.integer, low=1, high=1000))
+    variables: Mapping[str, object] | None = declared(None, checked_variables)
+    template: str | None = declared(None, checks.text)
+    merge_system: bool = declared(False, checks.flag)
+    date: dt.date | str | None = None
+    distribution: bool = declared(False, checks.flag)
+    split: Split | None = field(default=None, metadata=one_of(SPLITS))
+    part_tokens: int | None = declared(None, partial(checks.integer, low=1))
+    journal: bool | str | os.PathLike[str] | None = None
+    evidence: bool | Mapping[str, Any] = declared(False, checked_evidence)
+    on_error: OnError = field(default="continue", metadata=one_of(ON_ERROR))
+    seed: int = declared(DEFAULT_SEED, partial(checks.integer, low=0, high=2**32 - 1))
+    temperature: float = declared(0.0, partial(checks.real, low=0, high=100))
+    # Fields follow a schema, and other answers are labels.
+    max_tokens: int = declared(MAX_TOKENS_OF_SCHEMA, partial(checks.integer, low=1))
+    versions: Mapping[str, str] | None = None
+    progress: ProgressOption = False
+
+
+class CodingSettings(TypedDict, total=False):
+    """Keyword arguments of `annotate`, see `AnnotateOptions`."""
+
+    method: Method | Literal["auto"]
+    columns: str | Mapping[str, str | None] | None
+    calibrate: Calibrate | None
+    normalize: Normalize
+    chat: bool
+    thinking: ThinkingOption
+    n_thoughts: int
+    variables: Mapping[str, object] | None
+    template: str | None
+    merge_system: bool
+    date: dt.date | str | None
+    distribution: bool
+    split: Split | None
+    part_tokens: int | None
+    journal: bool | str | os.PathLike[str] | None
+    evidence: bool | Mapping[str, Any]
+    on_error: OnError
+    seed: int
+    temperature: float
+    max_tokens: int
+    versions: Mapping[str, str] | None

@@ -1,0 +1,55 @@
+"""Checks of the options that need `chat`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from llamaherd.core import checks
+from llamaherd.core.argument import argument_of
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import setting
+
+if TYPE_CHECKING:
+    from llamaherd.asks.base import Options
+    from llamaherd.core.argument import Name
+
+# Options that have no effect without a chat template.
+_OF_CHAT = ("system", "thinking", "variables", "template", "prefix", "merge_system")
+
+
+def checked_variables(name: Name, value: object) -> dict[str, object]:
+    """Check variables of a chat template: a mapping of names.
+
+    Raises:
+        TypeError: `value` is not a mapping, or a name is not text.
+    """
+    if not isinstance(value, Mapping):
+        raise ArgumentTypeError(
+            f"must be a mapping of names to values, not {checks.shown(value)}",
+            argument=name,
+        )
+    where = argument_of(name)
+    for key in value:
+        if not isinstance(key, str):
+            raise ArgumentTypeError(
+                f"must have texts as names, not {checks.shown(key)}", argument=where
+            )
+    return dict(value)
+
+
+def check_no_chat(options: Options) -> None:
+    """Check that a call without `chat` has no option that needs it.
+
+    Raises:
+        ValueError: The call has one.
+    """
+    for name in _OF_CHAT:
+        value = getattr(options, name)
+        if value not in (None, False):  # thinking needs a chat template
+            raise ArgumentError(
+                f"needs {setting('chat', True)}; without it there is no place "
+                f"for {checks.shown(value)}",
+                argument=name,
+                code="missing",
+            )

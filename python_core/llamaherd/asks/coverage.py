@@ -1,0 +1,83 @@
+"""Notes on labels that the model gives almost no probability."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.core.words import setting
+
+if TYPE_CHECKING:
+    from llamaherd.asks.calibration import Floats
+
+LOW_COVERAGE = 0.05
+_MOST_SHOWN = 30  # characters of a prompt's end
+# Texts that open a thought in the formats of common models.
+_OPENING = (
+    *("<think>", "<thinking>", "<thought>", "<reasoning>", "<seed:think>"),
+    *("[THINK]", "<|START_THINKING|>", "<|begin_of_thought|>", "<|channel>thought"),
+    *("<|channel|>analysis<|message|>", "<|inner_prefix|>", "<|thinking|>"),
+)
+
+
+def opened(prompt: str) -> str:
+    """Return the marker of a thought that a prompt ends with; "" without one."""
+    end = prompt.rstrip()
+    return next((marker for marker in _OPENING if end.endswith(marker)), "")
+
+
+def low_coverage(coverage: Floats) -> str:
+    """Return a sentence about a low median coverage; "" if the coverage is not low.
+
+    Args:
+        coverage: float64[n], total probability of all labels; NaN without one.
+    """
+    known = coverage[~np.isnan(coverage)]
+    if not len(known) or (middle := float(np.median(known))) >= LOW_COVERAGE:
+        return ""
+    return (
+        f"median coverage is {middle:.2g}: of the model's probability for what comes "
+        f"next, all labels together have only that"
+    )
+
+
+def coverage_cause(prompt: object, *, chat: bool, has_template: bool = False) -> str:
+    """Return the likely cause of a low coverage, as a sentence.
+
+    Args:
+        prompt: A prompt as the model reads it; the cause is found at its end.
+        chat: Whether the model's chat template wrote the prompt.
+        has_template: Whether the model has a chat template.
+    """
+    if not isinstance(prompt, str) or not prompt:
+        return "Prompts may end where no label can follow"
+    marker = opened(prompt)
+    if marker:
+        return (
+            f"Prompts end in {marker!r}, inside a thought: with {setting('chat', True)}, "
+            f"{setting('thinking', False)} closes it and {setting('thinking', 256)} lets "
+            "the model think first"
+        )
+    shown = checks.quoted(prompt[-_MOST_SHOWN:])
+    if chat:
+        return (
+            f"Prompts end in {shown}, and the model would begin otherwise: have the "
+            "prompt ask for a label alone, or begin the answer with prefix"
+        )
+    if prompt[-1].isspace():
+        return (
+            f"Prompts end in {shown}: leave out the white space there, which belongs "
+            "to the first token of a label"
+        )
+    template = f" or {setting('chat', True)}" if has_template else ""
+    if prompt.endswith(":"):
+        return (
+            f"Prompts end in {shown}: list the labels in the prompt, or try examples"
+            f"{template}"
+        )
+    return (
+        f"Prompts end in {shown}: try an end that a label would follow, such as "
+        f"'Answer:'{template}"
+    )

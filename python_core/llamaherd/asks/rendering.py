@@ -1,0 +1,174 @@
+"""Prompts as the model reads them: rendered chats, with plans of their thoughts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from llamaherd.asks.chat_options import check_no_chat
+from llamaherd.core import checks
+from llamaherd.core.caller import warn_caller
+from llamaherd.core.errors import ChatTemplateError, ThinkingWarning
+from llamaherd.model.chat import chat_prompts, chat_renderer
+from llamaherd.model.conversations import Refused
+from llamaherd.model.thinking import plan_thinking
+from llamaherd.model.thinking_format import format_of
+from llamaherd.model.tokens import detokenize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.asks.options import PromptOptions
+    from llamaherd.core.request import ThoughtStage
+    from llamaherd.model.model import Model
+    from llamaherd.model.thinking_format import ThinkingFormat
+
+_N_TAIL = 32  # number of last tokens that are searched for an opening marker
+_noticed: WeakSet[Model] = WeakSet()  # models for which the warning has been given
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A prompt in the form that the model reads.
+
+    Attributes:
+        prompt: Text, token ids, or the reason why the prompt fails.
+        thought: Stage of its thought, without settings of a sampler; None without a
+            thought.
+    """
+
+    prompt: object
+    thought: ThoughtStage | None = None
+
+
+def rendered_prompts(
+    model: Model,
+    prompts: Sequence[object],
+    options: PromptOptions,
+    is_constrained: Sequence[bool],
+    *,
+    is_silent: bool = False,
+) -> list[Rendered]:
+    """Render prompts and plan their thoughts.
+
+    Args:
+        model: Model with the chat template.
+        prompts: Texts or token ids; with `chat` see `chat_prompts`.
+        options: Options of the call.
+        is_constrained: For each prompt, whether its answer is constrained or scored.
+        is_silent: Leave the warning to a call that follows.
+
+    Raises:
+        TypeError: A prompt has the wrong type.
+        ValueError: The model cannot think, or its thought cannot be closed.
+        ChatTemplateError: The model has no chat template.
+
+    Warns:
+        ThinkingWarning: The model would think, but answers are constrained.
+    """
+    if not options.chat:
+        check_no_chat(options)
+        return _raw(model, prompts, is_constrained)
+    each: dict[bool, list[Rendered]] = {
+        flag: _chats(model, prompts, options, is_constrained=flag, is_silent=is_silent)
+        for flag in sorted(set(is_constrained)) or [False]
+    }
+    return [each[flag][i] for i, flag in enumerate(is_constrained)]
+
+
+def rendered(
+    model: Model, prompts: object, options: PromptOptions, *, is_scored: bool = False
+) -> list[object]:
+    """Return only the prompts, see `rendered_prompts`."""
+    given = checks.prompt_list(prompts)
+    each = rendered_prompts(model, given, options, [is_scored] * len(given))
+    return [one.prompt for one in each]
+
+
+def _chats(
+    model: Model,
+    prompts: Sequence[object],
+    options: PromptOptions,
+    *,
+    is_constrained: bool,
+    is_silent: bool = False,
+) -> list[Rendered]:
+    plan = plan_thinking(
+        model,
+        options.thinking,  # type: ignore[arg-type] # it was checked
+        constrained=is_constrained,
+        template=options.template,
+        variables=options.variables,
+    )
+    rendered = chat_prompts(
+        model,
+        prompts,
+        options.system,
+        template=options.template,
+        variables=options.variables if plan is None else plan.variables,
+        prefix=options.prefix,
+        merge_system=options.merge_system,
+    )
+    if plan is None:
+        return [Rendered(prompt) for prompt in rendered]
+    if plan.notice and not is_silent:
+        _notice(model, plan.notice)
+    return [
+        Rendered(prompt) if isinstance(prompt, Refused) else Rendered(*plan.apply(prompt))
+        for prompt in rendered
+    ]
+
+
+def notice_thinking(model: Model, options: PromptOptions) -> None:
+    """Warn on the caller's thread, for a call that renders its prompts on another one.
+
+    Warns:
+        ThinkingWarning: The model would think, but answers are constrained.
+    """
+    if options.chat:
+        _chats(model, [], options, is_constrained=True)
+
+
+def _notice(model: Model, text: str) -> None:
+    """Warn once for each model."""
+    if model not in _noticed:
+        _noticed.add(model)
+        warn_caller(text, ThinkingWarning)
+
+
+def _raw(
+    model: Model, prompts: Sequence[object], is_constrained: Sequence[bool]
+) -> list[Rendered]:
+    """Return prompts unchanged; a prompt that ends inside a thought fails."""
+    found = _format(model) if any(is_constrained) else None
+    if found is None:
+        return [Rendered(prompt) for prompt in prompts]
+    problem = Refused(
+        f"the prompt ends in {checks.quoted(found.opening)}, which opens a thought, so "
+        "the answer would be held to its form inside the thought. Use chat=True, where "
+        "thinking=False closes the thought and thinking=n lets the model think before"
+    )
+    return [
+        Rendered(problem if flag and _is_open(model, found, prompt) else prompt)
+        for prompt, flag in zip(prompts, is_constrained, strict=True)
+    ]
+
+
+def _format(model: Model) -> ThinkingFormat | None:
+    """Return the format of thoughts of the model's template; None without one."""
+    try:
+        return format_of(chat_renderer(model))
+    except ChatTemplateError:
+        return None
+
+
+def _is_open(model: Model, found: ThinkingFormat, prompt: object) -> bool:
+    text = prompt
+    if not isinstance(prompt, str):
+        try:
+            tail = list(prompt)[-_N_TAIL:]  # type: ignore[call-overload] # it is checked later
+            text = detokenize(model, tail, unparse_special=True)
+        except (TypeError, ValueError):  # invalid token ids have an error of their own
+            return False
+    return isinstance(text, str) and found.state(text) == "open"

@@ -1,0 +1,339 @@
+"""Requests from the arguments of a call: checks, tokens, seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from llamaherd.asks.answers import seeded
+from llamaherd.asks.choices import ChoiceCuts
+from llamaherd.asks.constraints import Constraints
+from llamaherd.asks.quotes import with_sources
+from llamaherd.asks.rendering import rendered_prompts
+from llamaherd.asks.settings import params_of_call, params_of_prompts
+from llamaherd.asks.thoughts import (
+    Thoughts,
+    capacity_of,
+    is_constrained,
+    tail_of,
+    within,
+)
+from llamaherd.core import checks
+from llamaherd.core.argument import Argument, Id
+from llamaherd.core.effects import stop_problem, warn_idle
+from llamaherd.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    SamplerError,
+    TokenizeError,
+)
+from llamaherd.core.failure import Failure
+from llamaherd.core.request import ChoicePaths, Request, too_long
+from llamaherd.core.sampling import CONSTRAINTS, PER_PROMPT, SamplingParams
+from llamaherd.model.conversations import Refused
+from llamaherd.model.tokens import prompt_tokens
+from llamaherd.native import shim
+from llamaherd.native.engine import check_sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from llamaherd.asks.options import GenerateOptions
+    from llamaherd.core.argument import Name
+    from llamaherd.model.model import Model
+    from llamaherd.model.tokens import ParseSpecial
+    from llamaherd.structured.shape import Shape
+
+_PIECE_CHARS = 4096
+# Number of compiled constraints that a model caches (see
+# capi_shim/sampling/prepared.cpp). A check of more would not save their compilation at
+# run time.
+_MOST_PREPARED = 32
+# Tokenizing in pieces may give some tokens more than tokenizing the whole text.
+_SURELY_MORE = 1.25
+
+
+def make_requests(
+    model: Model,
+    prompts: object,
+    options: GenerateOptions,
+    *,
+    places: Sequence[int] | None = None,
+    n_ctx: object = "auto",
+) -> tuple[list[Request], int]:
+    """Check sampling settings and tokenize the prompts of a call.
+
+    Args:
+        model: Model whose vocabulary is used.
+        prompts: Texts or token ids; with `chat` see `chat_prompts`.
+        options: Options of the call. Besides `params`, only `max_tokens`, `stop` and
+            `seed` may be set; they apply if `params` has no value.
+        places: Index of each prompt in a longer list that is divided among calls, from
+            which its seed is made; None for 0, 1, and so on.
+        n_ctx: Number of KV cells that the context was given; "auto" if it adapts. The
+            default budget of a thought is limited to it.
+
+    Returns:
+        One request per sample, ordered by prompt, and the base of their seeds.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range, or cannot be used with this model.
+        ChatTemplateError: The model has no chat template, or it refuses the messages.
+    """
+    constraints = Constraints(options.sampling, strict=options.strict)
+    of_call = params_of_call(constraints.settings)
+    chat, n = options.chat, options.n
+    parse_special = parsing(options.parse_special, chat=chat)
+    prompts = checks.prompt_list(prompts)
+    params = params_of_prompts(of_call, options.params)
+    one_seed = params.seed if isinstance(params, SamplingParams) else None
+    base = _base_seed(of_call.seed if one_seed is None else one_seed)
+    each = constraints.of_prompts(_checked_params(params, len(prompts)))
+    each = with_sources(each, prompts)
+    held = [is_constrained(own) for own in each]
+    every = rendered_prompts(model, prompts, options, held)
+    given = [one.prompt for one in every]
+    at = range(len(given)) if places is None else places
+    _check_samples(n, each)
+    _check_common(model, each, of_call, constraints)
+    bad = _prepare_each(model, each, constraints)
+    read = [
+        tokens_or_problem(model, Argument("prompts", (place,)), prompt, parse_special)
+        for place, prompt in zip(at, given, strict=True)
+    ]
+    requests = []
+    capacity = capacity_of(n_ctx, model.n_ctx_train)
+    warn_idle(each, of_call.stop)
+    cuts, thoughts = ChoiceCuts(model, parse_special, chat=chat), Thoughts()
+    for i, (prompt, own) in enumerate(zip(given, each, strict=True)):
+        thought = thoughts.of(every[i].thought, own)
+        shape, problem = _shape_or_problem(constraints, own, i)
+        problem = problem or bad.get(_constraint(own), "")
+        tokens, unread = read[i]
+        stop, paths = _stop_of(own, of_call), None
+        if own.choices is not None:
+            unread = unread or stop_problem(stop, tuple(own.choices))
+            stop = ()  # the end of a choice ends the answer
+            if tokens and not unread and thought is not None:
+                tail = tail_of(thought)
+                _, paths, unread = _cut_or_problem(cuts, tail, tail, own.choices)
+            elif tokens and not unread:
+                tokens, paths, unread = _cut_or_problem(cuts, prompt, tokens, own.choices)
+        own_base = base if own is params or own.seed is None else _base_seed(own.seed)
+        request = Request(
+            tokens=tokens,
+            thought=thought,
+            problem=unread or problem,
+            max_tokens=own.max_tokens
+            or of_call.max_tokens
+            or (own.n_answer if paths is None else paths.depth),
+            sampling=own,
+            shape=shape,
+            stop=stop,
+            text=prompt if isinstance(prompt, str) else None,
+            priority=options.priority,
+            logprobs=options.logprobs,
+            paths=paths,
+        )
+        request = seeded(request, shim.derive_seed(own_base, at[i]))
+        if options.thinking is None:  # the caller set no budget
+            request = within(request, capacity)
+        if not request.problem:
+            problem = too_long(request, model.n_ctx_train, "the model was trained for")
+            request = replace(request, problem=problem) if problem else request
+        # The first sample has the same seed as a single sample.
+        requests.append(request)
+        requests += [
+            seeded(request, shim.derive_seed(request.seed, j)) for j in range(1, n)
+        ]
+    return requests, base
+
+
+def place_of(content: str) -> int:
+    """Return a uint64 from which the seed of a prompt without an index is derived."""
+    return int.from_bytes(hashlib.sha256(content.encode()).digest()[:8], "little")
+
+
+def parsing(parse_special: ParseSpecial, *, chat: bool) -> ParseSpecial:
+    """Return the treatment of special tokens; a rendered chat contains real ones."""
+    # A template may begin with plain text, so "auto" would not read its special tokens.
+    return True if chat and parse_special == "auto" else parse_special
+
+
+def _check_samples(n: int, each: Sequence[SamplingParams]) -> None:
+    for own in each if n > 1 else ():
+        if own.is_greedy:
+            raise ArgumentError(
+                f"is {n}, but with temperature {own.temperature:g} a prompt's samples "
+                "would all be the same: set temperature above 0",
+                argument="n",
+            )
+
+
+def tokens_or_problem(
+    model: Model, name: Name, prompt: object, parse_special: ParseSpecial
+) -> tuple[array[int], str]:
+    """Return a prompt's tokens, or none with the reason for its failure."""
+    if isinstance(prompt, Refused):
+        return array("i"), Failure(prompt.reason, "chat_template")
+    try:
+        problem = surely_too_long(model, name, prompt) if isinstance(prompt, str) else ""
+        if problem:
+            return array("i"), problem
+        return prompt_tokens(model, name, prompt, parse_special), ""
+    except TokenizeError as error:
+        return array("i"), Failure(str(error), "not_tokenized")
+
+
+def _cut_or_problem(
+    cuts: ChoiceCuts, prompt: object, tokens: array[int], choices: Collection[str]
+) -> tuple[array[int], ChoicePaths | None, str]:
+    """Return a prompt's tokens and the paths of choices after it, or the problem."""
+    try:
+        return *cuts.cut(prompt, tokens, cast("Sequence[str]", choices)), ""
+    except TokenizeError as error:
+        return tokens, None, Failure(str(error), "constraint")
+
+
+def _shape_or_problem(
+    constraints: Constraints, params: SamplingParams, i: int
+) -> tuple[Shape | None, str]:
+    """Return a prompt's prepared schema, or the problem."""
+    try:
+        return constraints.shape(params, i), ""
+    except ValueError as error:
+        return None, Failure(str(error), "constraint")
+
+
+def surely_too_long(model: Model, name: Name, text: str) -> str:
+    """Return an error if a text certainly exceeds the training context; else "".
+
+    Some of libllama's tokenizers take time quadratic in the number of tokens. A long text
+    is therefore tokenized in pieces, which have about as many tokens.
+    """
+    n_most = model.n_ctx_train
+    if len(text) <= n_most:
+        return ""
+    n_tokens = 0
+    for start in range(0, len(text), _PIECE_CHARS):
+        end = start + _PIECE_CHARS
+        n_tokens += len(prompt_tokens(model, name, text[start:end], parse_special=True))
+        if n_tokens > _SURELY_MORE * n_most:
+            return Failure(
+                f"the prompt has {len(text)} characters, of which the first {end} have "
+                f"about {n_tokens} tokens, more than the {n_most} that the model was "
+                "trained for: shorten it",
+                "too_long",
+            )
+    return ""
+
+
+def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
+    if isinstance(params, SamplingParams):
+        return [params] * n_prompts
+    if not isinstance(params, Sequence):
+        raise ArgumentTypeError(
+            f"must be SamplingParams, or one for each prompt, not {params!r}",
+            argument="params",
+        )
+    for i, each in enumerate(params):
+        if not isinstance(each, SamplingParams):
+            raise ArgumentTypeError(
+                f"must be SamplingParams, not {each!r}", argument="params", place=(i,)
+            )
+    if len(params) != n_prompts:
+        raise ArgumentError(
+            f"must have one element per prompt ({n_prompts}), not {len(params)}",
+            argument="params",
+            code="wrong_length",
+        )
+    return params
+
+
+def _check_common(
+    model: Model,
+    each: Sequence[SamplingParams],
+    of_call: SamplingParams,
+    constraints: Constraints,
+) -> None:
+    """Check the settings that all prompts share, before anything runs.
+
+    Raises:
+        ValueError: A shared setting cannot be used with this model.
+    """
+    if not each:
+        return
+    different = {id(own): own for own in each}.values()
+    common = {
+        name: getattr(each[0], name)
+        for name in (*CONSTRAINTS, "logit_bias")
+        if all(getattr(own, name) == getattr(each[0], name) for own in different)
+    }
+    problems = {
+        stop_problem(_stop_of(own, of_call), tuple(own.choices or ()))
+        for own in different
+    }
+    if len(problems) == 1 and "" not in problems:
+        raise ArgumentError(*problems, argument="stop", code="conflict", form="{problem}")
+    params = SamplingParams(**common)
+    last = max(dict(params.logit_bias), default=0)
+    if last >= model.n_vocab:
+        raise ArgumentError(
+            f"is of no token: the model's token ids are 0 to {model.n_vocab - 1}",
+            argument="logit_bias",
+            place=(Id(last),),
+            code="out_of_range",
+        )
+    if len(params.logit_bias) > model.n_vocab:
+        raise ArgumentError(
+            f"has {len(params.logit_bias)} tokens, but the model's vocabulary "
+            f"has {model.n_vocab}",
+            argument="logit_bias",
+        )
+    shape = constraints.shape(params)
+    with model.using() as handle:
+        check_sampling(handle, params, shape)
+
+
+def _stop_of(own: SamplingParams, of_call: SamplingParams) -> tuple[str, ...]:
+    """Return the stop texts of a prompt."""
+    return tuple((of_call.stop if own.stop is None else own.stop) or ())
+
+
+def _prepare_each(
+    model: Model, each: Sequence[SamplingParams], constraints: Constraints
+) -> dict[object, str]:
+    """Compile the constraints of single prompts on this thread, not on the loop's.
+
+    Returns:
+        Problem of each constraint that fails, by the key of `_constraint`.
+    """
+    different = {_constraint(own): (i, own) for i, own in enumerate(each)}
+    problems: dict[object, str] = {}
+    has_texts = any(own.quote_from is not None for own in each)
+    if len(different) < 2 and not has_texts:  # checked by `_check_common`
+        return problems
+    for key, (i, own) in list(different.items())[:_MOST_PREPARED]:
+        params = SamplingParams(**{name: getattr(own, name) for name in PER_PROMPT})
+        try:
+            shape = constraints.shape(params, i)
+            with model.using() as handle:
+                check_sampling(handle, params, shape)
+        except (ValueError, SamplerError) as error:
+            problems[key] = Failure(str(error), "constraint")
+    return problems
+
+
+def _constraint(params: SamplingParams) -> object:
+    """Return a key that is equal for settings with the same constraint."""
+    return tuple(getattr(params, name) for name in PER_PROMPT)
+
+
+def _base_seed(seed: int | None) -> int:
+    """Return a uint32 seed; None and negative numbers give a random one."""
+    return secrets.randbits(32) if seed is None or seed < 0 else seed

@@ -1,0 +1,96 @@
+"""`llamaherd annotate`: annotate each row of a table with a codebook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from llamaherd.asks.annotate_options import CALIBRATE, METHODS, SPLITS, AnnotateOptions
+from llamaherd.asks.settings import help_of
+from llamaherd.cli.conventions import Command, Whole, section
+from llamaherd.cli.tables import (
+    EXIT,
+    drawing_options,
+    run_table,
+    table_options,
+    thought_options,
+)
+from llamaherd.core.sampling import MAX_TOKENS_OF_SCHEMA
+
+_HELP = """\
+Code each row of a table by a codebook.
+
+The codebook is a YAML file: a question, labels and their definitions, or a schema.
+New columns, for one label: label, prob, margin, entropy, coverage, for an ordinal scale
+mean, p_LABEL for each, and error; for a scale of numbers: label, mean, sd, prob, margin,
+entropy, coverage, error; for several labels: label, coverage, p_LABEL, error; for fields:
+each of them, and error. With --evidence: quote, start and end, too. With --thinking N,
+the model thinks first: also thinking, n_thinking_tokens, thinking_complete, and with
+--n-thoughts K between, the deviation between thoughts. `annotate` in Python has the same.
+"""
+_EXAMPLES = """\
+llamaherd annotate texts.csv --codebook topics.yaml -m model.gguf -o out.csv
+llamaherd annotate texts.csv --codebook topics.yaml -m model.gguf --evidence \\
+  -o out.csv
+llamaherd annotate texts.parquet --codebook topics.yaml -m model.gguf --chat \\
+  --calibrate contextual --prefix coded_ -o out.parquet
+llamaherd annotate texts.csv --codebook topics.yaml -m thinker.gguf --chat \\
+  --thinking 256 --n-thoughts 5 -o out.csv
+"""
+_coding = section("How texts are coded")
+
+
+@click.command("annotate", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=EXIT)
+@table_options(prompts=True, system=False)
+@_coding("--codebook", metavar="FILE.yaml", help="The codebook.")
+@_coding(
+    "--method",
+    "annotate__method",
+    type=click.Choice(METHODS),
+    help=help_of(AnnotateOptions, "method", "Default auto: fields are generated."),
+)
+@_coding(
+    "--calibrate",
+    "annotate__calibrate",
+    type=click.Choice([each for each in CALIBRATE if each]),
+    help=help_of(AnnotateOptions, "calibrate", "batch needs all rows."),
+)
+@_coding(
+    "--distribution",
+    "annotate__distribution",
+    is_flag=True,
+    default=None,
+    help=help_of(AnnotateOptions, "distribution"),
+)
+@_coding(
+    "--split",
+    "annotate__split",
+    type=click.Choice([each for each in SPLITS if each]),
+    help=help_of(AnnotateOptions, "split", "Default: their rows fail."),
+)
+@_coding(
+    "--evidence",
+    "annotate__evidence",
+    is_flag=True,
+    default=None,
+    help=help_of(AnnotateOptions, "evidence", "Columns quote, start, end."),
+)
+@_coding(
+    "--max-tokens",
+    "annotate__max_tokens",
+    type=Whole(1),
+    metavar="N",
+    help=help_of(AnnotateOptions, "max_tokens", f"Default {MAX_TOKENS_OF_SCHEMA}."),
+)
+@drawing_options(
+    _coding, "annotate", AnnotateOptions, "a temperature or several thoughts"
+)
+@thought_options(_coding, "annotate", AnnotateOptions)
+@click.pass_context
+def annotate(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click
+    """Run the command."""
+    is_file = options["table"].lower().endswith(".toml")
+    if options["codebook"] is None and not is_file:
+        raise click.UsageError("Missing option '--codebook'.")
+    ctx.exit(run_table("annotate", options))

@@ -1,0 +1,150 @@
+"""`llamaherd chat`: a conversation in the terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llamaherd.asks.interfaces import CHAT_DEFAULTS
+from llamaherd.asks.options import EmbedOptions, GenerateOptions
+from llamaherd.asks.settings import help_of
+from llamaherd.cli.chat_flags import thinking_of, variables_of
+from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section
+from llamaherd.cli.tables import drawing_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_HELP = """\
+Talk to a model in the terminal.
+
+Answers appear as they are written, thoughts before them dimmed. Ctrl-C ends an answer;
+at the prompt it leaves, as Ctrl-D does. /help lists what else you can type.
+
+If stdin is no terminal, each of its lines is a question; stdout gets the answers, without
+thoughts.
+"""
+_EXAMPLES = """\
+llamaherd chat SmolLM2
+llamaherd chat model.gguf --system "Answer in one sentence." --temperature 0.7
+llamaherd chat hf:owner/repo --thinking 512
+echo "Name a river." | llamaherd chat model.gguf
+"""
+_EPILOG = """\
+Exit status: 0 all is well, 1 it failed, 2 options cannot be used as asked, 3 some
+questions failed (only without a terminal), 130 Ctrl-C, 143 SIGTERM.
+"""
+_answers = section("Answers")
+_how = section("How it is computed")
+_COUNT = Whole(1)
+
+
+@click.command("chat", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
+@click.argument("model", metavar="MODEL")
+@_answers(
+    "--system",
+    metavar="TEXT",
+    help=help_of(GenerateOptions, "system").split(".")[0] + ".",
+)
+@_answers(
+    "--thinking",
+    metavar="N|on|off",
+    callback=thinking_of,
+    help=help_of(GenerateOptions, "thinking"),
+)
+@_answers(
+    "--var",
+    "variables",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=variables_of,
+    help=help_of(GenerateOptions, "variables"),
+)
+@_answers(
+    "--max-tokens",
+    type=_COUNT,
+    metavar="N",
+    help=help_of(
+        GenerateOptions, "max_tokens", f"Default {CHAT_DEFAULTS['max_tokens']}."
+    ),
+)
+@drawing_options(_answers, "chat", GenerateOptions)
+@_answers(
+    "--set",
+    "more",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other option of llamaherd.chat, such as top_p=0.9.",
+)
+@_answers(
+    "--continue",
+    "saved",
+    metavar="FILE",
+    help="Go on with a conversation that /save wrote.",
+)
+@_how(
+    "--n-ctx",
+    type=_COUNT,
+    metavar="N",
+    help="Tokens that the conversation may have; default: what it needs.",
+)
+@_how(
+    "--n-threads",
+    type=_COUNT,
+    metavar="N",
+    help=help_of(EmbedOptions, "n_threads", "Default: the physical cores."),
+)
+def chat(
+    model: str,
+    *,
+    system: str | None,
+    more: Sequence[str],
+    saved: str | None,
+    n_ctx: int | None,
+    n_threads: int | None,
+    **given: Any,  # noqa: ANN401 - as declared above
+) -> int:
+    """Run the conversation and return the exit status."""
+    from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415 - fast help
+
+    settings = {
+        name.removeprefix("chat__"): value
+        for name, value in given.items()
+        if value is not None
+    }
+    settings |= dict(parsed_setting(text) for text in more)
+    turns = []
+    if saved is not None:
+        try:
+            turns = json.loads(Path(saved).read_text(encoding="utf-8"))
+        except ValueError:
+            return failed(f"{saved} has no conversation", ExitStatus.WRONG_USE)
+    where = {"n_ctx": n_ctx or "auto", "n_threads": n_threads}
+    return _talk(model, where, system, turns, settings)
+
+
+def _talk(
+    model: str,
+    where: dict[str, Any],
+    system: str | None,
+    turns: Sequence[Any],
+    settings: dict[str, Any],
+) -> int:
+    from llamaherd.api.chat import Chat  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.cli.console import Console  # noqa: PLC0415
+    from llamaherd.hub.fetch import model_path  # noqa: PLC0415
+    from llamaherd.model.model import Model  # noqa: PLC0415
+    from llamaherd.run.context import Context  # noqa: PLC0415
+
+    is_watched = sys.stderr.isatty()
+    path = model_path(model, check_memory=True, name="MODEL", progress=is_watched)
+    with (
+        Model(path) as loaded,
+        Context(loaded, kv_layout="unified", **where) as context,
+        Chat(context, system, turns=turns, **settings) as conversation,
+    ):
+        return Console(conversation).run()

@@ -1,0 +1,265 @@
+"""`llamaherd codebooks`: choose a codebook by a gold sample and measure it honestly."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llamaherd.asks.annotate_options import CALIBRATE, METHODS, AnnotateOptions
+from llamaherd.asks.settings import help_of
+from llamaherd.cli.conventions import Command, Commands, Whole, option
+from llamaherd.cli.tables import shown_warnings
+from llamaherd.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.selection.comparison import CodebookComparison
+    from llamaherd.run.context import Context
+
+_HELP = """\
+Choose a codebook by a gold sample, and measure the chosen one once.
+
+GOLD.csv is a sheet that people coded, with the design of its sample beside it in
+GOLD.csv.json, as gold_sample() and GoldSample.write() make them. `split` divides it into
+texts to explore, select and evaluate by; the three other commands are used in their
+order.
+"""
+_EXAMPLES = """\
+llamaherd codebooks split gold.csv --seed 1
+llamaherd codebooks compare gold.csv -c plain.yaml -c shots.yaml \\
+  -m model.gguf --journal compare.journal -o comparison.json
+llamaherd codebooks best comparison.json -o choice.json
+llamaherd codebooks evaluate choice.json gold.csv -m model.gguf
+"""
+_EPILOG = """\
+Exit status: 0 success; 1 failed while running; 2 invalid arguments, nothing was computed;
+130 Ctrl-C; 143 SIGTERM.
+"""
+_MEASURES = ("accuracy", "balanced_accuracy", "macro_f1", "kappa")
+_MODEL = "A GGUF file, hf:owner/repo, ollama:name, or a name in the cache."
+
+
+@click.group("codebooks", cls=Commands, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
+def codebooks() -> None:
+    """See `_HELP`."""
+
+
+@codebooks.command(
+    "split",
+    cls=Command,
+    help="Split a gold sample into texts to explore, select and evaluate by.\n\n"
+    "The split is stored in GOLD.csv.json; the sheet stays as it is.",
+    examples="llamaherd codebooks split gold.csv --seed 1\n"
+    "llamaherd codebooks split gold.csv --explore 0 --select 0.5 --evaluate 0.5\n",
+)
+@click.argument("gold", metavar="GOLD.csv")
+@option("--explore", type=float, default=0.2, help="Share of the texts. Default 0.2.")
+@option("--select", type=float, default=0.5, help="Share of the texts. Default 0.5.")
+@option("--evaluate", type=float, default=0.3, help="Share of the texts. Default 0.3.")
+@option("--seed", type=Whole(0), metavar="N", help="Seed; default: a random one.")
+def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
+    """Split a sample and print the sizes of its parts."""
+    from llamaherd.research.selection.split import PARTS, gold_split  # noqa: PLC0415 - fast help
+
+    with shown_warnings():
+        parts = gold_split(gold, **options).parts or []
+    for part in PARTS:
+        click.echo(f"{part}\t{parts.count(part)}")
+
+
+@codebooks.command(
+    "compare",
+    cls=Command,
+    help="Compare codebooks on the texts of select.\n\nWith several models each codebook "
+    "is tried with each model. A candidate has the name of its file, and of its model if "
+    "there are several.",
+    examples="llamaherd codebooks compare gold.csv -c plain.yaml -c shots.yaml \\\n"
+    "  -m model.gguf -o comparison.json\n",
+)
+@click.argument("gold", metavar="GOLD.csv")
+@option(
+    "-c",
+    "--codebook",
+    "books",
+    metavar="FILE.yaml",
+    multiple=True,
+    required=True,
+    help="A codebook; repeat it for others.",
+)
+@option(
+    "-m",
+    "--model",
+    "models",
+    metavar="MODEL",
+    multiple=True,
+    required=True,
+    help=f"{_MODEL} Repeat it for others.",
+)
+@option("--measure", type=click.Choice(_MEASURES), default="accuracy", help="Measure.")
+@option("--chat", is_flag=True, help=help_of(AnnotateOptions, "chat"))
+@option("--method", type=click.Choice(METHODS), help=help_of(AnnotateOptions, "method"))
+@option(
+    "--calibrate",
+    type=click.Choice([each for each in CALIBRATE if each]),
+    help=help_of(AnnotateOptions, "calibrate"),
+)
+@option("--journal", metavar="FILE", help="Keep all answers; only what is new runs.")
+@option("-o", "--out", "output", metavar="FILE.json", help="Store the comparison.")
+@option("--plot", metavar="FILE", help="Draw agreement against seconds per text.")
+def compare(
+    gold: str,
+    *,
+    books: Sequence[str],
+    models: Sequence[str],
+    measure: Any,  # noqa: ANN401 - one of _MEASURES
+    journal: str | None,
+    output: str | None,
+    plot: str | None,
+    **settings: Any,  # noqa: ANN401 - types of click
+) -> None:
+    """Compare codebooks, print the page and store the comparison."""
+    from llamaherd.research.coding.codebook_file import read_codebook  # noqa: PLC0415
+    from llamaherd.research.selection.candidates import CodebookCandidate  # noqa: PLC0415
+    from llamaherd.research.selection.compare import compare_codebooks  # noqa: PLC0415
+
+    given = {
+        name: value for name, value in settings.items() if value not in (None, False)
+    }
+    read = {_stem(path, books): read_codebook(path) for path in books}
+    with ExitStack() as stack, shown_warnings():
+        contexts = {_stem(each, models): _context(each, stack) for each in models}
+        tried = {
+            name if len(contexts) == 1 else f"{name}, {model}": CodebookCandidate(
+                codebook=book, context=context
+            )
+            for model, context in contexts.items()
+            for name, book in read.items()
+        }
+        found = compare_codebooks(
+            None,
+            tried,
+            gold,
+            measure=measure,
+            journal=journal,
+            progress=sys.stderr.isatty(),
+            **given,
+        )
+    if output is not None:
+        Path(output).write_text(found.to_json(), encoding="utf-8")
+    if plot is not None:
+        _save_plot(found, plot)
+    click.echo(str(found))
+
+
+@codebooks.command(
+    "best",
+    cls=Command,
+    help="Freeze the choice of a codebook, to be evaluated once.",
+    examples="llamaherd codebooks best comparison.json --prefer speed -o choice.json\n",
+)
+@click.argument("comparison", metavar="COMPARISON.json")
+@option(
+    "--prefer",
+    type=click.Choice(("value", "speed")),
+    default="value",
+    help="value: the largest; speed: the fastest of those that may be the best.",
+)
+@option("--name", metavar="NAME", help="Candidate to take instead.")
+@option("-o", "--out", "output", metavar="FILE.json", help="Store the choice.")
+def best(
+    comparison: str,
+    *,
+    prefer: Any,  # noqa: ANN401 - types of click
+    name: str | None,
+    output: str | None,
+) -> None:
+    """Freeze a choice, print it and store it."""
+    from llamaherd.research.selection.choice import best_codebook  # noqa: PLC0415
+    from llamaherd.research.selection.comparison import (  # noqa: PLC0415
+        CodebookComparison,
+    )
+
+    stored = CodebookComparison.from_json(Path(comparison).read_text(encoding="utf-8"))
+    choice = best_codebook(stored, prefer=prefer, name=name)
+    if output is not None:
+        Path(output).write_text(choice.to_json(), encoding="utf-8")
+    click.echo(str(choice))
+
+
+@codebooks.command(
+    "evaluate",
+    cls=Command,
+    help="Measure a frozen choice on the texts of evaluate.\n\nThe opening is recorded "
+    "in GOLD.csv.json. If these texts were opened before, or codes changed since the "
+    "choice, a warning says so.",
+    examples="llamaherd codebooks evaluate choice.json gold.csv -m model.gguf\n",
+)
+@click.argument("choice", metavar="CHOICE.json")
+@click.argument("gold", metavar="GOLD.csv")
+@option("-m", "--model", metavar="MODEL", required=True, help=_MODEL)
+@option("--journal", metavar="FILE", help="Keep all answers.")
+def evaluate(choice: str, gold: str, model: str, journal: str | None) -> None:
+    """Evaluate a choice and print all measures."""
+    from llamaherd.research.selection.choice import CodebookChoice  # noqa: PLC0415
+    from llamaherd.research.selection.evaluation import evaluate_codebook  # noqa: PLC0415
+
+    frozen = CodebookChoice.from_json(Path(choice).read_text(encoding="utf-8"))
+    with ExitStack() as stack, shown_warnings():
+        found = evaluate_codebook(
+            frozen,
+            gold,
+            _context(model, stack),
+            journal=journal,
+            progress=sys.stderr.isatty(),
+        )
+    click.echo(f"{found}\n\n{found.validation}")
+
+
+def _save_plot(found: CodebookComparison, path: str) -> None:
+    """Draw a comparison into a file, whose ending tells its format."""
+    from llamaherd.research.reports.drawing import MISSING  # noqa: PLC0415 - optional
+    from llamaherd.research.reports.plots import plot  # noqa: PLC0415
+
+    try:
+        import matplotlib as mpl  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise ImportError(MISSING) from error
+    mpl.use("agg")  # no window
+    import matplotlib.pyplot as plt  # noqa: PLC0415
+
+    plot(found)
+    plt.savefig(path)
+    plt.close()
+
+
+def _context(model: str, stack: ExitStack) -> Context:
+    """Load a model and open a context, which the stack closes."""
+    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.model.model import Model  # noqa: PLC0415
+    from llamaherd.run.context import Context  # noqa: PLC0415
+
+    path = model_path(
+        model, check_memory=True, name="MODEL", progress=sys.stderr.isatty()
+    )
+    return stack.enter_context(Context(stack.enter_context(Model(path))))
+
+
+def _stem(name: str, names: Sequence[str]) -> str:
+    """Return the name of a file without folder and ending.
+
+    Raises:
+        ValueError: Two files have the same.
+    """
+    stems = [Path(each).stem for each in names]
+    if stems.count(Path(name).stem) > 1:
+        raise ArgumentError(
+            f"has two files of the name {Path(name).stem!r}: give them different names",
+            argument="codebook",
+            code="duplicate",
+        )
+    return Path(name).stem

@@ -1,0 +1,82 @@
+"""`llamaherd recalibrate`: improve the labels of a table by people's codes."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import click
+
+from llamaherd.cli.conventions import Command, Whole
+from llamaherd.cli.tables import shown_warnings
+
+_HELP = """\
+Improve labels and probabilities by the codes of a gold sample.
+
+TABLE is an output of `llamaherd annotate` or `classify`, with columns label and p_LABEL.
+The gold sample is the file that people filled in, with its .json beside it. The output
+has new labels and probabilities in the same columns; the model's are in columns that
+begin with raw_, and fold is the fold of each coded text. The accuracy by
+cross-validation is printed beside the model's.
+"""
+_EXAMPLES = """\
+llamaherd recalibrate coded.csv --gold to_code.csv -o better.csv
+llamaherd recalibrate coded.parquet --gold to_code.csv -o better.parquet \\
+  --features probs --features embeddings --embeddings encoder.gguf
+"""
+
+
+@click.command("recalibrate", cls=Command, help=_HELP, examples=_EXAMPLES)
+@click.argument("table", metavar="TABLE")
+@click.option("--gold", required=True, metavar="FILE.csv", help="The gold sample, coded.")
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    metavar="FILE",
+    help=".csv, .tsv, .jsonl or .parquet; -: CSV to stdout.",
+)
+@click.option(
+    "--features",
+    multiple=True,
+    type=click.Choice(["probs", "embeddings"]),
+    help="Features of the texts; give it twice for both. Default: probs.",
+)
+@click.option("--embeddings", metavar="FILE.gguf", help="Model for embeddings.")
+@click.option("--label", metavar="NAME", help="Column of labels. Default: label.")
+@click.option("--text", metavar="NAME", help="Column of texts. Default: as drawn.")
+@click.option(
+    "--cluster", metavar="NAME", help="Column of clusters, whose texts share a fold."
+)
+@click.option("--folds", type=Whole(2, 20), default=5, help="Number of folds. Default 5.")
+@click.option("--seed", type=Whole(0), default=0, help="Seed of the folds. Default 0.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing output.")
+def recalibrate(**options: Any) -> None:  # noqa: ANN401 - types of click
+    """Run the command."""
+    import llamaherd as lh  # noqa: PLC0415 - loads the engine
+    from llamaherd.tables.whole import (  # noqa: PLC0415
+        check_free,
+        read_whole,
+        write_whole,
+    )
+
+    check_free(options["out"], overwrite=options["overwrite"])
+    data = read_whole(options["table"], ("p_",))
+    with shown_warnings(), ExitStack() as open_models:
+        gold = lh.read_gold(options["gold"])
+        embeddings = None
+        if options["embeddings"] is not None:
+            embeddings = open_models.enter_context(lh.Model(options["embeddings"]))
+        found = lh.recalibrate(
+            data,
+            gold,
+            options["features"] or ("probs",),
+            embeddings=embeddings,
+            n_folds=options["folds"],
+            seed=options["seed"],
+            label=options["label"],
+            text=options["text"],
+            cluster=options["cluster"],
+        )
+    write_whole(found.frame, options["out"], overwrite=options["overwrite"])
+    click.echo(found.summary(), err=True)

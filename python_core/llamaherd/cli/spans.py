@@ -1,0 +1,42 @@
+"""`llamaherd spans`: list the passages of coded texts, a row each."""
+
+from __future__ import annotations
+
+import click
+
+from llamaherd.cli.conventions import Command
+
+_HELP = """\
+List the passages of a table that `llamaherd annotate` wrote, a row each.
+
+The codebook was of the type "spans". The columns are the id of the text, or the number of
+its row, from 0; label; quote; start and end: characters of the text, as in a slice.
+"""
+_EXAMPLES = """\
+llamaherd annotate texts.csv --codebook actors.yaml -m model.gguf -o coded.csv
+llamaherd spans coded.csv --id id -o passages.csv
+"""
+
+
+@click.command("spans", cls=Command, help=_HELP, examples=_EXAMPLES)
+@click.argument("table", metavar="TABLE")
+@click.option(
+    "-o",
+    "--out",
+    "output",
+    default="-",
+    metavar="FILE",
+    help=".csv, .tsv or .jsonl; default -: CSV to stdout.",
+)
+@click.option("--id", "id_", metavar="NAME", help="Column that identifies the texts.")
+@click.option(
+    "--column",
+    default="spans",
+    metavar="NAME",
+    help="Column of passages. Default spans; with --prefix it has that before it.",
+)
+def spans(table: str, output: str, id_: str | None, column: str) -> None:
+    """Run the command."""
+    from llamaherd.tables.spans import SpanFile  # noqa: PLC0415 - loads the engine
+
+    SpanFile(source=table, output=output, column=column, id=id_).write()

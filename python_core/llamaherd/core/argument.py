@@ -1,0 +1,84 @@
+"""Names of arguments and of places in them: `prompts[3]`, `labels['yes']`, `words.text`.
+
+A place is a tuple of steps into an argument:
+
+- `int`: an index, from 0. R prints it from 1. - `Id`: a number that identifies an
+  element, such as a token id. It is printed unchanged.
+- `str`: a key of a mapping.
+- `Field`: the name of a field, which is printed with a dot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Step: TypeAlias = "int | str"
+Place: TypeAlias = "tuple[Step, ...]"
+
+
+class Field(str):
+    """A step of a place: the name of a field."""
+
+    __slots__ = ()
+
+
+class Id(int):
+    """A step of a place: a number that identifies an element and is not an index."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """Argument, or place in it, for checks and messages.
+
+    Attributes:
+        name: Name of the argument.
+        place: Steps into it; () for the whole argument.
+    """
+
+    name: str
+    place: Place = ()
+
+    def at(self, *steps: Step) -> Argument:
+        """Return the place after some more steps."""
+        return Argument(self.name, self.place + steps)
+
+    def spelled(self, first: int = 0) -> str:
+        """Return the argument as a message names it.
+
+        Args:
+            first: Number of the first element of a list.
+        """
+        return self.name + "".join(_spelled(step, first) for step in self.place)
+
+    def dotted(self) -> str:
+        """Return the argument as clients of the server name it: keys have dots."""
+        steps = (Field(s) if _is_word(s) else s for s in self.place)
+        return Argument(self.name, tuple(steps)).spelled()
+
+    def __str__(self) -> str:
+        return self.spelled()
+
+
+Name: TypeAlias = "str | Argument"
+
+
+def argument_of(name: Name, place: Place = ()) -> Argument:
+    """Return `name` as an `Argument`, with `place` appended to its place."""
+    if isinstance(name, Argument):
+        return name.at(*place) if place else name
+    return Argument(name, place)
+
+
+def _is_word(step: Step) -> bool:
+    return isinstance(step, str) and step.replace("-", "_").isidentifier()
+
+
+def _spelled(step: Step, first: int) -> str:
+    if isinstance(step, Field):
+        return f".{step}"
+    if isinstance(step, str):
+        return f"[{step!r}]"
+    return f"[{step}]" if isinstance(step, Id) else f"[{step + first}]"

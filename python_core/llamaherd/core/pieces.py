@@ -1,0 +1,74 @@
+"""Pieces of a text during its generation: first of the thought, then of the answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+PieceKind = Literal["thinking", "answer"]
+
+
+class TextPiece(str):
+    """A piece of text of one kind.
+
+    Attributes:
+        kind: "thinking" for a part of the thought, "answer" for a part of the answer.
+    """
+
+    __slots__ = ("kind",)
+    kind: PieceKind
+
+    def __new__(cls, text: str, kind: PieceKind = "answer") -> TextPiece:  # noqa: PYI034 - typing.Self needs Python 3.11
+        """Make a piece of a text."""
+        self = super().__new__(cls, text)
+        self.kind = kind
+        return self
+
+    def __reduce__(self) -> tuple[type[TextPiece], tuple[str, PieceKind]]:
+        return TextPiece, (str(self), self.kind)
+
+
+class PieceStream:
+    """Pieces of a request, to iterate over in a thread or in asyncio.
+
+    Args:
+        iterate: Function that returns an iterator over the pieces.
+        iterate_async: The same for asyncio.
+    """
+
+    def __init__(
+        self,
+        iterate: Callable[[], Iterator[TextPiece]],
+        iterate_async: Callable[[], AsyncIterator[TextPiece]],
+    ) -> None:
+        self._iterate = iterate
+        self._iterate_async = iterate_async
+
+    def __iter__(self) -> Iterator[TextPiece]:
+        return self._iterate()
+
+    def __aiter__(self) -> AsyncIterator[TextPiece]:
+        return self._iterate_async()
+
+
+class Stripped:
+    """Text that arrives in parts, stripped of white space at its start and end.
+
+    White space is held back until more text follows.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._has_begun = False
+
+    def add(self, text: str) -> str:
+        """Take a part and return the new part of the stripped text."""
+        whole = self._held + text
+        if not self._has_begun:
+            whole = whole.lstrip()
+        new = whole.rstrip()
+        self._held = whole[len(new) :]
+        self._has_begun = self._has_begun or bool(new)
+        return new

@@ -1,0 +1,124 @@
+"""Progress of jobs: base class of reports, and the progress bar."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentTypeError
+from llamaherd.core.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# tqdm's own rate switches to seconds per prompt for long prompts.
+_FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+BYTES = "B"  # unit that is scaled to kB, MB, GB
+
+
+class JobProgress:
+    """Base class of the progress reports of jobs.
+
+    Attributes:
+        unit: Plural noun of the counted units, or "B" for bytes.
+        n_done: Number of finished units.
+        n_total: Total number of units; 0 if unknown.
+    """
+
+    __slots__ = ()
+    unit: ClassVar[str]
+    n_done: int
+    n_total: int
+
+    @property
+    def line(self) -> str:
+        """Return a short text next to the bar, such as the speed or the current step."""
+        return ""
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """Messages for the user so far, the oldest first."""
+        return ()
+
+
+class ProgressBar:
+    """A tqdm bar on stderr, drawn at the first report.
+
+    Args:
+        leave: Keep the finished bar on the screen.
+    """
+
+    def __init__(self, *, leave: bool = True) -> None:
+        self._leave = leave
+        self._bar: Any = None  # tqdm has no types
+
+    def show(self, progress: JobProgress) -> None:
+        """Redraw the bar; it restarts if the count decreases, as in downloads."""
+        from tqdm import tqdm  # noqa: PLC0415 - slow, and few calls show a bar
+
+        if self._bar is not None and self._bar.n > progress.n_done:
+            self.close()
+        if self._bar is None:
+            is_bytes = progress.unit == BYTES
+            self._bar = tqdm(
+                total=progress.n_total or None,
+                unit=BYTES if is_bytes else f" {progress.unit}",
+                unit_scale=is_bytes,
+                bar_format=_FORMAT,
+                leave=self._leave,
+            )
+        self._bar.total = progress.n_total or None
+        self._bar.set_postfix_str(progress.line, refresh=False)
+        self._bar.update(progress.n_done - self._bar.n)
+
+    def close(self) -> None:
+        """End the bar; a second call does nothing."""
+        if self._bar is not None:
+            self._bar.close()
+        self._bar = None
+
+
+def check_option(option: object) -> None:
+    """Check the argument `progress` of a public function.
+
+    Raises:
+        TypeError: `option` is neither a bool nor callable.
+    """
+    if not isinstance(option, bool) and not callable(option):
+        raise ArgumentTypeError(
+            f"must be {words().flag}, or a function, not {checks.shown(option)}",
+            argument="progress",
+        )
+
+
+@contextmanager
+def reporter(
+    option: bool | Callable[[Any], object],
+) -> Iterator[Callable[[Any], object]]:
+    """Yield the function to call with each report, on the caller's thread.
+
+    Args:
+        option: True to show a bar, or a function that is called.
+
+    Raises:
+        TypeError: `option` is neither a bool nor callable.
+    """
+    check_option(option)
+    if callable(option):
+        yield option
+    elif option:
+        bar = ProgressBar()
+        try:
+            yield bar.show
+        finally:
+            bar.close()
+    else:
+        yield lambda _: None
+
+
+def short(rate: float) -> str:
+    """Format a rate with at least two significant digits."""
+    if rate >= 9.95:
+        return f"{rate:.0f}"
+    return f"{rate:.1f}" if rate >= 0.095 else f"{rate:.2g}"

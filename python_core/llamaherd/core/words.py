@@ -1,0 +1,118 @@
+"""Words of messages that differ between Python and R: types, constants, settings.
+
+The code that checks an argument creates the message for users of both languages: in
+Python "must be True or False", in R "must be TRUE or FALSE". `words()` returns the words
+of the current caller. Calls from `_r` use the words of R, by `spoken_in`; jobs keep the
+words with which they were started.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageTerms:
+    """Words of one language.
+
+    Attributes:
+        flag: The two logical constants, as "True or False".
+        text: A text, with its article.
+        texts: Several texts.
+        path: The path of a file, with its article.
+        mapping: A mapping with names as keys, with its article.
+        thinking: Class of settings of a thought.
+        markers: Settings of a thought with markers that the caller gives.
+    """
+
+    flag: str = "True or False"
+    text: str = "a str"
+    texts: str = "a list of str"
+    path: str = "a str or a path"
+    mapping: str = "a dict"
+    thinking: str = "Thinking"
+    markers: str = "Thinking(start=, end=)"
+
+    def constant(self, value: bool | None) -> str:
+        """Return the name of True, False or None."""
+        return repr(value)
+
+    def literal(self, value: object) -> str:
+        """Return a value in the notation of the caller's language."""
+        is_constant = value is None or isinstance(value, bool)
+        return self.constant(value) if is_constant else repr(value)  # type: ignore[arg-type]
+
+    def setting(self, name: str, value: object) -> str:
+        """Return an argument with its value, in the form of a call."""
+        return f"{name}={value!r}"
+
+    def value(self, value: object, text: str) -> str:
+        """Return a value with its type.
+
+        Args:
+            value: The value.
+            text: Its shortened `repr`.
+        """
+        return f"{text} ({type(value).__name__})"
+
+
+@dataclass(frozen=True, slots=True)
+class _R(LanguageTerms):
+    """Words of R. Types of simple values are not shown."""
+
+    flag: str = "TRUE or FALSE"
+    text: str = "a string"
+    texts: str = "a character vector"
+    path: str = "a string"
+    mapping: str = "a named list"
+    thinking: str = "thinking()"
+    markers: str = "thinking(start =, end =)"
+
+    def constant(self, value: bool | None) -> str:
+        return "NULL" if value is None else str(value).upper()
+
+    def setting(self, name: str, value: object) -> str:
+        if value is None or isinstance(value, bool):
+            return f"{name} = {self.constant(value)}"
+        return f"{name} = {json.dumps(value, ensure_ascii=False)}"
+
+    def value(self, value: object, text: str) -> str:
+        if value is None or isinstance(value, bool):
+            return self.constant(value)
+        if isinstance(value, dict):
+            return f"a named list of length {len(value)}"
+        if isinstance(value, (list, tuple)):
+            return f"a list of length {len(value)}"
+        return text
+
+
+PYTHON = LanguageTerms()
+R = _R()
+_CURRENT: ContextVar[LanguageTerms] = ContextVar("words", default=PYTHON)
+
+
+def words() -> LanguageTerms:
+    """Return the words of the caller."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def spoken_in(language: LanguageTerms) -> Iterator[None]:
+    """Use the words of a language in messages within the block."""
+    token = _CURRENT.set(language)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def setting(name: str, value: object) -> str:
+    """Return an argument with its value, as in a call in the caller's language."""
+    return words().setting(name, value)

@@ -1,0 +1,101 @@
+"""Progress of downloads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import ClassVar
+
+from llamaherd.core.progress import BYTES, JobProgress, ProgressBar, check_option
+
+# True shows a progress bar; a function gets the bytes received and the total.
+ProgressOption = bool | Callable[[int, int | None], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchProgress(JobProgress):
+    """Progress of a download.
+
+    Attributes:
+        n_done: Bytes received.
+        n_total: Size of the file; 0 if unknown.
+        bytes_per_s: Speed since the download started; 0 before the first block.
+        messages: Messages for the user, oldest first.
+    """
+
+    n_done: int
+    n_total: int
+    bytes_per_s: float = 0.0
+    messages: tuple[str, ...] = ()
+
+    unit: ClassVar[str] = BYTES
+
+    @property
+    def line(self) -> str:
+        """Speed in MB/s."""
+        return f"{self.bytes_per_s / 1e6:.1f} MB/s" if self.bytes_per_s else ""
+
+
+class FetchMeter:
+    """Progress and messages of a download, recorded by a `Watch`."""
+
+    def __init__(self) -> None:
+        self._messages: list[str] = []
+        self._first: tuple[float, int] | None = None  # time and bytes of the first step
+        self._last = FetchProgress(n_done=0, n_total=0)
+
+    @property
+    def progress(self) -> FetchProgress:
+        """Progress of the download. May be read from any thread."""
+        return replace(self._last, messages=tuple(self._messages))
+
+    def say(self, text: str) -> None:
+        """Record a message for the user."""
+        self._messages.append(text)
+
+    def step(self, n_done: int, n_total: int | None) -> None:
+        """Record the bytes received, and the total if known."""
+        now = perf_counter()
+        if self._first is None or n_done < self._first[1]:
+            self._first = (now, n_done)
+        began_s, n_before = self._first
+        self._last = FetchProgress(
+            n_done=n_done,
+            n_total=n_total or 0,
+            bytes_per_s=(n_done - n_before) / max(now - began_s, 0.001),
+        )
+
+
+class ProgressReporter:
+    """Reporter of a download: a bar and messages, calls of a function, or nothing.
+
+    Args:
+        option: True shows a bar and messages on stderr; a function is called.
+    """
+
+    def __init__(self, option: ProgressOption) -> None:
+        check_option(option)
+        self._option = option
+        self._meter = FetchMeter()
+        self._bar = ProgressBar(leave=False)
+
+    def say(self, text: str) -> None:
+        """Print a message."""
+        if self._option is True:
+            print(text, file=sys.stderr)  # noqa: T201 - it was asked for
+
+    def step(self, n_done: int, n_total: int | None) -> None:
+        """Report the bytes received, and the total if known."""
+        if callable(self._option):
+            self._option(n_done, n_total)
+        elif self._option:
+            self._meter.step(n_done, n_total)
+            self._bar.show(self._meter.progress)
+
+    def __enter__(self) -> ProgressReporter:  # noqa: PYI034 - typing.Self is of Python 3.11
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.close()

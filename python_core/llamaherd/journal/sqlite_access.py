@@ -1,0 +1,146 @@
+"""Read-only access to an SQLite file that other processes may write to."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Files that SQLite keeps beside a database. The first two may contain data of their own.
+WAL, ROLLBACK, SHM = "-wal", "-journal", "-shm"
+
+_BUSY, _LOCKED, _NOTADB = 5, 6, 26  # SQLite's primary result codes
+_MAGIC = b"SQLite format 3\0"
+_BUSY_S = 10.0  # maximum wait for a commit of another process, which takes milliseconds
+_RETRY_S = (0.0, 0.05, 0.5)
+
+_T = TypeVar("_T")
+
+
+def look(
+    path: Path, use: Callable[[sqlite3.Connection], _T], *, is_fixed: bool = False
+) -> _T:
+    """Read a file with its log without changing either.
+
+    Without a log no process has the file open: it is then read as immutable, which leaves
+    no trace. If another process opens it during the read, it is read again, because the
+    file is inconsistent during a checkpoint.
+
+    Args:
+        path: Path of the file.
+        use: Reads from the connection.
+        is_fixed: Whether the data never change, so that the log is not needed.
+    """
+    failure: sqlite3.Error | None = None
+    has_log = False
+    for delay in _RETRY_S:
+        time.sleep(delay)
+        before = _state(path)
+        has_log = not is_fixed and any(before[1:])
+        try:
+            found = _read(path, _query(before) if has_log else "immutable=1", use)
+        except sqlite3.Error as error:
+            if is_foreign(error, path):
+                raise  # a permanent error
+            failure = error
+            continue
+        if has_log or is_fixed or _state(path) == before:
+            return found
+    # To read a log, SQLite creates a third file, which needs space and a writable folder.
+    if has_log and _is_for_lack_of_room(failure):
+        with suppress(OSError):
+            return _look_at_copy(path, use)
+    raise failure or sqlite3.OperationalError("it changes while it is read")
+
+
+def _read(path: Path, query: str, use: Callable[[sqlite3.Connection], _T]) -> _T:
+    with closing(connect(path, query)) as db:
+        return use(db)
+
+
+def _query(state: tuple[object, ...]) -> str:
+    """Return the URI query; a rollback journal must be applied, so not read-only."""
+    return "mode=rw" if state[2] else "mode=ro"
+
+
+def _is_for_lack_of_room(error: sqlite3.Error | None) -> bool:
+    # Without a code, before Python 3.11, a copy is tried of a file that is locked, too.
+    is_locked = _primary_code(error) in (_BUSY, _LOCKED)
+    return isinstance(error, sqlite3.OperationalError) and not is_locked
+
+
+def is_foreign(error: sqlite3.Error, path: Path) -> bool:
+    """Test for a file that was never SQLite's, after an error from reading it."""
+    code = _primary_code(error)
+    if code is not None:
+        return code == _NOTADB
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) != _MAGIC
+
+
+def _primary_code(error: sqlite3.Error | None) -> int | None:
+    """Return SQLite's primary result code; None before Python 3.11."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def _look_at_copy(path: Path, use: Callable[[sqlite3.Connection], _T]) -> _T:
+    before = _state(path)
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "journal"
+        for suffix in ("", WAL, ROLLBACK):
+            if beside(path, suffix).exists():
+                shutil.copyfile(beside(path, suffix), beside(copy, suffix))
+        if _state(path) != before:
+            raise sqlite3.OperationalError("it changes while it is read")
+        return _read(copy, "mode=rw", use)
+
+
+def _state(path: Path) -> tuple[tuple[int, int] | None, ...]:
+    """Return the state of the file and its logs, which changes with any of them."""
+    return tuple(_stamp(beside(path, suffix)) for suffix in ("", WAL, ROLLBACK))
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+def identity(file: Path) -> tuple[int, int] | None:
+    """Return the identity of a file (device, inode); None if it does not exist."""
+    try:
+        status = file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_dev, status.st_ino
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """Return the path of a file that SQLite keeps beside a database."""
+    return path.with_name(path.name + suffix)
+
+
+def connect(path: Path, query: str) -> sqlite3.Connection:
+    """Return a connection in autocommit mode.
+
+    Args:
+        path: Absolute path of the file.
+        query: Query of the URI that SQLite opens.
+    """
+    return sqlite3.connect(
+        f"{path.as_uri()}?{query}",
+        uri=True,
+        timeout=_BUSY_S,
+        isolation_level=None,
+        check_same_thread=False,  # one thread opens the file, another one writes
+    )

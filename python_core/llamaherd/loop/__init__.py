@@ -1,0 +1,1 @@
+"""The loop of a context: carries out the scheduler's decisions on an engine."""

@@ -1,0 +1,209 @@
+"""Groups of requests that a caller submits together, and their listeners."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol
+
+from llamaherd.core.outcome import NO_COST, Counts
+from llamaherd.core.stats import RequestStats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from threading import Event
+
+    from llamaherd.core.outcome import Cost, Output, Piece
+    from llamaherd.core.request import Request
+    from llamaherd.core.stats import ActorStats, Load
+    from llamaherd.memory.plan import Plan
+    from llamaherd.schedule.prefix_tree import PrefixTree
+
+
+class Listener(Protocol):
+    """Receiver of the outputs of a group, called on the loop's thread: must be fast."""
+
+    def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
+        """Take the output of request i, which ended."""
+
+    def on_piece(self, piece: Piece) -> None:
+        """Take a new part of the answer of a watched group."""
+
+    def on_end(self, error: BaseException | None) -> None:
+        """Take the end of the group. With `error`, some requests have no output."""
+
+
+class _Nobody:
+    """Listener of a finished group, so that the group does not keep its caller alive."""
+
+    def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
+        """Do nothing: the group is over."""
+
+    def on_piece(self, piece: Piece) -> None:
+        """Do nothing: the group is over."""
+
+    def on_end(self, error: BaseException | None) -> None:
+        """Do nothing: the group is over."""
+
+
+class Group:
+    """Requests of a call or a single prompt, with shared prefixes and statistics.
+
+    Args:
+        requests: One or more requests.
+        listener: Receiver of the outputs.
+        tree: Tree of the shared prefixes; None if not computed yet.
+        is_alone: Whether the group is one of many single prompts. Prefixes that it shares
+            with earlier prompts are then not computed again, so its logits depend on
+            these prompts within rounding.
+        is_watched: Whether the listener receives parts of its only answer.
+        is_counted: Whether `counts` is updated while it runs.
+        n_again: For a single prompt, number of its first tokens that later prompts will
+            share. Their KV cells are kept.
+
+    Attributes:
+        is_cancelled: Whether the group is to end.
+        is_stopping: Whether no more of its requests start.
+        is_over: Whether `on_end` of the listener was called, or is being called.
+        plan: Plan of the context; None before the loop accepts the group.
+        counts: Counts of its batches so far.
+        n_fallbacks: Number of its batches that were refused because of their content.
+        actors: Statistics of each process of a herd.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        listener: Listener,
+        *,
+        tree: PrefixTree | None = None,
+        is_alone: bool = False,
+        is_watched: bool = False,
+        is_counted: bool = False,
+        n_again: int = 0,
+    ) -> None:
+        self.requests = requests
+        self.listener: Listener = listener
+        self.tree = tree
+        self.is_alone = is_alone
+        self.is_watched = is_watched
+        self.is_counted = is_counted
+        self.n_again = n_again
+        self.is_cancelled = False
+        self.is_stopping = False
+        self.is_over = False
+        self.plan: Plan | None = None
+        self.counts = Counts()
+        self.n_fallbacks = 0
+        self.actors: tuple[ActorStats, ...] = ()
+        # State of the loop.
+        self.number = -1
+        self.open = dict.fromkeys(range(len(requests)))
+        self.n_running = 0  # requests in the engine, including paused ones
+        self.n_thought_read = 0  # bytes that the listener received
+        self.n_read = (0, 0)  # bytes and tokens that the listener received
+        self.came_s = perf_counter()
+        self._started_s: dict[int, float] = {}
+        self._charged: dict[int, Cost] = {}  # costs of prefixes by request
+
+    @property
+    def needs(self) -> list[int]:
+        """Number of KV cells of each request with its thought and answer."""
+        return [request.n_cells for request in self.requests]
+
+    @property
+    def may_draft(self) -> bool:
+        """Whether draft tokens may be used: not for a single prompt."""
+        return len(self.requests) > 1
+
+    def started(self, i: int, now_s: float) -> None:
+        """Record that request i got a slot."""
+        self._started_s[i] = now_s
+
+    def charge(self, i: int, cost: Cost) -> None:
+        """Add the cost of a prefix, computed for request i and possibly others."""
+        self._charged[i] = self._charged.get(i, NO_COST) + cost
+
+    def ended(self, i: int, output: Output, now_s: float) -> None:
+        """Record the output of request i."""
+        cost = output.cost + self._charged.pop(i, NO_COST)
+        started_s = self._started_s.pop(i, now_s)
+        queue_s = started_s - self.came_s
+        stats = RequestStats(
+            queue_s=queue_s,
+            first_token_s=queue_s + output.first_token_s if output.tokens else None,
+            wall_s=now_s - self.came_s,
+            prefill_s=cost.prefill_s,
+            decode_s=cost.decode_s,
+            n_prefill_tokens=cost.n_prefill,
+            n_decode_tokens=cost.n_decode,
+            n_draft_tokens=cost.n_draft,
+            n_pauses=cost.n_pauses,
+        )
+        self.deliver(i, output, stats)
+
+    def deliver(self, i: int, output: Output, stats: RequestStats) -> None:
+        """Pass the output and statistics of request i to the listener."""
+        del self.open[i]
+        self.listener.on_output(i, output, stats)
+
+    def end(self, error: BaseException | None) -> None:
+        """End the group, see `Listener`."""
+        self.is_over = True
+        listener, self.listener = self.listener, _Nobody()
+        listener.on_end(error)
+
+
+class GroupLoop(Protocol):
+    """Protocol of a loop that runs groups of requests: `Loop`, or that of a herd."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """Plan of the current KV cache; None without one."""
+        ...
+
+    @property
+    def load(self) -> Load:
+        """Return the number of running and waiting requests."""
+        ...
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more groups can be submitted."""
+        ...
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its thread died for lack of memory."""
+        ...
+
+    def hand_in(self, group: Group) -> None:
+        """Submit a group of requests; its listener receives their outputs.
+
+        Raises:
+            ContextClosedError: The loop is closed.
+            ForkError: This process was forked.
+            RuntimeError: The interpreter is ending, or no thread can be started.
+        """
+
+    def give_up(self, group: Group) -> None:
+        """End a group soon; other groups continue."""
+
+    def stop(self, group: Group) -> None:
+        """Start no more requests of a group; running requests finish."""
+
+    def watch(self, group: Group) -> None:
+        """Send new parts of the answer of a group to its listener from now on."""
+
+    def wait_for(self, is_done: Event) -> None:
+        """Wait for an event that a listener sets.
+
+        Raises:
+            MemoryError: The thread died for lack of memory.
+            ForkError: This process was forked; the loop runs in its parent.
+        """
+
+    def settle(self) -> None:
+        """Wait for the end of the thread if it has no work."""
+
+    def close(self) -> None:
+        """End all groups with ContextClosedError and free the memory."""

@@ -1,0 +1,226 @@
+"""Loop of a context: runs the engine as long as there are requests.
+
+One thread owns the engine. It accepts new groups, asks the scheduler, runs a slice of
+steps in C++ and passes outputs to listeners. The requests of all callers share batches.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import get_ident
+from typing import TYPE_CHECKING
+
+from llamaherd.core.errors import ContextClosedError, ContextError, NativeError
+from llamaherd.core.stats import Load
+from llamaherd.loop.fit import fit
+from llamaherd.loop.threaded import ThreadedLoop
+from llamaherd.native import shim
+
+if TYPE_CHECKING:
+    from llamaherd.loop.group import Group
+    from llamaherd.loop.runner import Runner
+    from llamaherd.loop.sizing import Sizing
+    from llamaherd.memory.plan import Plan
+
+
+class Loop(ThreadedLoop):
+    """Thread that runs the groups of requests of any number of callers.
+
+    The thread lives as long as there is work, the engine until `close`.
+
+    Args:
+        sizing: Plans and creates engines.
+    """
+
+    def __init__(self, sizing: Sizing) -> None:
+        super().__init__("context")
+        self._sizing = sizing
+        self._runner: Runner | None = None  # None before the first group
+        self._arrived: deque[Group] = deque()
+        self._changed: deque[Group] = deque()  # groups to cancel, stop or watch
+        self._is_aborted = False  # the abort flag of the engine is set
+
+    # ---- any thread ----
+
+    @property
+    def plan(self) -> Plan | None:
+        """Plan of the current KV cache; None without one."""
+        runner = self._runner
+        return None if runner is None else runner.plan
+
+    @property
+    def n_batches(self) -> int:
+        """Number of decoded batches."""
+        runner = self._runner
+        return 0 if runner is None else runner.n_batches
+
+    @property
+    def load(self) -> Load:
+        """Return the number of running and waiting requests."""
+        runner = self._runner
+        n_open = sum(len(group.open) for group in self._every())
+        n_running = 0 if runner is None else runner.n_running
+        return Load(
+            n_running=n_running,
+            n_waiting=max(0, n_open - n_running),
+            n_slots=0 if runner is None else runner.plan.n_seq_max,
+            n_prefixes=0 if runner is None else runner.n_prefixes,
+            n_ctx=0 if runner is None else runner.plan.n_ctx,
+        )
+
+    @property
+    def _groups(self) -> list[Group]:
+        """Return the accepted groups that have not ended."""
+        runner = self._runner
+        return [] if runner is None else list(runner.groups.values())
+
+    def _every(self) -> list[Group]:
+        return [*self._groups, *self._arrived]
+
+    def hand_in(self, group: Group) -> None:
+        """Submit a group, see `GroupLoop`."""
+        shim.check_process()  # in a forked child the lock may never be released
+        with self._lock:
+            self._check_open()
+            self._arrived.append(group)
+            try:
+                self._rouse()
+            except BaseException:
+                self._arrived.remove(group)
+                raise
+
+    def share(self, n: int) -> None:
+        """Use only the n-th part of the memory from now on."""
+        self._sizing.n_sharing = n
+
+    def close(self) -> None:
+        """End all groups with ContextClosedError and free the engine."""
+        shim.check_process()
+        with self._lock:
+            self._is_closed = True
+            if self._is_gone:
+                self._free()
+                return
+            self._abort()
+            self._rouse()
+        self.wait()
+
+    def _note(self, group: Group) -> None:
+        self._changed.append(group)
+        running = [g for g in self._groups if g.n_running]
+        if all(g.is_cancelled for g in running):
+            self._abort()  # a step may be long, and its result is not needed
+        self._rouse()
+
+    def _abort(self) -> None:
+        if self._runner is not None:
+            self._is_aborted = True
+            self._runner.engine.abort(on=True)
+
+    def _free(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.engine.close()
+
+    def _rouse(self) -> None:
+        """Wake the thread within a step, to process changes."""
+        if self._is_gone:
+            self._start()
+        elif self._runner is not None:
+            self._runner.engine.wake()
+
+    # ---- the thread of the loop ----
+
+    def _run(self) -> None:
+        self._thread = get_ident()
+        if self._groups:
+            self._fail_all("", MemoryError("the context's thread ended early"))
+        while self._has_turned():
+            pass
+
+    def _has_turned(self) -> bool:
+        """Run one iteration; return whether another one may follow. Raises nothing."""
+        try:
+            runner = self._take_in()
+            if runner is None:
+                return not self._may_leave()
+            runner.run_slice()
+        except NativeError as error:
+            self._fail_all(f"the engine failed: {error}")
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._fail_all("", error)
+        return True
+
+    def _fail_all(self, reason: str, error: BaseException | None = None) -> None:
+        try:
+            if self._runner is not None:
+                self._runner.fail_all(reason, error)
+        except NativeError:
+            self._free()
+
+    def _take_in(self) -> Runner | None:
+        """Accept new groups and changes; return the runner if it has work."""
+        with self._lock:
+            arrived, changed = list(self._arrived), list(self._changed)
+            self._arrived.clear()
+            self._changed.clear()
+            if self._is_aborted and not self._is_closed and self._runner is not None:
+                self._is_aborted = False
+                self._runner.engine.abort(on=False)
+        if self._is_closed:
+            self._end_all(arrived)
+        elif arrived:
+            try:
+                self._take_groups(arrived)
+            except BaseException as error:
+                _refuse(arrived, error)  # earlier groups end with the engine
+                raise
+        runner = self._runner
+        if runner is None:
+            return None
+        for group in changed:
+            if group.is_cancelled:
+                runner.drop(group)
+            elif group.is_stopping:
+                runner.stop(group)
+            elif group.is_watched:
+                runner.watch(group)
+        return runner if runner.groups else None
+
+    def _take_groups(self, arrived: list[Group]) -> None:
+        try:
+            self._runner = fit(self._sizing, self._runner, arrived)
+        except (ContextError, MemoryError) as error:
+            if len(arrived) == 1:
+                _refuse(arrived, error)
+                return
+            for group in arrived:  # one of the new groups may cause the error
+                self._take_groups([group])
+            return
+        for group in arrived:
+            self._runner.add(group)
+
+    def _end_all(self, arrived: list[Group]) -> None:
+        error = ContextClosedError("the context was closed while it generated")
+        if self._runner is not None:
+            for group in self._groups:
+                self._runner.drop(group, error)
+        _refuse(arrived, error)
+        self._free()
+
+    def _may_leave(self) -> bool:
+        """Whether the thread may end, because no group has arrived."""
+        if self._runner is not None:
+            self._runner.rest()
+        with self._lock:
+            if self._arrived or (self._is_closed and self._runner is not None):
+                return False
+            self._leave()
+            return True
+
+
+def _refuse(groups: list[Group], error: BaseException) -> None:
+    """End groups that were not accepted."""
+    for group in groups:
+        if group.number < 0:
+            group.end(error)

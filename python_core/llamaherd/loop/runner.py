@@ -1,0 +1,406 @@
+"""Runner: carries out the actions of the scheduler on an engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from llamaherd.asks.answers import CANCELLED
+from llamaherd.core.errors import NativeError, NoSpaceError
+from llamaherd.core.outcome import Finish, Output, Status
+from llamaherd.core.request import too_long
+from llamaherd.loop.prefixes import call_tree, single_tree
+from llamaherd.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
+from llamaherd.schedule.client import State
+from llamaherd.schedule.decision import Kind, Limits
+from llamaherd.schedule.fallback import is_guilty, isolate
+from llamaherd.schedule.prefix_cache import PrefixCache
+from llamaherd.schedule.queue import Queue, make_clients
+from llamaherd.schedule.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from llamaherd.core.outcome import RunOutcome
+    from llamaherd.loop.group import Group
+    from llamaherd.memory.plan import Plan
+    from llamaherd.schedule.client import Client
+    from llamaherd.schedule.decision import Action
+    from llamaherd.schedule.engine import Engine
+
+_SLICE_MS = 50  # maximum interval between progress reports
+_WATCHED_MS = 25  # the same for new text of watched answers
+_FEW = 4  # maximum number of answers, all watched, for short slices
+_EACH_STEP_MS = 1
+
+
+class Runner:
+    """Runner of groups of requests on one engine. For one thread at a time.
+
+    Args:
+        engine: Engine without requests.
+        plan: Plan of the engine.
+
+    Attributes:
+        engine: Engine.
+        plan: Current plan of the engine.
+        groups: Groups that have not ended, by number.
+        n_batches: Number of decoded batches.
+    """
+
+    def __init__(self, engine: Engine, plan: Plan) -> None:
+        self.engine = engine
+        self.plan = _as_made(plan, engine)
+        self.groups: dict[int, Group] = {}
+        self._ids = count()
+        self._numbers = count()
+        self._n_lost = 0
+        self.n_batches = 0
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        self._cache = PrefixCache()
+        self._scheduler = Scheduler(_limits(self.plan), self._cache)
+        self._live: dict[int, Client] = {}  # clients in the engine, by id
+        self._watched: dict[int, Group] = {}  # groups of watched clients, by id
+        self._is_short = False  # the last batch found too few cells
+
+    @property
+    def n_running(self) -> int:
+        """Number of running prompts."""
+        return self._scheduler.n_running
+
+    @property
+    def n_prefixes(self) -> int:
+        """Number of held prefixes."""
+        return len(self._cache.held)
+
+    @property
+    def n_hold_target(self) -> int:
+        """Desired number of hold slots: doubled if evicted prefixes are needed again."""
+        n = max(MAX_HOLD, self.plan.n_hold)
+        return min(MOST_HOLD, 2 * n) if self._cache.n_again >= n else n
+
+    # ---- groups ----
+
+    def drop(self, group: Group, error: BaseException | None = None) -> None:
+        """End a group; started requests keep their tokens."""
+        if group.number not in self.groups:
+            return
+        for client in self._scheduler.remove(group.number):
+            if client.is_prefix:
+                self._release(client)
+                continue
+            self.engine.end(client.id, Finish.CANCELLED, "")
+            output = self.engine.get(client.id)
+            self._send_piece(client.id, self._watched.get(client.id))
+            self._release(client)
+            group.ended(client.index, output, perf_counter())
+        del self.groups[group.number]  # last, because it must be notified if all requests
+        # fail
+        self._close_group(group, error)
+
+    def fail_all(self, reason: str, error: BaseException | None = None) -> None:
+        """End all groups and reset the engine.
+
+        Args:
+            reason: Error of the requests that have not ended.
+            error: Error of the groups instead, if given.
+
+        Raises:
+            NativeError: The engine is not usable any more.
+        """
+        groups, self.groups = list(self.groups.values()), {}
+        failed = Output(finish=Finish.ERROR, message=reason)
+        for group in groups:
+            for i in list(group.open) if error is None else ():
+                group.ended(i, failed, perf_counter())
+            self._close_group(group, error)
+        self._start_afresh()
+
+    def rest(self) -> None:
+        """Release prefixes without a state, when no group is left."""
+        n_lost = self.engine.counts().n_lost
+        if n_lost > self._n_lost:
+            self._start_afresh()
+            self._n_lost = n_lost
+
+    def _start_afresh(self) -> None:
+        self._forget_all()
+        self.engine.reset()
+
+    def _close_group(self, group: Group, error: BaseException | None) -> None:
+        """Close a group: requests that did not end are cancelled."""
+        group.plan = self.plan
+        group.counts = self.engine.counts(group.number)
+        self.engine.forget(group.number)
+        if error is None:
+            for i in list(group.open):
+                group.ended(i, CANCELLED, perf_counter())
+        group.end(error)
+
+    def add(self, group: Group) -> None:
+        """Queue the requests of a group that can run."""
+        plan = group.plan = self.plan
+        number = group.number = next(self._numbers)
+        self.groups[number] = group
+        indices = self._fitting(group, plan)
+        requests = [group.requests[i] for i in indices]
+        if group.is_stopping or group.is_cancelled or not requests:
+            self._end_if_over(group)
+            return
+        max_cached_depth = MAX_DEPTH
+        if group.is_alone:
+            tree = single_tree(requests[0], self._cache, plan.n_hold, group.n_again)
+        else:
+            is_whole = len(requests) == len(group.requests)
+            tree = group.tree if is_whole and group.tree else call_tree(requests)
+            tree = tree.limited(min(plan.n_hold, MAX_DEPTH))
+            if plan.kv_layout == "unified":  # so that equal calls have equal positions
+                max_cached_depth = int(tree.n_shared > 0)
+        clients = make_clients(
+            requests,
+            indices,
+            tree,
+            self._cache,
+            self._ids,
+            call=number,
+            max_cached_depth=max_cached_depth,
+        )
+        self._scheduler.add(Queue(number, clients, is_single=group.is_alone))
+
+    def _fitting(self, group: Group, plan: Plan) -> list[int]:
+        """Return the indices of requests that fit; the others fail."""
+        capacity = min(plan.capacity, plan.n_ctx_seq - plan.n_spare)
+        fitting = []
+        for i, request in enumerate(group.requests):
+            problem = request.problem or too_long(
+                request, capacity, "one prompt may have (see n_ctx)"
+            )
+            if problem:
+                rejected = Output(finish=Finish.ERROR, message=problem, is_rejected=True)
+                group.ended(i, rejected, perf_counter())
+            else:
+                fitting.append(i)
+        return fitting
+
+    # ---- sizes ----
+
+    def resize(self, plan: Plan) -> None:
+        """Pause all requests and continue them in a cache of another size.
+
+        Raises:
+            ContextError: Not enough memory; the cache keeps its size.
+        """
+        for client in self._scheduler.pause_all():
+            self._scheduler.paused(client, self.engine.pause(client.id))
+        held = self._cache.held
+        for prefix in held:
+            self._release(prefix)
+        self._scheduler.lost(held)
+        try:
+            self.engine.resize(plan.n_ctx, plan.n_sequences, plan.kv_layout)
+            self.plan = _as_made(plan, self.engine)
+        finally:
+            self._scheduler.resized(_limits(self.plan))
+            self._cache.n_again = 0
+            surplus = self._scheduler.surplus_prefixes()
+            for prefix in surplus:
+                self._release(prefix)
+            self._scheduler.lost(surplus)
+
+    # ---- steps ----
+
+    def run_slice(self) -> None:
+        """Admit clients and run steps until there is news for a listener.
+
+        Raises:
+            NativeError: The engine failed, and no prompt is the cause.
+        """
+        actions: list[Action] = []
+        # Otherwise a client that was just paused would resume, without progress.
+        if not self._is_short or not self._scheduler.running_ids:
+            actions = self._scheduler.admit(self.engine.n_cells_taken())
+        self._is_short = False
+        for action in actions:
+            self._apply(action)
+        outcome = self.engine.run(max_time_ms=self._slice_ms)
+        self.n_batches = self.engine.counts().n_batches
+        self._settle(outcome.events)
+        self._send_pieces()
+        if outcome.status is Status.REFUSED:
+            self._settle_refusal(outcome)
+        elif outcome.is_idle and not actions:
+            self._close_groups_that_stop()
+
+    @property
+    def _slice_ms(self) -> int:
+        """Return the maximum duration of a slice in milliseconds."""
+        if not self._watched:
+            return _SLICE_MS
+        is_few = self.n_running == len(self._watched) <= _FEW
+        return _EACH_STEP_MS if is_few else _WATCHED_MS
+
+    def _settle_refusal(self, outcome: RunOutcome) -> None:
+        """Handle a batch refused because of its content or for lack of cells."""
+        if not is_guilty(outcome):
+            self._is_short = True
+            self._apply(self._scheduler.make_room(), outcome.message)
+            return
+        running = [c for c in self._live.values() if c.state is State.RUNNING]
+        for call in {client.call for client in running} & self.groups.keys():
+            self.groups[call].n_fallbacks += 1
+        self._settle(isolate(self.engine, self._scheduler.running_ids))
+
+    def _send_pieces(self) -> None:
+        for id_, group in self._watched.items():
+            self._send_piece(id_, group)
+        for group in self.groups.values():
+            if group.is_counted:
+                group.counts = self.engine.counts(group.number)
+
+    def _close_groups_that_stop(self) -> None:
+        stuck = [group for group in self.groups.values() if group.n_running == 0]
+        for group in stuck:
+            self._end_if_over(group)
+        if stuck and all(group.number in self.groups for group in stuck):
+            raise RuntimeError("clients are left that neither run nor may start")
+
+    def stop(self, group: Group) -> None:
+        """Start no more requests of a group; running requests finish."""
+        self._scheduler.stop(group.number)
+        self._end_if_over(group)
+
+    def watch(self, group: Group) -> None:
+        """Send new parts of the answer of a group to its listener from now on."""
+        for client in self._live.values():
+            if client.call == group.number and not client.is_prefix:
+                self._watched[client.id] = group
+
+    def _apply(self, action: Action, reason: str = "") -> None:
+        client = action.client
+        if action.kind is Kind.SUBMIT:
+            self._submit(client, action.fork_from)
+        elif action.kind is Kind.RESUME:
+            self._resume(client)
+        elif action.kind is Kind.PAUSE:
+            self._scheduler.paused(client, self.engine.pause(client.id))
+        elif action.kind is Kind.RELEASE:
+            self._release(client)
+        else:
+            message = f"the KV cache is too small for it, even alone: {reason}"
+            self.engine.end(client.id, Finish.ERROR, message)
+            self._settle([client.id])
+
+    def _submit(self, client: Client, fork_from: int | None) -> None:
+        group = self.groups[client.call]
+        try:
+            self.engine.submit(
+                client.id,
+                client.request,
+                fork_from,
+                call=client.call,
+                may_draft=group.may_draft,
+                is_watched=group.is_watched,
+            )
+        except (ValueError, NativeError) as error:  # such as a bad grammar
+            self._finish(client, Output(finish=Finish.ERROR, message=str(error)))
+            return
+        self._live[client.id] = client
+        if not client.is_prefix:
+            group.n_running += 1
+            group.started(client.index, perf_counter())
+            if group.is_watched:
+                self._watched[client.id] = group
+
+    def _resume(self, client: Client) -> None:
+        try:
+            self.engine.resume(client.id)
+        except NoSpaceError as error:
+            self._scheduler.not_resumed(client)
+            if not self._scheduler.running_ids:
+                self._apply(self._scheduler.make_room(), str(error))
+
+    def _settle(self, events: Iterable[int]) -> None:
+        for id_ in events:
+            client = self._live[id_]
+            if client.is_prefix:
+                self._settle_prefix(client)
+                continue
+            output = self.engine.get(id_)
+            if output.finish is not Finish.NONE:  # otherwise this is its first token
+                self._send_piece(id_, self._watched.get(id_))
+                self._release(client)
+                self.groups[client.call].n_running -= 1
+                self._finish(client, output)
+
+    def _settle_prefix(self, prefix: Client) -> None:
+        """Handle a prefix that is held or has failed."""
+        output = self.engine.get(prefix.id)
+        first = first_waiting(prefix)
+        if first is not None:
+            self.groups[first.call].charge(first.index, output.cost)
+        if prefix.call not in self.groups:  # its call has ended
+            self.engine.forget(prefix.call)
+        if output.finish is Finish.NONE:
+            self._scheduler.held(prefix)
+        else:
+            self._release(prefix)
+            self._scheduler.ended(prefix)
+
+    def _finish(self, client: Client, output: Output) -> None:
+        self._scheduler.ended(client)
+        if client.is_prefix:
+            return
+        group = self.groups[client.call]
+        group.ended(client.index, output, perf_counter())
+        self._end_if_over(group)
+
+    def _end_if_over(self, group: Group) -> None:
+        may_start = self._scheduler.may_start(group.number)
+        if not group.open or (group.n_running == 0 and not may_start):
+            self.drop(group)
+
+    def _send_piece(self, id_: int, group: Group | None) -> None:
+        """Send the new part of a thought and an answer to its listener."""
+        if group is None:
+            return
+        if group.requests[0].thought is not None:
+            thought = self.engine.read_thought(id_, group.n_thought_read)
+            if thought.n_bytes != group.n_thought_read:
+                group.n_thought_read = thought.n_bytes
+                group.listener.on_piece(thought)
+        piece = self.engine.read(id_, *group.n_read)
+        if (piece.n_bytes, piece.n_tokens) != group.n_read:
+            group.n_read = (piece.n_bytes, piece.n_tokens)
+            group.listener.on_piece(piece)
+
+    def _release(self, client: Client) -> None:
+        del self._live[client.id]
+        self._watched.pop(client.id, None)
+        self.engine.release(client.id)
+
+
+def _as_made(plan: Plan, engine: Engine) -> Plan:
+    """Return the plan with the sizes as rounded by libllama."""
+    return replace(plan, n_ctx=engine.n_ctx, n_ctx_seq=engine.n_ctx_seq)
+
+
+def _limits(plan: Plan) -> Limits:
+    is_pool = plan.kv_layout == "unified"
+    return Limits(
+        n_slots=plan.n_seq_max,
+        n_hold=plan.n_hold,
+        n_cells=plan.n_ctx if is_pool else None,
+    )
+
+
+def first_waiting(prefix: Client) -> Client | None:
+    """Return the first prompt that depends on a prefix, directly or not."""
+    for child in prefix.dependents:
+        found = first_waiting(child) if child.is_prefix else child
+        if found is not None and found.state is State.WAITING:
+            return found
+    return None

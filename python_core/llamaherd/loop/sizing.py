@@ -1,0 +1,131 @@
+"""Sizes of a context for the current work, and its creation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from llamaherd.core.errors import ContextError
+from llamaherd.core.words import setting
+from llamaherd.memory import hardware
+from llamaherd.memory.plan import ROWS, ROWS_AMX, Plan, make_plan
+from llamaherd.native import shim
+from llamaherd.native.engine import EngineParams, NativeEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.memory.plan import Layout, Sizes
+    from llamaherd.model.model import Model
+    from llamaherd.schedule.engine import Engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Work for which a context is planned.
+
+    Attributes:
+        needs: Number of KV cells of each prompt with its answer.
+        n_prefixes: Number of prefixes that could be held at once.
+        n_shared: Number of tokens of the prefix that all prompts share.
+    """
+
+    needs: Sequence[int]
+    n_prefixes: int = 0
+    n_shared: int = 0
+
+
+class Sizing(Protocol):
+    """Protocol: plans and creates engines.
+
+    Attributes:
+        n_sharing: Number of contexts that share the memory equally.
+    """
+
+    n_sharing: int
+
+    def plan(self, work: Work, layout: Layout | None = None) -> Plan:
+        """Plan sizes for the work, with the given layout if any."""
+
+    def check_memory(self, plan: Plan, n_bytes_freed: int = 0) -> None:
+        """Check the memory for a plan, after `n_bytes_freed` bytes are freed.
+
+        Raises:
+            ContextError: Not enough memory.
+        """
+
+    def make(self, plan: Plan) -> Engine:
+        """Create an engine.
+
+        Raises:
+            ContextError: Not enough memory.
+        """
+
+
+class NativeSizing:
+    """Sizing for a model.
+
+    Args:
+        model: Model, kept alive only by the engines.
+        params: Parameters of the context, without the sizes of a plan.
+        sizes: Sizes that the user fixed.
+        bytes_per_cell: See `kv_cells.bytes_per_cell`.
+        bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
+
+    Attributes:
+        n_sharing: See `Sizing`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        params: EngineParams,
+        sizes: Sizes,
+        bytes_per_cell: int,
+        bytes_per_sequence: int,
+    ) -> None:
+        self._model = model.handle
+        self._params = params
+        self._sizes = sizes
+        self._bytes_per_cell = bytes_per_cell
+        self._bytes_per_sequence = bytes_per_sequence
+        self.n_sharing = 1
+        # Read once, so that equal calls have equal plans.
+        self._memory_bytes = hardware.available_memory()
+
+    def plan(self, work: Work, layout: Layout | None = None) -> Plan:
+        """Implement `Sizing`."""
+        params = self._params  # a deterministic batch has a row for each sequence
+        n_batch = params.n_ubatch if self._sizes.deterministic else params.n_batch
+        return make_plan(
+            replace(self._sizes, kv_layout=layout) if layout else self._sizes,
+            work.needs,
+            work.n_prefixes,
+            work.n_shared,
+            n_batch=n_batch,
+            n_rows=ROWS_AMX if shim.has_amx() else ROWS,
+            bytes_per_cell=self._bytes_per_cell,
+            bytes_per_sequence=self._bytes_per_sequence,
+            memory_bytes=self._memory_bytes // self.n_sharing,
+        )
+
+    def check_memory(self, plan: Plan, n_bytes_freed: int = 0) -> None:
+        """Implement `Sizing`."""
+        available = hardware.available_memory() + n_bytes_freed
+        if plan.memory_bytes > available:
+            raise ContextError(
+                f"a KV cache of {plan.n_ctx} cells for {plan.n_sequences} sequences "
+                f"takes {plan.memory_bytes / 1e9:.1f} GB, {available / 1e9:.1f} are "
+                "available: lower n_ctx (or n_seq_max, for "
+                f"{setting('kv_layout', 'per_sequence')})"
+            )
+
+    def make(self, plan: Plan) -> NativeEngine:
+        """Implement `Sizing`."""
+        params = replace(
+            self._params,
+            n_ctx=plan.n_ctx,
+            n_seq_max=plan.n_sequences,
+            kv_unified=plan.kv_layout == "unified",
+        )
+        return NativeEngine(self._model, params)

@@ -1,0 +1,143 @@
+"""Base of all loops: a thread that lives as long as there is work."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from threading import Event, RLock, get_ident
+from typing import TYPE_CHECKING
+
+from llamaherd.core.errors import ContextClosedError, ForkError
+from llamaherd.loop.threads import check_not_exiting, start_thread, wait_for
+from llamaherd.native import shim
+
+if TYPE_CHECKING:
+    from llamaherd.loop.group import Group
+    from llamaherd.loop.threads import Worker
+
+
+class ThreadedLoop(ABC):
+    """Base class of loops: groups of any number of callers, run in one thread.
+
+    Args:
+        name: Name of the host in messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        # Guards the fields below. Reentrant, as garbage collection may call destructors.
+        self._lock = RLock()
+        self._worker: Worker | None = None
+        self._has_left = Event()  # set when the thread ends
+        self._has_left.set()
+        self._thread = 0
+        self._is_closed = False
+
+    # ---- any thread ----
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more groups can be submitted."""
+        return self._is_closed
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its thread died for lack of memory."""
+        worker = self._worker
+        return worker is not None and worker.is_over and not self._has_left.is_set()
+
+    def give_up(self, group: Group) -> None:
+        """See `GroupLoop`."""
+        group.is_cancelled = True
+        self._change(group)
+
+    def stop(self, group: Group) -> None:
+        """See `GroupLoop`."""
+        group.is_stopping = True
+        self._change(group)
+
+    def watch(self, group: Group) -> None:
+        """See `GroupLoop`."""
+        group.is_watched = True
+        self._change(group)
+
+    def cancel(self) -> None:
+        """End all current groups."""
+        for group in self._every():
+            self.give_up(group)
+
+    def wait_for(self, is_done: Event) -> None:
+        """See `GroupLoop`."""
+        wait_for(is_done, None, self._worker)
+        if not is_done.is_set():
+            raise MemoryError(f"the {self._name}'s thread ended for want of memory")
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end of all work and of the thread, except on this thread."""
+        if get_ident() == self._thread:
+            return False
+        return wait_for(self._has_left, timeout_s, self._worker)
+
+    def settle(self) -> None:
+        """See `GroupLoop`.
+
+        R forks without Python's knowledge. If a thread waits for Python's lock at that
+        moment, it does not exist in the child, and the child would wait forever for it to
+        take the lock.
+        """
+        if self._worker is not None and get_ident() != self._thread:
+            self._worker.join(unless=lambda: bool(self._every()))
+
+    def _change(self, group: Group) -> None:
+        if group.is_over:
+            return
+        try:
+            shim.check_process()
+        except ForkError:
+            return  # the thread runs in the parent
+        with self._lock:
+            if not self._has_left.is_set():  # otherwise the thread has ended
+                self._note(group)
+
+    # ---- subclasses; the lock is held, except in `_every` and `_run` ----
+
+    @abstractmethod
+    def _every(self) -> list[Group]:
+        """Return the groups that have not ended."""
+
+    @abstractmethod
+    def _note(self, group: Group) -> None:
+        """Queue a change of a group for the thread."""
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Main function of the thread; sets `_thread` first and ends with `_leave`."""
+
+    def _check_open(self) -> None:
+        """Check that the loop accepts work.
+
+        Raises:
+            ContextClosedError: The loop is closed.
+            RuntimeError: The interpreter is ending.
+        """
+        check_not_exiting()
+        if self._is_closed:
+            raise ContextClosedError(f"the {self._name} is closed")
+
+    @property
+    def _is_gone(self) -> bool:
+        """Whether no thread runs."""
+        return self._has_left.is_set() or self.is_dead
+
+    def _start(self) -> None:
+        """Starts the thread.
+
+        Raises:
+            RuntimeError: The interpreter is ending, or no thread can be started.
+        """
+        self._worker = start_thread(self, self._run)
+        self._has_left.clear()  # the thread cannot end before: that needs the lock
+
+    def _leave(self) -> None:
+        """Leave the thread's work; the thread only ends after this call."""
+        self._thread = 0
+        self._has_left.set()

@@ -1,0 +1,203 @@
+"""Threads with a reliable end, and warnings about the threads of ggml."""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import platform
+import sys
+import threading
+import warnings
+from contextvars import copy_context
+from functools import partial
+from threading import Event, RLock
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet, ref
+
+from llamaherd.core.errors import ForkError
+from llamaherd.native import shim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SLICE_S = 0.05  # maximum delay of noticing its end
+_GONE_S = 0.0002  # approximate duration of its end
+
+
+class _Token:
+    """Object that lives as long as its thread."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Worker:
+    """A thread whose end is always noticed, even if it dies for lack of memory.
+
+    `threading.Thread.start()` waits forever if the new thread lacks memory to report that
+    it runs.
+
+    Args:
+        run: Function of the thread.
+
+    Raises:
+        RuntimeError: The thread cannot be started, usually for lack of memory.
+    """
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        started = _thread.allocate_lock()
+        started.acquire()
+        token = _Token()
+        self._token = ref(token)
+        _thread.start_new_thread(_run_in_thread, (started, run, token))
+        del token  # the only other reference is that of the thread
+        while not started.acquire(timeout=_SLICE_S):
+            if not self.is_over:
+                continue
+            if started.acquire(blocking=False):  # the thread began and ended in between
+                return
+            raise RuntimeError("can't start new thread: it found no memory")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the thread has ended."""
+        return self._token() is None
+
+    def join(self, unless: Callable[[], bool] = lambda: False) -> None:
+        """Wait until the thread has ended, or until `unless()` is True."""
+        while not self.is_over and not unless():
+            sleep(_GONE_S)
+
+
+def _run_in_thread(
+    started: _thread.LockType,
+    run: Callable[[], None],
+    token: _Token,
+) -> None:
+    started.release()
+    # As in `threading`, for debuggers and coverage.
+    trace, profile = threading.gettrace(), threading.getprofile()
+    if trace is not None:
+        sys.settrace(trace)
+    if profile is not None:
+        sys.setprofile(profile)
+    try:
+        run()
+    finally:
+        del token  # a stored exception would keep this frame
+
+
+def wait_for(
+    is_done: Event, timeout_s: float | None, worker: Worker | None = None
+) -> bool:
+    """Wait for work in a thread, in slices, so that Ctrl-C is noticed.
+
+    Args:
+        is_done: Event that is set when the work is over.
+        timeout_s: Maximum time to wait in seconds; None for no limit.
+        worker: Thread of the work. If it dies, the work is over, too.
+
+    Returns:
+        Whether the work is over.
+
+    Raises:
+        ForkError: This process was forked; the work continues in its parent.
+    """
+    end = None if timeout_s is None else monotonic() + timeout_s
+    while not is_done.is_set():
+        shim.check_process()  # in a forked child the event is never set
+        if worker is not None and worker.is_over:
+            return True
+        left = _SLICE_S if end is None else min(_SLICE_S, end - monotonic())
+        if left <= 0:
+            return False
+        is_done.wait(left)
+    return True
+
+
+class Cancellable(Protocol):
+    """Work in a thread."""
+
+    def cancel(self) -> None:
+        """End the work soon; returns at once."""
+
+    def wait(self) -> bool:
+        """Wait for the end of the work."""
+        ...
+
+
+_jobs: WeakSet[Cancellable] = WeakSet()
+_jobs_lock = RLock()
+_is_exiting = Event()
+
+
+def start_thread(job: Cancellable, run: Callable[[], None]) -> Worker:
+    """Start the thread of a job, which is cancelled at interpreter exit.
+
+    Raises:
+        RuntimeError: The interpreter is ending, or no thread can be started.
+    """
+    with _jobs_lock:
+        check_not_exiting()
+        _jobs.add(job)
+        try:
+            # Messages of the job use the words of the caller that started it.
+            return Worker(partial(copy_context().run, run))
+        except BaseException:
+            _jobs.discard(job)  # it has no thread to cancel
+            raise
+
+
+def check_not_exiting() -> None:
+    """Check that the interpreter is not exiting.
+
+    Raises:
+        RuntimeError: The interpreter is exiting.
+    """
+    if _is_exiting.is_set():
+        raise RuntimeError("the interpreter is ending: no new call can start")
+
+
+@atexit.register
+def _cancel_all() -> None:
+    """Cancel all jobs: native code must not run while the interpreter exits."""
+    try:
+        shim.check_process()
+    except ForkError:
+        return  # the jobs belong to the parent
+    with _jobs_lock:
+        _is_exiting.set()  # other threads may still try to start jobs
+        jobs = list(_jobs)
+    for job in jobs:
+        job.cancel()
+    for job in jobs:
+        job.wait()
+
+
+_warned: set[str] = set()
+
+
+def warn_of_foreign(n_threads: int) -> None:
+    """Warn once if other programs can slow the threads of ggml down many times."""
+    if n_threads == 1 or _warned:
+        return
+    message = trouble_with_threads()
+    if message is not None:
+        _warned.add("foreign threads")
+        warnings.warn(message, stacklevel=3)
+
+
+def trouble_with_threads() -> str | None:
+    """Return a problem with the threads of ggml and its remedy; None without one."""
+    if (
+        sys.platform != "linux"
+        or platform.machine() not in ("x86_64", "aarch64")
+        or shim.own_threads()
+    ):
+        return None
+    return (
+        "llama-cpp-python was compiled without GCC's OpenMP: where other programs are "
+        "busy, it may take many times as long. Compile it anew: CC=gcc CXX=g++ "
+        "CMAKE_ARGS='-DGGML_OPENMP=ON' pip install --force-reinstall --no-cache-dir "
+        f"--no-deps llama-cpp-python=={shim.llama_cpp_python()}"
+    )

@@ -1,0 +1,159 @@
+"""Conversations as prompts: the start of an answer, refusals, earlier thoughts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from llamaherd.core.errors import ChatTemplateError
+from llamaherd.model.messages import (
+    has_neighbours,
+    merged_system,
+    split_prefill,
+    with_arguments_as_text,
+    with_thought,
+)
+from llamaherd.model.thinking_format import format_of
+from llamaherd.native import vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from llamaherd.model.model import Model
+    from llamaherd.model.renderer import Renderer
+
+Messages: TypeAlias = list[dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A conversation that the chat template refuses.
+
+    Attributes:
+        reason: Reason of the refusal.
+    """
+
+    reason: str
+
+
+class ChatPrompt(str):
+    """A rendered conversation with the start of its answer.
+
+    Attributes:
+        question: The prompt up to the answer.
+        prefill: Text that the answer starts with.
+    """
+
+    __slots__ = ("prefill", "question")
+    question: str
+    prefill: str
+
+    def __new__(cls, question: str, prefill: str = "") -> ChatPrompt:  # noqa: PYI034 - typing.Self needs Python 3.11
+        """Create a prompt from its two parts."""
+        self = super().__new__(cls, question + prefill)
+        self.question, self.prefill = question, prefill
+        return self
+
+    def __reduce__(self) -> tuple[type[ChatPrompt], tuple[str, str]]:
+        return ChatPrompt, (self.question, self.prefill)
+
+
+def prompt_or_refused(
+    model: Model, renderer: Renderer, talk: Messages, prefix: str, *, merges: bool
+) -> ChatPrompt | Refused:
+    """Render a conversation, or return why the template refuses it.
+
+    Args:
+        model: Model with the special tokens.
+        renderer: Renderer of the template.
+        talk: Messages.
+        prefix: Text that the answer starts with, after a last message of the assistant.
+        merges: Whether to put the system text into the first message of the user where
+            the template refuses a system message.
+    """
+    messages, prefill = split_prefill(talk)
+    with model.using() as handle:
+        start = vocabulary.mark_literals(handle, prefill + prefix)
+    try:
+        return ChatPrompt(rendered(model, renderer, messages), start)
+    except ChatTemplateError as error:
+        merged = merged_system(messages)
+        if merged is not None and not _is_refused(model, renderer, merged):
+            if merges:
+                return ChatPrompt(rendered(model, renderer, merged), start)
+            return Refused(
+                f"{error}: the template takes no system message. Use merge_system to put "
+                "its text into the first message of the user"
+            )
+        if has_neighbours(messages):
+            return Refused(
+                f"{error}: two messages of the same role follow each other. Join them "
+                "into one"
+            )
+        return Refused(str(error))
+
+
+def _is_refused(model: Model, renderer: Renderer, messages: Messages) -> bool:
+    try:
+        rendered(model, renderer, messages)
+    except ChatTemplateError:
+        return True
+    return False
+
+
+def rendered(
+    model: Model,
+    renderer: Renderer,
+    messages: Messages,
+    *,
+    add_generation_prompt: bool = True,
+) -> str:
+    """Render a conversation, with thoughts where the template has them.
+
+    Raises:
+        ChatTemplateError: The template refuses it.
+    """
+    ways: list[Callable[[dict[str, object]], dict[str, object]]] = [
+        lambda message: message,
+        # An earlier answer may have its thought, with markers, in its text.
+        partial(_split, renderer),
+        with_arguments_as_text,
+    ]
+    refused: list[tuple[Messages, ChatTemplateError]] = []
+    with model.using():
+        for way in ways:
+            given = [_with_parts(renderer, way(each)) for each in messages]
+            if any(given == tried for tried, _ in refused):
+                continue
+            try:
+                return renderer.render(given, add_generation_prompt=add_generation_prompt)
+            except ChatTemplateError as error:
+                refused.append((given, error))
+    raise refused[0][1]
+
+
+def _with_parts(renderer: Renderer, message: dict[str, object]) -> dict[str, object]:
+    """Return a message with its thought as a part, if the template expects parts."""
+    thought = message.get("thinking")
+    if not thought or message["role"] != "assistant":
+        return message
+    found = format_of(renderer)
+    if found is None or not found.is_in_parts:
+        return message
+    parts = [
+        {"type": "thinking", "thinking": thought},
+        {"type": "text", "text": message["content"]},
+    ]
+    return {**message, "content": parts}
+
+
+def _split(renderer: Renderer, message: dict[str, object]) -> dict[str, object]:
+    """Return a message of the assistant with its thought separated from the text."""
+    if message["role"] != "assistant" or message.get("thinking"):
+        return message
+    found = format_of(renderer)
+    parts = found.split(str(message["content"])) if found is not None else None
+    if parts is None:
+        return message
+    return with_thought({**message, "content": parts[1]}, parts[0])

@@ -1,0 +1,145 @@
+"""Texts of messages in chat templates, distinct from the text of the template."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, SupportsIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_OPEN, _CLOSE = "\ufdd0", "\ufdd1"
+
+
+class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
+    """Text of a message, marked as literal when it becomes part of a prompt.
+
+    A template compares, splits and strips the unmarked text. Parts of it are also
+    `LiteralText`. Concatenation with other text, and `str`, add literal marks.
+
+    Args:
+        text: Text of the message.
+        mark: Puts literal marks around texts of special tokens.
+        is_part: Whether it is part of a text with texts of special tokens. Such a part is
+            marked as a whole, so that joined parts remain literal.
+    """
+
+    _mark: Callable[[str], str]
+    _is_part: bool
+
+    def __new__(  # noqa: PYI034 - typing.Self is of Python 3.11
+        cls, text: str, mark: Callable[[str], str], *, is_part: bool = False
+    ) -> LiteralText:
+        """Create a marked text."""
+        self = super().__new__(cls, text)
+        self._mark = mark
+        self._is_part = is_part
+        return self
+
+    @property
+    def text(self) -> str:
+        """Text without marks."""
+        return super().__str__()
+
+    def part(self, text: str) -> LiteralText:
+        """Return a part of this text."""
+        return self if text == self.text else LiteralText(text, self._mark, is_part=True)
+
+    def __str__(self) -> str:
+        """Return the text with marks."""
+        marked = self._mark(self.text)
+        if not self._is_part or not marked:
+            return marked
+        # Marks in the original text were replaced by U+FFFD.
+        return f"{_OPEN}{marked.replace(_OPEN, '').replace(_CLOSE, '')}{_CLOSE}"
+
+    def __format__(self, spec: str) -> str:
+        """Return the text with marks."""
+        return format(str(self), spec)
+
+    def __add__(self, other: str) -> str:
+        """Concatenate with other text, with marks."""
+        if isinstance(other, LiteralText):
+            return self.part(self.text + other.text)
+        return str(self) + other
+
+    def __radd__(self, other: str) -> str:
+        """Concatenate, see `__add__`."""
+        return other + str(self)
+
+    def __mul__(self, n: SupportsIndex) -> LiteralText:
+        """Repeat the text n times."""
+        return self.part(self.text * n)
+
+    __rmul__ = __mul__
+
+    def __mod__(self, values: object) -> LiteralText:
+        """Use the text as a format."""
+        return self.part(self.text % values)
+
+    def __getitem__(self, key: SupportsIndex | slice) -> LiteralText:
+        """Return a part of the text."""
+        return self.part(self.text[key])
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the characters."""
+        return (self.part(character) for character in self.text)
+
+
+def _as_part(name: str) -> Callable[..., LiteralText]:
+    def method(self: LiteralText, *args: object, **kwargs: object) -> LiteralText:
+        return self.part(getattr(self.text, name)(*args, **kwargs))
+
+    method.__name__ = name
+    return method
+
+
+def _as_parts(name: str) -> Callable[..., object]:
+    def method(self: LiteralText, *args: object, **kwargs: object) -> object:
+        found = getattr(self.text, name)(*args, **kwargs)
+        return type(found)(self.part(part) for part in found)
+
+    method.__name__ = name
+    return method
+
+
+_ONE = (
+    *("capitalize", "casefold", "center", "expandtabs", "format", "format_map", "join"),
+    *("ljust", "lower", "lstrip", "removeprefix", "removesuffix", "replace", "rjust"),
+    *("rstrip", "strip", "swapcase", "title", "translate", "upper", "zfill"),
+)
+for _name in _ONE:
+    setattr(LiteralText, _name, _as_part(_name))
+for _name in ("partition", "rpartition", "rsplit", "split", "splitlines"):
+    setattr(LiteralText, _name, _as_parts(_name))
+
+
+def with_marks(value: object) -> object:
+    """Return a value whose str() and JSON contain the marks of its texts."""
+    if isinstance(value, LiteralText):
+        return str(value)
+    if isinstance(value, dict):
+        return {with_marks(key): with_marks(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(with_marks(each) for each in value)
+    return value
+
+
+def written(value: object) -> object:
+    """Return the text that a template writes for a value, with marks."""
+    if isinstance(value, (dict, list, tuple)):  # they write their texts with escapes
+        return str(with_marks(value)).replace("\\ufdd0", _OPEN).replace("\\ufdd1", _CLOSE)
+    return with_marks(value)
+
+
+def as_literal(value: object, mark: Callable[[str], str]) -> object:
+    """Return a copy of a part of a message with `LiteralText` in place of its texts."""
+    if isinstance(value, str):
+        # Most texts need no marks.
+        return value if mark(value) == value else LiteralText(value, mark)
+    if isinstance(value, dict):
+        return {
+            as_literal(key, mark): as_literal(each, mark) for key, each in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [as_literal(each, mark) for each in value]
+    return value

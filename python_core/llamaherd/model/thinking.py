@@ -1,0 +1,195 @@
+"""Plan of the thoughts of a call, from its chat template and the argument `thinking`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.request import ThoughtStage
+from llamaherd.core.thinking import DEFAULT_BUDGET, DEFAULT_MESSAGE, Thinking
+from llamaherd.core.words import setting, words
+from llamaherd.model.chat import chat_renderer
+from llamaherd.model.conversations import ChatPrompt
+from llamaherd.model.thinking_format import ThinkingFormat, format_of
+from llamaherd.native import vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llamaherd.core.thinking import ThinkingWanted
+    from llamaherd.model.model import Model
+
+_BEFORE = "\x02"  # no token contains this and more text
+
+
+@dataclass(frozen=True)
+class ThinkingPlan:
+    """Plan of the thoughts of a call.
+
+    Attributes:
+        model: Model with the vocabulary.
+        format: Markers and switches of the template.
+        budget: Maximum number of tokens of a thought; None for no thought.
+        message: Text that is appended to a thought whose budget is spent.
+        is_asked: Whether the caller asked for thoughts; otherwise the model decides.
+        variables: Variables for the template: those of the caller, and a switch.
+        notice: Message that the user gets once; "" without one.
+    """
+
+    model: Model
+    format: ThinkingFormat
+    budget: int | None
+    message: str
+    is_asked: bool
+    variables: Mapping[str, object]
+    notice: str = ""
+    _cache: dict[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
+
+    def apply(self, prompt: str, prefix: str = "") -> tuple[str, ThoughtStage | None]:
+        """Close, open or continue the thought of a rendered prompt.
+
+        Args:
+            prompt: A result of `chat_prompts`, rendered with `variables`.
+            prefix: Text that the answer starts with, after the start that `prompt`
+                contains.
+
+        Returns:
+            The prompt, and the stage of its thought without settings of a sampler; None
+            for no thought. The prefix is part of the stage, or else of the prompt.
+        """
+        text, start = str(prompt), ""
+        if isinstance(prompt, ChatPrompt):
+            text, start = prompt.question, prompt.prefill
+        if prefix:
+            with self.model.using() as handle:
+                start += vocabulary.mark_literals(handle, prefix)
+        state = self.format.state(text)
+        if self.budget is None or (state == "closed" and not self.is_asked):
+            return self.format.close(text) + start, None
+        if self.is_asked:
+            return self.format.open(text), self._stage(start, is_open=True)
+        # A thought that is a turn of its own begins with the turn.
+        is_open = state == "open" or self.format.is_turn
+        return text, self._stage(start, is_open=is_open)
+
+    def _stage(self, prefix: str, *, is_open: bool) -> ThoughtStage:
+        found = self.format
+        is_spaced = found.lead.isspace() and self.message[-1:].isspace()
+        lead = "" if is_spaced else found.lead
+        after = found.after + prefix
+        end = self._tokens(found.end)
+        both = self._tokens(found.end + after)
+        with self.model.using() as handle:
+            message = vocabulary.mark_literals(handle, self.message)
+        return ThoughtStage(
+            budget=self.budget or 0,
+            is_open=is_open,
+            start=self._tokens(found.opening),
+            end=end,
+            after=both[len(end) :] if both[: len(end)] == end else self._tokens(after),
+            closing=self._tokens(message + lead + found.end + after),
+        )
+
+    def _tokens(self, text: str) -> tuple[int, ...]:
+        if text not in self._cache:
+            self._cache[text] = _tokens_inside(self.model, text)
+        return self._cache[text]
+
+
+def plan_thinking(
+    model: Model,
+    thinking: ThinkingWanted,
+    *,
+    constrained: bool,
+    template: str | None = None,
+    variables: Mapping[str, object] | None = None,
+) -> ThinkingPlan | None:
+    """Plan the thoughts of a call.
+
+    Args:
+        model: Model with the template.
+        thinking: Argument of the call.
+        constrained: Whether the answers are held to a form, or are scored.
+        template: Jinja template to use instead of that of the model.
+        variables: Variables of the caller for the template.
+
+    Returns: The plan; None if the model does not think and no thought has to be closed.
+
+    Raises:
+        ValueError: The model cannot think, or its thought cannot be closed.
+        ChatTemplateError: The model has no template, or it cannot be parsed.
+    """
+    given = dict(variables or {})
+    found = format_of(chat_renderer(model, template=template, variables=given))
+    if isinstance(thinking, Thinking):
+        found = _asked(found, thinking)
+        both = {**(found.on or {}), **given}
+        message = thinking.message
+        return ThinkingPlan(model, found, thinking.budget, message, True, both)
+    if found is None:
+        return None
+    is_free = thinking is None and not constrained
+    if is_free and (not found.is_by_default or not found.end):
+        return None
+    if not found.end:
+        raise ArgumentError(
+            "cannot be turned off: the prompt ends in "
+            f"{checks.quoted(found.opening)}, and llamaherd does not know how such a "
+            f"thought ends: use {words().markers}",
+            argument="thinking",
+        )
+    if is_free:
+        return ThinkingPlan(
+            model, found, DEFAULT_BUDGET, DEFAULT_MESSAGE, is_asked=False, variables=given
+        )
+    notice = _notice() if thinking is None and found.is_by_default else ""
+    both = {**(found.off or {}), **given}
+    return ThinkingPlan(
+        model, found, None, "", is_asked=False, variables=both, notice=notice
+    )
+
+
+def _asked(found: ThinkingFormat | None, wanted: Thinking) -> ThinkingFormat:
+    """Return the format of a requested thought, with the caller's markers."""
+    start = wanted.start or (found.start if found else "")
+    end = wanted.end or (found.end if found else "")
+    if not start or not end:
+        raise ArgumentError(
+            "has no effect: the chat template has no markers of thoughts (use "
+            f"{words().markers} if the model knows some)",
+            argument="thinking",
+        )
+    if found is None:
+        return ThinkingFormat(start, end)
+    if (start, end) == (found.start, found.end):
+        return found
+    return replace(found, start=start, end=end, lead="", is_turn=False)
+
+
+def _tokens_inside(model: Model, text: str) -> tuple[int, ...]:
+    """Return the tokens of a text that follows other text, with its special tokens."""
+    n_before = int(bool(model.info.add_bos))
+    with model.using() as handle:
+
+        def tokens(text: str) -> list[int]:
+            found = vocabulary.tokenize_prompt(handle, text, 1).tolist()
+            return found[n_before : len(found) - int(bool(model.info.add_eos))]
+
+        alone = vocabulary.tokenize(handle, "a", add_special=False, parse_special=False)
+        if not text or alone == vocabulary.tokenize_inside(handle, "a"):
+            return tuple(tokens(text))
+        # The vocabulary puts a space before a text.
+        head, both = tokens(_BEFORE), tokens(_BEFORE + text)
+    is_apart = both[: len(head)] == head
+    return tuple(both[len(head) :] if is_apart else tokens(text))
+
+
+def _notice() -> str:
+    """Return the notice that a model does not think although it would."""
+    return (
+        "the model's chat template lets it think before it answers; here it does not, as "
+        f"labels and constraints belong to the answer: {setting('thinking', 256)} lets "
+        "it think for at most 256 tokens before"
+    )

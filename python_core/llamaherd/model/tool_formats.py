@@ -1,0 +1,62 @@
+"""The format in which a chat template writes calls of tools."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from llamaherd.core.errors import ChatTemplateError
+from llamaherd.model.tool_readers import FORMATS
+
+if TYPE_CHECKING:
+    from llamaherd.model.renderer import Renderer
+    from llamaherd.model.tool_calls import ToolFormat
+
+_NAME, _ARGUMENTS = "look_up_7", {"word": "Ww7Ww"}
+_ASKED: dict[str, object] = {"role": "user", "content": "Qq7Qq"}
+_CALL: dict[str, object] = {
+    "id": "call00001",
+    "type": "function",
+    "function": {"name": _NAME, "arguments": _ARGUMENTS},
+}
+_CALLED: dict[str, object] = {"role": "assistant", "content": "", "tool_calls": [_CALL]}
+_MOST_FOUND = 64
+_FOUND: dict[str, ToolFormat | None] = {}
+_LOCK = Lock()
+
+
+def tool_format_of(renderer: Renderer) -> ToolFormat | None:
+    """Find the format in which a template writes calls of tools.
+
+    The result is the first format whose reader understands a call that the template
+    wrote.
+
+    Args:
+        renderer: Renderer of the template.
+
+    Returns:
+        The format; None if the template writes no calls, or in another format.
+    """
+    with _LOCK:
+        if renderer.source in _FOUND:
+            return _FOUND[renderer.source]
+    found = _found(renderer)
+    with _LOCK:
+        while len(_FOUND) >= _MOST_FOUND:
+            _FOUND.pop(next(iter(_FOUND)))
+        return _FOUND.setdefault(renderer.source, found)
+
+
+def _found(renderer: Renderer) -> ToolFormat | None:
+    try:
+        whole = renderer.probe({}).render([_ASKED, _CALLED], add_generation_prompt=False)
+    except ChatTemplateError:
+        return None
+    answer = whole.rpartition("Qq7Qq")[2]
+    for each in FORMATS:
+        # The header of the turn comes before an answer that consists only of a call.
+        start = answer.find('{"name"') if each.name == "llama" else 0
+        calls = each.read(answer[max(0, start) :], ()).calls
+        if [(c.name, dict(c.arguments)) for c in calls] == [(_NAME, _ARGUMENTS)]:
+            return each
+    return None

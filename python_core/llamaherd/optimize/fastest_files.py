@@ -1,0 +1,141 @@
+"""Cache of the fastest file of a model on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llamaherd.core.errors import QuantizeError
+from llamaherd.hub import folders
+from llamaherd.hub.fetch import download_model
+from llamaherd.hub.profile import cpu_features, cpu_name
+from llamaherd.optimize.optimize import model_optimize
+
+if TYPE_CHECKING:
+    import os
+
+    from llamaherd.optimize.job import ProgressOption
+
+_RESULT = "result.json"
+
+
+def optimized_model(
+    source: str | os.PathLike[str],
+    *,
+    cache_dir: str | os.PathLike[str] | None = None,
+    progress: ProgressOption = True,
+) -> Path:
+    """Return the file of a model that is fastest on this processor, from a cached search.
+
+    The first call runs `model_optimize` with its defaults, which takes minutes for a
+    model of a few GB, and stores the result in the cache. A change of the model file, of
+    the processor or of llama.cpp starts a new search.
+
+        model = lh.Model(lh.optimized_model("hf:owner/repo"))
+
+    Args:
+        source: Model, as in `download_model`.
+        cache_dir: Folder for downloads and for the file; None for `model_cache_dir()`.
+        progress: True to show a progress bar, or a function that is called with each
+            OptimizeProgress.
+
+    Returns:
+        Path of the file to load. It is the original if no faster file has answers close
+        enough to its own.
+
+    Raises:
+        ModelLoadError: As for `download_model` and `model_optimize`.
+        QuantizeError: There is no disk space, or no permission to write.
+    """
+    path = download_model(source, cache_dir=cache_dir, progress=progress is True)
+    folder = folders.cache_folder(cache_dir)
+    known = look(path, folder)
+    if known is not None:
+        return known
+    work = work_folder(folder)
+    try:
+        report = model_optimize(path, work, progress=progress)
+        return keep(path, work, report.path, report.verdict, folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def look(path: Path, cache: Path) -> Path | None:
+    """Return the file found by an earlier search; None if there is none."""
+    result_folder = _result_folder(path, cache)
+    try:
+        result = json.loads((result_folder / _RESULT).read_text(encoding="utf-8"))
+        best = path if result["file"] is None else result_folder / result["file"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return best if best.is_file() else None
+
+
+def work_folder(cache: Path) -> Path:
+    """Create a new hidden folder for files under test.
+
+    Raises:
+        QuantizeError: The folder cannot be created.
+    """
+    try:
+        folder = cache / folders.OPTIMIZED
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
+    except OSError as error:
+        raise QuantizeError(
+            f'"{cache}" cannot be written to: {error}; name another folder with '
+            "cache_dir, or the environment variable LLAMAHERD_CACHE_DIR"
+        ) from error
+
+
+def keep(path: Path, work: Path, best: Path, verdict: str, cache: Path) -> Path:
+    """Move the result of a search to the cache.
+
+    Args:
+        path: Original model file.
+        work: Folder from `work_folder`, which is removed.
+        best: File to use: `path`, or one in `work`.
+        verdict: Reason for the choice.
+        cache: Folder that contains `work`.
+
+    Returns:
+        Final path of the file to use.
+    """
+    is_own = best.resolve() == path.resolve()
+    result = {
+        "file": None if is_own else best.name,
+        "source": str(path.resolve()),
+        "verdict": verdict,
+    }
+    (work / _RESULT).write_text(json.dumps(result, indent=1), encoding="utf-8")
+    result_folder = _result_folder(path, cache)
+    try:
+        work.rename(result_folder)
+    except OSError:  # another process was first, or left an incomplete folder
+        known = look(path, cache)
+        if known is not None:
+            return known
+        shutil.rmtree(result_folder, ignore_errors=True)
+        work.rename(result_folder)
+    return path if is_own else result_folder / best.name
+
+
+def _result_folder(path: Path, cache: Path) -> Path:
+    """Return the cache folder for the current state of a file, on this machine."""
+    status = path.stat()
+    key = [
+        str(path.resolve()),
+        status.st_size,
+        status.st_mtime_ns,
+        version("llama-cpp-python"),
+        version("llamaherd"),
+        cpu_name(),
+        cpu_features(),
+    ]
+    digest = hashlib.sha256(json.dumps(key).encode(errors="replace")).hexdigest()
+    return cache / folders.OPTIMIZED / digest[:16]

@@ -1,0 +1,164 @@
+"""Link to an actor, and the state of the actor in the loop of the herd."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+from llamaherd.ray.member import ActorState, Death
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from llamaherd.memory.plan import Plan
+    from llamaherd.ray.wire import Change, HandIn, Report
+    from llamaherd.ray.work import Chunk, GroupWork
+
+
+_MOST_S = 1.0  # maximum time between two checks; a longer time means that this process
+# was suspended
+
+
+class Silence:
+    """Time without an answer from an actor, counted only while this process ran.
+
+    Args:
+        limit_s: Longest silence, in seconds.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self.begin()
+
+    def begin(self) -> None:
+        """Record that a call to the actor begins."""
+        self._past_s = 0.0
+        self._looked_s = monotonic()
+
+    def check(self) -> None:
+        """Check the limit; to be called about twice a second during a call.
+
+        Raises:
+            Death: The actor was silent for too long.
+        """
+        now_s = monotonic()
+        self._past_s += min(now_s - self._looked_s, _MOST_S)
+        self._looked_s = now_s
+        if self._past_s > self._limit_s:
+            raise Death(f"it was silent for {self._limit_s:g} s", is_crash=False)
+
+
+class ActorLink(Protocol):
+    """Protocol of a link to an actor: `Member`."""
+
+    number: int
+    node: tuple[str, int]
+    state: ActorState
+    generation: int
+    error: BaseException | None
+    changed_s: float
+
+    def order(
+        self,
+        orders: Sequence[HandIn | Change],
+        then: Callable[[BaseException | None], None],
+    ) -> None:
+        """Send orders, in order; returns at once.
+
+        Args:
+            orders: Orders to send.
+            then: Function called with None on arrival, or with an error.
+        """
+
+    def poll(self, then: Callable[[Report, BaseException | None], None]) -> None:
+        """Ask for news; `then` is called with the report, or with an error."""
+
+    def restart(self, generation: int) -> None:
+        """Replace the actor of this generation, unless another call has done so."""
+
+
+class Tracked:
+    """State of an actor in the loop.
+
+    Args:
+        link: Link to the actor.
+        silence_s: Maximum time without a report, in seconds.
+
+    Attributes:
+        link: Link to the actor.
+        generation: Generation of the actor that the attributes below describe; -1 for
+            none.
+        chunks: Chunks on the actor, by number.
+        orders: Orders to send.
+        is_polled: Whether a call for its news is in progress.
+        silence: Time since the start of this call.
+        plan: Sizes of its KV cache; None if unknown.
+        n_batches: Number of batches that it has reported.
+    """
+
+    def __init__(self, link: ActorLink, silence_s: float) -> None:
+        self.link = link
+        self.generation = link.generation
+        self.chunks: dict[int, Chunk] = {}
+        self.orders: list[HandIn | Change] = []
+        self.is_polled = False
+        self.silence = Silence(silence_s)
+        self.plan: Plan | None = None
+        self.n_batches = 0
+
+    @property
+    def n_open(self) -> int:
+        """Number of prompts on the actor."""
+        return sum(len(chunk.open) for chunk in self.chunks.values())
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can be called."""
+        return self.link.state is ActorState.READY
+
+    def chunks_of(self, work: GroupWork) -> list[int]:
+        """Return the numbers of its chunks that belong to a group."""
+        return [number for number, chunk in self.chunks.items() if chunk.work is work]
+
+    def look(self) -> None:
+        """Update the state if the actor was replaced."""
+        if self.is_ready and self.generation != self.link.generation:
+            self.generation = self.link.generation
+            self.n_batches = 0
+            self.is_polled = False
+
+    def forget(self) -> list[Chunk]:
+        """Record that the actor is gone, and return its chunks."""
+        chunks, self.chunks = list(self.chunks.values()), {}
+        self.orders = []
+        self.is_polled = False
+        self.generation = -1
+        return chunks
+
+
+def together(plans: Sequence[Plan]) -> Plan | None:
+    """Add up the sizes of several KV caches; None without any."""
+    if not plans:
+        return None
+    return replace(
+        plans[0],
+        n_ctx=sum(plan.n_ctx for plan in plans),
+        n_seq_max=sum(plan.n_seq_max for plan in plans),
+        n_hold=sum(plan.n_hold for plan in plans),
+        capacity=min(plan.capacity for plan in plans),
+        n_ctx_seq=min(plan.n_ctx_seq for plan in plans),
+        memory_bytes=sum(plan.memory_bytes for plan in plans),
+    )
+
+
+def warn_of(link: ActorLink, what: str, error: BaseException) -> None:
+    """Warn that the herd continues without an actor; raises nothing."""
+    with suppress(UserWarning):  # if warnings are turned into errors
+        warnings.warn(
+            f"actor {link.number} on node {link.node[0]!r} {what}, the others go on: "
+            f"{error}",
+            stacklevel=2,
+        )

@@ -1,0 +1,140 @@
+"""Checks of the parts of a codebook: texts, labels, schemas and examples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llamaherd.core import checks
+from llamaherd.core.argument import Argument, Name
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.research.codes import read
+from llamaherd.structured.shape import shape_of
+from llamaherd.structured.source import schema_text
+
+_MAX_LABELS = 10_000
+
+
+def filled(name: Name, value: object) -> str:
+    """Return a text that is not blank and has no NUL character."""
+    text = checks.text(name, value)
+    if not text.strip():
+        raise ArgumentError("must not be empty", argument=name, code="empty")
+    if "\0" in text:
+        raise ArgumentError("must have no NUL character", argument=name)
+    return text
+
+
+def checked_labels(
+    labels: object, kind: str, *, least: int = 2, between: str = ""
+) -> dict[str, str]:
+    """Return definitions by label.
+
+    Args:
+        labels: Labels, or definitions by label.
+        kind: Type of the codebook, for messages.
+        least: Least number of labels.
+        between: Text that labels cannot contain; "" for none.
+    """
+    made: dict[str, str] = {}
+    for i, (label, definition) in enumerate(_pairs(labels, kind, least)):
+        name = filled(Argument("labels", (i,)), label)
+        if name != name.strip() or "\n" in name:
+            raise ArgumentError(
+                f"must be one line without space at its ends, not {name!r}",
+                argument="labels",
+                place=(i,),
+            )
+        if between and between in name:
+            raise ArgumentError(
+                f"must have no {between!r}, which stands between several, not {name!r}",
+                argument="labels",
+                place=(i,),
+            )
+        if name in made:
+            raise ArgumentError(
+                f"is there twice: {name!r}",
+                argument="labels",
+                place=(i,),
+                code="duplicate",
+            )
+        what = "" if definition is None else definition
+        made[name] = checks.text(Argument("labels", (name,)), what)
+    return made
+
+
+def _pairs(labels: object, kind: str, least: int) -> list[tuple[Any, Any]]:
+    """Return labels with their definitions."""
+    if labels is None:
+        raise ArgumentError(
+            f"type={kind!r} needs labels",
+            argument="type",
+            code="missing",
+            form="{problem}",
+        )
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, (Mapping, Sequence)):
+        raise ArgumentTypeError(
+            "must be a list of labels or map them to definitions, not be "
+            f"{checks.shown(labels)}",
+            argument="labels",
+        )
+    pairs = (
+        list(labels.items())
+        if isinstance(labels, Mapping)
+        else [(label, "") for label in labels]
+    )
+    if not least <= len(pairs) <= _MAX_LABELS:
+        raise ArgumentError(
+            f"must be {least} to {_MAX_LABELS}, not {len(pairs)}",
+            argument="labels",
+            code="out_of_range",
+        )
+    return pairs
+
+
+def known_label(name: Name, value: object, names: Sequence[str]) -> str:
+    """Return the label among `names` that a value stands for."""
+    label = read([[value]], names, argument=name).columns[0][0]
+    if label not in names:
+        allowed = ", ".join(repr(label) for label in names[:20])
+        raise ArgumentError(
+            f"must be one of the labels {allowed}, not {checks.shown(value)}"
+            f"{checks.meant(value, names)}",
+            argument=name,
+            code="unknown_choice",
+        )
+    return str(label)
+
+
+def checked_schema(schema: object) -> str:
+    """Return the JSON text of a schema of an object with properties."""
+    text, _ = schema_text(schema)
+    root = json.loads(text)
+    if not isinstance(root, dict) or "properties" not in root:
+        raise ArgumentError(
+            f"must be of an object with properties, not {checks.shown(text)}",
+            argument="schema",
+        )
+    try:
+        shape_of(text)
+    except ValueError as error:
+        raise ArgumentError(f"cannot be used: {error}", argument="schema") from None
+    return text
+
+
+def checked_fields(name: Name, value: object, schema: str) -> dict[str, Any]:
+    """Return the fields of an example, which must match the schema."""
+    if not isinstance(value, Mapping):
+        raise ArgumentTypeError(
+            f"must be a mapping of fields, not {checks.shown(value)}", argument=name
+        )
+    try:
+        text = json.dumps(dict(value), ensure_ascii=False)
+        shape_of(schema).read(text)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"does not follow the schema: {error}", argument=name
+        ) from None
+    made: dict[str, Any] = json.loads(text)
+    return made

@@ -1,0 +1,87 @@
+"""Quotes that labels rest on, written after the labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from llamaherd.core.failure import is_cancelled
+from llamaherd.structured.quotable import Quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from llamaherd.core.results import Results
+
+
+class Labelled(NamedTuple):
+    """A text with its label, ready to be quoted from.
+
+    Attributes:
+        row: Index of the text.
+        text: The part of it that was coded.
+        offset: Position of the part in the text.
+        label: Label of the text.
+    """
+
+    row: int
+    text: str
+    offset: int
+    label: str
+
+
+class Quotes:
+    """Quotes of n texts, block by block.
+
+    Args:
+        texts: The n texts.
+        labels: n labels, None for texts without one, which get no quote.
+
+    Attributes:
+        labelled: Indices of the texts that get a quote.
+        each: n quotes, with their place in the whole text; None for texts without one.
+    """
+
+    def __init__(self, texts: Sequence[str], labels: Sequence[str | None]) -> None:
+        self._texts = texts
+        self._labels = labels
+        self._problems: list[str] = []
+        self.labelled = [i for i, label in enumerate(labels) if label is not None]
+        self.each: list[Quoted | None] = [None] * len(texts)
+
+    def block(
+        self, start: int, size: int, part_of: Callable[[str], tuple[str, int]]
+    ) -> list[Labelled]:
+        """Return some of the labelled texts.
+
+        Args:
+            start: First of them.
+            size: Number of texts.
+            part_of: Returns the part of a text that was coded, and its position.
+        """
+        found = []
+        for i in self.labelled[start : start + size]:
+            part, offset = part_of(self._texts[i])
+            found.append(Labelled(i, part, offset, str(self._labels[i])))
+        return found
+
+    def take(self, block: Sequence[Labelled], results: Results) -> None:
+        """Keep the quotes of a block."""
+        for one, result in zip(block, results, strict=True):
+            if isinstance(result.parsed, Quoted):
+                found = result.parsed
+                self.each[one.row] = Quoted(
+                    quote=found["quote"],
+                    start=found["start"] + one.offset,
+                    end=found["end"] + one.offset,
+                )
+            elif result.error is not None and not is_cancelled(result.error):
+                self._problems.append(result.error)
+
+    @property
+    def note(self) -> str:
+        """Note on labels without a quote; "" if all have one."""
+        n = len(self._problems)
+        if not n:
+            return ""
+        which = "1 label has" if n == 1 else f"{n} labels have"
+        return f"{which} no quote: {self._problems[0]}"

@@ -1,0 +1,113 @@
+"""Conversion of labels and codes to one form, so that equal ones are the same text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.research import frames
+from llamaherd.research.codes import are_measured, number_in, read, read_sets, text_of
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.label_sets import (
+    BETWEEN,
+    in_order,
+    joined,
+    words_for_none,
+)
+from llamaherd.research.estimation.gold_drawn import GoldSample
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.estimation.gold_data import Population
+
+
+def in_one_form(
+    texts: Population,
+    gold: GoldSample | Sequence[Any],
+    *,
+    several: bool,
+) -> tuple[Population, GoldSample | list[str | None], bool]:
+    """Convert labels and codes to texts; return whether they are measurements.
+
+    Args:
+        texts: Texts with labels.
+        gold: A sample of them, or a code for each.
+        several: True if a text may have several labels, joined.
+
+    Raises:
+        ValueError: A code differs from a label only in case or whitespace, or no code is
+            a label although there are other labels.
+    """
+    people = gold.codes if isinstance(gold, GoldSample) else [list(gold)]
+    if several:
+        made = read_sets(
+            [texts.labels, *people],
+            texts.names,
+            BETWEEN,
+            words_for_none(texts.names),
+            argument="gold",
+        )
+        columns: list[list[Any]] = [
+            [
+                None if each is None else joined(in_order(map(str, each), texts.names))
+                for each in column
+            ]
+            for column in made
+        ]
+        measured = False
+    else:
+        raw = _raw_labels(texts)
+        measured = are_measured(raw)
+        known = () if measured else _known_names(texts, gold)
+        columns = read([raw, *people], known, argument="gold").columns
+        _check_common(columns[0], columns[1:], is_measured=measured)
+    labels, *codes = [[text_of(each) for each in column] for column in columns]
+    texts = replace(texts, labels=labels)
+    if isinstance(gold, GoldSample):
+        return texts, replace(gold, codes=codes), measured
+    return texts, codes[0], measured
+
+
+def _raw_labels(texts: Population) -> list[Any]:
+    if texts.label_column is None:
+        return list(texts.labels)
+    return frames.column(texts.frame, texts.label_column, "label")
+
+
+def _known_names(texts: Population, gold: object) -> Sequence[Any]:
+    """Return the labels that the user listed; two of them may differ only in case."""
+    if isinstance(gold, GoldSample) and gold.names:
+        return gold.names
+    if isinstance(texts.data, Coded):
+        return texts.data.names
+    if texts.label_column is None:
+        return ()
+    return frames.categories(texts.frame, texts.label_column) or ()
+
+
+def _check_common(
+    labels: Sequence[Any], people: Sequence[Sequence[Any]], *, is_measured: bool
+) -> None:
+    there = {each for each in labels if each is not None}
+    codes = {code for column in people for code in column if code is not None}
+    if is_measured:
+        odd = sorted(str(each) for each in codes if number_in(str(each)) is None)
+        if odd:
+            raise ArgumentError(
+                f"must have numbers, as the labels are, not {checks.quoted(odd[0])}",
+                argument="gold",
+            )
+    elif there and codes and not there & codes:
+        raise ArgumentError(
+            f"has none of the labels {_some(there)} among its codes {_some(codes)}: "
+            "write labels and codes alike",
+            argument="gold",
+        )
+
+
+def _some(values: set[Any]) -> str:
+    texts = sorted(map(str, values))
+    return ", ".join(texts[:6]) + (" ..." if len(texts) > 6 else "")

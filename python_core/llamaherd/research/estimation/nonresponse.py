@@ -1,0 +1,122 @@
+"""Nonresponse in gold samples: response rates and weights of coded texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from llamaherd.research.estimation.gold_drawn import GoldSample
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+_UNLIKELY = 1.96  # largest distance of equal response rates, in standard errors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Answered:
+    """Probabilities that texts are drawn and coded.
+
+    Attributes:
+        probs: float64[n], probabilities of the coded texts.
+        all_probs: float64[N], probabilities of all texts.
+        is_even: True if the response rate was assumed equal in the whole sample.
+        notes: Notes for the user.
+    """
+
+    probs: Floats
+    all_probs: Floats
+    is_even: bool = True
+    notes: list[str] = field(default_factory=list)
+
+
+def answered(gold: GoldSample, coded: Ints) -> Answered:
+    """Return probabilities of the coded texts if some texts of a sample have no code.
+
+    Response is assumed random within strata. If it depends on the model's label, which is
+    known for all drawn texts, it is assumed random within labels.
+
+    Args:
+        gold: Gold sample.
+        coded: int64[n], indices of its texts that have a code.
+
+    Raises:
+        ValueError: A stratum has no code.
+
+    Source: weighting within response homogeneity groups, Särndal, Swensson, Wretman,
+    "Model Assisted Survey Sampling", 1992, section 15.6.
+    """
+    rows = np.array(gold.rows, dtype=np.int64)
+    probs = gold.all_probs[rows[coded]]
+    if len(coded) == len(gold):
+        return Answered(probs=probs, all_probs=gold.all_probs)
+    strata = gold.strata[rows]
+    rates = _rates(strata, coded)
+    if (rates[strata] == 0).any():
+        raise ArgumentError(
+            "has a stratum of which no text is coded yet; code some texts of each: "
+            f"{gold.design.get('strata')}",
+            argument="gold",
+        )
+    head = (
+        f"{len(gold) - len(coded)} of {len(gold)} texts of the gold sample have no code"
+    )
+    of_all = np.where(gold.strata >= 0, rates[gold.strata], 0.0)
+    names = [label or "no label" for label in gold.labels]
+    cells = _numbered([(int(h), n) for h, n in zip(strata, names, strict=True)])
+    of_cell = _rates(cells, coded)
+    uneven = _uneven(names, strata, coded)
+    if not uneven:
+        note = f"{head}; those that have one are taken for a random part of it"
+        return Answered(
+            probs=np.asarray(probs * rates[strata[coded]]),
+            all_probs=np.asarray(gold.all_probs * of_all),
+            is_even=bool(np.ptp(rates[np.unique(strata)]) == 0),
+            notes=[note],
+        )
+    if (of_cell == 0).any():
+        why = "texts of a label have none: code some of each label"
+        note = f"{head}, and not at random: {uneven} are coded; {why}"
+        used, by = rates, strata
+    else:
+        why = "codes are weighted by label, and must be a random part of each"
+        note = f"{head}, and not at random: {uneven} are coded; {why}"
+        used, by = of_cell, cells
+    return Answered(
+        probs=np.asarray(probs * used[by[coded]]),
+        all_probs=np.asarray(gold.all_probs * of_all),
+        is_even=False,
+        notes=[note],
+    )
+
+
+def _numbered(keys: list[tuple[int, str]]) -> Ints:
+    known = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    return np.array([known[key] for key in keys], dtype=np.int64)
+
+
+def _rates(cells: Ints, coded: Ints) -> Floats:
+    """Return the coded share of each cell, float64[cells]; 1 for cells without draws."""
+    drawn = np.bincount(cells)
+    there = np.bincount(cells[coded], minlength=len(drawn))
+    return np.where(drawn > 0, there / np.maximum(drawn, 1), 1.0)
+
+
+def _uneven(names: list[str], strata: Ints, coded: Ints) -> str:
+    """Return the response rates of labels if one differs from its strata's rates."""
+    expected = _rates(strata, coded)[strata]
+    is_coded = np.zeros(len(strata), dtype=bool)
+    is_coded[coded] = True
+    labels = np.array(names)
+    listed, differs = [], False
+    for name in dict.fromkeys(names):
+        own = labels == name
+        spread = float(np.sqrt((expected[own] * (1 - expected[own])).sum()))
+        gap = abs(float(is_coded[own].sum() - expected[own].sum()))
+        rest = 1 - own.sum() / len(own)  # a label is compared with all others
+        differs |= bool(rest > 0 and gap - 0.5 > _UNLIKELY * spread * np.sqrt(rest))
+        listed.append(f"{is_coded[own].mean():.0%} of {name!r}")
+    return ", ".join(listed[:6]) if differs else ""

@@ -1,0 +1,321 @@
+"""Better labels and calibrated probabilities, learned from the codes of a gold sample."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.research import frames
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.estimation.code_forms import in_one_form
+from llamaherd.research.estimation.estimate import joined
+from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.estimation.gold_use import used_gold
+from llamaherd.research.estimation.head_codes import (
+    columns_of,
+    units_of,
+    used_labels,
+)
+from llamaherd.research.estimation.head_inputs import coded_of, vectors_of
+from llamaherd.research.estimation.recalibrated import (
+    ProbabilityScores,
+    Recalibrated,
+    gain_of,
+    with_new_columns,
+)
+from llamaherd.research.statistics import heads
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.estimation.gold_data import Population
+    from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+Feature = Literal["probs", "embeddings"]
+FEATURES: tuple[Feature, ...] = ("probs", "embeddings")
+
+
+def recalibrate(
+    coded: Any,  # noqa: ANN401 - Coded, or a data frame
+    gold: GoldSample | str | Sequence[Any],
+    features: Sequence[Feature] = ("probs",),
+    *,
+    embeddings: Any = None,  # noqa: ANN401 - a model, or float[n, d]
+    n_folds: int = 5,
+    seed: int = 0,
+    label: str | None = None,
+    text: str | None = None,
+    prob: str | Sequence[float] | None = None,
+    cluster: str | None = None,
+    level: float = 0.95,
+) -> Recalibrated:
+    """Improve labels and probabilities by the codes of a gold sample.
+
+    A head, a ridge multinomial logistic regression, predicts codes from the model's
+    log-probabilities of the labels, from embeddings of the texts, or from both. It is
+    cross-fitted: coded texts are dealt to folds at random, and each gets the prediction
+    of a head that was fitted on the codes of the other folds. A text without a code gets
+    the mean prediction of all these heads. So no label depends on the text's own code,
+    and `estimate` with the same gold sample stays valid.
+
+    Each code weighs 1 / its inclusion probability. The penalty is chosen for each fold by
+    cross-validation among the codes of the other folds.
+
+    Args:
+        coded: Result of `annotate` with probabilities; or a data frame with a column of
+            labels and a column "p_<label>" for each label. One label per text.
+        gold: As in `estimate`.
+        features: "probs", "embeddings" or both.
+        embeddings: For "embeddings": a model for embeddings (see `embed_parallel`), or an
+            array with a row for each text, float[n, d].
+        n_folds: Number of folds, 2 to 20.
+        seed: Seed of the folds. The same seed gives the same result.
+        label: Column of labels of a data frame; None for "label".
+        text: Column of texts; None for that of `coded`, or of `gold`.
+        prob: As in `estimate`, for codes without a design.
+        cluster: Column of clusters; texts of one cluster share a fold. Name the same as
+            in `estimate`.
+        level: Confidence level of the scores' intervals.
+
+    Returns:
+        The coding with new labels and probabilities in the same columns, and the model's
+        in columns that begin with "raw_"; accuracy, Brier score and calibration error by
+        cross-validation beside the model's.
+
+    Raises:
+        ValueError: There are fewer than 30 codes, or fewer than 5 of a label that occurs;
+            or an argument does not fit the data.
+        TypeError: An argument has the wrong type.
+
+    Warns:
+        UserWarning: The head is not shown to be better than the model; a label has no
+            code; see `estimate` on codes that are missing.
+
+    Source: Zrnic and Candès, "Cross-prediction-powered inference" (arXiv 2309.16598).
+    """
+    kinds = _checked_features(features, embeddings)
+    checks.integer("n_folds", n_folds, 2, 20)
+    checks.integer("seed", seed, 0, 2**63 - 1)
+    checks.real("level", level, 0.5, 0.9999)
+    model = _model_of(coded, gold, label, text)
+    texts, codes = _inputs(model, gold, prob, text)
+    columns = columns_of(codes.codes, model.names)
+    units = units_of(texts, codes, cluster)
+    rng = np.random.default_rng(seed)
+    strata = [0] * len(columns) if codes.strata is None else codes.strata.tolist()
+    folds = heads.dealt([units[i] for i in codes.rows], strata, n_folds, rng)
+    used, notes = used_labels(columns, folds, model.names, n_folds)
+    blocks = _blocks(model, texts, kinds, embeddings)
+    made = heads.crossed(
+        [block[codes.rows] for block in blocks],
+        np.searchsorted(used, columns),
+        1 / codes.probs,
+        folds,
+        rng,
+        n_labels=len(used),
+    )
+    probs = np.zeros((len(model), len(model.names)))
+    probs[:, used] = _predicted(made, np.hstack(blocks), codes, units)
+    probs[[each is None for each in model.labels]] = np.nan
+    record = {
+        "features": list(kinds),
+        "n_codes": len(columns),
+        "n_folds": n_folds,
+        "seed": seed,
+        "cluster": cluster,
+        "level": level,
+        "design": codes.design,
+        "penalties": [head.penalty for head in made.heads],
+    }
+    found = _result(model, probs, codes, columns, made, record, notes)
+    for note in found.notes:
+        warnings.warn(note, UserWarning, stacklevel=2)
+    return found
+
+
+def _result(  # noqa: PLR0917 - one caller
+    model: Coded,
+    probs: Floats,
+    codes: GoldUsed,
+    columns: Ints,
+    made: heads.Crossed,
+    record: dict[str, Any],
+    notes: list[str],
+) -> Recalibrated:
+    """Return the result with its scores by cross-validation."""
+    rows, weights, level = codes.rows, 1 / codes.probs, record["level"]
+    before, after = _known_probs(model)[rows], probs[rows]
+    raw = ProbabilityScores.of(before, columns, weights, level)
+    new = ProbabilityScores.of(after, columns, weights, level)
+    gain = gain_of(before, after, columns, weights, level)
+    if not gain.value > 0:
+        note = (
+            f"recalibration does not help here: accuracy {raw.accuracy.value:.3f} by the "
+            f"model, {new.accuracy.value:.3f} by the head in cross-validation; the "
+            "model's labels are the better choice"
+        )
+        notes = [*notes, note]
+    record |= {
+        "raw": raw.to_dict(),
+        "cross_validated": new.to_dict(),
+        "gain": {"value": gain.value, "low": gain.low, "high": gain.high},
+    }
+    folds: list[int | None] = [None] * len(model)
+    for row, fold in zip(rows.tolist(), made.folds.tolist(), strict=True):
+        folds[row] = fold + 1
+    frame, labels = with_new_columns(model, probs, folds)
+    return Recalibrated(
+        frame=frame,
+        text=model.text,
+        codebook=model.codebook,
+        columns=model.columns,
+        names=model.names,
+        labels=labels,
+        probs=probs,
+        errors=model.errors,
+        run={**model.run, "notes": notes, "recalibration": record},
+        stats=model.stats,
+        original=model,
+        folds=folds,
+        raw=raw,
+        cross_validated=new,
+        gain=gain,
+    )
+
+
+def _checked_features(features: object, embeddings: object) -> tuple[Feature, ...]:
+    """Check the features, and that embeddings are given if they are used."""
+    given = [features] if isinstance(features, str) else features
+    if not isinstance(given, (list, tuple)) or not given:
+        raise ArgumentTypeError(
+            f"must be a list of {', '.join(FEATURES)}, not {checks.shown(features)}",
+            argument="features",
+        )
+    for each in given:
+        checks.choice("features", each, FEATURES)
+    if embeddings is not None and "embeddings" not in given:
+        raise ArgumentError(
+            "goes with 'embeddings' among the features",
+            argument="embeddings",
+            code="conflict",
+        )
+    if embeddings is None and "embeddings" in given:
+        raise ArgumentError(
+            "must be a model for embeddings, or an array with a row for each text",
+            argument="embeddings",
+            code="missing",
+        )
+    return tuple(each for each in FEATURES if each in given)
+
+
+def _model_of(coded: Any, gold: object, label: str | None, text: str | None) -> Coded:  # noqa: ANN401
+    """Return the model's coding, without an earlier recalibration.
+
+    Raises:
+        ValueError: There are no probabilities, or a text may have several labels.
+    """
+    if isinstance(coded, Recalibrated):
+        coded = coded.original
+    if not isinstance(coded, Coded):
+        design = gold.design if isinstance(gold, GoldSample) else {}
+        there = frames.names(coded)
+        label = label or design.get("label") or "label"
+        text = text or next(
+            (each for each in (design.get("text"), "text") if each in there), None
+        )
+        return coded_of(coded, label, text)
+    if coded.codebook.kind.is_several or coded.codebook.kind.is_generated:
+        raise ArgumentError(
+            f"must have one label for each text, not a codebook of type "
+            f"{coded.codebook.type!r}",
+            argument="coded",
+            code="unsupported",
+        )
+    if coded.probs is None:
+        raise ArgumentError(
+            "must have probabilities, and its labels were generated: annotate with "
+            "method 'classify'",
+            argument="coded",
+            code="no_probabilities",
+        )
+    return coded
+
+
+def _known_probs(model: Coded) -> Floats:
+    assert model.probs is not None  # noqa: S101 - see _model_of
+    return model.probs
+
+
+def _inputs(
+    model: Coded,
+    gold: Any,  # noqa: ANN401 - see recalibrate
+    prob: Any,  # noqa: ANN401 - see recalibrate
+    text: str | None,
+) -> tuple[Population, GoldUsed]:
+    """Return the texts, and the codes of those that have a label."""
+    texts, gold, _ = joined(model, gold, None, text, several=False)
+    if isinstance(gold, str):
+        gold = frames.column(texts.frame, gold, "gold")
+    if isinstance(prob, str) and prob in frames.names(texts.frame):
+        prob = [float(each) for each in frames.column(texts.frame, prob, "prob")]
+    frames.check_index(gold, texts.frame, "gold")
+    frames.check_index(prob, texts.frame, "prob")
+    texts, gold, _ = in_one_form(texts, gold, several=False)
+    kept = np.flatnonzero(
+        [
+            label is not None and np.isfinite(row).all()
+            for label, row in zip(model.labels, _known_probs(model), strict=True)
+        ]
+    )
+    if len(kept) == 0:
+        raise ArgumentError(
+            "must have at least one text with a label and its probabilities",
+            argument="coded",
+            code="no_rows",
+        )
+    used = used_gold(gold, prob, len(texts), kept).among(kept, len(texts))
+    return texts, replace(used, rows=kept[used.rows])
+
+
+def _blocks(
+    model: Coded,
+    texts: Population,
+    kinds: Sequence[Feature],
+    embeddings: Any,  # noqa: ANN401 - see recalibrate
+) -> list[Floats]:
+    """Return the features of all texts by kind; of texts without a label zeros."""
+    blocks = []
+    if "probs" in kinds:
+        probs = _known_probs(model)
+        known = np.isfinite(probs).all(axis=1)
+        block = np.zeros(probs.shape)
+        block[known] = heads.log_probs(probs[known])
+        blocks.append(block)
+    if "embeddings" in kinds:
+        blocks.append(heads.components(vectors_of(embeddings, texts.texts)))
+    return blocks
+
+
+def _predicted(
+    made: heads.Crossed, x: Floats, codes: GoldUsed, units: Sequence[Any]
+) -> Floats:
+    """Return probabilities of all texts, float64[n, k].
+
+    Coded texts, and others of the same unit, get the prediction of their fold's head, all
+    others the mean.
+    """
+    probs = made.mean_probs(x)
+    fold_of = {
+        units[row]: fold
+        for row, fold in zip(codes.rows.tolist(), made.folds.tolist(), strict=True)
+    }
+    at = np.array([fold_of.get(unit, -1) for unit in units])
+    for fold, head in enumerate(made.heads):
+        probs[at == fold] = head.probs(x[at == fold])
+    return probs

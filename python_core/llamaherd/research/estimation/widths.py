@@ -1,0 +1,55 @@
+"""Mean widths of intervals by labels and by probabilities, to compare them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TITLES = {
+    "labels": "labels",
+    "probs": "probabilities",
+    "recalibrated": "recalibrated probabilities",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Width:
+    """Mean width of the intervals of a call by one method and kind of prediction.
+
+    Attributes:
+        predictions: "labels" and "probs" of the model, or "recalibrated"; "" for codes
+            alone.
+        method: "dsl", "ppi" or "gold".
+        width: Mean over the estimates of `high - low`; NaN without intervals.
+    """
+
+    predictions: str
+    method: str
+    width: float
+
+    @classmethod
+    def of(
+        cls, predictions: str, method: str, limits: Sequence[tuple[float, float]]
+    ) -> Width:
+        """Return the mean width of some intervals; missing ones are left out."""
+        known = [high - low for low, high in limits if not math.isnan(high - low)]
+        width = sum(known) / len(known) if known else math.nan
+        return cls(predictions=predictions, method=method, width=width)
+
+
+def described(widths: Sequence[Width]) -> str:
+    """Return the widths as a sentence; "" if there are none."""
+    parts = []
+    for method in ("dsl", "ppi"):
+        own = [each for each in widths if each.method == method]
+        shown = [f"{each.width:.4f} by {TITLES[each.predictions]}" for each in own]
+        parts += [f"{method} {', '.join(shown)}"] if shown else []
+    if not parts:
+        return ""
+    alone = [f"{each.width:.4f}" for each in widths if each.method == "gold"]
+    end = f"; codes alone {alone[0]}" if alone else ""
+    return f"Mean width of the intervals: {'; '.join(parts)}{end}."

@@ -1,0 +1,58 @@
+"""Plots of compared codebooks, as shapes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from llamaherd.research.reports.picture_parts import apart, interval, short
+from llamaherd.research.reports.shapes import Forest, Point, Tradeoff, Words
+from llamaherd.research.selection.comparison import TITLES
+
+if TYPE_CHECKING:
+    from llamaherd.research.selection.comparison import CodebookComparison
+
+_GAP = 0.03  # least distance of two points, as a share of the largest time
+_SERIES = ("may be the best", "worse than the best")
+
+
+def comparison_picture(x: CodebookComparison) -> Tradeoff | Forest:
+    """Agreement against seconds per text; a row for each candidate if none is known."""
+    measure = TITLES[x.measure]
+    names = short(list(x.names))
+    what = f"{measure} on {x.n:,} texts, with {interval(x.level)}"
+    rows = [i for i, each in enumerate(x.candidates) if not math.isnan(each.value.value)]
+    timed = [i for i in rows if not math.isnan(x.candidates[i].seconds)]
+    kinds = [0 if x.is_tied(i) else 1 for i in range(len(names))]
+    alt = "; ".join(
+        f"{x.names[i]}: {x.candidates[i].value.value:.3g}, {x.verdict(i)}" for i in rows
+    )
+    title = f"{len(names)} candidates on the same texts"
+    if not timed:
+        values = [x.candidates[i].value for i in rows]
+        return Forest(
+            words=Words(title=title, x=what, alt=alt),
+            rows=[names[i] for i in rows],
+            series=list(_SERIES),
+            points=[
+                Point(row=row, series=kinds[i], value=v.value, low=v.low, high=v.high)
+                for row, (i, v) in enumerate(zip(rows, values, strict=True))
+            ],
+            is_share=x.measure != "kappa",
+        )
+    left = len(rows) - len(timed)
+    without = f" ({left} without a known time left out)" if left else ""
+    there = sorted({kinds[i] for i in timed})
+    values = [x.candidates[i].value for i in timed]
+    seconds = [x.candidates[i].seconds for i in timed]
+    return Tradeoff(
+        words=Words(title=title + without, x="seconds per text", y=what, alt=alt),
+        names=[names[i] for i in timed],
+        # Intervals of equal times would cover each other.
+        x=apart(seconds, _GAP * max(seconds)),
+        y=[each.value for each in values],
+        low=[each.low for each in values],
+        high=[each.high for each in values],
+        kinds=[there.index(kinds[i]) for i in timed],
+        series=[_SERIES[kind] for kind in there],
+    )

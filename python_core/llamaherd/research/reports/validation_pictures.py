@@ -1,0 +1,252 @@
+"""Shapes of the plots of validations and of agreement; see `pictures`."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core.errors import ArgumentError
+from llamaherd.research.reports.picture_parts import (
+    Fields,
+    alt,
+    cut,
+    interval,
+    known,
+    number,
+    point,
+)
+from llamaherd.research.reports.shapes import Curve, Forest, Matrix, Scatter, Words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.research.reports.shapes import Point
+
+MEASURES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro F1",
+}
+COEFFICIENTS = {
+    "percent": "agreement, share alike",
+    "kappa": "Cohen's kappa",
+    "weighted kappa": "quadratic kappa",
+    "alpha": "Krippendorff's alpha",
+    "ac1": "Gwet's AC1",
+}
+_SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
+
+
+def measures_picture(fields: Fields) -> Forest:
+    """Show accuracy and agreement of a validation; `fields` is its `to_dict`."""
+    measured = fields["accuracy"]
+    rows: list[str] = []
+    points: list[Point] = []
+    series = ["model and people"]
+    for name, title in MEASURES.items():
+        points.append(point(measured[name], len(rows), 0))
+        rows.append(title)
+    between = {each["name"]: each for each in fields["coder_agreement"] or []}
+    if between:
+        series.append("between people")
+    for each in fields["model_agreement"]:
+        points.append(point(each, len(rows), 0))
+        if each["name"] in between:
+            points.append(point(between[each["name"]], len(rows), 1))
+        rows.append(COEFFICIENTS[each["name"]])
+    # The baseline applies only to accuracy, the first row.
+    base = point(measured["majority_accuracy"], 0, len(series))
+    if not math.isnan(base.value):
+        series.append(f"always '{cut(measured['majority_label'], 40)}'")
+        points.append(base)
+    return Forest(
+        words=Words(
+            title=_measures_title(fields["n_gold"], measured["accuracy"]["n"]),
+            x=f"value, with {interval(fields['level'])}",
+            alt=alt(rows, points),
+        ),
+        rows=rows,
+        series=series,
+        points=points,
+        is_share=True,
+    )
+
+
+def _measures_title(n_gold: int, n_used: int) -> str:
+    """Return a title with the number of texts on which a majority of coders agrees."""
+    if n_used == n_gold:
+        return f"Labels against the codes of people, {n_gold:,} texts"
+    return f"Labels against codes of people ({n_gold:,} texts; accuracy: {n_used:,})"
+
+
+def numbers_picture(fields: Fields) -> Scatter:
+    """Show differences of model and people by their mean: a Bland-Altman plot.
+
+    Raises:
+        ValueError: The labels are no numbers in order.
+    """
+    found = fields.get("numbers")
+    if found is None or not found["points"]:
+        raise ArgumentError(
+            "cannot be 'numbers': the labels are no numbers in order",
+            argument="kind",
+            code="no_numbers",
+        )
+    counts = Counter((float(x), float(y)) for x, y in found["points"])
+    low, high = map(number, found["limits"])
+    bias = number(found["bias"]["value"])
+    lines = [
+        (bias, f"mean difference {bias:.2f}"),
+        (low, f"bias - 1.96 SD: {low:.2f}"),
+        (high, f"bias + 1.96 SD: {high:.2f}"),
+    ]
+    return Scatter(
+        words=Words(
+            title=f"Numbers of the model against those of people, {found['n']:,} texts",
+            x="mean of model and people",
+            y="model less people",
+            alt="; ".join(name for _, name in lines),
+        ),
+        x=[x for x, _ in counts],
+        y=[y for _, y in counts],
+        n=list(counts.values()),
+        lines=[line for line in lines if not math.isnan(line[0])],
+    )
+
+
+def scores_picture(fields: Fields) -> Forest:
+    """Show precision, recall and F1 of each label."""
+    scores = fields["accuracy"]["per_label"]
+    points = [
+        point(each[name], i, j)
+        for i, each in enumerate(scores)
+        for j, name in enumerate(_SCORES)
+    ]
+    rows = [f"{each['label']} ({each['n_gold']:,})" for each in scores]
+    return Forest(
+        words=Words(
+            title="How good each label is (texts that people gave it)",
+            x=f"share, with {interval(fields['level'])}",
+            alt=alt(rows, points),
+        ),
+        rows=rows,
+        series=list(_SCORES.values()),
+        points=points,
+        is_share=True,
+    )
+
+
+def confusion_picture(fields: Fields) -> Matrix:
+    """Show the confusion matrix of labels and codes.
+
+    Raises:
+        ValueError: Texts may have several labels.
+    """
+    if fields.get("several"):
+        raise ArgumentError(
+            "cannot be 'confusion': texts with several labels have no confusion matrix",
+            argument="kind",
+            code="several_labels",
+        )
+    measured = fields["accuracy"]
+    names = [str(label) for label in measured["labels"]]
+    counts = [[int(count) for count in row] for row in measured["confusion"]]
+    right = sum(counts[i][i] for i in range(len(counts)))
+    return Matrix(
+        words=Words(
+            title="Texts by label and code",
+            x="code of people",
+            y="label of the model",
+            alt=f"{right:,} of {sum(map(sum, counts)):,} texts on the diagonal",
+        ),
+        legend="share of the texts with this label",
+        rows=names,
+        columns=names,
+        counts=counts,
+    )
+
+
+def calibration_picture(fields: Fields) -> Curve:
+    """Show a reliability diagram.
+
+    Raises:
+        ValueError: The validation has no probabilities.
+    """
+    found = known(fields, "calibration")
+    bins = found["bins"]
+    return Curve(
+        words=Words(
+            title=f"Calibration (error {found['ece']:.3f}, {found['n']:,} texts)",
+            x="mean probability of the label",
+            y=f"share that is right, with {interval(fields['level'])}",
+            alt="; ".join(
+                f"{each['confidence']:.2f}: {each['accuracy']['value']:.2f}"
+                for each in bins
+            ),
+        ),
+        x=[number(each["confidence"]) for each in bins],
+        y=[number(each["accuracy"]["value"]) for each in bins],
+        low=[number(each["accuracy"]["low"]) for each in bins],
+        high=[number(each["accuracy"]["high"]) for each in bins],
+        is_steps=False,
+        reference=((0.0, 0.0), (1.0, 1.0), "as often right as it says"),
+    )
+
+
+def coverage_picture(fields: Fields) -> Curve:
+    """Show the accuracy of the most confident labels, against their share.
+
+    Args:
+        fields: "coverage", the fields of a `CoverageCurve`, and "level".
+
+    Raises:
+        ValueError: Probabilities or coded texts are missing.
+    """
+    found = known(fields, "coverage")
+    if not len(found["accuracy"]):
+        raise ArgumentError(
+            "has no coded texts to plot", argument="x", code="nothing_to_plot"
+        )
+    all_of_them = number(found["accuracy"][-1])
+    columns = {
+        to: [number(value) for value in found[name]]
+        for to, name in (("x", "coverage"), ("y", "accuracy"))
+    }
+    ends = {name: [number(value) for value in found[name]] for name in ("low", "high")}
+    return Curve(
+        words=Words(
+            title=f"Accuracy of the surest labels, {found['n']:,} texts",
+            x="share of texts that the model labels, the surest first",
+            y=f"share of these that is right, with {interval(fields['level'])}",
+            alt=f"all texts: {all_of_them:.2f}",
+        ),
+        **columns,
+        **ends,
+        is_steps=True,
+        reference=((0.0, all_of_them), (1.0, all_of_them), "accuracy of all texts"),
+    )
+
+
+def agreement_picture(found: Sequence[Mapping[str, Any]], level: float | None) -> Forest:
+    """Show coefficients of agreement with their intervals.
+
+    Args:
+        found: Fields of each `Agreement`.
+        level: Confidence level; None if unknown.
+    """
+    points = [point(each, i, 0) for i, each in enumerate(found)]
+    rows = [COEFFICIENTS.get(each["name"], str(each["name"])) for each in found]
+    n_coders = max((int(each["n_coders"]) for each in found), default=0)
+    n_units = max((int(each["n_units"]) for each in found), default=0)
+    return Forest(
+        words=Words(
+            title=f"Agreement of {n_coders:,} coders on {n_units:,} units",
+            x=f"value, with {interval(level)}",
+            alt=alt(rows, points),
+        ),
+        rows=rows,
+        series=["agreement"],
+        points=points,
+        is_share=True,
+    )

@@ -1,0 +1,1 @@
+"""Codebooks written, chosen and judged on different parts of a gold sample."""

@@ -1,0 +1,210 @@
+"""Candidates of a comparison: codebooks with models and settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.asks.annotate_options import CodingSettings
+from llamaherd.core import checks
+from llamaherd.core.argument import Argument
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.research.coding.codebook import Codebook
+from llamaherd.research.coding.texts import same_rows
+from llamaherd.research.estimation.gold_codes import listed_ids
+from llamaherd.research.selection.split import PARTS, record_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llama_cpp import Llama
+    from typing_extensions import Unpack
+
+    from llamaherd.research.estimation.gold_drawn import GoldSample
+    from llamaherd.research.selection.part_codes import PartCodes
+    from llamaherd.run.host import Host
+
+NOT_SETTINGS = ("columns", "journal", "versions", "on_error")  # of a candidate
+_COMPARED = ("label", "ordinal", "multiple")  # types of codebooks
+_CLOSED = ("select", "evaluate")  # parts whose texts cannot be examples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CodebookCandidate:
+    """Codebook with a context and settings, to be compared with others.
+
+    Attributes:
+        codebook: The codebook.
+        context: Context to run in; None for that of the comparison.
+        settings: Arguments of `annotate`, which replace those of the comparison.
+    """
+
+    codebook: Codebook
+    context: Host | Llama | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def candidate(
+    codebook: Codebook,
+    context: Host | Llama | None = None,
+    **settings: Unpack[CodingSettings],
+) -> CodebookCandidate:
+    """Describe a candidate for `compare_codebooks`.
+
+    Args:
+        codebook: Codebook, with its examples.
+        context: Context on the candidate's model; None for that of the comparison.
+        **settings: Arguments of `annotate` such as `calibrate`, `thinking`, `chat`,
+            `method` and `temperature`.
+
+    Raises:
+        TypeError: An argument has the wrong type, or is no setting of a candidate.
+    """
+    if not isinstance(codebook, Codebook):
+        raise ArgumentTypeError(
+            f"must be a Codebook, not {checks.shown(codebook)}", argument="codebook"
+        )
+    return CodebookCandidate(
+        codebook=codebook, context=context, settings=checked_names(dict(settings))
+    )
+
+
+def checked_names(settings: dict[str, Any]) -> dict[str, Any]:
+    """Check the names of a candidate's settings.
+
+    Raises:
+        TypeError: A name is no setting, or one of the whole comparison.
+    """
+    known = [name for name in CodingSettings.__annotations__ if name not in NOT_SETTINGS]
+    for name in settings:
+        if name not in known:
+            raise ArgumentTypeError(
+                f"is no setting of a candidate{checks.meant(name, known)}; these are "
+                f"{', '.join(known)}",
+                argument=name,
+                code="unknown_argument",
+            )
+    return settings
+
+
+def checked_candidates(given: object) -> dict[str, CodebookCandidate]:
+    """Return candidates by name; those of a list are numbered from 1.
+
+    Raises:
+        TypeError: A candidate is neither a codebook nor made by `candidate`.
+        ValueError: There are none, or a name is empty.
+    """
+    if isinstance(given, (Codebook, CodebookCandidate)):
+        given = [given]
+    if not isinstance(given, (Mapping, list, tuple)):
+        raise ArgumentTypeError(
+            "must be a mapping from names to codebooks or candidates, not "
+            f"{checks.shown(given)}",
+            argument="candidates",
+        )
+    named: dict[Any, Any] = (
+        dict(given)
+        if isinstance(given, Mapping)
+        else {str(i): each for i, each in enumerate(given, start=1)}
+    )
+    if not named:
+        raise ArgumentError(
+            "must not be empty", argument="candidates", code="out_of_range"
+        )
+    made = {}
+    for i, (name, each) in enumerate(named.items()):
+        if not isinstance(name, str) or not name.strip():
+            raise ArgumentError(
+                f"must have names, not {checks.shown(name)}", argument="candidates"
+            )
+        if not isinstance(each, (Codebook, CodebookCandidate)):
+            raise ArgumentTypeError(
+                f"must be a Codebook, or made by candidate(), not {checks.shown(each)}",
+                argument=Argument("candidates", (i,)),
+            )
+        made[name] = (
+            CodebookCandidate(codebook=each) if isinstance(each, Codebook) else each
+        )
+    return made
+
+
+def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
+    """Check that a codebook has the labels of the sample, and no closed examples.
+
+    Raises:
+        ValueError: The labels are others, or an example is a text to select or evaluate
+            by.
+    """
+    where = Argument("candidates", (name,))
+    if not codebook.names or codebook.type not in _COMPARED:
+        raise ArgumentError(
+            f"has the type {codebook.type!r}, and no labels of whole texts, which are "
+            "compared with codes",
+            argument=where,
+            code="no_labels",
+        )
+    if (codebook.type == "multiple") != gold.several:
+        has = "several labels a text" if gold.several else "one label a text"
+        raise ArgumentError(
+            f"has the type {codebook.type!r}, and gold was drawn for {has}",
+            argument=where,
+            code="conflict",
+        )
+    if gold.names and set(codebook.names) != set(gold.names):
+        raise ArgumentError(
+            f"has the labels {', '.join(codebook.names)}, and gold has "
+            f"{', '.join(gold.names)}",
+            argument=where,
+            code="other_labels",
+        )
+    check_examples(name, codebook, gold)
+
+
+def check_examples(name: str, codebook: Codebook, gold: GoldSample) -> None:
+    """Refuse a codebook that shows texts of closed parts as examples.
+
+    Raises:
+        ValueError: An example is a text of "select" or "evaluate".
+    """
+    parts = record_of(gold)["parts"]
+    found = same_rows(gold.texts, [each.text for each in codebook.examples])
+    closed = [i for i in found if parts[i] in _CLOSED]
+    if closed:
+        in_parts = [part for part in PARTS if part in {parts[i] for i in closed}]
+        raise ArgumentError(
+            f"has examples that are texts of {' and '.join(in_parts)} (ids "
+            f"{listed_ids(gold.ids, closed)}): the model would be told what it is "
+            "judged by. Take examples from 'explore', as choose_examples() does",
+            argument=Argument("candidates", (name,)),
+            code="closed_examples",
+        )
+
+
+def hash_of(run: Mapping[str, Any], *, without: Sequence[str] = ()) -> str:
+    """Hash what labels depend on: codebook, settings and model.
+
+    Args:
+        run: Provenance of labels, see `Coded.run`.
+        without: Settings to leave out.
+    """
+    model = run["model"]
+    settings = {k: v for k, v in run["settings"].items() if k not in without}
+    loras = [
+        [each.get("file"), each.get("sha256"), each.get("scale")]
+        for each in model.get("loras") or ()
+    ]
+    content = [
+        run["codebook"]["hash"],
+        settings,
+        model.get("sha256") or model.get("file"),
+        loras,
+    ]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def texts_of(codes: PartCodes) -> dict[str, list[str]]:
+    """Return the texts of a part as a data frame with the column "text"."""
+    return {"text": codes.texts}

@@ -1,0 +1,211 @@
+"""A frozen choice among compared codebooks."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Literal
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.research.coding.codebook import Codebook
+from llamaherd.research.selection.candidates import hash_of
+from llamaherd.research.selection.comparison import (
+    TITLES,
+    CodebookComparison,
+    checked_comparison,
+)
+
+if TYPE_CHECKING:
+    from llamaherd.research.statistics.paired import MeasureName
+
+Prefer = Literal["value", "speed"]
+PREFER: tuple[Prefer, ...] = ("value", "speed")
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodebookChoice:
+    """Codebook, settings and model that were chosen, and by what.
+
+    Attributes:
+        name: Name of the candidate.
+        hash: SHA-256 of codebook, settings and model.
+        content: Content of the codebook.
+        settings: Settings of the coding, as `annotate` takes them.
+        model: Record of the model file.
+        measure: Measure that the choice was made by.
+        value: Its value on "select", which is too high for the best of several.
+        level: Confidence level of the comparison.
+        n_candidates: Number of candidates it was chosen from.
+        tied: Names of the other candidates that cannot be told apart from the best.
+        codes_sha256: Hash of the texts and codes it was chosen by.
+        split_sha256: Hash of the split.
+        made: Time of the choice.
+    """
+
+    name: str
+    hash: str
+    content: dict[str, Any]
+    settings: dict[str, Any]
+    model: dict[str, Any]
+    measure: MeasureName
+    value: float
+    level: float
+    n_candidates: int
+    tied: tuple[str, ...]
+    codes_sha256: str
+    split_sha256: str
+    made: str
+
+    @property
+    def codebook(self) -> Codebook:
+        """The chosen codebook."""
+        return Codebook.from_dict(self.content)
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """Codebook, settings and model in the form of `Coded.run`."""
+        return {
+            "codebook": {"hash": self.codebook.hash, "content": self.content},
+            "settings": self.settings,
+            "model": self.model,
+        }
+
+    def __str__(self) -> str:
+        title = TITLES[self.measure]
+        lines = [
+            (
+                f"<CodebookChoice: {self.name!r} of {self.n_candidates} candidates "
+                f"({self.hash[:12]})>"
+            ),
+            f"model     {self.model.get('file')}",
+            f"settings  {json.dumps(self.settings, ensure_ascii=False)}",
+            f"{title} on select {self.value:.2f}, by which it was chosen",
+        ]
+        if self.tied:
+            lines.append(
+                f"cannot be told apart from it: {', '.join(map(repr, self.tied))}"
+            )
+        return "\n".join([*lines, "evaluate_codebook() measures it on texts apart"])
+
+    def to_json(self) -> str:
+        """Return the choice as JSON, for `from_json`."""
+        return json.dumps(
+            {"llamaherd_choice": _FORMAT, **asdict(self)}, ensure_ascii=False, indent=1
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> CodebookChoice:
+        """Read a choice that `to_json` wrote.
+
+        Raises:
+            ValueError: The text is no choice, or was changed since.
+        """
+        try:
+            stored = json.loads(text)
+            form = stored.pop("llamaherd_choice")
+            made = cls(**{**stored, "tied": tuple(stored["tied"])})
+            found = hash_of(made.run)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ArgumentError(
+                f"is no stored choice: {error!r}", argument="text"
+            ) from error
+        if form != _FORMAT:
+            raise ArgumentError(
+                f"is a choice of another format, {form!r}", argument="text"
+            )
+        if found != made.hash:
+            raise ArgumentError(
+                "codebook, settings or model of the stored choice were changed after it "
+                "was frozen: compare again, and freeze the new one",
+                argument="choice",
+                code="changed",
+                form="{name}: {problem}",
+            )
+        return made
+
+
+def best_codebook(
+    comparison: CodebookComparison,
+    *,
+    prefer: Prefer = "value",
+    name: str | None = None,
+) -> CodebookChoice:
+    """Freeze the choice of a codebook, to be evaluated once.
+
+    Args:
+        comparison: Result of `compare_codebooks`.
+        prefer: "value" takes the candidate with the largest value, the faster one of
+            equals. "speed" takes the fastest of those that cannot be told apart from it.
+        name: Name of a candidate to take instead.
+
+    Returns:
+        Codebook, settings and model with their hash, for `evaluate_codebook`.
+
+    Raises:
+        TypeError: `comparison` is no comparison.
+        ValueError: There is no such candidate, or no value is defined.
+    """
+    checked_comparison(comparison)
+    checks.choice("prefer", prefer, PREFER)
+    at = _chosen(comparison, prefer, name)
+    own = comparison.candidates[at]
+    tied = [comparison.names[i] for i in comparison.tied if i != at]
+    if not comparison.is_tied(at):
+        tied = []
+    return CodebookChoice(
+        name=own.name,
+        hash=own.hash,
+        content=own.codebook,
+        settings=own.settings,
+        model=own.model,
+        measure=comparison.measure,
+        value=own.value.value,
+        level=comparison.level,
+        n_candidates=len(comparison.candidates),
+        tied=tuple(tied),
+        codes_sha256=comparison.codes_sha256,
+        split_sha256=comparison.split_sha256,
+        made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    )
+
+
+def _chosen(comparison: CodebookComparison, prefer: Prefer, name: str | None) -> int:
+    if name is not None:
+        if name not in comparison.names:
+            raise ArgumentError(
+                f"must be one of {', '.join(map(repr, comparison.names))}, not "
+                f"{checks.shown(name)}{checks.meant(name, comparison.names)}",
+                argument="name",
+                code="unknown_choice",
+            )
+        return comparison.names.index(name)
+    if prefer == "value":
+        return comparison.best
+    seconds = [comparison.candidates[i].seconds for i in comparison.tied]
+    if all(map(math.isnan, seconds)):
+        raise ArgumentError(
+            "'speed' needs seconds, and all answers came from a journal that does not "
+            "know them",
+            argument="prefer",
+            code="missing",
+        )
+    known = [
+        (own, i)
+        for own, i in zip(seconds, comparison.tied, strict=True)
+        if not math.isnan(own)
+    ]
+    return min(known)[1]
+
+
+def checked_choice(given: object) -> CodebookChoice:
+    """Return the argument, or raise a TypeError that names it."""
+    if not isinstance(given, CodebookChoice):
+        raise ArgumentTypeError(
+            f"must be the result of best_codebook(), not {checks.shown(given)}",
+            argument="choice",
+        )
+    return given

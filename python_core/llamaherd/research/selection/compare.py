@@ -1,0 +1,272 @@
+"""Comparison of codebooks, models and settings on the texts of "select"."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError, Interrupted
+from llamaherd.core.progress import reporter
+from llamaherd.core.words import words
+from llamaherd.research import frames
+from llamaherd.research.coding.annotate import annotated
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.joins import SampleRows, current_rows
+from llamaherd.research.coding.texts import checked_texts
+from llamaherd.research.selection.candidates import (
+    check_codebook,
+    checked_candidates,
+    checked_names,
+    hash_of,
+    texts_of,
+)
+from llamaherd.research.selection.comparison import CodebookComparison, ComparedCandidate
+from llamaherd.research.selection.part_codes import codes_of_part
+from llamaherd.research.selection.split import opened_sample, record_of
+from llamaherd.research.selection.timing import seconds_per_text
+from llamaherd.research.statistics import paired
+from llamaherd.research.statistics.intervals import level_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llama_cpp import Llama
+
+    from llamaherd.core.stats import Progress, ProgressOption
+    from llamaherd.research.coding.codebook import Codebook
+    from llamaherd.research.estimation.gold_drawn import GoldSample
+    from llamaherd.research.selection.candidates import CodebookCandidate
+    from llamaherd.research.selection.part_codes import PartCodes
+    from llamaherd.research.statistics.paired import Adjust, MeasureName
+    from llamaherd.run.host import Host
+
+    Given = Codebook | CodebookCandidate
+
+
+def compare_codebooks(
+    data: Any,  # noqa: ANN401 - a data frame of any kind, Coded, or None
+    candidates: Mapping[str, Given] | Sequence[Given] | Given,
+    gold: GoldSample | str | os.PathLike[str],
+    context: Host | Llama | None = None,
+    *,
+    text: str | None = None,
+    measure: MeasureName = "accuracy",
+    level: float = 0.95,
+    adjust: Adjust = "max-t",
+    journal: bool | str | os.PathLike[str] | None = None,
+    progress: ProgressOption = False,
+    **settings: Any,  # noqa: ANN401 - those of annotate
+) -> CodebookComparison:
+    """Code the texts of "select" with several codebooks and compare them with codes.
+
+    All candidates code the same texts. Measures are weighted by 1 / inclusion
+    probability, so that they describe all texts; a text that a candidate fails on counts
+    as wrong. Differences are paired, text by text.
+
+    Args:
+        data: Data frame that the sample was drawn from, to check that it still is the
+            same; or a result of `annotate`. None checks nothing: the sample has its
+            texts.
+        candidates: Codebooks, or results of `candidate`, by name.
+        gold: Sample with codes and a split, see `gold_split`; or the path of its CSV
+            file.
+        context: Context of candidates without one of their own.
+        text: Column of texts in `data`; None for that of the sample.
+        measure: "accuracy", "balanced_accuracy", "macro_f1" or "kappa".
+        level: Confidence level.
+        adjust: "max-t": the intervals of all differences hold together with the
+            confidence level, so that the best may be chosen by them. "none": each holds
+            by itself.
+        journal: Path of a file that keeps all answers: another comparison then computes
+            only what is new. True makes one in the working directory.
+        progress: As in `annotate`, over all candidates.
+        **settings: Further arguments of `annotate`, for all candidates that do not have
+            their own.
+
+    Returns:
+        Each candidate's value and its difference to the best.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The sample has no split or too few codes; a codebook has other labels,
+            or examples that are texts to select or evaluate by; otherwise as `annotate`.
+        Interrupted: Ctrl-C was pressed; `results` compares the finished candidates, None
+            if there are none.
+    """
+    sample = opened_sample(gold)
+    check_data(data, sample, text)
+    tried = checked_candidates(candidates)
+    shared = checked_names(dict(settings))
+    for name, each in tried.items():
+        check_codebook(name, each.codebook, sample)
+        if each.context is None and context is None:
+            raise ArgumentTypeError(
+                f"is missing, and candidate {name!r} has none of its own",
+                argument="context",
+            )
+    check_options(measure, level, adjust)
+    codes = codes_of_part(sample, "select")
+    kept = journal_path(journal, sample)
+    labels: list[list[str | None]] = []
+    runs: list[dict[str, Any]] = []
+
+    def result() -> CodebookComparison:
+        return compared(
+            sample, codes, list(tried)[: len(runs)], labels, runs, measure=measure,
+            level=level, adjust=adjust, journal=kept,
+        )  # fmt: skip
+
+    with reporter(progress) as report:
+        for i, each in enumerate(tried.values()):
+            try:
+                coded = annotated(
+                    texts_of(codes),
+                    "text",
+                    each.codebook,
+                    each.context if each.context is not None else context,  # type: ignore[arg-type]
+                    journal=kept,
+                    progress=_of_all(report, i, len(tried)) if progress else False,
+                    **{**shared, **each.settings},
+                )
+            except Interrupted:
+                raise Interrupted(result() if runs else None) from None
+            labels.append(coded.labels)
+            runs.append(coded.run)
+    return result()
+
+
+def compared(
+    gold: GoldSample,
+    codes: PartCodes,
+    names: Sequence[str],
+    labels: Sequence[Sequence[str | None]],
+    runs: Sequence[Mapping[str, Any]],
+    *,
+    measure: MeasureName,
+    level: float,
+    adjust: Adjust,
+    journal: str | None = None,
+) -> CodebookComparison:
+    """Compare labels of candidates with codes.
+
+    Args:
+        gold: The split sample.
+        codes: Codes of its part "select".
+        names: m names.
+        labels: For each candidate n labels.
+        runs: Provenance of each candidate's labels, see `Coded.run`.
+        measure: As in `compare_codebooks`.
+        level: As in `compare_codebooks`.
+        adjust: As in `compare_codebooks`.
+        journal: Path of the journal, which knows times of earlier runs; None without one.
+    """
+    members = [codes.members(codes.sets_of(each)) for each in labels]
+    found = paired.compare(members, codes.units, measure, level=level, adjust=adjust)
+    made = []
+    for i, name in enumerate(names):
+        key = hash_of(runs[i])
+        made.append(
+            ComparedCandidate(
+                name=name,
+                hash=key,
+                codebook=dict(runs[i]["codebook"]["content"]),
+                settings=dict(runs[i]["settings"]),
+                model=dict(runs[i]["model"]),
+                labels=tuple(labels[i]),
+                value=found.values[i],
+                seconds=seconds_per_text(runs[i], journal),
+            )
+        )
+    return CodebookComparison(
+        candidates=tuple(made),
+        differences=found.differences,
+        measure=measure,
+        level=level,
+        adjust=adjust,
+        n=len(codes),
+        ids=tuple(codes.ids),
+        codes_sha256=codes.sha256,
+        split_sha256=record_of(gold)["sha256"],
+        notes=(*codes.notes, *_notes(made)),
+    )
+
+
+def _notes(made: Sequence[ComparedCandidate]) -> list[str]:
+    """Return notes on failed texts and on candidates that are the same."""
+    notes = [
+        f"{each.n_failed} of {len(each.labels)} texts have no label by {each.name!r}; "
+        "they count as wrong"
+        for each in made
+        if each.n_failed
+    ]
+    first: dict[str, str] = {}
+    for each in made:
+        if each.hash in first:
+            notes.append(
+                f"{first[each.hash]!r} and {each.name!r} are the same: codebook, "
+                "settings and model"
+            )
+        first.setdefault(each.hash, each.name)
+    return notes
+
+
+def check_options(measure: object, level: float, adjust: object) -> None:
+    """Check the options of a comparison before anything runs.
+
+    Raises:
+        ValueError: An option is out of range.
+    """
+    checks.choice("measure", measure, paired.MEASURES)
+    level_of(level)
+    checks.choice("adjust", adjust, paired.ADJUST)
+
+
+def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: ANN401
+    """Check that a sample was drawn from a data frame, if there is one.
+
+    Raises:
+        ValueError: It was drawn from other texts, or a column does not exist.
+    """
+    if data is None:
+        return
+    frame = data.frame if isinstance(data, Coded) else data
+    name = text or (data.text if isinstance(data, Coded) else gold.design.get("text"))
+    if name is None:
+        raise ArgumentError(
+            "must name the column of texts", argument="text", code="missing"
+        )
+    texts = checked_texts(frames.column(frame, name, "text"), name)
+    rows = SampleRows.of(gold, frame, len(texts), texts=texts, labels=None)
+    current_rows(gold, rows)
+
+
+def journal_path(given: object, gold: GoldSample) -> str | None:
+    """Return the path of the journal of a comparison; None for none.
+
+    Raises:
+        TypeError: The argument is no path, None or a flag.
+    """
+    if given is None or given is False:
+        return None
+    if given is True:
+        return f"comparison-{record_of(gold)['sha256'][:12]}.journal"
+    if not isinstance(given, (str, os.PathLike)):
+        raise ArgumentTypeError(
+            f"must be {words().constant(None)}, {words().constant(True)} or a path, not "
+            f"{checks.shown(given)}",
+            argument="journal",
+        )
+    return os.fspath(given)
+
+
+def _of_all(report: Any, i: int, n: int) -> Any:  # noqa: ANN401 - functions of Progress
+    """Report a candidate's progress as part of the total."""
+
+    def show(progress: Progress) -> None:
+        n_total = progress.n_total
+        done = i * n_total + progress.n_done
+        report(replace(progress, n_done=done, n_total=n * n_total))
+
+    return show

@@ -1,0 +1,317 @@
+"""Result of a comparison of codebooks."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, get_args
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.research.statistics.intervals import Measure
+from llamaherd.research.statistics.paired import MeasureName, PairedDifference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.research.statistics.paired import Adjust
+
+_FORMAT = 1
+TITLES: dict[str, str] = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro F1",
+    "kappa": "Cohen's kappa",
+}
+_NOT_YET = (
+    "The value of the best is too high, because it was chosen by it: best_codebook() "
+    "freezes the choice, and evaluate_codebook() measures it on texts apart."
+)
+_LINE = 90  # characters
+_INTERVAL = 20  # characters of an interval
+_MANY = 5  # candidates that a sentence lists
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedCandidate:
+    """Candidate and what was measured of it on the texts of "select".
+
+    Attributes:
+        name: Name of the candidate.
+        hash: Hash of codebook, settings and model.
+        codebook: Content of the codebook.
+        settings: Settings of the coding, see `Coded.run`.
+        model: Record of the model file.
+        labels: Label of each text; None for failed ones, which count as wrong.
+        value: The measure, with an interval of its own.
+        seconds: Seconds of computing per text; NaN if all came from a journal that does
+            not know.
+    """
+
+    name: str
+    hash: str
+    codebook: dict[str, Any]
+    settings: dict[str, Any]
+    model: dict[str, Any]
+    labels: tuple[str | None, ...]
+    value: Measure
+    seconds: float
+
+    @property
+    def n_failed(self) -> int:
+        """Number of texts without a label."""
+        return sum(label is None for label in self.labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodebookComparison:
+    """Candidates compared on the same texts.
+
+    Attributes:
+        candidates: The candidates, in the order given.
+        differences: Differences of all pairs of candidates, with intervals.
+        measure: Measure of agreement with people's codes.
+        level: Confidence level.
+        adjust: "max-t" if the intervals of differences hold together, "none" if each
+            holds by itself.
+        n: Number of texts.
+        ids: Identifiers of the texts.
+        codes_sha256: Hash of texts and codes.
+        split_sha256: Hash of the split.
+        notes: Notes for the user.
+    """
+
+    candidates: tuple[ComparedCandidate, ...]
+    differences: tuple[PairedDifference, ...]
+    measure: MeasureName
+    level: float
+    adjust: Adjust
+    n: int
+    ids: tuple[str, ...]
+    codes_sha256: str
+    split_sha256: str
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the candidates."""
+        return tuple(each.name for each in self.candidates)
+
+    @property
+    def best(self) -> int:
+        """Index of the candidate with the largest value; the faster one of equals."""
+        known = [
+            i
+            for i, each in enumerate(self.candidates)
+            if not math.isnan(each.value.value)
+        ]
+        if not known:
+            raise ArgumentError(
+                f"has no candidate whose {TITLES[self.measure]} is defined",
+                argument="comparison",
+                code="undefined",
+            )
+        return min(known, key=lambda i: (-self.candidates[i].value.value, self._slow(i)))
+
+    def _slow(self, i: int) -> float:
+        seconds = self.candidates[i].seconds
+        return math.inf if math.isnan(seconds) else seconds
+
+    def to_best(self, i: int) -> PairedDifference | None:
+        """Return the difference of a candidate to the best one; None for itself."""
+        best = self.best
+        for each in self.differences:
+            if (each.first, each.second) == (i, best):
+                return each
+            if (each.first, each.second) == (best, i):
+                return each.turned()
+        return None
+
+    def is_tied(self, i: int) -> bool:
+        """True if a candidate cannot be told apart from the best one, or is that."""
+        found = self.to_best(i)
+        return found is None or not (found.high < 0)
+
+    @property
+    def tied(self) -> tuple[int, ...]:
+        """Indices of the candidates that cannot be told apart from the best one."""
+        return tuple(i for i in range(len(self.candidates)) if self.is_tied(i))
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return a dict for each candidate, for a data frame."""
+        rows = []
+        for i, each in enumerate(self.candidates):
+            found = self.to_best(i)
+            rows.append(
+                {
+                    "candidate": each.name,
+                    self.measure: each.value.value,
+                    "low": each.value.low,
+                    "high": each.value.high,
+                    "difference": 0.0 if found is None else found.value,
+                    "difference_low": math.nan if found is None else found.low,
+                    "difference_high": math.nan if found is None else found.high,
+                    "verdict": self.verdict(i),
+                    "seconds": each.seconds,
+                    "n_failed": each.n_failed,
+                    "hash": each.hash,
+                }
+            )
+        return rows
+
+    def pairs(self) -> list[dict[str, Any]]:
+        """Return a dict for each pair of candidates, for a data frame."""
+        return [
+            {
+                "first": self.names[each.first],
+                "second": self.names[each.second],
+                "difference": each.value,
+                "low": each.low,
+                "high": each.high,
+                "differ": each.differ,
+                "verdict": "differ" if each.is_clear else "cannot be told apart",
+            }
+            for each in self.differences
+        ]
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame with a row for each candidate.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        return pd.DataFrame(self.to_dicts())
+
+    def verdict(self, i: int) -> str:
+        """Return "best", "worse", or "cannot be told apart" for a candidate."""
+        if i == self.best:
+            return "best"
+        return "cannot be told apart" if self.is_tied(i) else "worse"
+
+    def __str__(self) -> str:
+        wide = max(9, *map(len, self.names))
+        title = TITLES[self.measure]
+        head = (
+            f"<CodebookComparison: {len(self.candidates)} candidates, {self.n} texts of "
+            "select>"
+        )
+        held = "together" if self.adjust == "max-t" else "one by one"
+        under = f"[{self.level:.0%} confidence intervals; differences hold {held}]"
+        head_row = f"{'candidate':<{wide}}  {title:<{_INTERVAL}}  "
+        head_row += f"{'to the best':<{_INTERVAL}}  s/text"
+        lines = [
+            head,
+            under,
+            "",
+            head_row,
+        ]
+        for i, each in enumerate(self.candidates):
+            found = self.to_best(i)
+            to_best = "best" if found is None else _shown(found, signed=True)
+            seconds = "" if math.isnan(each.seconds) else f"{each.seconds:.3g}"
+            apart = self.verdict(i) if found is not None else ""
+            lines.append(
+                f"{each.name:<{wide}}  {_shown(each.value):<{_INTERVAL}}  "
+                f"{to_best:<{_INTERVAL}}  {seconds:<7} {apart}".rstrip()
+            )
+        return "\n".join([*lines, "", self.conclusion, *wrapped_notes(self.notes)])
+
+    @property
+    def conclusion(self) -> str:
+        """Sentences on which candidates can be told apart."""
+        others = [self.names[i] for i in self.tied if i != self.best]
+        best = repr(self.names[self.best])
+        if len(self.candidates) == 1:
+            said = "There is nothing to compare it with."
+        elif not others:
+            said = f"{best} is better than all others."
+        elif len(others) > _MANY:
+            said = (
+                f"{best} and {len(others)} others cannot be told apart by {self.n} "
+                "texts: any of them may be the best."
+            )
+        else:
+            named = ", ".join(map(repr, others))
+            said = (
+                f"{best} and {named} cannot be told apart by {self.n} texts: any of them "
+                "may be the best."
+            )
+        return textwrap.fill(f"{said} {_NOT_YET}", _LINE)
+
+    def to_json(self) -> str:
+        """Return the comparison as JSON, for `from_json`."""
+        return json.dumps(
+            {"llamaherd_comparison": _FORMAT, **asdict(self)}, ensure_ascii=False
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> CodebookComparison:
+        """Read a comparison that `to_json` wrote.
+
+        Raises:
+            ValueError: The text is no comparison.
+        """
+        try:
+            stored = json.loads(text)
+            form = stored.pop("llamaherd_comparison")
+            tried = [_candidate(each) for each in stored.pop("candidates")]
+            pairs = [PairedDifference(**each) for each in stored.pop("differences")]
+            ids, notes = tuple(stored.pop("ids")), tuple(stored.pop("notes"))
+            made = cls(
+                candidates=tuple(tried),
+                differences=tuple(pairs),
+                ids=ids,
+                notes=notes,
+                **stored,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ArgumentError(
+                f"is no stored comparison: {error!r}", argument="text"
+            ) from error
+        if form != _FORMAT or made.measure not in get_args(MeasureName):
+            raise ArgumentError(
+                f"is a comparison of another format, {form!r}", argument="text"
+            )
+        return made
+
+
+def wrapped_notes(notes: Sequence[str]) -> list[str]:
+    """Return notes as lines of a page."""
+    return [
+        line
+        for note in notes
+        for line in textwrap.wrap(
+            note, _LINE, initial_indent="! ", subsequent_indent="  "
+        )
+    ]
+
+
+def _candidate(stored: Mapping[str, Any]) -> ComparedCandidate:
+    own = {**stored, "labels": tuple(stored["labels"])}
+    own["value"] = Measure(**stored["value"])
+    return ComparedCandidate(**own)
+
+
+def _shown(found: Measure | PairedDifference, *, signed: bool = False) -> str:
+    """Return a number with its interval."""
+    if math.isnan(found.value):
+        return "not defined"
+    sign = "+" if signed else ""
+    value = f"{round(found.value, 2) + 0.0:{sign}.2f}"  # no -0.00
+    if math.isnan(found.low):
+        return value
+    return f"{value} [{found.low:.2f}, {found.high:.2f}]"
+
+
+def checked_comparison(given: object) -> CodebookComparison:
+    """Return the argument, or raise a TypeError that names it."""
+    if not isinstance(given, CodebookComparison):
+        raise ArgumentTypeError(
+            f"must be the result of compare_codebooks(), not {checks.shown(given)}",
+            argument="comparison",
+        )
+    return given

@@ -1,0 +1,200 @@
+"""Texts on which the model and people disagree."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import setting
+from llamaherd.research.coding.label_sets import joined
+from llamaherd.research.selection.given_labels import GivenLabels
+from llamaherd.research.selection.part_codes import codes_of_part
+from llamaherd.research.selection.split import PARTS, opened_sample, part_of, record_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from llamaherd.research.estimation.gold_drawn import GoldSample
+
+_SHOWN = 10  # texts that are printed
+_WIDE = 60  # characters of a text that are printed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreements:
+    """Table of texts whose label is not people's code, the most confident first.
+
+    Attributes:
+        columns: Columns by name: "id", "part", "text", "code" (of most coders), one for
+            each coder if there are several, "label", "prob" (of the label), "prob_code"
+            (of the code), "thinking" if the model thought.
+        n_compared: Number of texts that have a code and a label.
+        n_missing: Number of coded texts without a label.
+    """
+
+    columns: dict[str, list[Any]]
+    n_compared: int
+    n_missing: int
+
+    def __len__(self) -> int:
+        return len(self.columns["id"])
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.to_dicts())
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return a dict for each text."""
+        names = list(self.columns)
+        rows = zip(*self.columns.values(), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        return pd.DataFrame(self.columns)
+
+    def __str__(self) -> str:
+        lines = [f"<Disagreements: {len(self)} of {self.n_compared} texts>"]
+        for row in self.to_dicts()[:_SHOWN]:
+            text = " ".join(str(row["text"]).split())
+            shown = text if len(text) <= _WIDE else f"{text[: _WIDE - 3]}..."
+            sure = "" if math.isnan(row["prob"]) else f" {row['prob']:.2f}"
+            lines.append(
+                f"{row['id']}  {row['label'] or '(none)'}{sure}, people: "
+                f"{row['code'] or '(none)'}  {shown}"
+            )
+        if len(self) > _SHOWN:
+            lines.append(f"and {len(self) - _SHOWN} more")
+        if self.n_missing:
+            lines.append(f"! {self.n_missing} coded texts have no label")
+        return "\n".join(lines)
+
+
+def disagreements(
+    coded: Any,  # noqa: ANN401 - Coded, or what is like it
+    gold: GoldSample | str | os.PathLike[str],
+    parts: str | Sequence[str] = "explore",
+    *,
+    peek: bool = False,
+) -> Disagreements:
+    """List the texts whose label is not people's code.
+
+    Read those of "explore" to write a better codebook. Whoever reads those of "select"
+    and changes a codebook makes it look better than it is; those of "evaluate" are closed
+    until `evaluate_codebook` has opened them.
+
+    Args:
+        coded: Result of `annotate` with labels of these texts, alone or among others.
+        gold: Sample with codes and a split; or the path of its CSV file.
+        parts: Part or parts of the sample.
+        peek: True to read "evaluate" although it is closed, with a warning.
+
+    Returns:
+        A table, the most confident labels first.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The sample has no split, a part has no codes, or "evaluate" is closed.
+
+    Warns:
+        UserWarning: A closed part was read.
+    """
+    sample = opened_sample(gold)
+    checks.flag("peek", peek)
+    asked = _asked(parts)
+    record = record_of(sample)
+    if "evaluate" in asked and not record["opened"]:
+        if not peek:
+            raise ArgumentError(
+                "'evaluate' is closed until evaluate_codebook() opens it: whoever reads "
+                "these texts cannot measure by them any more. "
+                f"{setting('peek', True)} reads them all the same",
+                argument="parts",
+                code="closed",
+            )
+        warnings.warn(
+            "evaluate was read before it was opened: its accuracy is no longer that of "
+            "unseen texts",
+            UserWarning,
+            stacklevel=2,
+        )
+    labels = GivenLabels.of(coded)
+    rows: list[dict[str, Any]] = []
+    n_compared = n_missing = 0
+    for part in asked:
+        found, n = _of_part(part, sample, labels)
+        n_compared += n
+        n_missing += sum(row["label"] is None for row in found)
+        rows += [row for row in found if row["label"] is not None]
+    rows.sort(key=_order)
+    names = list(rows[0]) if rows else ["id", "part", "text", "code", "label", "prob"]
+    return Disagreements(
+        columns={name: [row[name] for row in rows] for name in names},
+        n_compared=n_compared,
+        n_missing=n_missing,
+    )
+
+
+def _asked(parts: object) -> list[str]:
+    given = [parts] if isinstance(parts, str) else parts
+    if not isinstance(given, (list, tuple)) or not given:
+        raise ArgumentTypeError(
+            f"must be one or several of {', '.join(PARTS)}, not {checks.shown(parts)}",
+            argument="parts",
+        )
+    return [checks.choice("parts", part, PARTS) for part in dict.fromkeys(given)]
+
+
+def _of_part(
+    part: str, gold: GoldSample, labels: GivenLabels
+) -> tuple[list[dict[str, Any]], int]:
+    """Return disagreements and unlabelled texts of a part; and the labelled ones."""
+    codes = codes_of_part(gold, part)
+    own = labels.of_texts(codes.texts, partly=True)
+    sets = codes.sets_of(own.labels)
+    sample = part_of(gold, part)
+    at = {identifier: i for i, identifier in enumerate(sample.ids)}
+    rows = []
+    for i, (given, right) in enumerate(zip(sets, codes.codes, strict=True)):
+        if given == right:
+            continue
+        coders = {}
+        if len(sample.coders) > 1:
+            row = at[codes.ids[i]]
+            both = zip(sample.coders, sample.codes, strict=True)
+            coders = {f"code_{name}": each[row] for name, each in both}
+        rows.append(
+            {
+                "id": codes.ids[i],
+                "part": part,
+                "text": codes.texts[i],
+                "code": joined(right),
+                **coders,
+                "label": own.labels[i],
+                "prob": _prob(own, i, given or ()),
+                "prob_code": _prob(own, i, right),
+                **({} if own.thoughts is None else {"thinking": own.thoughts[i]}),
+            }
+        )
+    return rows, sum(each is not None for each in sets)
+
+
+def _prob(labels: GivenLabels, i: int, of: Sequence[str]) -> float:
+    """Return the probability of a label; NaN without one, or for several labels."""
+    if labels.probs is None or len(of) != 1 or of[0] not in labels.names:
+        return math.nan
+    return float(labels.probs[i, labels.names.index(of[0])])
+
+
+def _order(row: dict[str, Any]) -> float:
+    return 0.0 if math.isnan(row["prob"]) else -row["prob"]

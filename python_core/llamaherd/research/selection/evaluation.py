@@ -1,0 +1,395 @@
+"""Evaluation of a frozen choice on the texts that nothing was chosen by."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.api.scoring import open_context
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.research.coding.annotate import annotated
+from llamaherd.research.coding.record import model_record
+from llamaherd.research.estimation.gold_drawn import GoldSample, sidecar
+from llamaherd.research.selection.candidates import (
+    check_codebook,
+    hash_of,
+    texts_of,
+)
+from llamaherd.research.selection.choice import CodebookChoice, checked_choice
+from llamaherd.research.selection.comparison import TITLES, wrapped_notes
+from llamaherd.research.selection.given_labels import GivenLabels
+from llamaherd.research.selection.part_codes import codes_of_part
+from llamaherd.research.selection.split import (
+    SPLIT,
+    opened_sample,
+    part_of,
+    record_of,
+    store_record,
+)
+from llamaherd.research.statistics import paired
+from llamaherd.research.validation.validate import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from llama_cpp import Llama
+
+    from llamaherd.core.stats import ProgressOption
+    from llamaherd.research.coding.coded import Coded
+    from llamaherd.research.selection.part_codes import PartCodes
+    from llamaherd.research.statistics.intervals import Measure
+    from llamaherd.research.statistics.paired import MeasureName
+    from llamaherd.research.validation.validation import Validation
+    from llamaherd.run.host import Host
+
+# Openings in this process by the hash of the split: a sample that was read before it was
+# opened does not have them.
+_OPENED: dict[str, list[dict[str, Any]]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """Quality of a frozen choice on the texts of "evaluate".
+
+    Attributes:
+        choice: The choice.
+        measure: Measure that it was chosen by.
+        value: The measure on "evaluate", with its interval.
+        validation: All measures on these texts, see `validate`.
+        n: Number of texts.
+        n_failed: Number of texts without a label, which count as wrong in `value`.
+        opened: Records of all openings of "evaluate", this one last.
+        gold: The sample with these records; store it in place of the one without.
+        notes: Openings before this one, and what changed since the choice.
+    """
+
+    choice: CodebookChoice
+    measure: MeasureName
+    value: Measure
+    validation: Validation
+    n: int
+    n_failed: int
+    opened: tuple[dict[str, Any], ...]
+    gold: GoldSample
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def is_first(self) -> bool:
+        """True if "evaluate" was closed before."""
+        return len(self.opened) == 1
+
+    def __str__(self) -> str:
+        title, choice = TITLES[self.measure], self.choice
+        interval = f"[{self.value.low:.2f}, {self.value.high:.2f}]"
+        head = f"<Evaluation: {choice.name!r} ({choice.hash[:12]}), "
+        head += f"{self.n} texts of evaluate>"
+        on_select = f"{'on select':<18} {choice.value:.2f}, "
+        on_select += f"of {choice.n_candidates} candidates, by which it was chosen"
+        lines = [
+            head,
+            f"{title:<18} {self.value.value:.2f} {interval}, on texts apart",
+            on_select,
+        ]
+        if self.n_failed:
+            lines.append(f"{self.n_failed} texts have no label and count as wrong")
+        first = self.opened[0]
+        if self.is_first:
+            lines.append(f"evaluate was opened for the first time, {first['at']}")
+        return "\n".join([*lines, *wrapped_notes(self.notes)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _PartGold:
+    """Codes of texts in the form that `validate` takes."""
+
+    rows: list[int]
+    codes: list[list[str | None]]
+    coders: list[str]
+    probs: Any
+    design: None = None
+
+
+def evaluate_codebook(
+    choice: CodebookChoice,
+    gold: GoldSample | str | os.PathLike[str],
+    context: Host | Llama | None = None,
+    *,
+    coded: Any = None,  # noqa: ANN401 - Coded, or what is like it
+    level: float = 0.95,
+    journal: str | os.PathLike[str] | None = None,
+    progress: ProgressOption = False,
+) -> Evaluation:
+    """Measure a frozen choice on the texts of "evaluate", and record that they are open.
+
+    Nothing was chosen by these texts, so the value is unbiased: once. Each opening is
+    recorded with time and choice. A second one, or codes that changed since the choice,
+    are said loudly.
+
+    Args:
+        choice: Result of `best_codebook`.
+        gold: The split sample; or the path of its CSV file: the opening is then recorded
+            in the file beside it.
+        context: Context on the chosen model.
+        coded: Labels of the chosen codebook, settings and model, by `annotate`, that
+            include all texts of "evaluate": these very labels are then evaluated, and
+            nothing is computed.
+        level: Confidence level.
+        journal: As in `compare_codebooks`.
+        progress: As in `annotate`.
+
+    Returns:
+        The value and all further measures; `gold` of it is the sample with the record.
+
+    Raises:
+        TypeError: An argument has the wrong type, or context and coded are both missing.
+        ValueError: The choice was made on another split or has examples that are texts to
+            evaluate by; the context has another model; `coded` was made otherwise;
+            otherwise as `annotate`.
+        OSError: The record cannot be stored.
+
+    Warns:
+        UserWarning: "evaluate" was opened before, or something changed since the choice.
+    """
+    sample = opened_sample(gold)
+    path = None if isinstance(gold, GoldSample) else gold
+    codes = prepared(checked_choice(choice), sample)
+    if path is not None:
+        _check_writable(sidecar(path))
+    if coded is not None:
+        labels = GivenLabels.of(coded).of_texts(codes.texts)
+        check_run(choice, coded.run)
+    elif context is None:
+        raise ArgumentTypeError(
+            "or coded must be given: a context on the chosen model, or labels by it",
+            argument="context",
+        )
+    else:
+        labels = _coded_now(choice, codes, context, journal, progress)
+    found = evaluated(choice, sample, codes, labels, level=level, path=path)
+    for note in found.notes:
+        warnings.warn(note, UserWarning, stacklevel=2)
+    return found
+
+
+def prepared(choice: CodebookChoice, gold: GoldSample) -> PartCodes:
+    """Return the codes of "evaluate" after checking that a choice fits the sample.
+
+    Raises:
+        ValueError: The choice was made on another split, or has closed examples.
+    """
+    record = record_of(gold)
+    if choice.split_sha256 != record["sha256"]:
+        raise ArgumentError(
+            "was made on another split of the sample: texts of evaluate may have been "
+            "chosen by. Compare again on this one",
+            argument="choice",
+            code="other_split",
+        )
+    if hash_of(choice.run) != choice.hash:
+        raise ArgumentError(
+            "was changed after it was frozen: codebook, settings or model are not those "
+            "of its hash",
+            argument="choice",
+            code="changed",
+        )
+    check_codebook(choice.name, choice.codebook, gold)
+    return codes_of_part(gold, "evaluate")
+
+
+def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
+    """Check that labels were made by the chosen codebook, settings and model.
+
+    Raises:
+        ValueError: They were made otherwise.
+    """
+    if hash_of(run) == choice.hash:
+        return
+    parts = {
+        "codebook or examples": run["codebook"]["hash"] != choice.codebook.hash,
+        "settings": run["settings"] != choice.settings,
+        "model": _model_of(run["model"]) != _model_of(choice.model),
+    }
+    other = " and ".join(name for name, differs in parts.items() if differs)
+    raise ArgumentError(
+        f"has labels of other {other or 'adapters'} than the choice {choice.name!r} "
+        f"({choice.hash[:12]})",
+        argument="coded",
+        code="changed",
+    )
+
+
+def check_chosen_model(choice: CodebookChoice, context: Host | Llama) -> None:
+    """Check that a context has the chosen model, before anything runs.
+
+    Raises:
+        ValueError: The model is another one.
+    """
+    found = model_record(open_context(context).model)
+    if _model_of(found) != _model_of(choice.model):
+        raise ArgumentError(
+            f"must have the chosen model, {choice.model.get('file')}, not "
+            f"{found['file']}",
+            argument="context",
+            code="other_model",
+        )
+
+
+def evaluated(
+    choice: CodebookChoice,
+    gold: GoldSample,
+    codes: PartCodes,
+    labels: GivenLabels,
+    *,
+    level: float = 0.95,
+    path: str | os.PathLike[str] | None = None,
+) -> Evaluation:
+    """Measure labels of the texts of "evaluate" and record the opening.
+
+    Args:
+        choice: The choice.
+        gold: The split sample.
+        codes: Result of `prepared`.
+        labels: Labels of these texts.
+        level: Confidence level.
+        path: CSV file beside which the opening is recorded; None for the result alone.
+    """
+    members = codes.members(codes.sets_of(labels.labels))
+    value = paired.compare([members], codes.units, choice.measure, level=level).values[0]
+    record = record_of(gold)
+    before = _merged(record["opened"], _OPENED.get(record["sha256"], []))
+    now = {
+        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "choice": choice.hash,
+        "name": choice.name,
+        "codes_sha256": codes.sha256,
+        "measure": choice.measure,
+        "value": value.value,
+    }
+    changed = codes_of_part(gold, "select").sha256 != choice.codes_sha256
+    opened = [*before, now]
+    _OPENED[record["sha256"]] = opened
+    made = {**record, "opened": opened}
+    if path is not None:
+        store_record(path, made)
+    return Evaluation(
+        choice=choice,
+        measure=choice.measure,
+        value=value,
+        validation=_validation(gold, codes, labels, level),
+        n=len(codes),
+        n_failed=sum(label is None for label in labels.labels),
+        opened=tuple(opened),
+        gold=replace(gold, design={**gold.design, SPLIT: made}),
+        notes=(*_notes(before, now, changed=changed), *codes.notes),
+    )
+
+
+def _coded_now(
+    choice: CodebookChoice,
+    codes: PartCodes,
+    context: Host | Llama,
+    journal: str | os.PathLike[str] | None,
+    progress: ProgressOption,
+) -> GivenLabels:
+    """Code the texts of "evaluate" with the choice."""
+    check_chosen_model(choice, context)
+    coded: Coded = annotated(
+        texts_of(codes), "text", choice.codebook, context,
+        journal=journal, progress=progress, **choice.settings,
+    )  # fmt: skip
+    check_run(choice, coded.run)
+    return GivenLabels.of(coded)
+
+
+def _validation(
+    gold: GoldSample, codes: PartCodes, labels: GivenLabels, level: float
+) -> Validation:
+    """Return all measures on the texts of "evaluate", by the codes of all coders."""
+    part = part_of(gold, "evaluate")
+    at = {identifier: i for i, identifier in enumerate(part.ids)}
+    rows = [at[each] for each in codes.ids]
+    by_coder = [
+        (name, [own[row] for row in rows])
+        for name, own in zip(part.coders, part.codes, strict=True)
+    ]
+    known = [(name, own) for name, own in by_coder if any(c is not None for c in own)]
+    people = _PartGold(
+        rows=list(range(len(codes))),
+        codes=[own for _, own in known],
+        coders=[name for name, _ in known],
+        probs=1 / np.asarray(codes.weights),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # they are on its page
+        return validate(
+            labels,
+            people,
+            labels=labels.names or codes.names,
+            level=level,
+            several=codes.several,
+            scale="ordinal" if gold.design.get("scale") == "ordinal" else None,
+        )
+
+
+def _notes(
+    before: Sequence[Mapping[str, Any]], now: Mapping[str, Any], *, changed: bool
+) -> list[str]:
+    """Return notes on earlier openings and on codes that changed."""
+    notes = []
+    others = [each for each in before if each["choice"] != now["choice"]]
+    if others:
+        listed = ", ".join(
+            f"{each['at']} for {each['name']!r} ({each['choice'][:12]})"
+            for each in others[-3:]
+        )
+        notes.append(
+            f"EVALUATE WAS OPENED BEFORE for another choice: {listed}. What was seen "
+            "then may have led to this choice, so its value is no longer unbiased: "
+            "report all openings, or code new texts"
+        )
+    elif before:
+        notes.append(
+            f"evaluate was opened before for this same choice, {before[0]['at']}: the "
+            "value says nothing new"
+        )
+    if any(each["codes_sha256"] != now["codes_sha256"] for each in before):
+        notes.append(
+            "CODES OF EVALUATE CHANGED since it was opened: whoever changed them may "
+            "have known the labels"
+        )
+    if changed:
+        notes.append(
+            "CODES OF SELECT CHANGED since the choice was frozen: with these codes "
+            "another candidate may be the best. Compare again"
+        )
+    return notes
+
+
+def _merged(
+    stored: Sequence[dict[str, Any]], known: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the openings of a sample and of this process, each once."""
+    found = list(stored)
+    return found + [each for each in known if each not in found]
+
+
+def _model_of(model: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a hash or a name
+    return model.get("sha256") or model.get("file")
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse a record that cannot be stored before "evaluate" is opened.
+
+    Raises:
+        PermissionError: The file or its folder cannot be written.
+    """
+    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        raise PermissionError(
+            f"{path} cannot be written, so that the opening would not be recorded"
+        )

@@ -1,0 +1,226 @@
+"""Examples for a codebook, from the texts of "explore"."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import setting
+from llamaherd.research.coding.codebook import Codebook, Example
+from llamaherd.research.coding.texts import is_blank, same_rows
+from llamaherd.research.selection.candidates import check_codebook
+from llamaherd.research.selection.distances import (
+    checked_vectors,
+    text_distances,
+    vector_distances,
+)
+from llamaherd.research.selection.given_labels import GivenLabels
+from llamaherd.research.selection.part_codes import codes_of_part
+from llamaherd.research.selection.split import opened_sample, part_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from llamaherd.research.estimation.gold_drawn import GoldSample
+    from llamaherd.research.selection.part_codes import PartCodes
+    from llamaherd.research.statistics.ratings import Floats
+
+By = Literal["diverse", "hardest"]
+BY: tuple[By, ...] = ("diverse", "hardest")
+
+
+def choose_examples(
+    gold: GoldSample | str | os.PathLike[str],
+    k: int,
+    codebook: Codebook,
+    *,
+    by: By = "diverse",
+    coded: Any = None,  # noqa: ANN401 - Coded, or what is like it
+    embeddings: Any = None,  # noqa: ANN401 - array-like
+) -> Codebook:
+    """Add coded texts of "explore" to a codebook as examples.
+
+    Labels take turns, so that each has about as many examples. "diverse" begins each
+    label with its most typical text, the one nearest to the others of the label, and then
+    takes the text of the label that is farthest from all examples so far. "hardest" takes
+    the texts whose label the model got wrong, the most confident first, then those with
+    the least probable right label. Texts that occur in "select" or "evaluate", too, are
+    never taken.
+
+    Args:
+        gold: Sample with codes and a split, see `gold_split`; or the path of its CSV
+            file.
+        k: Number of examples.
+        codebook: Codebook to add them to. Its own examples stay, and come first.
+        by: "diverse" or "hardest".
+        coded: For "hardest": result of `annotate` with labels of the texts of "explore".
+        embeddings: For "diverse": a vector for each text of the whole sample, in its
+            order, see `embed_parallel`. None for 1 - the cosine similarity of character
+            trigrams, weighted by their rarity.
+
+    Returns:
+        A codebook with k more examples; fewer, with a warning, if there are not so many
+        coded texts.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The sample has no split or no codes of "explore", the codebook has
+            other labels, or an argument does not go with `by`.
+
+    Warns:
+        UserWarning: There are fewer texts than examples wanted.
+    """
+    sample = opened_sample(gold)
+    checks.choice("by", by, BY)
+    checks.integer("k", k, 1, 10_000)
+    if not isinstance(codebook, Codebook):
+        raise ArgumentTypeError(
+            f"must be a Codebook, not {checks.shown(codebook)}", argument="codebook"
+        )
+    if (coded is None) == (by == "hardest"):
+        problem = "is needed" if coded is None else "is not used"
+        raise ArgumentError(
+            f"{problem} with {setting('by', by)}", argument="coded", code="conflict"
+        )
+    if embeddings is not None and by != "diverse":
+        raise ArgumentError(
+            f"are not used with {setting('by', by)}",
+            argument="embeddings",
+            code="conflict",
+        )
+    check_codebook("codebook", codebook, sample)
+    codes = codes_of_part(sample, "explore")
+    free = _free(codes, sample, codebook)
+    if by == "hardest":
+        labels = GivenLabels.of(coded).of_texts(codes.texts, partly=True)
+        queues = _hardest(codes, labels, free)
+        chosen = _in_turns(queues, k)
+    else:
+        vectors = None
+        if embeddings is not None:
+            found = checked_vectors(embeddings, len(sample))
+            at = {identifier: i for i, identifier in enumerate(sample.ids)}
+            vectors = found[[at[each] for each in codes.ids]]
+        chosen = _diverse(codes, free, vectors, k)
+    if not chosen:
+        raise ArgumentError(
+            "has no coded text of explore that can be an example",
+            argument="gold",
+            code="too_few",
+        )
+    if len(chosen) < k:
+        warnings.warn(
+            f"{len(chosen)} examples in place of {k}: explore has no more coded texts "
+            "that can be one",
+            UserWarning,
+            stacklevel=2,
+        )
+    made = [_example(codes, i, several=codes.several) for i in chosen]
+    return replace(codebook, examples=(*codebook.examples, *made))
+
+
+def _example(codes: PartCodes, i: int, *, several: bool) -> Example:
+    labels = list(codes.codes[i])
+    return Example(codes.texts[i], labels if several else labels[0])
+
+
+def _free(codes: PartCodes, gold: GoldSample, codebook: Codebook) -> list[int]:
+    """Return texts that can be examples: each once, and in no other part."""
+    closed = [text for part in ("select", "evaluate") for text in _texts(gold, part)]
+    taken = {
+        *same_rows(codes.texts, closed),
+        *same_rows(codes.texts, [each.text for each in codebook.examples]),
+    }
+    seen: set[str] = set()
+    free = []
+    for i, text in enumerate(codes.texts):
+        form = " ".join(text.split())
+        if i not in taken and form not in seen and not is_blank(text):
+            free.append(i)
+        seen.add(form)
+    return free
+
+
+def _texts(gold: GoldSample, part: str) -> list[str]:
+    return [text for text in part_of(gold, part).texts if text is not None]
+
+
+def _by_label(codes: PartCodes, free: Sequence[int]) -> list[list[int]]:
+    """Return the texts of each label, or set of labels, in the order of the labels."""
+    keys = [codes.codes[i] for i in free]
+    ranks = {name: j for j, name in enumerate(codes.names)}
+    order = sorted(set(keys), key=lambda key: [ranks.get(name, -1) for name in key])
+    return [[i for i in free if codes.codes[i] == key] for key in order]
+
+
+def _hardest(
+    codes: PartCodes, labels: GivenLabels, free: Sequence[int]
+) -> list[list[int]]:
+    """Return the texts of each label, the hardest first; those without a label last."""
+    sets = codes.sets_of(labels.labels)
+
+    def hardness(i: int) -> tuple[float, float]:
+        given, right = sets[i], codes.codes[i]
+        if given is None:
+            return (2.0, 0.0)
+        is_right = given == right
+        sure = _confidence(labels, i, right)
+        return (float(is_right), sure)
+
+    return [sorted(group, key=hardness) for group in _by_label(codes, free)]
+
+
+def _confidence(labels: GivenLabels, i: int, right: Sequence[str]) -> float:
+    """Return the probability of the right labels: small for what is sure and wrong."""
+    if labels.probs is None:
+        return 0.0
+    own = [
+        labels.probs[i, j] if name in right else 1 - labels.probs[i, j]
+        for j, name in enumerate(labels.names)
+    ]
+    if labels.codebook is None or labels.codebook.type != "multiple":
+        own = [labels.probs[i, j] for j, n in enumerate(labels.names) if n in right]
+    return float(np.min(own)) if own else 0.0
+
+
+def _in_turns(queues: Sequence[Sequence[int]], k: int) -> list[int]:
+    """Return the first k of several queues, one of each in turn."""
+    turns = [
+        (turn, number, i)
+        for number, queue in enumerate(queues)
+        for turn, i in enumerate(queue)
+    ]
+    return [i for _, _, i in sorted(turns)[:k]]
+
+
+def _diverse(
+    codes: PartCodes, free: Sequence[int], vectors: Floats | None, k: int
+) -> list[int]:
+    """Return texts far from each other, labels taking turns."""
+    if vectors is None:
+        distances = text_distances(codes.texts)
+    else:
+        distances = vector_distances(vectors)
+    left = _by_label(codes, free)
+    chosen: list[int] = []
+    begun = [False] * len(left)
+    while len(chosen) < k and any(left):
+        for number, group in enumerate(left):
+            if not group or len(chosen) == k:
+                continue
+            if begun[number]:
+                nearest = distances[np.ix_(group, chosen)].min(axis=1)
+                picked = group[int(np.argmax(nearest))]
+            else:
+                own = distances[np.ix_(group, group)].mean(axis=1)
+                picked = group[int(np.argmin(own))]
+            begun[number] = True
+            chosen.append(picked)
+            group.remove(picked)
+    return chosen

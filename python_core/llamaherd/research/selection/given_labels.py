@@ -1,0 +1,133 @@
+"""Labels of a coding, found by the texts that they belong to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.research import frames
+from llamaherd.research.codes import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.coding.codebook import Codebook
+    from llamaherd.research.statistics.ratings import Floats
+
+_TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GivenLabels:
+    """Labels of n texts in the form that `validate` takes.
+
+    Attributes:
+        texts: n texts; None for missing ones.
+        labels: n labels; None for missing or failed ones.
+        names: The k labels of the codebook; () if unknown.
+        probs: float64[n, k]; None without probabilities.
+        thoughts: n thoughts of the model; None without thinking.
+        codebook: The codebook; None if unknown.
+        run: Provenance, see `Coded.run`; {} if unknown.
+    """
+
+    texts: list[str | None]
+    labels: list[str | None]
+    names: tuple[str, ...] = ()
+    probs: Floats | None = None
+    thoughts: list[str | None] | None = None
+    codebook: Codebook | None = None
+    run: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """Name of the column of texts in `frame`."""
+        return _TEXT
+
+    @property
+    def frame(self) -> dict[str, list[str | None]]:
+        """The texts as a data frame."""
+        return {_TEXT: self.texts}
+
+    @classmethod
+    def of(cls, coded: Any) -> GivenLabels:  # noqa: ANN401 - Coded, or what is like it
+        """Read the result of `annotate`.
+
+        Raises:
+            TypeError: The argument is something else.
+        """
+        if isinstance(coded, cls):
+            return coded
+        columns = getattr(coded, "columns", None)
+        if not hasattr(coded, "labels") or not isinstance(columns, dict):
+            raise ArgumentTypeError(
+                f"must be the result of annotate(), not {checks.shown(coded)}",
+                argument="coded",
+            )
+        thoughts = None
+        if "thinking" in columns:
+            cells = frames.column(coded.frame, columns["thinking"], "coded")
+            thoughts = [text_of(each) for each in cells]
+        return cls(
+            texts=frames.column(coded.frame, coded.text, "text"),
+            labels=list(coded.labels),
+            names=tuple(coded.names),
+            probs=coded.probs,
+            thoughts=thoughts,
+            codebook=coded.codebook,
+            run=dict(coded.run),
+        )
+
+    def of_texts(self, texts: Sequence[str], *, partly: bool = False) -> GivenLabels:
+        """Return the labels of other texts, found by what they say.
+
+        Equal texts have equal labels, since they are coded once.
+
+        Args:
+            texts: m texts.
+            partly: True to give texts without a row no label.
+
+        Raises:
+            ValueError: A text has no row, and `partly` is False.
+        """
+        first: dict[str, int] = {}
+        for i, own in enumerate(self.texts):
+            if own is not None:
+                first.setdefault(_form(own), i)
+        at = [first.get(_form(text), -1) for text in texts]
+        missing = [i for i, row in enumerate(at) if row < 0]
+        if missing and not partly:
+            raise ArgumentError(
+                f"has no labels of {len(missing)} of {len(texts)} texts, such as "
+                f"{checks.shown(texts[missing[0]])}: code all texts of the part",
+                argument="coded",
+                code="missing",
+            )
+        probs = None
+        if self.probs is not None:
+            probs = np.array(
+                [
+                    self.probs[i] if i >= 0 else np.full(len(self.names), np.nan)
+                    for i in at
+                ]
+            ).reshape(len(at), len(self.names))
+        known = self.thoughts
+        return GivenLabels(
+            texts=list(texts),
+            labels=[self.labels[i] if i >= 0 else None for i in at],
+            names=self.names,
+            probs=probs,
+            thoughts=(
+                None if known is None else [known[i] if i >= 0 else None for i in at]
+            ),
+            codebook=self.codebook,
+            run=self.run,
+        )
+
+
+def _form(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,153 @@
+"""People's codes of a part, in the form that comparisons need."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.core.errors import ArgumentError
+from llamaherd.research.coding.label_sets import in_order, labels_in, majority
+from llamaherd.research.estimation.nonresponse import answered
+from llamaherd.research.selection.split import part_of
+from llamaherd.research.statistics.paired import UnitCodes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.coding.label_sets import Labels
+    from llamaherd.research.estimation.gold_drawn import GoldSample
+    from llamaherd.research.statistics.ratings import Flags, Floats, Integers
+
+_LEAST = 2  # fewest codes of a part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartCodes:
+    """Coded texts of a part, without those on which coders tie.
+
+    Attributes:
+        part: Name of the part.
+        ids: n identifiers.
+        texts: n texts.
+        codes: n sets of labels, of one label each unless a text may have several.
+        weights: float64[n], 1 / probability that a text is in the part and coded.
+        strata: int64[n], strata of the draw.
+        names: Labels.
+        several: True if a text may have several labels.
+        notes: Notes for the user.
+    """
+
+    part: str
+    ids: list[str]
+    texts: list[str]
+    codes: list[Labels]
+    weights: Floats
+    strata: Integers
+    names: tuple[str, ...]
+    several: bool
+    notes: list[str]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of ids, texts and codes, by which changes are noticed."""
+        content = [self.ids, self.texts, [list(each) for each in self.codes]]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    @property
+    def units(self) -> UnitCodes:
+        """Codes as a matrix of labels."""
+        return UnitCodes(
+            should=self.members(self.codes)[0], weights=self.weights, strata=self.strata
+        )
+
+    def members(self, labels: Sequence[Labels | None]) -> tuple[Flags, Flags]:
+        """Return bool[n, k], labels of texts; and bool[n], texts with an answer."""
+        of_texts = [() if each is None else each for each in labels]
+        has = [[name in each for name in self.names] for each in of_texts]
+        shape = (len(labels), len(self.names))
+        is_given = np.array([each is not None for each in labels], dtype=bool)
+        return np.array(has, dtype=bool).reshape(shape), is_given
+
+    def sets_of(self, labels: Sequence[str | None]) -> list[Labels | None]:
+        """Return labels of a codebook, joined or single, as sets."""
+        return [
+            None
+            if label is None
+            else (labels_in(label, self.names) if self.several else (label,))
+            for label in labels
+        ]
+
+
+def codes_of_part(gold: GoldSample, part: str) -> PartCodes:
+    """Return the codes of a part by the majority of coders.
+
+    Raises:
+        ValueError: The sample has no split, or fewer than two texts of the part have a
+            code, or the sample has no texts or no labels.
+    """
+    sample = part_of(gold, part)
+    decided = [_decided(each, sample) for each in zip(*sample.codes, strict=True)]
+    coded = [
+        i
+        for i, each in enumerate(zip(*sample.codes, strict=True))
+        if any(code is not None for code in each)
+    ]
+    kept = [i for i in coded if decided[i] is not None]
+    if len(kept) < _LEAST:
+        raise ArgumentError(
+            f"has codes of {len(kept)} of {len(sample)} texts of the part {part!r}: "
+            "let people code them, and read them with read_gold()",
+            argument="gold",
+            code="too_few",
+        )
+    texts = [sample.texts[i] for i in kept]
+    if any(text is None for text in texts):
+        raise ArgumentError(
+            "has no texts: draw it with text, the column of texts",
+            argument="gold",
+            code="missing",
+        )
+    there = np.array(coded, dtype=np.int64)
+    answers = answered(sample, there)
+    of_text = dict(zip(coded, answers.probs.tolist(), strict=True))
+    notes = list(answers.notes)
+    if len(kept) < len(coded):
+        notes.append(
+            f"{len(coded) - len(kept)} texts of {part} on which as many coders say one "
+            "label as another are left out"
+        )
+    codes: list[Labels] = [
+        each for each in (decided[i] for i in kept) if each is not None
+    ]
+    known = {name for each in codes for name in each}
+    return PartCodes(
+        part=part,
+        ids=[sample.ids[i] for i in kept],
+        texts=[str(text) for text in texts],
+        codes=codes,
+        weights=1 / np.array([of_text[i] for i in kept]),
+        strata=np.asarray(sample.strata[[sample.rows[i] for i in kept]]),
+        names=sample.names or tuple(sorted(known)),
+        several=sample.several,
+        notes=notes,
+    )
+
+
+def _decided(codes: Sequence[str | None], sample: GoldSample) -> Labels | None:
+    """Return what most coders say; None on a tie or without a code."""
+    given = [code for code in codes if code is not None]
+    if not given:
+        return None
+    if sample.several:
+        more, half = majority([labels_in(code, sample.names) for code in given])
+        return None if half else in_order(more, sample.names)
+    first, *others = Counter(given).most_common(2)
+    return None if others and others[0][1] == first[1] else (first[0],)

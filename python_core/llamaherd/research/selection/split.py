@@ -1,0 +1,288 @@
+"""Split of a gold sample into a part to explore, one to select and one to evaluate.
+
+The split is a record in the design of the sample, so that it is kept wherever the sample
+is kept. Texts are allotted at random within each stratum of the draw, a fixed number to
+each part. A part is therefore a sample itself, with inclusion probabilities
+
+    probability of the draw * texts of the part / texts drawn, both within the stratum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.research.estimation.gold_drawn import GoldSample, sidecar
+from llamaherd.research.estimation.gold_read import read_gold
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.statistics.sampling import Ints
+
+PartName = Literal["explore", "select", "evaluate"]
+PARTS: tuple[PartName, ...] = ("explore", "select", "evaluate")
+SPLIT = "split"  # key of the record in the design
+_LEAST = 2  # fewest texts of a part, for a variance
+_FEW = 20  # a part with fewer texts gets a warning
+
+
+def gold_split(
+    gold: GoldSample | str | os.PathLike[str],
+    explore: float = 0.2,
+    select: float = 0.5,
+    evaluate: float = 0.3,
+    *,
+    seed: int | None = None,
+) -> GoldSample:
+    """Split a gold sample at random into three parts.
+
+    Write codebooks and choose examples with the texts of "explore", compare codebooks on
+    those of "select", and measure the chosen one once on those of "evaluate". Its
+    accuracy there is unbiased, because nothing was chosen by these texts.
+
+    Args:
+        gold: Gold sample, with or without codes; or the path of its CSV file: the split
+            is then stored in the file beside it.
+        explore: Share of the texts in "explore"; may be 0.
+        select: Share of the texts in "select".
+        evaluate: Share of the texts in "evaluate".
+        seed: Seed of the split; None for a random one, which is recorded.
+
+    Returns:
+        The sample with the split in its design, which `GoldSample.write` and `read_gold`
+        keep; `gold_part` returns a part.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: Shares do not sum to 1, a part would be too small, or the sample is
+            split already.
+
+    Warns:
+        UserWarning: "select" or "evaluate" has fewer than 20 texts.
+    """
+    path = None if isinstance(gold, GoldSample) else gold
+    sample = opened_sample(gold)
+    if SPLIT in sample.design:
+        raise ArgumentError(
+            "is split already: codebooks compared on another split would have seen "
+            "the texts to evaluate",
+            argument="gold",
+            code="already_split",
+        )
+    if "part" in sample.design:
+        raise ArgumentError(
+            f"is the part {sample.design['part']!r} of a sample: split the whole sample",
+            argument="gold",
+            code="already_split",
+        )
+    given = {"explore": explore, "select": select, "evaluate": evaluate}
+    shares = {
+        name: checks.real(name, value, 0 if name == "explore" else 1e-6, 1)
+        for name, value in given.items()
+    }
+    if abs(sum(shares.values()) - 1) > 1e-6:
+        raise ArgumentError(
+            f"and the two other shares must sum to 1, not to {sum(shares.values()):g}",
+            argument="explore",
+            code="out_of_range",
+        )
+    if seed is None:
+        seed = int(np.random.default_rng().integers(2**53))
+    checks.integer("seed", seed, 0, 2**53)
+    allotted = _allotted(sample, shares, np.random.default_rng(seed))
+    record: dict[str, Any] = {
+        "seed": seed,
+        "shares": shares,
+        "parts": allotted,
+        "sha256": _sha256(sample, allotted),
+        "opened": [],
+    }
+    made = replace(sample, design={**sample.design, SPLIT: record})
+    if path is not None:
+        store_record(path, record)
+    return made
+
+
+def gold_part(gold: GoldSample, part: PartName) -> GoldSample:
+    """Return a part of a split gold sample, as a sample of the same texts.
+
+    `validate` and `estimate` take it like any other sample.
+
+    Args:
+        gold: Sample that `gold_split` returned.
+        part: "explore", "select" or "evaluate".
+
+    Raises:
+        ValueError: The sample has no split; or the part is "evaluate", and
+            `evaluate_codebook` has not opened it yet.
+    """
+    checks.choice("part", part, PARTS)
+    if part == "evaluate" and not record_of(gold)["opened"]:
+        raise ArgumentError(
+            "'evaluate' is closed until evaluate_codebook() opens it, so that nothing "
+            "is chosen by its texts",
+            argument="part",
+            code="closed",
+        )
+    return part_of(gold, part)
+
+
+def part_of(gold: GoldSample, part: str) -> GoldSample:
+    """Return a part as `gold_part` does, also a closed one."""
+    record = record_of(gold)
+    is_in = np.array([each == part for each in record["parts"]], dtype=bool)
+    kept = np.flatnonzero(is_in).tolist()
+    of_drawn = gold.strata[gold.rows]
+    drawn = np.bincount(of_drawn)
+    inside = np.bincount(of_drawn[is_in], minlength=len(drawn))
+    chances = inside / np.maximum(drawn, 1)
+    chance = np.where(gold.strata >= 0, chances[np.maximum(gold.strata, 0)], 0.0)
+    design = {name: value for name, value in gold.design.items() if name != SPLIT}
+    return replace(
+        gold,
+        rows=[gold.rows[i] for i in kept],
+        ids=[gold.ids[i] for i in kept],
+        texts=[gold.texts[i] for i in kept],
+        labels=[gold.labels[i] for i in kept],
+        all_probs=gold.all_probs * chance,
+        codes=[[codes[i] for i in kept] for codes in gold.codes],
+        design={**design, "n": len(kept), "part": part, "split_sha256": record["sha256"]},
+    )
+
+
+def record_of(gold: object) -> dict[str, Any]:
+    """Return the record of a split.
+
+    Raises:
+        TypeError: `gold` is no gold sample.
+        ValueError: The sample has no split, or another one than was drawn.
+    """
+    if not isinstance(gold, GoldSample):
+        raise ArgumentTypeError(
+            f"must be a GoldSample, not {checks.shown(gold)}", argument="gold"
+        )
+    record = gold.design.get(SPLIT)
+    if not isinstance(record, Mapping):
+        raise ArgumentError(
+            "has no split into explore, select and evaluate: call gold_split() first",
+            argument="gold",
+            code="no_split",
+        )
+    allotted = list(record["parts"])
+    if len(allotted) != len(gold) or record["sha256"] != _sha256(gold, allotted):
+        raise ArgumentError(
+            "has a split of other texts, or its split was changed: what is measured on "
+            "it is not what was drawn",
+            argument="gold",
+            code="changed",
+        )
+    return dict(record)
+
+
+def opened_sample(gold: Any) -> GoldSample:  # noqa: ANN401 - a sample or a path
+    """Return the sample itself, or the one that was written to a path."""
+    if isinstance(gold, GoldSample):
+        return gold
+    if isinstance(gold, (str, os.PathLike)):
+        return read_gold(gold)
+    raise ArgumentTypeError(
+        "must be a GoldSample, or the path of the CSV file that people coded, not "
+        f"{checks.shown(gold)}",
+        argument="gold",
+    )
+
+
+def store_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
+    """Store a split in the design of the sample that was written to a path.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    place = sidecar(path)
+    known = GoldSample.from_json(place.read_text(encoding="utf-8"))
+    made = replace(known, design={**known.design, SPLIT: dict(record)})
+    there = place.with_name(f"{place.name}.new")
+    there.write_text(made.to_json(), encoding="utf-8")
+    there.replace(place)
+
+
+def _allotted(
+    gold: GoldSample, shares: Mapping[str, float], rng: np.random.Generator
+) -> list[str]:
+    """Return the part of each text of the sample."""
+    strata = np.asarray(gold.strata[gold.rows])
+    names = list(shares)
+    wanted = np.array([shares[name] for name in names])
+    allotted = np.empty(len(gold), dtype=object)
+    carry = np.zeros(len(names))
+    for stratum in np.unique(strata):
+        at = np.flatnonzero(strata == stratum)
+        if len(at) < np.count_nonzero(wanted):
+            raise ArgumentError(
+                f"has {len(at)} texts in {_named(gold, int(stratum))}, too few for "
+                f"{np.count_nonzero(wanted)} parts: draw more texts, or leave one part "
+                "out with explore=0",
+                argument="gold",
+                code="too_few",
+            )
+        sizes, carry = _sizes(len(at), wanted, carry)
+        parts = np.repeat(np.array(names, dtype=object), sizes)
+        allotted[at] = parts[rng.permutation(len(at))]
+    found = [str(each) for each in allotted]
+    _check_sizes(found, shares)
+    return found
+
+
+def _sizes(n: int, wanted: np.ndarray[Any, Any], carry: Any) -> tuple[Ints, Any]:  # noqa: ANN401 - float64[3]
+    """Return the sizes of parts in a stratum, and what rounding leaves for the next."""
+    ideal = n * wanted + carry
+    least = (wanted > 0).astype(np.int64)
+    sizes = np.maximum(np.floor(ideal + 1e-9).astype(np.int64), least)
+    while sizes.sum() < n:
+        sizes[int(np.argmax(np.where(wanted > 0, ideal - sizes, -np.inf)))] += 1
+    while sizes.sum() > n:
+        sizes[int(np.argmax(np.where(sizes > least, sizes - ideal, -np.inf)))] -= 1
+    return sizes, ideal - sizes
+
+
+def _check_sizes(allotted: Sequence[str], shares: Mapping[str, float]) -> None:
+    few = []
+    for name, wanted in shares.items():
+        n = allotted.count(name)
+        if wanted > 0 and n < _LEAST:
+            raise ArgumentError(
+                f"would have {n} of {len(allotted)} texts, and needs {_LEAST} at least: "
+                "give it a larger share, or draw more texts",
+                argument=name,
+                code="too_few",
+            )
+        if name != "explore" and n < _FEW:
+            few.append(f"{name} has {n}")
+    if few:
+        warnings.warn(
+            f"few texts to judge by: {', '.join(few)}. gold_size() computes how many an "
+            "accuracy needs, and a difference of two codebooks",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _named(gold: GoldSample, stratum: int) -> str:
+    names = list(gold.design.get("strata") or ())
+    return f"the stratum {names[stratum]!r}" if stratum < len(names) else "all"
+
+
+def _sha256(gold: GoldSample, allotted: Sequence[str]) -> str:
+    """Hash the ids with their parts and the texts that the sample was drawn from."""
+    content = [gold.design.get("sha256"), list(gold.ids), list(allotted)]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()

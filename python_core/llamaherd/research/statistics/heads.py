@@ -1,0 +1,283 @@
+"""Heads: ridge multinomial logistic regressions from features of texts to their codes.
+
+With x the features of a text, B the coefficients and a the intercepts,
+
+    p_j = exp(a_j + x B_j) / sum_i exp(a_i + x B_i)
+
+minimize sum_i w_i (-log p of the code) + lam / 2 sum B^2. Intercepts are free, so that
+mean probabilities equal the weighted shares of the codes. The minimum is found by steps
+with a constant bound of the Hessian (Böhning), accelerated by Nesterov's momentum, for
+many weights and penalties at once.
+
+`crossed` fits a head for each fold on the codes outside it, with a penalty that is chosen
+by cross-validation among these codes alone. So no prediction of a coded text depends on
+its own code.
+
+Sources: Böhning, "Multinomial Logistic Regression Algorithm", Ann. Inst. Statist. Math.
+44, 1992; Nesterov, 1983, with restarts as O'Donoghue and Candès, "Adaptive Restart for
+Accelerated Gradient Schemes", Found. Comput. Math. 15, 2015; Zrnic and Candès,
+"Cross-prediction-powered inference", PNAS 121, 2024 (arXiv 2309.16598), for the folds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.statistics.ratings import Flags
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+PENALTIES = tuple(10.0**e for e in (2, 1.5, 1, 0.5, 0, -0.5, -1))
+SCALES = (0.3, 1.0, 3.0)  # factors of later blocks, chosen with the penalty
+_INNER = 5  # folds that choose the penalty
+_STEPS = 2000  # limit of steps; 30 to 300 are usual
+_TOLERANCE = 1e-6  # largest change of a log odds in the last step
+_ROUGH = 1e-3  # the same, where only losses are compared
+_LEAST = 1e-6  # lowest probability in a validation loss and in log-probabilities
+_MOST_COMPONENTS = 100  # principal components of embeddings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Head:
+    """Fitted head.
+
+    Attributes:
+        coefficients: float64[d + 1, k], intercepts first.
+        scales: float64[d], factors of the features.
+        penalty: lam.
+    """
+
+    coefficients: Floats
+    scales: Floats
+    penalty: float
+
+    def probs(self, x: Floats) -> Floats:
+        """Return probabilities of the k labels, float64[n, k].
+
+        Args:
+            x: float64[n, d].
+        """
+        linear = self.coefficients[0] + (x * self.scales) @ self.coefficients[1:]
+        return softmax(linear)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Crossed:
+    """Heads of all folds.
+
+    Attributes:
+        heads: One head for each fold, fitted on the codes of the other folds.
+        folds: int64[n], fold of each coded text.
+        probs: float64[n, k], probabilities of the coded texts by the head of their fold.
+    """
+
+    heads: tuple[Head, ...]
+    folds: Ints
+    probs: Floats
+
+    def mean_probs(self, x: Floats) -> Floats:
+        """Return the mean probabilities of all heads for texts without a code."""
+        return np.asarray(np.mean([head.probs(x) for head in self.heads], axis=0))
+
+
+def log_probs(probs: Floats) -> Floats:
+    """Return features from probabilities of labels, float64[n, k].
+
+    Log-probabilities, centred by text, in units of their common standard deviation.
+    """
+    logs = np.log(np.maximum(probs, _LEAST))
+    logs = logs - logs.mean(axis=1, keepdims=True)
+    logs = logs - logs.mean(axis=0)
+    spread = float(np.sqrt((logs**2).mean()))
+    return np.asarray(logs / spread if spread > 0 else logs)
+
+
+def components(vectors: Floats) -> Floats:
+    """Return features from embeddings, float64[n, at most 100].
+
+    Principal components of all texts, with a total variance of 1. They use no code.
+    """
+    centred = vectors - vectors.mean(axis=0)
+    values, axes = np.linalg.eigh(centred.T @ centred)
+    kept = np.argsort(values)[::-1][:_MOST_COMPONENTS]
+    kept = kept[values[kept] > values.max() * 1e-10]
+    axes = axes[:, kept]
+    signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(len(kept))])
+    total = float(np.sqrt((centred**2).sum() / len(centred)))
+    return np.asarray(centred @ (axes * signs) / (total if total > 0 else 1.0))
+
+
+def softmax(linear: Floats) -> Floats:
+    """Return exp(linear), scaled to sum to 1 over the last axis."""
+    made = np.exp(linear - linear.max(axis=-1, keepdims=True))
+    return np.asarray(made / made.sum(axis=-1, keepdims=True))
+
+
+def dealt(
+    units: Sequence[Any], strata: Sequence[Any], n_folds: int, rng: np.random.Generator
+) -> Ints:
+    """Deal texts to folds at random within strata; texts of one unit share a fold.
+
+    Args:
+        units: n units, such as clusters; all different for independent texts.
+        strata: n strata; a unit belongs to that of its first text.
+        n_folds: Number of folds.
+        rng: Generator.
+
+    Returns:
+        int64[n], folds from 0.
+    """
+    first = dict(zip(reversed(units), reversed(strata), strict=True))
+    names = list(dict.fromkeys(units))
+    order = [names[i] for i in rng.permutation(len(names))]
+    order.sort(key=lambda name: str(first[name]))  # stable
+    fold_of = {name: i % n_folds for i, name in enumerate(order)}
+    return np.array([fold_of[unit] for unit in units], dtype=np.int64)
+
+
+def crossed(
+    blocks: Sequence[Floats],
+    codes: Ints,
+    weights: Floats,
+    folds: Ints,
+    rng: np.random.Generator,
+    *,
+    n_labels: int,
+) -> Crossed:
+    """Fit a head for each fold on the codes of the other folds.
+
+    Args:
+        blocks: Features by kind, float64[n, d] each; the first has scale 1, scales of
+            the others are chosen.
+        codes: int64[n], codes as columns of the k labels.
+        weights: float64[n], weights of the texts, such as 1 / inclusion probability.
+        folds: int64[n], folds from 0.
+        rng: Generator for the inner folds.
+        n_labels: k.
+    """
+    heads = []
+    probs = np.zeros((len(codes), n_labels))
+    for fold in range(int(folds.max()) + 1):
+        others = folds != fold
+        head = chosen(
+            [block[others] for block in blocks],
+            codes[others],
+            weights[others],
+            rng,
+            n_labels=n_labels,
+        )
+        probs[~others] = head.probs(np.hstack([block[~others] for block in blocks]))
+        heads.append(head)
+    return Crossed(heads=tuple(heads), folds=folds, probs=probs)
+
+
+def chosen(
+    blocks: Sequence[Floats],
+    codes: Ints,
+    weights: Floats,
+    rng: np.random.Generator,
+    *,
+    n_labels: int,
+) -> Head:
+    """Fit a head whose penalty and scales minimize the cross-validated log loss."""
+    inner = dealt(range(len(codes)), codes.tolist(), _INNER, rng)
+    weights = weights / weights.mean()
+    x = np.hstack(list(blocks))
+    tried = _scales_of(blocks)
+    best: tuple[float, float, Floats] | None = None
+    for scales in tried:
+        losses = _losses(x * scales, codes, weights, inner, n_labels)
+        at = int(losses.argmin())
+        if best is None or losses[at] < best[0] - 1e-9:
+            best = (float(losses[at]), PENALTIES[at], scales)
+    assert best is not None  # noqa: S101 - there is at least one
+    _, penalty, scales = best
+    made = fitted(
+        x * scales, codes, weights[None], np.array([penalty]), n_labels=n_labels
+    )
+    return Head(coefficients=made[0], scales=scales, penalty=penalty)
+
+
+def fitted(
+    x: Floats,
+    codes: Ints,
+    weights: Floats,
+    penalties: Floats,
+    *,
+    n_labels: int,
+    tolerance: float = _TOLERANCE,
+) -> Floats:
+    """Fit heads with several weights and penalties at once.
+
+    Args:
+        x: float64[n, d], features.
+        codes: int64[n], codes as columns of the k labels.
+        weights: float64[m, n], weights of each of m heads; 0 leaves a text out.
+        penalties: float64[m], lam of each head.
+        n_labels: k.
+        tolerance: Largest change of a log odds in the last step.
+
+    Returns:
+        float64[m, d + 1, k], coefficients, intercepts first.
+    """
+    x = np.hstack([np.ones((len(x), 1)), x])
+    hits = np.eye(n_labels)[codes]
+    ridge = np.outer(penalties, np.r_[0.0, np.ones(x.shape[1] - 1)])
+    inverse = _inverses(x, weights, ridge)
+    now = np.zeros((len(weights), x.shape[1], n_labels))
+    ahead, pace = now, np.ones(len(weights))
+    for _ in range(_STEPS):
+        gap = weights[:, :, None] * (softmax(x @ ahead) - hits)
+        slope = x.T @ gap + ridge[:, :, None] * ahead
+        new = ahead - inverse @ slope
+        step = new - now
+        if np.abs(x @ step).max() < tolerance:
+            return np.asarray(new)
+        turned = (slope * step).sum(axis=(1, 2)) > 0  # momentum went uphill
+        pace = np.where(turned, 1.0, pace)
+        more = (1 + np.sqrt(1 + 4 * pace**2)) / 2
+        ahead = new + np.where(turned, 0.0, (pace - 1) / more)[:, None, None] * step
+        now, pace = new, more
+    return np.asarray(now)
+
+
+def _inverses(x: Floats, weights: Floats, ridge: Floats) -> Floats:
+    """Return the inverse bounds of the Hessians, float64[m, d + 1, d + 1]."""
+    bound = (x.T * weights[:, None, :]) @ x / 2
+    at = np.arange(x.shape[1])
+    bound[:, at, at] += ridge + 1e-9 * weights.sum(axis=1)[:, None]
+    return np.asarray(np.linalg.inv(bound))
+
+
+def _losses(
+    x: Floats, codes: Ints, weights: Floats, inner: Ints, n_labels: int
+) -> Floats:
+    """Return the cross-validated log loss of each of `PENALTIES`."""
+    n_folds = int(inner.max()) + 1
+    held: Flags = inner == np.arange(n_folds)[:, None]
+    parts = np.repeat(np.where(held, 0.0, weights), len(PENALTIES), axis=0)
+    made = fitted(
+        x,
+        codes,
+        parts,
+        np.tile(PENALTIES, n_folds),
+        n_labels=n_labels,
+        tolerance=_ROUGH,
+    )
+    probs = softmax(np.hstack([np.ones((len(x), 1)), x]) @ made)
+    own = probs[:, np.arange(len(codes)), codes].reshape(n_folds, len(PENALTIES), -1)
+    terms = -np.log(np.maximum(own, _LEAST)) * np.where(held, weights, 0.0)[:, None]
+    return np.asarray(terms.sum(axis=(0, 2)))
+
+
+def _scales_of(blocks: Sequence[Floats]) -> list[Floats]:
+    """Return the factors of all features to try."""
+    sizes = [block.shape[1] for block in blocks]
+    if len(sizes) == 1:
+        return [np.ones(sizes[0])]
+    return [np.repeat([1.0, scale], sizes) for scale in SCALES]

@@ -1,0 +1,313 @@
+"""Paired comparison of several classifiers on the same units, with design weights.
+
+All measures are functions of weighted totals. Each unit's influence on a measure is its
+derivative by the unit's weight, so that variances of differences follow from the
+influences' differences, unit by unit, whatever the measure and the design.
+
+Sources: Särndal, Swensson, Wretman, "Model Assisted Survey Sampling", 1992, section 5.5
+(linearization); Bonett, Price, "Adjusted Wald Confidence Interval for a Difference of
+Binomial Proportions Based on Paired Data", J. Educ. Behav. Stat. 37, 2012; Edwards, Hsu,
+"Multiple Comparisons with the Best Treatment", J. Am. Stat. Assoc. 78, 1983; Hothorn,
+Bretz, Westfall, "Simultaneous Inference in General Parametric Models", Biom. J. 50, 2008.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.research.statistics.intervals import (
+    LEAST_SPREAD,
+    Measure,
+    kish_n,
+    level_of,
+    share,
+    student_quantile,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.statistics.ratings import Flags, Floats, Integers
+
+MeasureName = Literal["accuracy", "balanced_accuracy", "macro_f1", "kappa"]
+MEASURES: tuple[MeasureName, ...] = ("accuracy", "balanced_accuracy", "macro_f1", "kappa")
+Adjust = Literal["max-t", "none"]
+ADJUST: tuple[Adjust, ...] = ("max-t", "none")
+_N_DRAWS = 20_000  # of the largest difference, for simultaneous intervals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedDifference:
+    """Difference of a measure between two classifiers on the same units.
+
+    Attributes:
+        first: Index of the first classifier.
+        second: Index of the second.
+        value: Measure of the first minus that of the second.
+        low: Lower confidence limit.
+        high: Upper confidence limit.
+        differ: Weighted share of units of which exactly one is right.
+    """
+
+    first: int
+    second: int
+    value: float
+    low: float
+    high: float
+    differ: float
+
+    @property
+    def is_clear(self) -> bool:
+        """True if the interval excludes 0."""
+        return self.low > 0 or self.high < 0
+
+    def turned(self) -> PairedDifference:
+        """Return the difference of the second minus the first."""
+        return PairedDifference(
+            first=self.second,
+            second=self.first,
+            value=-self.value,
+            low=-self.high,
+            high=-self.low,
+            differ=self.differ,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paired:
+    """Measures of m classifiers and their differences.
+
+    Attributes:
+        values: m measures with intervals of their own, which are not adjusted.
+        differences: Differences of all pairs, i before j.
+        critical: Number of standard errors to each side of a difference.
+    """
+
+    values: tuple[Measure, ...]
+    differences: tuple[PairedDifference, ...]
+    critical: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnitCodes:
+    """Correct labels of n units and how the units were drawn.
+
+    Attributes:
+        should: bool[n, k], labels of each unit.
+        weights: float64[n], positive.
+        strata: int64[n], strata of the draw.
+    """
+
+    should: Flags
+    weights: Floats
+    strata: Integers
+
+
+def compare(
+    given: Sequence[tuple[Flags, Flags]],
+    units: UnitCodes,
+    measure: MeasureName = "accuracy",
+    *,
+    level: float = 0.95,
+    adjust: Adjust = "max-t",
+    seed: int = 0,
+) -> Paired:
+    """Compare classifiers on the same units.
+
+    With `adjust="max-t"` intervals of all differences hold together with the confidence
+    level: so do those with the best, whichever it is. The critical value is the quantile
+    of the largest of the studentized differences, drawn from their joint distribution.
+
+    Intervals of a difference of accuracies are adjusted Wald intervals: one unit is added
+    to either kind of disagreement. With weights, the effective number of units counts.
+
+    Args:
+        given: For each classifier bool[n, k], the labels given, and bool[n], True for
+            units with an answer. A unit without one counts as wrong.
+        units: Correct labels.
+        measure: Measure to compare.
+        level: Confidence level.
+        adjust: "max-t", or "none" for intervals that hold one by one.
+        seed: Seed of the draws.
+
+    Raises:
+        ValueError: An argument is out of range; "kappa" is asked for units with several
+            labels.
+    """
+    level_of(level)
+    checks.choice("measure", measure, MEASURES)
+    checks.choice("adjust", adjust, ADJUST)
+    hits = [(has == units.should).all(axis=1) & is_given for has, is_given in given]
+    if measure == "kappa" and (units.should.sum(axis=1) != 1).any():
+        raise ArgumentError(
+            "'kappa' is for one label a text; take 'accuracy' or 'macro_f1'",
+            argument="measure",
+            code="conflict",
+        )
+    made = [
+        _influence(measure, has & is_given[:, None], hit, units)
+        for (has, is_given), hit in zip(given, hits, strict=True)
+    ]
+    influences = np.array([own for _, own in made]).reshape(len(made), -1)
+    covariance, df = _covariance(influences, units)
+    m = len(made)
+    critical = student_quantile(level, df)
+    if adjust == "max-t" and m > 2:
+        critical = _critical(covariance, df, level, seed)
+    values = tuple(
+        share(hit, units.weights, level)
+        if measure == "accuracy"
+        else _own(value, covariance[i, i], student_quantile(level, df), len(hit), measure)
+        for i, ((value, _), hit) in enumerate(zip(made, hits, strict=True))
+    )
+    found = []
+    for i, j in combinations(range(m), 2):
+        spread = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
+        pair = _Pair(hits[i], hits[j], units.weights, max(float(spread), 0.0))
+        value = made[i][0] - made[j][0]
+        if measure == "accuracy":
+            low, high = pair.adjusted(critical)
+        else:
+            reach = critical * math.sqrt(pair.variance)
+            low, high = value - reach, value + reach
+        found.append(
+            PairedDifference(
+                first=i,
+                second=j,
+                value=value,
+                low=max(low, -2.0 if measure == "kappa" else -1.0),
+                high=min(high, 2.0 if measure == "kappa" else 1.0),
+                differ=pair.differ,
+            )
+        )
+    return Paired(values=values, differences=tuple(found), critical=critical)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pair:
+    """Hits of two classifiers on the same units."""
+
+    one: Flags
+    other: Flags
+    weights: Floats
+    variance: float
+
+    @property
+    def differ(self) -> float:
+        return float(np.average(self.one != self.other, weights=self.weights))
+
+    def adjusted(self, critical: float) -> tuple[float, float]:
+        """Return the adjusted Wald interval of the difference of shares of hits."""
+        more = float(np.average(self.one & ~self.other, weights=self.weights))
+        less = float(np.average(self.other & ~self.one, weights=self.weights))
+        value = more - less
+        n = self._n(more + less - value**2)
+        more, less = (n * more + 1) / (n + 2), (n * less + 1) / (n + 2)
+        centre = more - less
+        reach = critical * math.sqrt((more + less - centre**2) / (n + 2))
+        return min(centre - reach, value), max(centre + reach, value)
+
+    def _n(self, spread: float) -> float:
+        """Return the size of a simple sample with the same variance, at most n."""
+        if self.variance < LEAST_SPREAD**2:
+            return kish_n(self.weights)
+        return min(spread / self.variance + 1, float(len(self.one)))
+
+
+def _own(
+    value: float, variance: float, critical: float, n: int, measure: MeasureName
+) -> Measure:
+    """Return a measure with its interval; none without variation."""
+    if math.isnan(value) or variance < LEAST_SPREAD**2:
+        return Measure(value=value, low=math.nan, high=math.nan, n=n)
+    reach, least = critical * math.sqrt(variance), -1.0 if measure == "kappa" else 0.0
+    return Measure(
+        value=value, low=max(value - reach, least), high=min(value + reach, 1.0), n=n
+    )
+
+
+def _influence(
+    measure: MeasureName, has: Flags, hit: Flags, units: UnitCodes
+) -> tuple[float, Floats]:
+    """Return a measure and the influence of each unit, times its weight."""
+    w, should = units.weights, units.should
+    if measure == "accuracy":
+        value = float(np.average(hit, weights=w))
+        return value, w * (hit - value) / w.sum()
+    if measure == "kappa":
+        return _kappa(has, should, w)
+    tp, given, gold = (w @ each.astype(float) for each in (has & should, has, should))
+    if measure == "balanced_accuracy":
+        there = gold > 0
+        recall = tp[there] / gold[there]
+        parts = should[:, there] * (has[:, there] - recall) / gold[there]
+        return float(recall.mean()), w * parts.mean(axis=1)
+    there = given + gold > 0
+    total = (given + gold)[there]
+    f1 = 2 * tp[there] / total
+    both, each = (has & should)[:, there], has[:, there] + 0.0 + should[:, there]
+    return float(f1.mean()), w * ((2 * both - f1 * each) / total).mean(axis=1)
+
+
+def _kappa(has: Flags, should: Flags, w: Floats) -> tuple[float, Floats]:
+    """Return Cohen's kappa; units without an answer have a label of their own."""
+    none = ~has.any(axis=1, keepdims=True)
+    of_model = np.hstack([has, none]).astype(float)
+    of_people = np.hstack([should, np.zeros_like(none)]).astype(float)
+    n = w.sum()
+    rows, columns = w @ of_model / n, w @ of_people / n
+    hits = (of_model * of_people).sum(axis=1)
+    share_alike, by_chance = float(w @ hits / n), float(rows @ columns)
+    if by_chance >= 1 - LEAST_SPREAD:
+        return math.nan, np.zeros(len(w))
+    expected = of_model @ columns + of_people @ rows - 2 * by_chance
+    value = (share_alike - by_chance) / (1 - by_chance)
+    slope = (hits - share_alike) - (1 - value) * expected
+    return value, w * slope / (n * (1 - by_chance))
+
+
+def _covariance(influences: Floats, units: UnitCodes) -> tuple[Floats, float]:
+    """Return the covariance of the measures, float64[m, m], and degrees of freedom.
+
+    Units count as drawn with replacement within strata. Strata of one unit are joined.
+    """
+    strata = np.unique(units.strata, return_inverse=True)[1]
+    sizes = np.bincount(strata)
+    alone = np.flatnonzero(sizes == 1)
+    if len(alone) and len(sizes) > 1:
+        joined = alone[0] if len(alone) > 1 else int(np.argmax(sizes))
+        strata = np.where(np.isin(strata, alone), joined, strata)
+    m, n = influences.shape
+    covariance = np.zeros((m, m))
+    names = np.unique(strata)
+    for name in names:
+        own = influences[:, strata == name]
+        size = own.shape[1]
+        if size > 1:
+            centred = own - own.mean(axis=1, keepdims=True)
+            covariance += size / (size - 1) * centred @ centred.T
+    return covariance, float(max(n - len(names), 1))
+
+
+def _critical(covariance: Floats, df: float, level: float, seed: int) -> float:
+    """Return the quantile of the largest studentized difference of all pairs."""
+    generator = np.random.default_rng(seed)
+    sizes, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(sizes, 0.0))
+    drawn = generator.standard_normal((_N_DRAWS, len(covariance))) @ root.T
+    drawn /= np.sqrt(generator.chisquare(df, (_N_DRAWS, 1)) / df)
+    largest: Any = np.zeros(_N_DRAWS)
+    for i, j in combinations(range(len(covariance)), 2):
+        variance = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
+        if variance > LEAST_SPREAD**2:
+            np.maximum(
+                largest, abs(drawn[:, i] - drawn[:, j]) / math.sqrt(variance), out=largest
+            )
+    return max(float(np.quantile(largest, level)), student_quantile(level, df))

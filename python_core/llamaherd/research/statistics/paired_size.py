@@ -1,0 +1,101 @@
+"""Number of texts to code so that two classifiers can be told apart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+
+_LEAST = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedSize:
+    """Number of texts to code so that two codebooks can be told apart.
+
+    Attributes:
+        gold: Number of texts that both are compared on.
+        compare: Difference of their accuracies.
+        differ: Share of texts of which exactly one of both is right.
+        power: Probability that the interval of the difference excludes 0.
+        level: Confidence level.
+        candidates: Number of codebooks that are compared.
+    """
+
+    gold: int
+    compare: float
+    differ: float
+    power: float
+    level: float
+    candidates: int
+
+    def __str__(self) -> str:
+        of = "" if self.candidates == 2 else f", two of {self.candidates} codebooks"
+        return (
+            f"A difference of {self.compare:g} in accuracy{of}, {self.level:.0%} "
+            f"confidence, power {self.power:g}:\n"
+            f"  {self.gold} texts to compare on, if exactly one is right of "
+            f"{self.differ:.0%} of the texts"
+        )
+
+
+def paired_size(
+    compare: float,
+    *,
+    differ: float = 0.2,
+    power: float = 0.8,
+    level: float = 0.95,
+    candidates: int = 2,
+) -> PairedSize:
+    """Return the size of a simple random sample that tells two classifiers apart.
+
+    With d the difference of their accuracies and s the share of texts of which exactly
+    one is right,
+
+        n = (z_a sqrt(s) + z_b sqrt(s - d^2))^2 / d^2,
+
+    z_a and z_b being normal quantiles of confidence and power. With more than two
+    candidates the confidence is that of all pairs together, by Bonferroni.
+
+    Args:
+        compare: Difference d to find, in (0, 1).
+        differ: Share s, at least d. Codebooks that differ in a few words disagree on few
+            texts; with another model, on many.
+        power: Probability to find the difference.
+        level: Confidence level.
+        candidates: Number of codebooks that are compared.
+
+    Raises:
+        ValueError: An argument is out of range.
+
+    Source: Connett, Smith, McHugh, "Sample size and power for pair-matched case-control
+    studies", Stat. Med. 6, 1987.
+    """
+    checks.real("compare", compare, 1e-6, 1)
+    checks.real("differ", differ, 0, 1)
+    checks.real("power", power, 1e-6, 1 - 1e-6)
+    checks.real("level", level, 1e-6, 1 - 1e-6)
+    checks.integer("candidates", candidates, 2, 1000)
+    if differ < compare:
+        raise ArgumentError(
+            f"must be at least the difference {compare:g}, not {differ:g}: accuracies "
+            "differ by no more than the share of texts of which exactly one is right",
+            argument="differ",
+            code="out_of_range",
+        )
+    pairs = candidates * (candidates - 1) / 2
+    z_a = NormalDist().inv_cdf(1 - (1 - level) / (2 * pairs))
+    z_b = NormalDist().inv_cdf(power)
+    root = z_a * math.sqrt(differ) + z_b * math.sqrt(differ - compare**2)
+    needed = math.ceil(root**2 / compare**2 - 1e-9)
+    return PairedSize(
+        gold=max(needed, _LEAST),
+        compare=compare,
+        differ=differ,
+        power=power,
+        level=level,
+        candidates=candidates,
+    )

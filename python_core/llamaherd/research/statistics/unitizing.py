@@ -1,0 +1,282 @@
+"""Agreement on passages: precision and recall, and Krippendorff's alpha for unitizing.
+
+A text is a continuum of characters. A coder marks units in it, each with a label; what is
+between them are gaps.
+
+Source: Krippendorff (2004), Measuring the reliability of qualitative text analysis data,
+Quality & Quantity 38, 787-800.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from llamaherd.research.codes.span_files import Unit
+    from llamaherd.research.statistics.ratings import Floats, Integers
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Matching passages of n texts, by rules of what matches.
+
+    Attributes:
+        given: int64[n], number of passages to be judged.
+        true: int64[n], number of passages that are held for right.
+        exact: int64[n], number of passages of equal place and label.
+        right: int64[n], number of judged passages that overlap a right one with the same
+            label.
+        found: int64[n], number of right passages that overlap a judged one with the same
+            label.
+    """
+
+    given: Integers
+    true: Integers
+    exact: Integers
+    right: Integers
+    found: Integers
+
+
+def matches(given: Sequence[Sequence[Unit]], true: Sequence[Sequence[Unit]]) -> Matches:
+    """Count matching passages of n texts; equal passages of a text count once.
+
+    Args:
+        given: Passages to be judged, of each text.
+        true: Passages that are held for right, of each text.
+    """
+    rows = []
+    for own, other in zip(given, true, strict=True):
+        a, b = sorted(set(own)), sorted(set(other))
+        rows.append(
+            (len(a), len(b), len(set(a) & set(b)), _touched(a, b), _touched(b, a))
+        )
+    counts = np.array(rows, dtype=np.int64).reshape(len(rows), 5)
+    return Matches(*(counts[:, j] for j in range(5)))
+
+
+def _touched(units: Iterable[Unit], others: Sequence[Unit]) -> int:
+    return sum(
+        any(
+            unit.label == other.label
+            and unit.start < other.end
+            and other.start < unit.end
+            for other in others
+        )
+        for unit in units
+    )
+
+
+def f1_of(counts: Matches, texts: Integers | None = None) -> dict[str, float]:
+    """Return precision, recall and F1; NaN if undefined.
+
+    Args:
+        counts: Counts of n texts.
+        texts: Indices of the texts that count; None for each once.
+    """
+    own = slice(None) if texts is None else texts
+    given, true, exact, right, found = (
+        float(each[own].sum())
+        for each in (counts.given, counts.true, counts.exact, counts.right, counts.found)
+    )
+    made = {
+        "exact precision": _ratio(exact, given),
+        "exact recall": _ratio(exact, true),
+        "exact f1": _ratio(2 * exact, given + true),
+        "overlap precision": _ratio(right, given),
+        "overlap recall": _ratio(found, true),
+    }
+    precision, recall = made["overlap precision"], made["overlap recall"]
+    made["overlap f1"] = _ratio(2 * precision * recall, precision + recall)
+    if not np.isfinite(made["overlap f1"]) and given + true > 0:
+        made["overlap f1"] = 0.0  # one side has none, or none overlap
+    return made
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else float("nan")
+
+
+class Unitizing:
+    """Krippendorff's alpha for unitizing of n texts, which are one continuum.
+
+    Units of a coder that overlap and have the same label count as one.
+
+    Args:
+        coders: For each of at least two coders the units of each text.
+        lengths: Length of each text.
+        labels: Labels that count; None for all.
+    """
+
+    def __init__(
+        self,
+        coders: Sequence[Sequence[Sequence[Unit]]],
+        lengths: Sequence[int],
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        known = {unit.label for texts in coders for text in texts for unit in text}
+        wanted = sorted(known if labels is None else known & set(labels))
+        self._n_coders = len(coders)
+        self._lengths = np.array(lengths, dtype=np.int64)
+        self._parts = [_Part.of_texts(coders, lengths, label) for label in wanted]
+
+    def alpha(self, order: Integers | None = None) -> float:
+        """Return alpha: 1 for perfect agreement, about 0 for chance.
+
+        Args:
+            order: Indices of texts, which follow one another; None for each once.
+
+        Returns:
+            The coefficient; NaN if nobody marked anything.
+        """
+        texts = np.arange(len(self._lengths)) if order is None else order
+        ends = np.cumsum(self._lengths[texts])
+        begins, length = ends - self._lengths[texts], int(ends[-1])
+        m = self._n_coders
+        observed = expected = 0.0
+        for part in self._parts:
+            observed += float(part.observed[texts].sum()) / (m * (m - 1) * length**2)
+            each = [units.placed(texts, begins) for units in part.units]
+            expected += _expected(each, length)
+        return 1 - observed / expected if expected > 0 else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """Units of a coder with one label, text after text.
+
+    Attributes:
+        starts: int64[u], beginnings within the texts.
+        sizes: int64[u], lengths.
+        first: int64[n + 1], number of the first unit of each text, and u.
+    """
+
+    starts: Integers
+    sizes: Integers
+    first: Integers
+
+    def placed(self, texts: Integers, begins: Integers) -> tuple[Integers, Integers]:
+        """Return beginnings and lengths of the units of some texts on a continuum.
+
+        Args:
+            texts: Indices of the texts.
+            begins: Where each of them begins.
+        """
+        counts = self.first[texts + 1] - self.first[texts]
+        n_before = np.cumsum(counts) - counts
+        index = np.arange(counts.sum()) + np.repeat(self.first[texts] - n_before, counts)
+        return self.starts[index] + np.repeat(begins, counts), self.sizes[index]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Units of one label.
+
+    Attributes:
+        observed: float64[n], sum of squared differences in each text.
+        units: Units of each coder.
+    """
+
+    observed: Floats
+    units: tuple[_Units, ...]
+
+    @classmethod
+    def of_texts(
+        cls,
+        coders: Sequence[Sequence[Sequence[Unit]]],
+        lengths: Sequence[int],
+        label: str,
+    ) -> _Part:
+        """Collect the units of a label and compare them."""
+        each = [[_joined(text, label) for text in texts] for texts in coders]
+        rows = list(zip(*each, strict=True))
+        observed = [_observed(row, n) for row, n in zip(rows, lengths, strict=True)]
+        return cls(np.array(observed), tuple(map(_listed, each)))
+
+
+def _listed(texts: Sequence[Sequence[tuple[int, int]]]) -> _Units:
+    every = [unit for units in texts for unit in units]
+    starts, sizes = np.array(every, dtype=np.int64).reshape(-1, 2).T
+    first = np.cumsum([0, *map(len, texts)])
+    return _Units(starts, sizes, first)
+
+
+def _expected(each: Sequence[tuple[Integers, Integers]], length: int) -> float:
+    """Return the disagreement that chance would bring about.
+
+    Args:
+        each: Beginnings and lengths of the units of each coder, in order.
+        length: Length of the continuum.
+    """
+    size = np.concatenate([sizes for _, sizes in each]).astype(float)
+    gaps = np.concatenate(
+        [
+            np.append(starts, length) - np.insert(starts + sizes, 0, 0)
+            for starts, sizes in each
+        ]
+    )
+    gaps = np.sort(gaps[gaps > 0]).astype(float)
+    # Sums over the gaps that a unit fits into.
+    first = np.searchsorted(gaps, size)
+    n_gaps = len(gaps) - first
+    sum_gaps = np.append(np.cumsum(gaps[::-1])[::-1], 0.0)[first]
+    room = sum_gaps - n_gaps * (size - 1)
+    among = (len(size) - 1) / 3 * (2 * size**3 - 3 * size**2 + size)
+    places = len(each) * length
+    pairs = places * (places - 1) - float((size * (size - 1)).sum())
+    total = float((among + size**2 * room).sum())
+    return 2 / length * total / pairs if pairs > 0 else 0.0
+
+
+def _joined(units: Iterable[Unit], label: str) -> list[tuple[int, int]]:
+    """Return begin and length of units with a label; overlapping ones are one."""
+    made: list[tuple[int, int]] = []
+    for start, end, _ in sorted(unit for unit in units if unit.label == label):
+        if made and start < made[-1][1]:
+            made[-1] = (made[-1][0], max(end, made[-1][1]))
+        else:
+            made.append((start, end))
+    return [(start, end - start) for start, end in made]
+
+
+def _gaps(units: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
+    """Return begin and length of the parts between units."""
+    ends = [0, *(begin + size for begin, size in units)]
+    begins = [*(begin for begin, _ in units), length]
+    return [(a, b - a) for a, b in zip(ends, begins, strict=True) if b > a]
+
+
+def _observed(each: Sequence[Sequence[tuple[int, int]]], length: int) -> float:
+    """Return the sum of squared differences between all pairs of coders in a text."""
+    total = 0.0
+    for i, own in enumerate(each):
+        for j, other in enumerate(each):
+            if i != j:
+                total += _differences(own, other, _gaps(other, length))
+    return total
+
+
+def _differences(
+    own: Sequence[tuple[int, int]],
+    other: Sequence[tuple[int, int]],
+    gaps: Sequence[tuple[int, int]],
+) -> float:
+    """Return the sum of squared differences of a coder's units from another's sections.
+
+    Units that overlap differ by their ends; a unit within a gap differs by its length.
+    Of the latter, both orders of the coders are in the sum over all pairs, so that each
+    counts twice here.
+    """
+    total = 0.0
+    for begin, size in own:
+        for start, length in other:
+            if -size < begin - start < length:
+                total += (begin - start) ** 2 + (begin + size - start - length) ** 2
+        for start, length in gaps:
+            if length - size >= begin - start >= 0:
+                total += 2 * size**2
+    return total

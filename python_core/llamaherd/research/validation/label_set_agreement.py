@@ -1,0 +1,148 @@
+"""Texts with several labels, each scored as present or absent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.research.codes import read_sets
+from llamaherd.research.coding.label_sets import (
+    BETWEEN,
+    in_order,
+    joined,
+    labels_in,
+    majority,
+    none_of,
+    words_for_none,
+)
+from llamaherd.research.statistics.agreement import Agreement
+from llamaherd.research.validation.inputs import with_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from llamaherd.research.codes import Code
+    from llamaherd.research.validation.inputs import Codes, ModelLabels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelAgreement:
+    """Agreement of coders on the presence of a label.
+
+    Attributes:
+        label: Name of the label.
+        model: Coefficients between the model and the human majority.
+        people: Coefficients between the human coders; () with one coder.
+    """
+
+    label: Hashable
+    model: tuple[Agreement, ...]
+    people: tuple[Agreement, ...]
+
+
+def as_sets(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
+    """Convert joined labels to tuples, in one order.
+
+    The joint probability of a text's label set is unknown, so confidence is dropped.
+    """
+    names = tuple(map(str, answers.names))
+
+    columns = read_sets(
+        [answers.labels, *codes.codes],
+        names,
+        BETWEEN,
+        words_for_none(names),
+        argument="gold",
+    )
+    labels, *made = [
+        [None if each is None else in_order(map(str, each), names) for each in column]
+        for column in columns
+    ]
+    answers = replace(
+        answers, labels=list(labels), names=names, probs=None, confidence=None
+    )
+    return answers, with_codes(codes, made)
+
+
+def names_of(answers: ModelLabels, codes: Codes) -> list[Hashable]:
+    """Return all labels: the known ones, then others that occur."""
+    columns: Any = [answers.labels, *codes.codes]
+    seen = {label for column in columns for each in column for label in each or ()}
+    return [*answers.names, *sorted(seen.difference(answers.names))]
+
+
+def majority_of(codes: Sequence[Any], names: Sequence[Any]) -> tuple[list[Code], int]:
+    """Return the majority per label, None for a tie, and the number of ties."""
+    right: list[Code] = []
+    n_ties = 0
+    for given in zip(*codes, strict=True):
+        codes_given = [each for each in given if each is not None]
+        more, half = majority(codes_given)
+        n_ties += bool(half)
+        right.append(None if half or not codes_given else labels_in(joined(more), names))
+    return right, n_ties
+
+
+def label_text(label: Any, names: Sequence[Any]) -> Any:  # noqa: ANN401 - a tuple, or None
+    """Return a tuple of labels as text."""
+    return None if label is None else joined(label) or none_of(map(str, names))
+
+
+def yes_or_no(name: Hashable, codes: Sequence[Any]) -> list[list[Code]]:
+    """Return for each coder and text if the label was given."""
+    return [[None if each is None else name in each for each in row] for row in codes]
+
+
+def by_label(
+    given: Sequence[Any],
+    right: Sequence[Any],
+    people: Sequence[Any],
+    names: Sequence[Hashable],
+    coefficients: Callable[[Sequence[Sequence[Code]]], tuple[Agreement, ...]],
+) -> tuple[LabelAgreement, ...]:
+    """Return the agreement on each label.
+
+    Args:
+        given: Model labels, tuples.
+        right: Human majority, tuples.
+        people: Human codes.
+        names: All labels.
+        coefficients: Function that computes coefficients of several coders.
+    """
+    return tuple(
+        LabelAgreement(
+            label=name,
+            model=coefficients(yes_or_no(name, [given, right])),
+            people=coefficients(yes_or_no(name, people)) if len(people) > 1 else (),
+        )
+        for name in names
+    )
+
+
+def mean_of(found: Sequence[tuple[Agreement, ...]]) -> tuple[Agreement, ...]:
+    """Return each coefficient's mean over labels that have it, without an interval."""
+    made = []
+    for same in zip(*found, strict=True):
+        known = [each for each in same if not math.isnan(each.value)]
+        means = [
+            float(np.mean([getattr(each, name) for each in known])) if known else math.nan
+            for name in ("value", "observed", "expected")
+        ]
+        made.append(
+            Agreement(
+                name=same[0].name,
+                value=means[0],
+                low=math.nan,
+                high=math.nan,
+                se=math.nan,
+                observed=means[1],
+                expected=means[2],
+                n_units=same[0].n_units,
+                n_coders=same[0].n_coders,
+                interval="none, the mean over labels",
+            )
+        )
+    return tuple(made)

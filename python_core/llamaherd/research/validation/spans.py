@@ -1,0 +1,330 @@
+"""Passages of a model compared with those that people marked."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.research import frames
+from llamaherd.research.codes.span_files import FORMATS, Unit, marked_texts
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.span_type import SPANS
+from llamaherd.research.statistics.intervals import Measure, level_of, percentiles
+from llamaherd.research.statistics.unitizing import Unitizing, f1_of, matches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from llamaherd.research.codes.span_files import Format, MarkedText
+    from llamaherd.research.statistics.ratings import Integers
+
+    Texts = dict[str, tuple[Unit, ...]]  # passages by text
+
+COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
+MODEL = "model"
+_ALPHA = "unitizing alpha"
+_OF_LABELS = ("exact f1", "overlap f1")
+_MOST_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class SpanCodes:
+    """Passages that people marked.
+
+    Attributes:
+        coders: By name of a coder, passages by text. A text that is missing was not
+            coded; one without passages has none.
+        ids: Ids by text.
+    """
+
+    coders: Mapping[str, Texts]
+    ids: Mapping[str, str]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All labels, sorted."""
+        found = {
+            u.label for own in self.coders.values() for us in own.values() for u in us
+        }
+        return tuple(sorted(found))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all passages: coder, id, label, quote, start, end."""
+        return [
+            {
+                "coder": coder,
+                "id": self.ids[text],
+                "label": unit.label,
+                "quote": text[unit.start : unit.end],
+                "start": unit.start,
+                "end": unit.end,
+            }
+            for coder, texts in self.coders.items()
+            for text, units in texts.items()
+            for unit in units
+        ]
+
+    def __repr__(self) -> str:
+        n = sum(len(us) for own in self.coders.values() for us in own.values())
+        names = ", ".join(self.coders)
+        return f"<SpanCodes: {len(self.ids)} texts, {n} passages, coders {names}>"
+
+
+def read_spans(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    format: Format = "auto",  # noqa: A002 - what it is
+    text: str = "text",
+) -> SpanCodes:
+    """Read passages that people marked, or that `llamaherd annotate` wrote as JSON lines.
+
+    Args:
+        path: One or several files or folders. JSON lines have "text", "spans" (each with
+            start, end, label) and perhaps "id" and "coder"; doccano's JSONL and Label
+            Studio's JSON are as exported; of brat a folder or an .ann file, with the
+            texts beside. A coder without a name in the file has that of the file, with
+            brat of the folder.
+        format: "jsonl", "doccano", "labelstudio" or "brat"; "auto" recognizes it.
+        text: Name of the field with the text in JSON lines.
+
+    Raises:
+        ValueError: A file has another format, a passage is not in its text, or a coder
+            coded a text twice.
+        OSError: A file cannot be read.
+    """
+    checks.choice("format", format, FORMATS)
+    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    found = [each for one in paths for each in marked_texts(Path(one), format, text)]
+    if not found:
+        raise ArgumentError("has no texts", argument="path", code="empty")
+    return span_codes(found)
+
+
+def span_codes(marked: Iterable[MarkedText]) -> SpanCodes:
+    """Collect texts with passages by coder."""
+    coders: dict[str, Texts] = {}
+    ids: dict[str, str] = {}
+    for each in marked:
+        own = coders.setdefault(each.coder, {})
+        if own.get(each.text, each.units) != each.units:
+            raise ArgumentError(
+                f"the coder {each.coder!r} has two codings of the text {each.id!r}",
+                argument="path",
+                code="duplicate",
+                form="{problem}",
+            )
+        own[each.text] = each.units
+        ids.setdefault(each.text, each.id)
+    return SpanCodes(coders, ids)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanValidation:
+    """Comparison of a model's passages with people's.
+
+    Attributes:
+        measures: Estimates with intervals by part, measure and label; label "" for all.
+        notes: Notes on what was compared.
+    """
+
+    measures: Mapping[tuple[str, str, str], Measure]
+    notes: tuple[str, ...]
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return the table as a list of dicts: part, measure, label, value, low, ..."""
+        return [
+            dict(zip(COLUMNS, (*key, m.value, m.low, m.high, m.n), strict=True))
+            for key, m in self.measures.items()
+        ]
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return the table as a data frame of pandas."""
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        return pd.DataFrame(self.to_dicts(), columns=list(COLUMNS))
+
+    def __str__(self) -> str:
+        lines = ["<SpanValidation>"]
+        part = None
+        for (name, measure, label), found in self.measures.items():
+            if name != part:
+                lines += ["", f"{name} ({found.n} texts)"]
+                part = name
+            what = f"{measure} {label}".strip()
+            limits = f"[{found.low:.3f}, {found.high:.3f}]"
+            lines.append(f"  {what:<30} {found.value:6.3f} {limits}")
+        return "\n".join([*lines[:_MOST_SHOWN], "", *self.notes]).rstrip()
+
+    __repr__ = __str__
+
+
+def validate_spans(
+    coded: Coded | SpanCodes,
+    gold: SpanCodes,
+    *,
+    level: float = 0.95,
+    n_bootstrap: int = 1000,
+    seed: int = 1,
+) -> SpanValidation:
+    """Compare passages of a model with those that people marked, on the same texts.
+
+    "exact" counts passages of the same place and label, "overlap" those that share at
+    least one character with a passage of the same label. "unitizing alpha" is
+    Krippendorff's coefficient of 2004 for the agreement of all coders, on the whole of
+    the texts. Intervals are percentiles of a bootstrap of texts.
+
+    Args:
+        coded: Texts that `annotate` coded by a codebook of the type "spans", or passages
+            of one coder as `read_spans` reads them.
+        gold: Passages that people marked. Texts are found by their content.
+        level: Confidence level.
+        n_bootstrap: Number of bootstrap draws; 0 for no intervals.
+        seed: Seed of the bootstrap.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The codebook has another type, or there is no common text.
+    """
+    if not isinstance(gold, SpanCodes):
+        raise ArgumentTypeError(
+            f"must be what read_spans() returns, not {checks.shown(gold)}",
+            argument="gold",
+        )
+    level = level_of(level)
+    n_bootstrap = checks.integer("n_bootstrap", n_bootstrap, 0)
+    model = _of_model(coded)
+    draws = _Draws(level, n_bootstrap, checks.integer("seed", seed, 0))
+    labels = sorted({*gold.labels, *(u.label for us in model.values() for u in us)})
+    by_label = ("", *labels) if len(labels) > 1 else ("",)
+    comparison = _Comparison(by_label, draws)
+    for coder, own in gold.coders.items():
+        comparison.compare(f"{MODEL} and {coder}", model, own)
+    if not comparison.measures:
+        raise ArgumentError(
+            "has no text that was coded", argument="gold", code="not_found"
+        )
+    for one, other in combinations(gold.coders, 2):
+        pair = gold.coders[one], gold.coders[other]
+        comparison.compare(f"{one} and {other}", *pair)
+    people = list(gold.coders.values())
+    comparison.agree(f"{MODEL} and people", [model, *people])
+    if len(people) > 1:
+        comparison.agree("between people", people)
+    return SpanValidation(comparison.measures, tuple(_notes(model, gold)))
+
+
+class _Draws:
+    """Bootstrap of texts, the same for all measures of the same texts."""
+
+    def __init__(self, level: float, n: int, seed: int) -> None:
+        self._level, self._n, self._seed = level, n, seed
+
+    def measures(
+        self, n: int, compute: Callable[[Integers | None], Mapping[str, float]]
+    ) -> dict[str, Measure]:
+        """Return estimates with intervals, from a function of indices of n texts."""
+        generator = np.random.default_rng(self._seed)
+        found = compute(None)
+        rows: dict[str, list[float]] = {name: [] for name in found}
+        for _ in range(self._n):
+            for name, value in compute(generator.integers(0, n, n)).items():
+                rows[name].append(value)
+        made = {}
+        for name, value in found.items():
+            low, high = percentiles(np.array(rows[name]), self._level)
+            made[name] = Measure(value=value, low=low, high=high, n=n)
+        return made
+
+
+class _Comparison:
+    """Measures of passages, for all labels and each.
+
+    Args:
+        labels: Labels to compute for; "" for all together.
+        draws: Bootstrap of texts.
+
+    Attributes:
+        measures: Measures so far, by part, measure and label.
+    """
+
+    def __init__(self, labels: Sequence[str], draws: _Draws) -> None:
+        self.measures: dict[tuple[str, str, str], Measure] = {}
+        self._labels = labels
+        self._draws = draws
+
+    def compare(self, part: str, given: Texts, true: Texts) -> None:
+        """Add precision, recall and F1 on the texts of both."""
+        texts = [text for text in true if text in given]
+        for label in self._labels if texts else ():
+            counts = matches(
+                [_only(given[text], label) for text in texts],
+                [_only(true[text], label) for text in texts],
+            )
+            found = self._draws.measures(len(texts), partial(f1_of, counts))
+            for name, measure in found.items():
+                if not label or name in _OF_LABELS:
+                    self.measures[part, name, label] = measure
+
+    def agree(self, part: str, coders: Sequence[Texts]) -> None:
+        """Add alpha on the texts that all coders coded."""
+        texts = [text for text in coders[0] if all(text in own for own in coders)]
+        each = [[own[text] for text in texts] for own in coders]
+        lengths = [len(text) for text in texts]
+        for label in self._labels if texts else ():
+            of = Unitizing(each, lengths, [label] if label else None)
+            found = self._draws.measures(len(texts), partial(_alpha, of))
+            self.measures[part, _ALPHA, label] = found[_ALPHA]
+
+
+def _alpha(of: Unitizing, texts: Integers | None) -> dict[str, float]:
+    return {_ALPHA: of.alpha(texts)}
+
+
+def _only(units: Sequence[Unit], label: str) -> list[Unit]:
+    return [unit for unit in units if label in ("", unit.label)]
+
+
+def _of_model(coded: object) -> Texts:
+    if isinstance(coded, SpanCodes):
+        if len(coded.coders) != 1:
+            raise ArgumentError(
+                f"must have one coder, not {len(coded.coders)}", argument="coded"
+            )
+        return next(iter(coded.coders.values()))
+    if not isinstance(coded, Coded) or coded.codebook.type != SPANS:
+        shown = coded.codebook.type if isinstance(coded, Coded) else coded
+        raise ArgumentTypeError(
+            f"must be texts coded by a codebook of the type 'spans', not "
+            f"{checks.shown(shown)}",
+            argument="coded",
+        )
+    texts = frames.column(coded.frame, coded.text, "coded")
+    return texts_of_labels(texts, coded.labels)
+
+
+def texts_of_labels(texts: Sequence[str | None], labels: Sequence[str | None]) -> Texts:
+    """Return passages by text, from the labels of coded texts; without failed ones."""
+    found: Texts = {}
+    for text, label in zip(texts, labels, strict=True):
+        if text is None or label is None:
+            continue
+        spans = json.loads(label)[SPANS]
+        found[text] = tuple(Unit(s["start"], s["end"], s["label"]) for s in spans)
+    return found
+
+
+def _notes(model: Texts, gold: SpanCodes) -> list[str]:
+    missing = sum(text not in model for text in gold.ids)
+    if not missing:
+        return []
+    n = len(gold.ids)
+    return [f"{missing} of {n} texts that people coded have no passages of the model"]

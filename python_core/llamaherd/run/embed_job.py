@@ -1,0 +1,88 @@
+"""The work of a job that computes embeddings, bound to its model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llamaherd.core.embeddings import Embeddings
+from llamaherd.core.errors import ModelClosedError
+from llamaherd.run.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from llamaherd.core.embeddings import EmbedProgress
+    from llamaherd.model.model import Model
+    from llamaherd.run.embedding import EmbedCall, Embedder, EmbedSizes
+
+
+class EmbedWork:
+    """Work of an `EmbedJob`: texts, their model, and the embedder.
+
+    Args:
+        model: Embedding model. Closing it ends the work.
+        call: Call with the texts.
+        make: Creates the embedder, on the job's thread.
+        sizes: Number of tokens and texts computed together.
+
+    Raises:
+        ModelClosedError: The model was closed.
+    """
+
+    problem = ""
+
+    def __init__(
+        self,
+        model: Model,
+        call: EmbedCall,
+        make: Callable[[], Embedder],
+        sizes: EmbedSizes,
+    ) -> None:
+        self._model = model
+        self._call = call
+        self._make = make
+        self._sizes = sizes
+        self._was_closed = False
+        model.register(self)
+
+    @property
+    def progress(self) -> EmbedProgress:
+        """Progress: number of texts with a vector or a failure."""
+        return self._call.progress
+
+    def cancel(self) -> None:
+        """Ends the work soon; vectors that are computed are kept."""
+        self._call.cancel()
+
+    def close(self) -> None:
+        """Ends the work without results, as closing its model does."""
+        self._was_closed = True
+        self._call.cancel()
+
+    def run(self) -> Embeddings:
+        """Computes the vectors.
+
+        Raises:
+            ModelLoadError: The model makes no vectors of texts.
+            ModelClosedError: The model was closed.
+            ContextError: There is not enough memory.
+        """
+        import numpy as np  # noqa: PLC0415 - calls that generate do without it
+
+        with self._model.using():  # closing a Llama waits for this
+            self._call.run(self._model.info.n_embd_out, self._make, self._sizes)
+        if self._was_closed:
+            raise ModelClosedError("the model was closed during the call")
+        vectors, n_embd = self._call.vectors()
+        rows = np.frombuffer(vectors, dtype=np.float32).reshape(-1, n_embd)
+        return Embeddings(rows, self._call.errors, self._call.stats)
+
+
+class EmbedJob(Job[Embeddings]):
+    """The `Job` of `start_embed`; its results are `Embeddings`."""
+
+    _work: EmbedWork
+
+    def close(self) -> None:
+        """Ends the job without results, as closing its model does."""
+        self._work.close()

@@ -1,0 +1,77 @@
+"""Calls bound to the host that computes them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from llamaherd.core.stats import Progress
+    from llamaherd.loop.group import GroupLoop
+    from llamaherd.run.host import Host
+
+
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
+
+
+class LoopCall(Protocol[_R_co]):
+    """A call whose requests run in a host's loop, with a journal or without one."""
+
+    @property
+    def progress(self) -> Progress:
+        """Counts of what is finished."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Warning for the caller after the run; "" if there is none."""
+        ...
+
+    def cancel(self) -> None:
+        """Ends the call soon; from any thread."""
+        ...
+
+    def run(self, loop: GroupLoop) -> _R_co:
+        """Answers the prompts."""
+        ...
+
+
+class HostedCall(Generic[_R]):
+    """A call and the host that it runs on: the work of a `Job`.
+
+    Args:
+        host: Context or herd.
+        call: The call; its results are those of the job.
+        owner: Object to keep alive, such as a Llama whose model the context uses.
+    """
+
+    def __init__(self, host: Host, call: LoopCall[_R], owner: object = None) -> None:
+        self.host = host
+        self.call = call
+        self._owner = owner
+
+    @property
+    def progress(self) -> Progress:
+        """Counts of what is finished."""
+        return self.call.progress
+
+    @property
+    def problem(self) -> str:
+        """Warning of the journal after the run; "" if there is none."""
+        return self.call.problem
+
+    def cancel(self) -> None:
+        """Ends the call soon; finished answers are kept."""
+        self.call.cancel()
+
+    def run(self) -> _R:
+        """Answers the prompts, then waits for an ending thread of the loop."""
+        try:
+            results = self.call.run(self.host.loop)
+        finally:
+            self.host.loop.settle()
+        if os.environ.get("NEWRLLAMA_DEBUG", "0") not in ("", "0"):
+            sys.stderr.write(f"llamaherd: {getattr(results, 'stats', results)}\n")
+        return results

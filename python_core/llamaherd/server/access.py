@@ -1,0 +1,119 @@
+"""Middleware of every request: access, log, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from llamaherd.server.api_shape import counts
+from llamaherd.server.errors import ApiError, stopping
+from llamaherd.server.messages import Incoming, send_json
+from llamaherd.server.record import RequestRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from llamaherd.server.limits import Guard
+    from llamaherd.server.metrics import Metrics
+    from llamaherd.server.shared_state import SharedState
+
+log = logging.getLogger(__name__)
+
+OPEN = frozenset(("/health",))  # needs no key, and discloses nothing
+FIGURES = "/metrics"  # answered even during shutdown
+_OTHER = "(other)"  # an unknown path may contain a prompt
+
+
+class AccessMiddleware:
+    """Middleware that checks access and logs each request without its content.
+
+    Args:
+        app: Inner application.
+        guard: Access checks.
+        shared: Shared state, with the shutdown flag.
+        metrics: Counters of requests.
+        paths: Paths that may appear in the log and the metrics.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        guard: Guard,
+        shared: SharedState,
+        metrics: Metrics,
+        paths: Collection[str],
+    ) -> None:
+        self._app = app
+        self._guard = guard
+        self._shared = shared
+        self._metrics = metrics
+        self._paths = frozenset(paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request to the inner application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start = time.perf_counter()
+        scope["llamaherd.record"] = record = RequestRecord()
+        incoming = Incoming(scope, receive, self._shared.connections)
+        scope["llamaherd.incoming"] = incoming
+        sent = _sending(record, incoming, send)
+        try:
+            self._guard.check(scope, is_open=scope["path"] in OPEN)
+            if self._shared.is_ending and scope["path"] != FIGURES:
+                raise stopping()
+            await self._app(scope, incoming.receive, sent)
+        except ApiError as error:
+            await send_json(sent, error.status, error.body, error.headers)
+        except asyncio.CancelledError:  # the server stops at once, within a body
+            record.is_gone = True
+        finally:
+            self._note(scope, record, time.perf_counter() - start)
+
+    def _note(self, scope: Scope, record: RequestRecord, seconds: float) -> None:
+        path = scope["path"] if scope["path"] in self._paths else _OTHER
+        self._metrics.count(path, record, seconds)
+        tokens = ""
+        if record.results:
+            n_prompt, n_new = counts(record.results)
+            tokens = f" {n_prompt}+{n_new} tokens"
+        log.info(
+            "%s %s %d %.3f s%s", scope["method"], path, record.outcome, seconds, tokens
+        )
+
+
+def _sending(record: RequestRecord, incoming: Incoming, send: Send) -> Send:
+    """Send an answer and record its status.
+
+    If the body of the request was not read completely, the connection is closed after the
+    answer, as the rest would be parsed as the next request. The rest is read before, so
+    that the client receives the answer.
+    """
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            record.status = message["status"]
+            if not incoming.is_whole:
+                message = {**message, "headers": _closing(message["headers"])}
+            await send(message)
+        elif incoming.is_whole or message.get("more_body", False):
+            await send(message)
+        else:
+            await send({**message, "more_body": True})
+            await incoming.drain()
+            await send({"type": "http.response.body", "body": b""})
+
+    return sent
+
+
+def _closing(
+    headers: Iterable[tuple[bytes, bytes]],
+) -> list[tuple[bytes, bytes]]:
+    """Return the headers of the last answer of a connection."""
+    others = [each for each in headers if each[0].lower() != b"connection"]
+    return [*others, (b"connection", b"close")]

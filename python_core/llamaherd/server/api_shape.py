@@ -1,0 +1,108 @@
+"""Parsed request of a client, for any API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.core.pieces import TextPiece
+    from llamaherd.core.results import Result
+    from llamaherd.core.sampling import SamplingParams
+    from llamaherd.server.tools import ToolUse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedRequest:
+    """Parsed request; `Context.submit` checks its values.
+
+    Attributes:
+        prompts: Prompts for `Context.submit`, mostly one.
+        params: Sampling settings.
+        options: Other arguments of `Context.submit`.
+        n: Number of answers to each prompt.
+        stream: Whether to send pieces as they are generated.
+        with_usage: Whether to end a stream with the usage.
+        tools: Functions that the answer may call; None for none.
+        names: Field of the request by argument of the library, for errors.
+    """
+
+    prompts: Sequence[Any]
+    params: SamplingParams
+    options: Mapping[str, Any] = field(default_factory=dict)
+    n: int = 1
+    stream: bool = False
+    with_usage: bool = True
+    tools: ToolUse | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def n_answers(self) -> int:
+        """Number of answers."""
+        return len(self.prompts) * self.n
+
+
+class AnswerWriter(Protocol):
+    """Writer of one answer. Events are whole lines, ready to send."""
+
+    def whole(self, results: Sequence[Result]) -> dict[str, object]:
+        """Return all answers in one piece."""
+
+    def start(self) -> str:
+        """Return the events before the first piece."""
+
+    def piece(self, piece: TextPiece) -> str:
+        """Return the event of a piece of the thought or of the answer."""
+
+    def end(self, results: Sequence[Result]) -> str:
+        """Return the events after the last piece; of several answers all events."""
+
+
+class ApiShape(Protocol):
+    """Protocol of an API: format of its requests and answers."""
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """Names of all fields of a request."""
+
+    def understand(self, fields: dict[str, object]) -> ParsedRequest:
+        """Parse the fields of a request.
+
+        Raises:
+            ApiError: A field is unknown or invalid.
+            TypeError: A field has the wrong type; the message starts with its name.
+            ValueError: A field is out of range; the message starts with its name.
+        """
+
+    def answer(self, parsed: ParsedRequest) -> AnswerWriter:
+        """Return the writer of the answer."""
+
+
+def counts(results: Sequence[Result]) -> tuple[int, int]:
+    """Return the numbers of prompt tokens and of new tokens of answers.
+
+    A prompt counts once for all of its samples. New tokens include those of thoughts.
+    """
+    n_prompt = sum(each.n_prompt_tokens for each in results if each.sample == 0)
+    n_new = sum(each.n_thinking_tokens + each.n_generated_tokens for each in results)
+    return n_prompt, n_new
+
+
+def usage(results: Sequence[Result]) -> dict[str, object]:
+    """Return the counts of tokens in the format of OpenAI's API.
+
+    As in OpenAI's API, `completion_tokens` includes the tokens of the thought.
+    """
+    n_prompt, n_new = counts(results)
+    n_reused = sum(each.n_reused_tokens for each in results if each.sample == 0)
+    n_thinking = sum(each.n_thinking_tokens for each in results)
+    thoughts = {"completion_tokens_details": {"reasoning_tokens": n_thinking}}
+    return {
+        "prompt_tokens": n_prompt,
+        "completion_tokens": n_new,
+        "total_tokens": n_prompt + n_new,
+        "prompt_tokens_details": {"cached_tokens": n_reused},
+        **(thoughts if n_thinking else {}),
+    }

@@ -1,0 +1,131 @@
+"""Log-probabilities of tokens in the format of OpenAI's API.
+
+They are those of the model before bias, constraints, penalties and temperature. A token
+that was not sampled, because a constraint allowed no other, has null.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core import checks
+from llamaherd.model.tokens import token_bytes
+from llamaherd.server.errors import bad_field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llamaherd.core.results import Result
+    from llamaherd.model.model import Model
+
+MOST = 20  # alternatives, as in OpenAI's API
+
+
+def of_chat(given: Mapping[str, object]) -> int | None:
+    """Return the number of alternatives that a chat asks for; None without logprobs.
+
+    Raises:
+        ApiError: `top_logprobs` is given without `logprobs`.
+        TypeError: A field has the wrong type.
+        ValueError: A field is out of range.
+    """
+    is_asked = checks.flag("logprobs", given.get("logprobs", False))
+    n = checks.integer("top_logprobs", given.get("top_logprobs", 0), 0, MOST)
+    if n and not is_asked:
+        raise bad_field("top_logprobs", 'top_logprobs needs "logprobs": true')
+    return n if is_asked else None
+
+
+def of_completion(given: Mapping[str, object]) -> int | None:
+    """Return the number of alternatives that a completion asks for; None for none.
+
+    Raises:
+        TypeError: `logprobs` is not a number.
+        ValueError: It is out of range.
+    """
+    if given.get("logprobs", False) is False:  # what some clients send for none
+        return None
+    return checks.integer("logprobs", given["logprobs"], 0, MOST)
+
+
+class LogprobsWriter:
+    """Writer of the log-probabilities of answers.
+
+    Args:
+        model: Model with the vocabulary.
+        n: Number of alternatives for each token.
+    """
+
+    def __init__(self, model: Model, n: int) -> None:
+        self._model = model
+        self._n = n
+        self._known: dict[int, bytes] = {}
+
+    def chat(self, result: Result) -> dict[str, object]:
+        """Return the `logprobs` of a choice of a chat."""
+        content = []
+        for token, logprob, top in self._rows(result):
+            alternatives = [self._entry(t, value) for t, value in top.items()]
+            content.append({**self._entry(token, logprob), "top_logprobs": alternatives})
+        return {"content": content, "refusal": None}
+
+    def completion(self, result: Result) -> dict[str, object]:
+        """Return the `logprobs` of a choice of a completion."""
+        found: dict[str, list[Any]] = {
+            name: []
+            for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")
+        }
+        before = b""
+        for token, logprob, top in self._rows(result):
+            found["tokens"].append(self._text(token))
+            found["token_logprobs"].append(_number(logprob))
+            # As in OpenAI's API the token of the answer is always among them.
+            among = {**top, token: logprob}
+            found["top_logprobs"].append(
+                {self._text(t): _number(value) for t, value in among.items()}
+            )
+            found["text_offset"].append(len(before.decode(errors="ignore")))
+            before += self._bytes(token)
+        return {**found}
+
+    def _rows(self, result: Result) -> list[tuple[int, float, dict[int, float]]]:
+        """Return token, log-probability and alternatives of each token."""
+        logprobs = result.logprobs or []
+        tops = result.top_logprobs or [{} for _ in logprobs]
+        tokens = result.tokens[: len(logprobs)]
+        return [
+            (token, logprob, dict(list(top.items())[: self._n]))
+            for token, logprob, top in zip(tokens, logprobs, tops, strict=True)
+        ]
+
+    def _entry(self, token: int, logprob: float) -> dict[str, object]:
+        own = self._bytes(token)
+        return {
+            "token": _decoded(own),
+            "logprob": _number(logprob),
+            "bytes": list(own),
+        }
+
+    def _bytes(self, token: int) -> bytes:
+        if token not in self._known:
+            (self._known[token],) = token_bytes(self._model, [token])
+        return self._known[token]
+
+    def _text(self, token: int) -> str:
+        return _decoded(self._bytes(token))
+
+
+def _decoded(own: bytes) -> str:
+    """Return the text of a token; a part of a character is written as OpenAI does."""
+    try:
+        return own.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in own)
+
+
+def _number(value: float) -> float | None:
+    """Return a number that JSON has."""
+    if math.isnan(value):
+        return None
+    return max(value, -9999.0)  # OpenAI's number for a token without a probability

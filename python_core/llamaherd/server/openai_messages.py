@@ -1,0 +1,111 @@
+"""Messages of OpenAI's API in the format of the library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llamaherd.server.errors import bad_field, unknown_field
+from llamaherd.server.neutral import is_of_messages
+from llamaherd.server.wording import JSON
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
+# Fields of messages with calls of functions and their results.
+_OF_TOOLS = {"assistant": "tool_calls", "tool": "tool_call_id"}
+
+
+def chat_messages(given: Mapping[str, object]) -> list[dict[str, object]]:
+    """Convert the messages of a conversation to the format of the library.
+
+    Raises:
+        ApiError: A message has an unsupported part.
+    """
+    messages = given.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise bad_field("messages", "messages must be a list of messages")
+    return [_message(f"messages[{i}]", message) for i, message in enumerate(messages)]
+
+
+def _message(name: str, message: object) -> dict[str, object]:
+    if not isinstance(message, dict):
+        raise bad_field(name, f"{name} must be an object with role and content")
+    role = message.get("role")
+    if not isinstance(role, str) or role not in _ROLES:
+        allowed = ", ".join(_ROLES)
+        raise bad_field(f"{name}.role", f"{name}.role must be one of {allowed}")
+    of_tools = _OF_TOOLS.get(role)
+    own = {"role", "content", of_tools}
+    for key, value in message.items():
+        if key not in own and not is_of_messages(key, value):
+            raise unknown_field(f"{name}.{key}")
+    found: dict[str, object] = {"role": _ROLES[role]}
+    if of_tools == "tool_calls" and message.get("tool_calls"):
+        found["tool_calls"] = _calls(f"{name}.tool_calls", message["tool_calls"])
+    if of_tools == "tool_call_id" and message.get("tool_call_id") is not None:
+        found["tool_call_id"] = _text(f"{name}.tool_call_id", message["tool_call_id"])
+    if "tool_calls" in found and message.get("content") is None:
+        found["content"] = ""
+    else:
+        found["content"] = _content(f"{name}.content", message)
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    return {**found, "reasoning_content": thought} if thought else found
+
+
+def _calls(name: str, calls: object) -> list[dict[str, object]]:
+    """Return the calls of functions in a message of the assistant."""
+    if not isinstance(calls, list):
+        raise bad_field(name, f"{name} must be a list of calls")
+    found: list[dict[str, object]] = []
+    for i, call in enumerate(calls):
+        where = f"{name}[{i}]"
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(call, dict) or not isinstance(function, dict):
+            text = "must be an object with id, type and function"
+            raise bad_field(where, f"{where} {text}")
+        own = {
+            key: _text(f"{where}.function.{key}", function.get(key))
+            for key in ("name", "arguments")
+        }
+        identity = {"id": _text(f"{where}.id", call["id"])} if call.get("id") else {}
+        found.append({**identity, "type": "function", "function": own})
+    return found
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise bad_field(name, f"{name} must be a string")
+    return value
+
+
+def _content(name: str, message: Mapping[str, object]) -> str:
+    """Return the text of a message, joined if it has several parts."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list) or not content:
+        raise bad_field(name, f"{name} must be a string or a list of parts with text")
+    texts = []
+    for i, part in enumerate(content):
+        is_text = isinstance(part, dict) and part.get("type") == "text"
+        if not is_text or not isinstance(part.get("text"), str):
+            raise bad_field(f"{name}[{i}]", _no_text_part(f"{name}[{i}]", part))
+        for key in part.keys() - {"type", "text", "cache_control"}:
+            raise unknown_field(f"{name}[{i}].{key}")
+        texts.append(part["text"])
+    return "".join(texts)
+
+
+def _no_text_part(where: str, part: object) -> str:
+    """Return the message about a part of a message that is no text."""
+    kind = part.get("type") if isinstance(part, dict) else None
+    if isinstance(kind, str) and kind != "text":
+        return f"{where} is of type {JSON.literal(kind[:60])}: this model reads text only"
+    return f'{where} must be {{"type": "text", "text": "..."}}'

@@ -1,0 +1,94 @@
+"""Sampling settings of requests of OpenAI's API, with those of vLLM and llama-server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.asks.interfaces import OPENAI_NAMES, SERVER
+from llamaherd.core import checks
+from llamaherd.core.argument import Argument, Id
+from llamaherd.core.declared import defaults_of
+from llamaherd.core.sampling import SamplingParams
+from llamaherd.server.errors import bad_field, renamed
+from llamaherd.server.generate import temperature_of, token_bias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llamaherd.server.answer_form import AnswerForm
+
+# Name of llama-server for a field of vLLM.
+_ALIASES = {"repeat_penalty": "repetition_penalty"}
+ALIASES = frozenset(_ALIASES)
+_MOST_PENALTY = 2.0  # OpenAI's range is -2 to 2
+_PENALTIES = ("presence_penalty", "frequency_penalty")
+# Settings that have a field of their own below.
+_OWN = frozenset({"temperature", "top_p", "max_tokens", "stop", "seed", "logit_bias"})
+
+
+def _passed_on() -> dict[str, str]:
+    """Return the setting of the library by field, for those passed on unchanged."""
+    fields = SERVER["/v1/completions"].expected()
+    every = {OPENAI_NAMES.get(name, name): name for name in defaults_of(SamplingParams)}
+    return {
+        field: name
+        for field, name in every.items()
+        if field in fields and field not in _OWN
+    }
+
+
+_SETTINGS = _passed_on()
+
+
+def sampling_of(
+    given: Mapping[str, object], max_tokens: int, form: AnswerForm
+) -> SamplingParams:
+    """Return sampling settings with OpenAI's defaults, else those of the library.
+
+    Args:
+        given: Fields of the request that are not null.
+        max_tokens: Maximum number of tokens of the answer.
+        form: Constraint of the answer.
+
+    Raises:
+        ApiError: A field is invalid.
+        TypeError: A field has the wrong type.
+        ValueError: A field is out of range.
+    """
+    seed = -1  # a random seed
+    if "seed" in given:
+        # Mapped to the supported range; equal seeds remain equal.
+        number = checks.integer("seed", given["seed"], -(1 << 63), (1 << 63) - 1)
+        seed = number & 0xFFFFFFFF
+    for name in _PENALTIES:
+        if name in given:
+            checks.real(name, given[name], -_MOST_PENALTY, _MOST_PENALTY)
+    with renamed({**OPENAI_NAMES, **form.names}):
+        return SamplingParams(
+            temperature=temperature_of(given.get("temperature", 1.0)),
+            top_p=checks.real("top_p", given.get("top_p", 1.0), 0.0, 1.0),
+            max_tokens=max_tokens,
+            stop=checks.stop_texts("stop", given.get("stop")),
+            seed=seed,
+            logit_bias=_bias(given.get("logit_bias", {})),
+            **form.settings,
+            **_further(given),
+        )
+
+
+def _further(given: Mapping[str, object]) -> dict[str, Any]:
+    """Return the settings that OpenAI's API does not have, or under another name."""
+    own = dict(given)
+    for alias, name in _ALIASES.items():
+        if alias in own and own.setdefault(name, own[alias]) != own[alias]:
+            raise bad_field(alias, f"{alias} and {name} differ")
+    return {name: own[field] for field, name in _SETTINGS.items() if field in own}
+
+
+def _bias(value: object) -> Mapping[int, float]:
+    if not isinstance(value, dict):
+        raise bad_field("logit_bias", "logit_bias must map token ids to numbers")
+    return {
+        token: checks.real(Argument("logit_bias", (Id(token),)), number, -100.0, 100.0)
+        for token, number in token_bias(value).items()
+    }

@@ -1,0 +1,66 @@
+"""State shared by all requests: the context, running and waiting requests."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from llamaherd.server.limits import Bodies, RequestQueue
+
+if TYPE_CHECKING:
+    from llamaherd.run.context import Context
+    from llamaherd.server.running import Running
+    from llamaherd.server.settings import ServerSettings
+
+_N_TOKENIZING = 2  # leaves the cores to the model
+_N_COMPILING = 2
+
+
+class SharedState:
+    """A context with the state that its clients share.
+
+    Attributes:
+        ctx: Context that runs prompts.
+        queue: Limit on running and waiting requests.
+        bodies: Limit on the memory of bodies.
+        pool: Threads for work that would block the event loop.
+        compiling: Threads that only compile constraints.
+        timeout_s: Maximum duration of a request in seconds; None for no limit.
+        connections: Limits on connections.
+        is_ending: Whether new requests are refused during shutdown.
+    """
+
+    def __init__(self, ctx: Context, settings: ServerSettings) -> None:
+        self.ctx = ctx
+        self.queue = RequestQueue(ctx, settings.queue)
+        self.bodies = Bodies(settings.max_body)
+        self.pool = ThreadPoolExecutor(_N_TOKENIZING, "llamaherd-tokenize")
+        self.compiling = ThreadPoolExecutor(_N_COMPILING, "llamaherd-compile")
+        self.timeout_s = settings.timeout_s
+        self.connections = settings.connections
+        self.is_ending = False
+        self._running: set[Running] = set()
+        self._is_stopped = False
+
+    def enter(self, running: Running) -> Running:
+        """Register a running prompt, which `stop` ends."""
+        self._running.add(running)
+        if self._is_stopped:  # stopped while the request was read or compiled
+            running.end("stopping")
+        return running
+
+    def leave(self, running: Running) -> None:
+        """Remove a request that is answered or abandoned."""
+        self._running.discard(running)
+        running.close()
+
+    def stop(self) -> None:
+        """End all running prompts; each client gets an error."""
+        self._is_stopped = True
+        for running in tuple(self._running):
+            running.end("stopping")
+
+    def close(self) -> None:
+        """Stop the threads."""
+        for pool in (self.pool, self.compiling):
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,312 @@
+"""Functions that a client offers to the model, and its calls of them.
+
+A forced call (`tool_choice` "required", or the name of a function) is an answer under
+the schema of the function, so its arguments are always valid. With "auto" the model
+answers freely, and a call is read in the format of its chat template.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core import checks
+from llamaherd.core.argument import Argument, Field
+from llamaherd.core.errors import ChatTemplateError
+from llamaherd.model.chat import chat_renderer
+from llamaherd.model.tokens import detokenize
+from llamaherd.model.tool_calls import parse_tool_calls
+from llamaherd.model.tool_formats import tool_format_of
+from llamaherd.server.answer_form import AnswerForm
+from llamaherd.server.errors import bad_field, unknown_field
+from llamaherd.structured.prompt import schema_prompt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.core.results import Result
+    from llamaherd.model.model import Model
+    from llamaherd.model.tool_calls import ToolFormat
+
+FIELDS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_MOST = 128  # functions, as in OpenAI's API
+_CHOICES = ("none", "auto", "required")
+_ANY_OBJECT: dict[str, Any] = {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """A call of a function in an answer.
+
+    Attributes:
+        id: Name of the call, which a client sends back with its result.
+        name: Name of the function.
+        arguments: Arguments as JSON.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+    @property
+    def shape(self) -> dict[str, object]:
+        """The call in the format of OpenAI's API."""
+        function = {"name": self.name, "arguments": self.arguments}
+        return {"id": self.id, "type": "function", "function": function}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """Functions that a request offers, and how the answer calls them.
+
+    Attributes:
+        tools: Descriptions of the functions, as the client sent them.
+        forced: Names of the functions of which the answer is a call; () if it need not
+            be one.
+        form: Constraint of a forced call.
+        format: Format in which calls are read from a free answer; None for none.
+        is_named: Whether the client named the function.
+    """
+
+    tools: Sequence[Mapping[str, Any]]
+    forced: tuple[str, ...] = ()
+    form: AnswerForm = field(default_factory=AnswerForm)
+    format: ToolFormat | None = None
+    is_named: bool = False
+
+    def read(
+        self, model: Model, result: Result
+    ) -> tuple[str | None, list[FunctionCall], str]:
+        """Return content, calls and finish reason of an answer."""
+        text, reason = result.text or "", str(result.finish_reason)
+        if self.forced:
+            return self._forced(text, reason)
+        if self.format is None:
+            return text, [], reason
+        whole = detokenize(model, result.tokens, unparse_special=True)
+        found = parse_tool_calls(whole, self.format, self.tools)
+        calls = [
+            _call(each.name, json.dumps(each.arguments, ensure_ascii=False))
+            for each in found.calls
+            if not each.problem
+        ]
+        if not calls:
+            return text, [], reason
+        return found.text.strip() or None, calls, "tool_calls"
+
+    def _forced(
+        self, text: str, reason: str
+    ) -> tuple[str | None, list[FunctionCall], str]:
+        # As in OpenAI's API the reason of a call that the client named is "stop".
+        reason = reason if reason == "length" or self.is_named else "tool_calls"
+        if len(self.forced) == 1:
+            return None, [_call(self.forced[0], text)], reason
+        try:
+            value = json.loads(text)
+        except ValueError:  # max_tokens cut it off
+            return text, [], reason
+        arguments = json.dumps(value["arguments"], ensure_ascii=False)
+        return None, [_call(value["name"], arguments)], reason
+
+
+def tools_of(
+    given: Mapping[str, object], model: Model, template: str | None
+) -> ToolUse | None:
+    """Return the functions of a request; None if the answer cannot call any.
+
+    Args:
+        given: Fields of the request that are not null.
+        model: Model with the chat template.
+        template: Another template; None for that of the model.
+
+    Raises:
+        ApiError: A field is invalid, or the model cannot choose among functions.
+        TypeError: A field has the wrong type.
+    """
+    tools = _tools(given.get("tools", []))
+    choice = given.get("tool_choice", "auto" if tools else "none")
+    checks.flag("parallel_tool_calls", given.get("parallel_tool_calls", True))
+    names = [tool["function"]["name"] for tool in tools]
+    forced = tuple(names)
+    if isinstance(choice, dict):
+        forced = (_chosen(choice, names),)
+    else:
+        checks.choice("tool_choice", choice, _CHOICES)
+        if choice == "none" or (not tools and choice == "auto"):
+            return None
+        if not tools:
+            raise bad_field("tool_choice", "tool_choice needs tools")
+        if choice == "auto":
+            return ToolUse(tools, format=_format(model, template))
+    by_name = {tool["function"]["name"]: tool["function"] for tool in tools}
+    form = AnswerForm("schema", _schema([by_name[name] for name in forced]), "tools")
+    return ToolUse(tools, forced, form, is_named=isinstance(choice, dict))
+
+
+def with_tools(
+    use: ToolUse,
+    messages: list[dict[str, object]],
+    options: Mapping[str, Any],
+    model: Model,
+) -> tuple[list[dict[str, object]], dict[str, Any]]:
+    """Return messages and options that describe the functions to the model.
+
+    The chat template does, if it has a place for them. Else the description of a forced
+    call is in the system message.
+
+    Args:
+        use: Functions of the request.
+        messages: Messages of the conversation.
+        options: Options of the chat.
+        model: Model with the chat template.
+    """
+    variables = {**(options.get("variables") or {}), "tools": list(use.tools)}
+    found = {**options, "variables": variables}
+    if not use.forced or _has_place(model, options.get("template")):
+        return messages, found
+    text = _described(use)
+    first = messages[0]
+    if first["role"] == "system":
+        own = {**first, "content": f"{first['content']}\n\n{text}"}
+        return [own, *messages[1:]], found
+    return [{"role": "system", "content": text}, *messages], found
+
+
+def _tools(value: object) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        raise bad_field("tools", "tools must be a list of functions")
+    if len(value) > _MOST:
+        raise bad_field("tools", f"tools has {len(value)} functions, more than {_MOST}")
+    tools = [_tool(f"tools[{i}]", tool) for i, tool in enumerate(value)]
+    names = [tool["function"]["name"] for tool in tools]
+    for name in names:
+        if names.count(name) > 1:
+            raise bad_field("tools", f"tools has two functions called {name!r}")
+    return tools
+
+
+def _tool(where: str, tool: object) -> dict[str, Any]:
+    function = tool.get("function") if isinstance(tool, dict) else None
+    if not isinstance(tool, dict) or tool.get("type", "function") != "function":
+        raise bad_field("tools", f'{where}.type must be "function"')
+    if not isinstance(function, dict):
+        raise bad_field("tools", f"{where}.function must be an object")
+    for name in function.keys() - {"name", "description", "parameters", "strict"}:
+        raise unknown_field(f"{where}.function.{name}")
+    name = function.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        text = "must be a name of at most 64 letters, digits, '_', '-' and '.'"
+        raise bad_field("tools", f"{where}.function.name {text}")
+    for key, kind in (("description", str), ("parameters", dict)):
+        if function.get(key) is not None and not isinstance(function[key], kind):
+            what = "a string" if kind is str else "an object"
+            raise bad_field("tools", f"{where}.function.{key} must be {what}")
+    own = {k: v for k, v in function.items() if v is not None and k != "strict"}
+    return {"type": "function", "function": {"parameters": _ANY_OBJECT, **own}}
+
+
+def _chosen(choice: dict[str, Any], names: Sequence[str]) -> str:
+    where = Argument("tool_choice")
+    checks.choice(where.at(Field("type")), choice.get("type"), ("function",))
+    function = choice.get("function")
+    name = function.get("name") if isinstance(function, dict) else None
+    if name not in names:
+        known = ", ".join(names) or "none"
+        raise bad_field(
+            "tool_choice",
+            f"tool_choice.function.name must be one of the tools ({known}), not "
+            f"{checks.shown(name)}",
+        )
+    return str(name)
+
+
+def _schema(functions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the schema of a call: arguments of one function, or name and arguments."""
+    if len(functions) == 1:
+        return dict(functions[0]["parameters"])
+    return {
+        "anyOf": [
+            {
+                "type": "object",
+                "properties": {
+                    "name": {"const": function["name"]},
+                    "arguments": _moved(
+                        function["parameters"], f"#/anyOf/{i}/properties/arguments"
+                    ),
+                },
+                "required": ["name", "arguments"],
+                "additionalProperties": False,
+            }
+            for i, function in enumerate(functions)
+        ]
+    }
+
+
+def _moved(schema: Mapping[str, Any], start: str) -> dict[str, Any]:
+    """Return a schema whose references start at its new place in another schema."""
+    moved = deepcopy(dict(schema))
+    waiting: list[Any] = [moved]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            target = node.get("$ref")
+            if isinstance(target, str) and target.startswith("#"):
+                node["$ref"] = start + target[1:]
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+    return moved
+
+
+def _format(model: Model, template: str | None) -> ToolFormat:
+    try:
+        found = tool_format_of(chat_renderer(model, template=template))
+    except ChatTemplateError:
+        found = None
+    if found is None:
+        raise bad_field(
+            "tool_choice",
+            "this model's chat template writes no calls of tools that can be read: use "
+            '"tool_choice": "required", or the name of a function',
+        )
+    return found
+
+
+def _has_place(model: Model, template: str | None) -> bool:
+    """Whether a chat template writes the functions into the prompt."""
+    name = "look_up_7"
+    function = {"name": name, "description": name, "parameters": _ANY_OBJECT}
+    tools = [{"type": "function", "function": function}]
+    try:
+        renderer = chat_renderer(model, template=template).probe({"tools": tools})
+        return name in renderer.render([{"role": "user", "content": "a"}])
+    except ChatTemplateError:
+        return False
+
+
+def _described(use: ToolUse) -> str:
+    """Return a text that describes the functions of a forced call."""
+    by_name = {tool["function"]["name"]: tool["function"] for tool in use.tools}
+    parts = []
+    for name in use.forced:
+        function = by_name[name]
+        words = function.get("description")
+        head = f"Function {name}{f': {words}' if words else ''}"
+        parts.append(f"{head}\nArguments:\n{schema_prompt(function['parameters'])}")
+    if len(use.forced) == 1:
+        start = "Call this function. Answer with its arguments only."
+    else:
+        start = (
+            "Call one of these functions. Answer with JSON only: "
+            '{"name": name of the function, "arguments": {its arguments}}.'
+        )
+    return "\n\n".join([start, *parts])
+
+
+def _call(name: str, arguments: str) -> FunctionCall:
+    return FunctionCall(f"call_{secrets.token_hex(12)}", name, arguments)

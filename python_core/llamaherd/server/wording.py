@@ -1,0 +1,41 @@
+"""Words of JSON for messages about a request's fields."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from llamaherd.core.words import LanguageTerms
+
+_MOST = 60  # characters of a value in a message
+
+
+@dataclass(frozen=True, slots=True)
+class _Json(LanguageTerms):
+    """Words of JSON."""
+
+    flag: str = "true or false"
+    text: str = "a string"
+    texts: str = "a list of strings"
+    path: str = "a string"
+    mapping: str = "an object"
+    thinking: str = "object"
+
+    def constant(self, value: bool | None) -> str:
+        return json.dumps(value)
+
+    def literal(self, value: object) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    def setting(self, name: str, value: object) -> str:
+        return f'"{name}": {self.literal(value)}'
+
+    def value(self, value: object, text: str) -> str:
+        try:
+            text = self.literal(value)
+        except (TypeError, ValueError):  # no value of the request
+            return text
+        return text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
+
+
+JSON = _Json()

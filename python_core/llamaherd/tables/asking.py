@@ -1,0 +1,84 @@
+"""Runs the prompts of a block and returns the new cells of their rows."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core.errors import Interrupted
+from llamaherd.core.failure import is_cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.journal.journal import Journal
+    from llamaherd.model.model import Model
+    from llamaherd.run.host import Host
+    from llamaherd.tasks.task import Cells, Report, Task
+
+    # Cells of a row's new columns; the last one is the reason for a failure.
+    Values = list[object]
+
+
+class Unfinished(KeyboardInterrupt):
+    """A run that was ended by Ctrl-C or SIGTERM.
+
+    Attributes:
+        values: Cells that no journal stores; None for a row without a result.
+    """
+
+    def __init__(self, values: Sequence[Values | None] = ()) -> None:
+        super().__init__("interrupted")
+        self.values = values
+
+
+class Asker:
+    """Runs a task on the rows of blocks.
+
+    Args:
+        task: The task.
+        host: Context that runs the prompts; a model for embeddings.
+        journal: Journal that stores the results; None for none.
+    """
+
+    def __init__(
+        self, task: Task[Any], host: Host | Model, journal: Journal | None
+    ) -> None:
+        self._task = task
+        self._host = host
+        self._journal = journal
+        self._has_noted = False
+
+    def ask(
+        self, prompts: Sequence[str], positions: Sequence[int], report: Report
+    ) -> list[Values]:
+        """Return the new cells of each row.
+
+        Args:
+            prompts: Prompts, one per row.
+            positions: Positions of the rows in the whole table.
+            report: Progress callback.
+
+        Raises:
+            Unfinished: The run was interrupted by Ctrl-C.
+        """
+        task = self._task
+        try:
+            found = task.answer(
+                self._host, prompts, positions, journal=self._journal, report=report
+            )
+        except Interrupted as error:
+            if task.is_journalled:
+                raise Unfinished from None
+            rows = _rows(task.rows(error.results))
+            done = [None if is_cancelled(row[-1]) else row for row in rows]
+            raise Unfinished(done) from None
+        if not self._has_noted:  # the warning is given once per run, in its first block
+            self._has_noted = True
+            for note in task.notes(found):
+                warnings.warn(note, UserWarning, stacklevel=2)
+        return _rows(found)
+
+
+def _rows(cells: Cells) -> list[Values]:
+    return [list(row) for row in zip(*cells.values(), strict=True)]

@@ -1,0 +1,322 @@
+"""Execution of a run block by block, so that memory holds only one block."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core.errors import ArgumentError, BadArgumentError, JournalError
+from llamaherd.journal.day import first_day
+from llamaherd.journal.journal import Journal
+from llamaherd.model.dates import chat_date
+from llamaherd.model.model import Model
+from llamaherd.run.context import Context
+from llamaherd.tables.asking import Asker, Unfinished
+from llamaherd.tables.columns import prefixed
+from llamaherd.tables.inputs import opened
+from llamaherd.tables.meter import Meter
+from llamaherd.tables.outputs import found_output, locked, warn_of_other_run
+from llamaherd.tables.record import record_of
+from llamaherd.tables.sharding import own_rows
+from llamaherd.tables.spec import KEYS, STREAM
+from llamaherd.tables.store import Store
+from llamaherd.tables.writing import checked_output, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from llamaherd.run.host import Host
+    from llamaherd.tables.asking import Values
+    from llamaherd.tables.inputs import Input
+    from llamaherd.tables.meter import ProgressOption
+    from llamaherd.tables.record import Record
+    from llamaherd.tables.spec import RunSpec
+    from llamaherd.tables.table import Block, Row
+    from llamaherd.tasks.task import Task
+
+    # Object that runs prompts: a context, or a model for embeddings.
+    OpenHost = Callable[[RunSpec], AbstractContextManager[Host | Model]]
+
+# Rows per block. The slots that are idle at the end of a block and the time to prepare it
+# cost less than one percent of the block's time.
+BLOCK = 8192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Outcome of a run.
+
+    Attributes:
+        n_rows: Number of rows that were answered or failed.
+        n_failed: Number of rows that failed; the output holds their reasons.
+        problem: Warning for the user; "" for none.
+    """
+
+    n_rows: int
+    n_failed: int
+    problem: str = ""
+
+
+@contextmanager
+def on_this_machine(spec: RunSpec) -> Iterator[Host | Model]:
+    """Open the model of a run, and a context on it."""
+    with ExitStack() as stack:
+        with of_table("model"):
+            model = stack.enter_context(Model(spec.path, **spec.loading))
+        if spec.task == "embed":
+            yield model
+            return
+        with of_table("context"):
+            context = stack.enter_context(Context(model, **spec.context))
+        yield context
+
+
+@contextmanager
+def of_table(name: str) -> Iterator[None]:
+    """Add the name of the TOML table to errors about its keys."""
+    try:
+        yield
+    except BadArgumentError as error:
+        if error.argument not in KEYS[name]:
+            raise
+        raise error.moved(argument=f"[{name}] {error.argument}") from None
+
+
+def do_run(
+    spec: RunSpec,
+    *,
+    shard: tuple[int, int] | None = None,
+    progress: ProgressOption = False,
+    overwrite: bool = False,
+    open_host: OpenHost = on_this_machine,
+    block: int = BLOCK,
+) -> Outcome:
+    """Execute a run, or one shard of it.
+
+    A shard writes no output: it stores its rows in its journal, for `merge_runs`. The
+    answer to a row does not depend on the shard that computes it.
+
+    Args:
+        spec: The run.
+        shard: Number of the shard, from 1, and number of shards, such as (3, 50).
+        progress: True to show a bar, or a function that is called with `RunProgress`.
+        overwrite: Whether to replace an existing output that llamaherd did not write.
+        open_host: Function that opens the context or the model.
+        block: Number of rows per block.
+
+    Raises:
+        ValueError: The input or the output cannot be used, or another process is writing
+            it.
+        JournalError: The journal cannot be used.
+        ModelLoadError: The model cannot be loaded.
+        Unfinished: Ctrl-C or SIGTERM was received; the journal holds the finished rows.
+    """
+    with ExitStack() as stack:
+        if shard is not None:
+            check_shardable(spec)
+        source = stack.enter_context(opened(spec))
+        spec.template.check(list(source.table.columns))
+        prefixed(spec, spec.made, source.table.columns)
+        path = journal_path(spec, shard)
+        output = (
+            None if shard is not None or spec.output == STREAM else checked_output(spec)
+        )
+        journal = None if path is None else Journal(path)
+        if journal is not None:
+            stack.callback(journal.close)
+        old_record: Mapping[str, object] = {}
+        if output is not None:
+            stack.enter_context(locked("output", output))
+            old_record = found_output(output, overwrite=overwrite)
+        elif shard is not None and journal is not None:
+            stack.enter_context(locked("journal", journal.path))
+        host = stack.enter_context(open_host(spec))
+        model = host if isinstance(host, Model) else host.model
+        if journal is not None and model.file is not None:
+            known = journal.find_model_hash(model.file.state)
+            if known is not None:
+                model.file.remember(known)
+        task = spec.made.of_model(model)
+        columns = prefixed(spec, task, source.table.columns)
+        record = record_of(spec, model, source, columns)
+        if output is not None:
+            warn_of_other_run(output, old_record, record, path)
+        if journal is not None:  # a resumed run uses the date of its start in prompts
+            stack.enter_context(chat_date(first_day(str(journal.path))))
+        run = _Run(
+            spec, task=task, source=source, record=record, host=host, journal=journal
+        )
+        meter = stack.enter_context(Meter(progress))
+        if shard is None:
+            run.whole(meter, block)
+        else:
+            run.shard(shard, model, meter, block)
+        source.check_unchanged()
+        return Outcome(
+            n_rows=meter.n_done,
+            n_failed=meter.n_failed,
+            problem="" if journal is None else journal.notice,
+        )
+
+
+def check_shardable(spec: RunSpec) -> None:
+    """Check that some rows of a run can be computed without the others.
+
+    Raises:
+        ValueError: The cells of a row depend on all rows.
+    """
+    if spec.made.reads_all:
+        raise ArgumentError(
+            'is "batch", which is fitted to all rows of the table: a shard has only some '
+            'of them; use "contextual", or run without shards',
+            argument="[annotate] calibrate",
+            code="needs_all_rows",
+        )
+
+
+def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
+    """Return the path of the journal of a run; None without one.
+
+    Raises:
+        ValueError: A shard has no journal.
+    """
+    if spec.journal:
+        return str(spec.folder / spec.journal)
+    if shard is not None and (spec.journal == "" or spec.output == STREAM):
+        raise ArgumentError(
+            "a shard stores its answers in its journal: give it one (--journal)",
+            argument="journal",
+            code="missing",
+            form="{problem}",
+        )
+    if spec.journal == "" or spec.output == STREAM:
+        return None
+    which = "" if shard is None else f".{shard[0]}-of-{shard[1]}"
+    return f"{spec.at('output')}{which}.journal"
+
+
+class _Run:
+    """A run that is ready to execute."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        *,
+        task: Task[Any],
+        source: Input,
+        record: Record,
+        host: Host | Model,
+        journal: Journal | None,
+    ) -> None:
+        self._template = spec.template
+        self._spec = spec
+        self._source = source
+        self._record = record
+        self._task = task
+        self._asker = Asker(self._task, host, journal)
+        self._journal = journal
+        self._keeps_rows = not self._task.is_journalled and journal is not None
+
+    def whole(self, meter: Meter, size: int) -> None:
+        """Answer all rows and write them."""
+        record, source = self._record, self._source
+        store = self._store(record) if self._keeps_rows else None
+        meter.n_total = record.n_rows
+        types, meta = record.types, record.meta()
+        size = max(1, record.n_rows) if self._task.reads_all else size
+        with writing(self._spec, source, types, meta, n_embd=record.n_embd) as writer:
+            for block in source.table.blocks(size):
+                positions = range(block.start, block.start + len(block.rows))
+                values = self._answered(positions, block.rows, meter, store)
+                writer.write(block, list(zip(*values, strict=True)))
+
+    def shard(
+        self, shard: tuple[int, int], model: Model, meter: Meter, size: int
+    ) -> None:
+        """Answer the rows of one shard and store them in the journal."""
+        is_own = own_rows(self._spec, model, self._source.table, shard, size)
+        meter.n_total = n_own = int(is_own.sum())
+        record = replace(self._record, shard=shard[0], n_shards=shard[1], n_own=n_own)
+        store = self._store(record)
+        store.begin()
+        positions: list[int] = []
+        rows: list[Row] = []
+        for block in self._source.table.blocks(size):
+            for i, row in enumerate(block.rows, block.start):
+                if is_own[i]:
+                    positions.append(i)
+                    rows.append(row)
+            if len(rows) >= size or _is_last(block, record.n_rows):
+                self._answered(positions, rows, meter, store)
+                positions, rows = [], []
+        if store.n_rows != n_own:
+            raise JournalError(
+                f"journal: {str(self._path)!r} was removed during the run, and holds "
+                f"{store.n_rows} of {n_own} rows: run the shard again, which goes on"
+            )
+
+    @property
+    def _path(self) -> object:
+        return None if self._journal is None else self._journal.path
+
+    def _store(self, record: Record) -> Store:
+        if self._journal is None:
+            raise ValueError("there is no journal for the rows")
+        return Store(self._journal.path, record)
+
+    def _answered(
+        self,
+        positions: Sequence[int],
+        rows: Sequence[Row],
+        meter: Meter,
+        store: Store | None,
+    ) -> list[Values]:
+        """Return the new values of rows, after the store has saved them."""
+        known: dict[int, Values] = {}
+        if self._keeps_rows and store is not None and rows:
+            known = store.find(positions[0], positions[-1])
+        asked: list[int] = []
+        prompts: list[str] = []
+        for i, row in zip(positions, rows, strict=True):
+            if i in known:
+                continue
+            prompt, problem = "", row.problem
+            if not problem:
+                prompt, problem = self._template.filled(row.values)
+            if problem:
+                known[i] = list(self._task.failed(problem).values())
+            else:
+                asked.append(i)
+                prompts.append(prompt)
+        n_bad = sum(own[-1] is not None for own in known.values())
+        report = meter.block(len(known), n_bad)
+        if prompts:
+            known |= self._asked(prompts, asked, report, store)
+        values = [known[i] for i in positions]
+        if store is not None:
+            store.add(positions, values)
+        meter.end_block(len(values), sum(own[-1] is not None for own in values))
+        return values
+
+    def _asked(
+        self,
+        prompts: Sequence[str],
+        positions: Sequence[int],
+        report: Callable[[object], object],
+        store: Store | None,
+    ) -> dict[int, Values]:
+        try:
+            values = self._asker.ask(prompts, positions, report)
+        except Unfinished as unfinished:
+            found = zip(positions, unfinished.values, strict=False)
+            finished = {i: own for i, own in found if own is not None}
+            if store is not None and finished:
+                store.add(list(finished), list(finished.values()))
+            raise
+        return dict(zip(positions, values, strict=True))
+
+
+def _is_last(block: Block, n_rows: int) -> bool:
+    return block.start + len(block.rows) >= n_rows

@@ -1,0 +1,257 @@
+"""Merging of the shards of a run, without a model; checks that the set is complete."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, JournalError
+from llamaherd.journal.file import shown
+from llamaherd.tables.execution import BLOCK, Outcome
+from llamaherd.tables.inputs import opened
+from llamaherd.tables.outputs import found_output, locked, warn_of_other_run
+from llamaherd.tables.record import SAME
+from llamaherd.tables.spec import STREAM, RunSpec
+from llamaherd.tables.store import read_run, values_of
+from llamaherd.tables.writing import checked_output, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from llamaherd.tables.record import Record
+    from llamaherd.tables.store import Stored
+
+_MOST_SHOWN = 10
+# Fields that must be equal in all journals, with their names in messages.
+_SAME = {**SAME, "n_shards": "number of shards"}
+_TABLES = """
+CREATE TABLE row (place INTEGER PRIMARY KEY, value TEXT, vector BLOB, journal INTEGER);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """A journal after it was read.
+
+    Attributes:
+        path: Path of the journal.
+        record: Record of the run.
+        n_rows: Number of rows in the journal.
+    """
+
+    path: str
+    record: Record
+    n_rows: int
+
+
+def merge_runs(
+    journals: Sequence[str | os.PathLike[str]],
+    output: str,
+    *,
+    source: str | None = None,
+    overwrite: bool = False,
+    block: int = BLOCK,
+) -> Outcome:
+    """Merge the shards of a run; the output equals that of an undivided run.
+
+    Args:
+        journals: Paths of the journals of all shards, in any order.
+        output: Path of the merged table, as in `RunSpec`.
+        source: Path of the input; needed only if it has moved since the shards ran.
+        overwrite: Whether to replace an existing output that llamaherd did not write.
+        block: Number of rows written at a time.
+
+    Raises:
+        ValueError: A shard or a row is missing, or the input has changed.
+        JournalError: A journal cannot be read, belongs to another run, or is given twice.
+    """
+    if not journals:
+        raise ArgumentError(
+            "has no journal to merge", argument="journals", code="missing"
+        )
+    with (
+        tempfile.TemporaryDirectory(prefix="llamaherd-") as folder,
+        closing(sqlite3.connect(Path(folder) / "rows", isolation_level=None)) as db,
+    ):
+        db.executescript(_TABLES)
+        shards: list[_Shard] = []
+        for path in journals:
+            shards.append(_read(db, path, shards))
+        _check_complete(shards)
+        record = shards[0].record
+        if output == STREAM:
+            return _write(db, record, output, source, block)
+        target = checked_output(_spec(record, output, source))
+        with locked("output", target):
+            old_record = found_output(target, overwrite=overwrite)
+            warn_of_other_run(target, old_record, record, None)
+            return _write(db, record, output, source, block)
+
+
+def _read(
+    db: sqlite3.Connection, path: str | os.PathLike[str], before: Sequence[_Shard]
+) -> _Shard:
+    """Copy the rows of a journal, after a check that it belongs to the same run."""
+    found: list[tuple[Record, int]] = []
+
+    def use(record: Record, rows: Iterator[Stored]) -> None:
+        if before:
+            _check_same(before[0], os.fspath(path), record)
+        n_rows = 0
+        if db.in_transaction:  # left by a failed attempt
+            db.execute("ROLLBACK")
+        db.execute("BEGIN")
+        for row in rows:
+            n_rows += 1
+            _add(db, row, before, path)
+        found[:] = [(record, n_rows)]
+
+    read_run(path, "journals", use)
+    db.execute("COMMIT")
+    return _Shard(os.fspath(path), *found[0])
+
+
+def _add(
+    db: sqlite3.Connection,
+    row: Stored,
+    before: Sequence[_Shard],
+    path: str | os.PathLike[str],
+) -> None:
+    try:
+        db.execute("INSERT INTO row VALUES (?, ?, ?, ?)", (*row, len(before)))
+    except sqlite3.IntegrityError:
+        query = "SELECT journal FROM row WHERE place = ?"
+        (other,) = db.execute(query, row[:1]).fetchone()
+        raise JournalError(
+            f"row {row[0] + 1} is in {shown(before[other].path)} and again in "
+            f"{shown(os.fspath(path))}: give each shard's journal once"
+        ) from None
+
+
+def _check_same(first: _Shard, path: str, record: Record) -> None:
+    for name, what in _SAME.items():
+        one, other = getattr(first.record, name), getattr(record, name)
+        if one != other:
+            differs = _difference(first.record, record) if name == "run_sha256" else ""
+            raise JournalError(
+                f"{shown(path)} is of another {what} than {shown(first.path)}"
+                f"{differs or f': {_brief(other)} and {_brief(one)}'}"
+            )
+
+
+def _brief(value: object) -> str:
+    return f"{value[:12]}..." if isinstance(value, str) else str(value)
+
+
+def _difference(one: Record, other: Record) -> str:
+    """Describe the differing keys of two run descriptions."""
+    flat = [_flat(each.run) for each in (one, other)]
+    names = [
+        name for name in {**flat[0], **flat[1]} if flat[0].get(name) != flat[1].get(name)
+    ]
+    differences = "; ".join(
+        f"{name} is {_value(flat[1], name)}, and there {_value(flat[0], name)}"
+        for name in names[:_MOST_SHOWN]
+    )
+    return f": {differences}"
+
+
+def _value(found: dict[str, object], name: str) -> str:
+    return checks.shown(found[name]) if name in found else "not set"
+
+
+def _flat(run: object, prefix: str = "") -> dict[str, object]:
+    if not hasattr(run, "items"):
+        return {prefix: run}
+    found: dict[str, object] = {}
+    for name, value in run.items():
+        found |= _flat(value, f"{prefix}.{name}" if prefix else name)
+    return found
+
+
+def _check_complete(shards: Sequence[_Shard]) -> None:
+    """Check that no shard and no row is missing."""
+    record = shards[0].record
+    there = {shard.record.shard for shard in shards}
+    missing = [i for i in range(1, record.n_shards + 1) if i not in there]
+    if missing:
+        which = ", ".join(map(str, missing[:_MOST_SHOWN]))
+        more = (
+            f" and {len(missing) - _MOST_SHOWN} more"
+            if len(missing) > _MOST_SHOWN
+            else ""
+        )
+        raise ArgumentError(
+            f"missing shards ({len(missing)} of {record.n_shards}): {which}{more}",
+            argument="journals",
+            code="missing",
+            form="{name}: {problem}",
+        )
+    for shard in shards:
+        n_own = shard.record.n_own
+        if shard.n_rows != n_own:
+            part = f"{shard.record.shard}/{shard.record.n_shards}"
+            raise ArgumentError(
+                f"{shown(shard.path)} has {shard.n_rows} of the {n_own} rows of shard "
+                f"{part}: run that shard again with this journal, to complete it",
+                argument="journals",
+                code="incomplete",
+                form="{name}: {problem}",
+            )
+    n_rows = sum(shard.n_rows for shard in shards)
+    if n_rows != record.n_rows:
+        raise ArgumentError(
+            f"the shards have {n_rows} rows together, the input has {record.n_rows}",
+            argument="journals",
+            code="missing",
+            form="{name}: {problem}",
+        )
+
+
+def _spec(record: Record, output: str, source: str | None) -> RunSpec:
+    """Return the description of the merged output."""
+    run = record.run
+    words = {
+        name: run[name]
+        for name in ("encoding", "delimiter", "spreadsheet")
+        if name in run
+    }
+    path = os.path.abspath(source) if source is not None else record.path  # noqa: PTH100
+    if not path:
+        raise ArgumentError(
+            "is missing: the run read a stream; give the same rows as --input FILE",
+            argument="input",
+            code="missing",
+        )
+    return RunSpec(input=path, output=output, **words)
+
+
+def _write(
+    db: sqlite3.Connection, record: Record, output: str, source: str | None, block: int
+) -> Outcome:
+    spec = _spec(record, output, source)
+    with opened(spec) as found:
+        if found.sha256 != record.input_sha256:
+            raise ArgumentError(
+                f"{spec.input} differs from the input of the shards: its SHA-256 is "
+                f"{found.sha256}, not {record.input_sha256}; --input FILE names "
+                "another file",
+                argument="input",
+                code="changed",
+                form="{name}: {problem}",
+            )
+        n_failed = 0
+        rows = db.execute("SELECT place, value, vector FROM row ORDER BY place")
+        meta, types = record.meta(), record.types
+        with writing(spec, found, types, meta, n_embd=record.n_embd) as writer:
+            for part in found.table.blocks(block):
+                values = [values_of(row) for row in rows.fetchmany(len(part.rows))]
+                n_failed += sum(own[-1] is not None for own in values)
+                writer.write(part, list(zip(*values, strict=True)))
+        return Outcome(n_rows=record.n_rows, n_failed=n_failed)

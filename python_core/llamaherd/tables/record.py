@@ -1,0 +1,225 @@
+"""Record of a run in its output and journal: model, input, settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core.errors import ArgumentError
+from llamaherd.journal.file import DamagedError
+from llamaherd.structured.columns import (
+    BOOLEAN,
+    INTEGER,
+    JSON,
+    NUMBER,
+    STRING,
+    VECTOR,
+    Column,
+)
+from llamaherd.tables.spec import STREAM, canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llamaherd.model.model import Model
+    from llamaherd.tables.inputs import Input
+    from llamaherd.tables.spec import RunSpec
+
+# Types of the non-text fields by their annotations.
+_KINDS: dict[object, type] = {
+    "int": int,
+    "Mapping[str, Any]": dict,
+    "list[list[Any]]": list,
+}
+
+# Names of scalar types in records; names of arrays and objects are built from them.
+_TYPES = {
+    "string": STRING,
+    "int64": INTEGER,
+    "double": NUMBER,
+    "bool": BOOLEAN,
+    "json": JSON,
+    "vector": VECTOR,
+}
+_NAMES = {column.kind: name for name, column in _TYPES.items()}
+
+# Fields that are equal in all outputs of one run, with their names in messages.
+SAME = {
+    "model_sha256": "model",
+    "lora": "set of adapters",
+    "run_sha256": "description of the run",
+    "input_sha256": "input",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """Record of a run, or of one of its shards.
+
+    Attributes:
+        llamaherd: Version of llamaherd.
+        run: Canonical JSON of the run's description.
+        run_sha256: SHA-256 of `run`.
+        model: Name of the model file.
+        model_sha256: SHA-256 of the model file.
+        lora: SHA-256 and scale of each LoRA adapter.
+        input: Name of the input file.
+        input_sha256: SHA-256 of the input file.
+        n_rows: Number of rows of the input.
+        columns: Name and type of each new column, as JSON.
+        n_embd: Length of an embedding; 0 for a run without embeddings.
+        path: Path of the input at the time of the run; "" for a stream.
+        shard: Number of the shard, from 1.
+        n_shards: Number of shards; 1 for an undivided run.
+        n_own: Number of rows of this shard.
+    """
+
+    llamaherd: str
+    run: Mapping[str, Any]
+    run_sha256: str
+    model: str
+    model_sha256: str
+    lora: list[list[Any]]
+    input: str
+    input_sha256: str
+    n_rows: int
+    columns: list[list[Any]]
+    n_embd: int
+    path: str
+    shard: int = 1
+    n_shards: int = 1
+    n_own: int
+
+    def meta(self) -> str:
+        """JSON for the outputs of the run; equal for all shards."""
+        own = ("columns", "n_embd", "shard", "n_shards", "n_own", "path")
+        shared_fields = {
+            k: v for k, v in dataclasses.asdict(self).items() if k not in own
+        }
+        return canonical_json(shared_fields)
+
+    def identity(self) -> bytes:
+        """Return 32 bytes that identify this run and this shard of it."""
+        which = [
+            self.run_sha256,
+            self.model_sha256,
+            self.lora,
+            self.input_sha256,
+            self.shard,
+            self.n_shards,
+        ]
+        return hashlib.sha256(canonical_json(which).encode()).digest()
+
+    @property
+    def types(self) -> dict[str, Column]:
+        """Return the types of the new columns by name."""
+        return {name: _read_type(kind) for name, kind in self.columns}
+
+    def to_json(self) -> str:
+        """Return the record as stored JSON."""
+        return canonical_json(dataclasses.asdict(self))
+
+    @classmethod
+    def of_json(cls, text: str) -> Record:
+        """Parse the JSON of `to_json`.
+
+        Raises:
+            DamagedError: The text is not a valid record.
+        """
+        try:
+            found = cls(**json.loads(text))
+            found._check()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DamagedError(f"its record of the run cannot be read: {error}") from None
+        return found
+
+    def _check(self) -> None:
+        """Check the types and ranges of all fields, since a journal may be forged.
+
+        Raises:
+            TypeError: A field has another type.
+            ValueError: A field is out of range.
+        """
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            if type(value) is not _KINDS.get(each.type, str):
+                raise TypeError(f"its {each.name} is {value!r:.60}")
+        is_shard = 1 <= self.shard <= self.n_shards
+        if not is_shard or min(self.n_rows, self.n_embd, self.n_own) < 0:
+            raise ValueError(
+                f"it is of shard {self.shard} of {self.n_shards}, with {self.n_own} of "
+                f"{self.n_rows} rows and {self.n_embd} numbers a vector"
+            )
+        for column in self.columns:
+            name, kind = column
+            if type(name) is not str:
+                raise ValueError(f"it has the column {column!r:.60}")
+            _read_type(kind)
+
+
+def record_of(
+    spec: RunSpec, model: Model, source: Input, columns: Mapping[str, Column]
+) -> Record:
+    """Return the record of a run.
+
+    Raises:
+        ValueError: The file of the model or of an adapter no longer exists.
+    """
+    file = model.file
+    sha256 = None if file is None else file.sha256()
+    if file is None or sha256 is None:
+        raise ArgumentError(
+            "the model's file no longer exists: outputs record its hash",
+            argument="model",
+            code="missing",
+            form="{problem}",
+        )
+    lora = [
+        [(each.file.sha256() or b"").hex(), each.scale]
+        for each in model.loras
+        if each.file is not None
+    ]
+    return Record(
+        llamaherd=version("llamaherd"),
+        run=spec.canonical(),
+        run_sha256=spec.hash(),
+        model=file.name,
+        model_sha256=sha256.hex(),
+        lora=sorted(lora),
+        input=source.name,
+        input_sha256=source.sha256,
+        n_rows=source.table.n_rows,
+        columns=[[name, _written_type(each)] for name, each in columns.items()],
+        n_embd=model.info.n_embd_out if spec.task == "embed" else 0,
+        path="" if spec.input == STREAM else str(spec.at("input")),
+        n_own=source.table.n_rows,
+    )
+
+
+def _written_type(column: Column) -> object:
+    """Return a type as JSON."""
+    if column.items is not None:
+        return {"list": _written_type(column.items)}
+    if column.fields:
+        return {"struct": [[name, _written_type(each)] for name, each in column.fields]}
+    return _NAMES[column.kind]
+
+
+def _read_type(kind: object) -> Column:
+    """Parse the JSON of `_written_type`.
+
+    Raises:
+        ValueError: The value is not the JSON of a type.
+    """
+    if isinstance(kind, str) and kind in _TYPES:
+        return _TYPES[kind]
+    if isinstance(kind, dict) and list(kind) == ["list"]:
+        return Column("array", items=_read_type(kind["list"]), is_closed=True)
+    if isinstance(kind, dict) and list(kind) == ["struct"]:
+        fields = tuple((str(name), _read_type(each)) for name, each in kind["struct"])
+        return Column("object", fields=fields, is_closed=True)
+    raise ValueError(f"it has a column of type {kind!r:.60}")

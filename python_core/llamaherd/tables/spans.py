@@ -1,0 +1,110 @@
+"""Passages of a table of coded texts as a long table, a row each."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.research.coding.spans import COLUMNS, spans_of_cell
+from llamaherd.structured.columns import INTEGER, STRING
+from llamaherd.tables.inputs import delimiter_of, format_of, opened
+from llamaherd.tables.spec import STREAM, RunSpec
+from llamaherd.tables.table import Block, Row
+from llamaherd.tables.writing import TextWriter, checked_output, replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import IO
+
+    from llamaherd.structured.columns import Column
+
+_BLOCK = 4096  # rows in memory
+_KINDS: dict[str, Column] = {"label": STRING, "quote": STRING} | dict.fromkeys(
+    ("start", "end"), INTEGER
+)
+ROW = "row"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanFile:
+    """Table of coded texts, and the long table that is made of it.
+
+    Attributes:
+        source: Path of the table with a column of passages; "-" for stdin.
+        output: Path of the long table, .csv, .tsv or .jsonl; "-" for CSV on stdout.
+        column: Name of the column of passages.
+        id: Column that identifies texts; None for the number of the row, from 0.
+    """
+
+    source: str
+    output: str = STREAM
+    column: str = "spans"
+    id: str | None = None
+
+    def write(self) -> int:
+        """Write the long table and return its number of rows.
+
+        Raises:
+            ValueError: A column does not exist, or a cell holds no passages.
+        """
+        spec = RunSpec(input=self.source, output=self.output, column=self.column)
+        if format_of(self.output) == "parquet":
+            raise ArgumentError(
+                f"must end in .csv, .tsv or .jsonl, not {checks.shown(self.output)}",
+                argument="output",
+            )
+        n = 0
+        with opened(spec) as source:
+            self._check_columns(source.table.columns)
+            with _stream(spec) as stream:
+                is_json = format_of(self.output) == "jsonl"
+                writer = TextWriter(
+                    stream,
+                    (),
+                    {self.id or ROW: STRING, **_KINDS},
+                    delimiter="" if is_json else delimiter_of(spec, self.output),
+                )
+                for block in source.table.blocks(_BLOCK):
+                    n += self._write(writer, block)
+                writer.close()
+        return n
+
+    def _write(self, writer: TextWriter, block: Block) -> int:
+        rows: list[tuple[object, ...]] = []
+        for i, row in enumerate(block.rows, block.start):
+            try:
+                spans = spans_of_cell(row.values.get(self.column))
+            except ArgumentError as error:
+                raise error.moved(argument=f"row {i}, column {self.column}") from None
+            name = i if self.id is None else row.values.get(self.id)
+            rows += [(name, *(span[each] for each in COLUMNS)) for span in spans]
+        new = [[row[j] for row in rows] for j in range(1 + len(COLUMNS))]
+        writer.write(Block(start=0, rows=[Row({})] * len(rows)), new)
+        return len(rows)
+
+    def _check_columns(self, known: Mapping[str, Column]) -> None:
+        for argument, name in (("column", self.column), ("id", self.id)):
+            if name is not None and name not in known:
+                raise ArgumentError(
+                    f"there is no column {name!r}{checks.meant(name, list(known))}",
+                    argument=argument,
+                    code="unknown_argument",
+                    form="{problem}",
+                )
+        if self.id in COLUMNS:
+            raise ArgumentError(
+                f"must not be {self.id!r}, which is a column of passages", argument="id"
+            )
+
+
+@contextmanager
+def _stream(spec: RunSpec) -> Iterator[IO[bytes]]:
+    if spec.output == STREAM:
+        yield sys.stdout.buffer
+        return
+    with replacing(checked_output(spec)) as draft, draft.open("wb") as stream:
+        yield stream

@@ -1,0 +1,496 @@
+"""Description of a run: input, task, model and settings."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from llamaherd.asks.constraints import Constraints
+from llamaherd.asks.interfaces import RUN_FILE
+from llamaherd.asks.labels import checked_labels
+from llamaherd.asks.scores import NORMALIZE
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError, BadArgumentError
+from llamaherd.core.sampling import SamplingParams
+from llamaherd.model.model import Model
+from llamaherd.research.coding.codebook import Codebook
+from llamaherd.research.coding.codebook_file import read_codebook
+from llamaherd.research.coding.settings import idle_settings
+from llamaherd.run.context import Context
+from llamaherd.structured.source import schema_text
+from llamaherd.tables.chat_keys import (
+    CHAT_KEYS,
+    chat_options,
+    check_chat_keys,
+    template_text,
+)
+from llamaherd.tables.template import Template
+from llamaherd.tasks.make import make_task
+from llamaherd.tasks.task import KINDS, Kind
+
+if TYPE_CHECKING:
+    from llamaherd.tasks.task import Task
+
+STREAM = "-"  # stdin as input, stdout as output
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+def _names(function: object) -> dict[str, object]:
+    """Return the arguments of a function that have a default, with the default."""
+    parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
+    return {
+        name: each.default
+        for name, each in parameters.items()
+        if each.default is not inspect.Parameter.empty
+    }
+
+
+# Options of a task that are top-level keys of the file, not keys of the task's table.
+AT_TOP = ("chat", "system", "journal", *CHAT_KEYS)
+
+
+def _options(table: str) -> dict[str, object]:
+    """Return the keys of a task's table with their defaults."""
+    taken = RUN_FILE[table].expected()
+    return {name: default for name, default in taken.items() if name not in AT_TOP}
+
+
+# Keys of each table with their defaults.
+KEYS: dict[str, dict[str, object]] = {
+    "model": {"path": None, **_names(Model)},
+    "context": _names(Context),
+    **{table: _options(table) for table in RUN_FILE},
+}
+_TABLES = frozenset(f"[{name}]" for name in KEYS)
+# Keys that set location and speed but do not change answers. (Adapters are identified by
+# content.)
+_OF_MACHINE = {
+    "path", "lora", "n_threads", "n_threads_batch",
+    "use_mmap", "use_mlock", "check_tensors", "check_memory",
+}  # fmt: skip
+_SAID_OTHERWISE = ("folder", "prompt", "column", "codebook")
+_OF_PLACE = ("input", "output", "journal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """Complete description of a run.
+
+    Attributes:
+        task: "generate", "classify", "annotate" or "embed".
+        input: Path of a table as .csv, .tsv, .jsonl or .parquet; "-" for stdin.
+        output: Path of the table with the new columns; "-" for stdout.
+        journal: Path of the journal that stores finished rows. None for a file beside the
+            output; "" for no journal.
+        prompt: Template of the prompts; `{column}` is replaced by the row's value.
+        column: Column that holds the prompts, as an alternative to `prompt`.
+        chat: Whether to format prompts with the model's chat template.
+        system: System message before each prompt; needs `chat`.
+        thinking: Thinking before each answer, as in `generate_parallel`; a table has the
+            fields of `Thinking`.
+        variables: Variables of the chat template.
+        chat_template: Chat template that replaces the model's: path of a file, or its
+            text.
+        answer_prefix: Text that each answer starts with.
+        merge_system: Whether to put the system message into the first message of the user
+            if the template refuses it.
+        prefix: Text at the start of the names of new columns.
+        encoding: Encoding of CSV and JSONL files.
+        delimiter: Delimiter of CSV; None for a comma, or a tab in .tsv.
+        spreadsheet: Whether to write CSV for a spreadsheet: with a byte order mark, and
+            with an apostrophe before cells that would be read as a formula.
+        model: Arguments of `Model`; `path` is the model to load.
+        context: Arguments of `Context`.
+        sampling: Settings of generation, including `retries` and `strict`.
+        classify: Labels and further arguments of `classify_parallel`.
+        codebook: Codebook for the task "annotate": path of a YAML file, or its content.
+        annotate: Further arguments of `annotate`.
+        embed: Arguments of `embed_parallel`.
+        folder: Folder to which relative paths refer.
+
+    Raises:
+        TypeError: A key has a value of the wrong type.
+        ValueError: A key is unknown, or its value is out of range.
+    """
+
+    task: Kind = "generate"
+    input: str = STREAM
+    output: str = STREAM
+    journal: str | None = None
+    prompt: str | None = None
+    column: str | None = None
+    chat: bool = False
+    system: str | None = None
+    thinking: Mapping[str, Any] | int | None = None
+    variables: Mapping[str, Any] | None = None
+    chat_template: str | None = None
+    answer_prefix: str | None = None
+    merge_system: bool = False
+    prefix: str = ""
+    encoding: str = "utf-8"
+    delimiter: str | None = None
+    spreadsheet: bool = False
+    model: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    classify: Mapping[str, Any] = field(default_factory=dict)
+    codebook: str | Mapping[str, Any] | None = None
+    annotate: Mapping[str, Any] = field(default_factory=dict)
+    embed: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path = field(default_factory=Path.cwd, compare=False)
+
+    def __post_init__(self) -> None:
+        checks.choice("task", self.task, KINDS)
+        for name in ("input", "output", "prefix", "encoding"):
+            checks.text(name, getattr(self, name))
+        for name in ("journal", "prompt", "column", "system", "delimiter"):
+            if getattr(self, name) is not None:
+                checks.text(name, getattr(self, name))
+        for name in ("chat", "spreadsheet"):
+            checks.flag(name, getattr(self, name))
+        for name, known in KEYS.items():
+            checked_keys(f"[{name}]", getattr(self, name), known)
+        self._check_paths()
+        self._check_words()
+
+    def _check_paths(self) -> None:
+        for name, path in (("input", self.input), ("output", self.output)):
+            if path != STREAM and Path(path).suffix.lower() not in SUFFIXES:
+                raise ArgumentError(
+                    f"must end in {', '.join(SUFFIXES)}, or be '-' for a stream, "
+                    f"not {checks.shown(path)}",
+                    argument=name,
+                )
+        is_delimiter = self.delimiter is None or (
+            len(self.delimiter) == 1 and self.delimiter not in '"\r\n\0'
+        )
+        if not is_delimiter:
+            raise ArgumentError(
+                f"must be one character, such as ';', not {checks.shown(self.delimiter)}",
+                argument="delimiter",
+            )
+        try:
+            is_text = "a".encode(self.encoding).decode(self.encoding) == "a"
+        except (LookupError, UnicodeError, TypeError, ValueError):
+            is_text = False
+        if not is_text:
+            raise ArgumentError(
+                f"is not known: {checks.shown(self.encoding)}; try 'utf-8' or 'cp1252'",
+                argument="encoding",
+            )
+
+    def _check_words(self) -> None:
+        if self.prompt is not None and self.column is not None:
+            raise ArgumentError(
+                "and column cannot be given together: a column's texts are the "
+                "prompts, or a prompt has their values in it",
+                argument="prompt",
+                code="conflict",
+            )
+        _ = self.template
+        if self.system is not None and not self.chat:
+            raise ArgumentError("needs chat = true", argument="system", code="missing")
+        check_chat_keys(self)
+        if self.task == "embed" and self.chat:
+            raise ArgumentError(
+                "= true is not for embed, which makes no prompts", argument="chat"
+            )
+        if self.task == "classify":
+            if not self.classify.get("labels"):
+                raise ArgumentError(
+                    "needs labels, such as ['yes', 'no']",
+                    argument="classify",
+                    code="missing",
+                )
+            checked_labels(self.classify["labels"])
+            normalize = self.classify.get("normalize", "sum")
+            checks.choice("[classify] normalize", normalize, NORMALIZE)
+            _check_several("[classify] labels", self.classify["labels"])
+        self._check_tables()
+        if self.task == "annotate":
+            self._check_annotate()
+        seed = self.sampling.get("seed", 0)
+        if isinstance(seed, int) and seed < 0:
+            raise ArgumentError(
+                f"must be at least 0, not {seed}: a resumed run must draw the "
+                "same tokens again",
+                argument="[sampling] seed",
+                code="out_of_range",
+            )
+        if self.task == "generate":
+            params = SamplingParams(**self.settings)
+            if params.choices is not None:
+                _check_several("[sampling] choices", params.choices)
+            checks.real("[sampling] temperature", params.temperature, 0.0, 1e6)
+            self._check_schema(params)
+
+    def _check_tables(self) -> None:
+        """Check that no table of another task is given, whose keys would do nothing."""
+        if self.task != "annotate":
+            for name in ("codebook", "annotate"):
+                if getattr(self, name):
+                    raise ArgumentError(
+                        f"goes with task = 'annotate', and task is {self.task!r}",
+                        argument=f"[{name}]",
+                        code="not_together",
+                    )
+            return
+        for name in ("sampling", "classify", "embed"):
+            if getattr(self, name):
+                raise ArgumentError(
+                    "does not go with task = 'annotate'; its table is [annotate]",
+                    argument=f"[{name}]",
+                    code="not_together",
+                )
+
+    def _check_annotate(self) -> None:
+        if self.codebook is None:
+            raise ArgumentError(
+                "annotate needs a codebook: a file such as codebook = 'topics.yaml' "
+                "(--codebook), or a table [codebook]",
+                code="missing",
+            )
+        if self.system is not None:
+            raise ArgumentError(
+                "does not go with annotate: a codebook has a system message of its own",
+                argument="system",
+                code="not_together",
+            )
+        book = self.book
+        for name in idle_settings(book, self.annotate):
+            raise ArgumentError(
+                "has an effect only with method = 'generate'",
+                argument=f"[annotate] {name}",
+                code="not_together",
+            )
+        _ = self._made(book)
+
+    def _check_schema(self, params: SamplingParams) -> None:
+        """Check the schema before a model is loaded."""
+        given = self.sampling.get("schema")
+        strict = checks.flag("[sampling] strict", self.sampling.get("strict", False))
+        try:
+            Constraints({}, strict=strict).shape(params)
+        except ValueError as error:
+            where = f"the schema {given}" if self._is_schema_file else "[sampling] schema"
+            raise ArgumentError(
+                f"{where} cannot be used: {error}",
+                argument="[sampling] schema",
+                form="{problem}",
+            ) from None
+
+    @property
+    def made(self) -> Task[Any]:
+        """Task that is run on each row."""
+        return self._made(self.book if self.task == "annotate" else None)
+
+    def _made(self, book: Codebook | None) -> Task[Any]:
+        rendering = {"chat": self.chat, **chat_options(self)}
+        words = {**rendering, "system": self.system}
+        settings: dict[str, Any] = {
+            "generate": {**self.sampling, **self.settings, **words},
+            "classify": {**self.classify, **words},
+            "annotate": {**self.annotate, **rendering},
+            "embed": {**self.embed},
+        }[self.task]
+        if book is not None:
+            settings["codebook"] = book
+        return make_task(self.task, settings, in_file=True)
+
+    @property
+    def book(self) -> Codebook:
+        """Codebook of the task "annotate".
+
+        Raises:
+            ValueError: The file cannot be read, or is not a codebook.
+        """
+        given = self.codebook
+        if isinstance(given, Mapping):
+            try:
+                return Codebook.from_dict(given)
+            except BadArgumentError as error:
+                where = f"codebook.{error.argument}" if error.argument else "codebook"
+                raise error.moved(argument=where) from None
+        path = checks.text("codebook", given)
+        try:
+            return read_codebook(self.folder / path)
+        except OSError as error:
+            raise ArgumentError(
+                f"codebook {checks.shown(path)} cannot be read: {error.strerror}",
+                code="unreadable",
+            ) from None
+
+    @property
+    def template(self) -> Template:
+        """Template of the prompts."""
+        if self.prompt is not None:
+            return Template.parsed(self.prompt)
+        return Template.of_column("text" if self.column is None else self.column)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the fields of `SamplingParams`, with the content of a schema file."""
+        own = {k: v for k, v in self.sampling.items() if k not in ("retries", "strict")}
+        if own.get("schema") is not None:
+            own["schema"] = self.schema
+        if isinstance(own.get("logit_bias"), Mapping):  # TOML keys are strings
+            own["logit_bias"] = {
+                _token(token): value for token, value in own["logit_bias"].items()
+            }
+        return own
+
+    @property
+    def schema(self) -> str | None:
+        """Schema as JSON; None without one."""
+        given = self.sampling.get("schema")
+        if given is None:
+            return None
+        return schema_text(self.folder / given if self._is_schema_file else given)[0]
+
+    @property
+    def _is_schema_file(self) -> bool:
+        given = self.sampling.get("schema")
+        return isinstance(given, str) and given.lstrip()[:1] != "{"
+
+    @property
+    def path(self) -> str:
+        """Source of the model; a file beside the description takes precedence."""
+        path = self.model.get("path")
+        if path is None:
+            raise ArgumentError(
+                "is missing: the model to ask", argument="[model] path", code="missing"
+            )
+        return str(self._near(path))
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """Arguments of `Model` except the path."""
+        own = {key: value for key, value in self.model.items() if key != "path"}
+        return {**own, "lora": self._near(own["lora"])} if "lora" in own else own
+
+    def _near(self, path: Any) -> Any:  # noqa: ANN401 - any TOML value
+        """Resolve paths; a file beside the description takes precedence."""
+        if isinstance(path, list):
+            found = [self._near(each) for each in path]
+            is_pair = len(found) == 2 and isinstance(found[1], (int, float))
+            return tuple(found) if is_pair else found  # TOML has no tuples
+        if not isinstance(path, (str, os.PathLike)):
+            return path
+        near = self.folder / path
+        return str(near) if near.is_file() else os.fspath(path)
+
+    def at(self, name: Literal["input", "output"]) -> Path:
+        """Return the absolute path of a file."""
+        return self.folder / Path(getattr(self, name)).expanduser()
+
+    def canonical(self) -> dict[str, Any]:
+        """Settings that determine the answers, besides the model file and the input.
+
+        Keys with their default value are left out, so that a key added by a later version
+        does not change the hash of existing runs.
+        """
+        found: dict[str, Any] = {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.name not in (*_OF_PLACE, *KEYS, *_SAID_OTHERWISE)
+            and getattr(self, each.name) != each.default
+        }
+        found["task"] = self.task
+        found["prompt"] = str(self.template)
+        if self.chat_template is not None:
+            found["chat_template"] = template_text(self)
+        used = {
+            "generate": "sampling",
+            "classify": "classify",
+            "annotate": "annotate",
+            "embed": "embed",
+        }
+        if self.task == "annotate":
+            book = self.book
+            found["codebook"] = {**book.to_dict(), "hash": book.hash}
+        is_embed = self.task == "embed"
+        for name in ("model", *([] if is_embed else ["context"]), used[self.task]):
+            own = {**getattr(self, name)}
+            if name == "sampling" and own.get("schema") is not None:
+                own["schema"] = self.schema
+            if isinstance(own.get("labels"), Mapping):
+                own["labels"] = list(own["labels"].items())  # the order of labels matters
+            changed = {
+                key: value
+                for key, value in own.items()
+                if key not in _OF_MACHINE and value != KEYS[name][key]
+            }
+            if changed:
+                found[name] = changed
+        return found
+
+    def hash(self) -> str:
+        """SHA-256 of `canonical`, in hexadecimal."""
+        return hashlib.sha256(canonical_json(self.canonical()).encode()).hexdigest()
+
+
+def canonical_json(value: object) -> str:
+    """Return the canonical JSON text of a value."""
+    return json.dumps(
+        value, ensure_ascii=True, separators=(",", ":"), default=str, sort_keys=True
+    )
+
+
+def checked_keys(where: str, table: object, known: Mapping[str, object]) -> None:
+    """Check that a table has only known keys.
+
+    Args:
+        where: Name of the table in messages.
+        table: Table read from TOML.
+        known: Known keys.
+
+    Raises:
+        TypeError: `table` is not a mapping.
+        ValueError: A key is unknown; the message suggests one.
+    """
+    if not isinstance(table, Mapping):
+        raise ArgumentTypeError(
+            f"must be a table of keys, not {checks.shown(table)}", argument=where
+        )
+    for key in table:
+        if key not in known:
+            close = get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {_list(known)}"
+            raise ArgumentError(
+                f"{where} has no key {str(key)[:60]!r}; {hint}",
+                argument=f"{where if where in _TABLES else ''} {key}".strip(),
+                code="unknown_argument",
+                form="{problem}",
+            )
+
+
+def _check_several(name: str, labels: Collection[object]) -> None:
+    """Check that there are at least two labels, so that rows can differ."""
+    if len(labels) < 2:
+        found = checks.shown(next(iter(labels)))
+        raise ArgumentError(
+            f"must be at least two different ones, not {found} alone",
+            argument=name,
+            code="out_of_range",
+        )
+
+
+def _list(names: Mapping[str, object]) -> str:
+    return ", ".join(names)
+
+
+def _token(text: object) -> int:
+    try:
+        return int(str(text))
+    except ValueError:
+        raise ArgumentError(
+            f"must map token ids to numbers, not {text!r}",
+            argument="[sampling] logit_bias",
+        ) from None

@@ -1,0 +1,224 @@
+"""Reading and writing of the TOML file of a run."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tomli_w
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, BadArgumentError
+from llamaherd.tables.chat_keys import is_template_file
+from llamaherd.tables.spec import KEYS, STREAM, RunSpec, checked_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_MAX_BYTES = 16 << 20
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
+_KEY = re.compile(r"""\s*([\w-]+|"[^"]*"|'[^']*')\s*[=.]""")
+_TABLES = (*KEYS, "thinking", "variables")
+_KNOWN: dict[str, object] = {
+    each.name: None for each in fields(RunSpec) if each.name != "folder"
+}
+
+
+def read_spec(path: str | os.PathLike[str]) -> RunSpec:
+    """Read the description of a run; relative paths refer to the file's folder.
+
+    Raises:
+        TypeError: A key has a value of the wrong type.
+        ValueError: The file cannot be read, is not TOML, or does not describe a run.
+    """
+    file = Path(path).absolute()
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(_MAX_BYTES + 1)
+        _check_size(content)
+        found = tomllib.loads(content.decode())
+    except OSError as error:
+        raise ArgumentError(
+            error.strerror or str(error), code="unreadable", file=str(path)
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(
+            f"not TOML: {error}", code="no_toml", file=str(path)
+        ) from None
+    try:
+        return spec_of(found, file.parent)
+    except BadArgumentError as error:
+        line = line_of(content.decode(), error.argument)
+        raise error.moved(file=str(path), line=line) from None
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(str(error), file=str(path)) from None
+
+
+def line_of(text: str, argument: str) -> int | None:
+    """Return the line of a run file in which a key is set; None if it is not found.
+
+    Args:
+        text: Content of the file.
+        argument: Key, with or without its table: "[sampling] seed" or "seed".
+    """
+    wanted, _, key = argument.rpartition(" ")
+    own = key.split(".", maxsplit=1)[0]
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        header = _HEADER.match(line)
+        if header:
+            table = header[1].strip()
+            if f"[{table.partition('.')[0]}]" == key or (not wanted and table == own):
+                return number
+        found = _KEY.match(line)
+        is_named = found is not None and found[1].strip("\"'") == own
+        if is_named and (not wanted or wanted == f"[{table}]"):
+            return number
+    return None
+
+
+def _check_size(content: bytes) -> None:
+    if len(content) > _MAX_BYTES:
+        raise ValueError(f"it is larger than {_MAX_BYTES} bytes")
+
+
+def spec_of(found: Mapping[str, Any], folder: Path) -> RunSpec:
+    """Return the run described by the keys of a file.
+
+    Raises:
+        TypeError: A key has a value of the wrong type.
+        ValueError: The keys do not describe a run.
+    """
+    checked_keys("a run", found, _KNOWN)
+    return RunSpec(**found, folder=folder)
+
+
+def changed(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
+    """Return a copy of a run with some keys changed, such as "sampling.seed".
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: A key is unknown, or its value is out of range.
+    """
+    found = _plain(spec)
+    for key, value in changes.items():
+        table, dot, name = key.partition(".")
+        if not dot:
+            found[key] = value
+            continue
+        if table not in _TABLES:
+            raise ArgumentError(
+                f"there is no table [{table}]; the tables are {', '.join(_TABLES)}",
+                argument=key,
+                code="unknown_argument",
+                form="{problem}",
+            )
+        own = found.get(table)
+        found[table] = {**(own if isinstance(own, dict) else {}), name: value}
+    return spec_of(found, spec.folder)
+
+
+def parsed_setting(text: str) -> tuple[str, Any]:
+    """Split `KEY=VALUE`; the value is read as TOML, or as text if that fails.
+
+    Raises:
+        ValueError: The text has another form.
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ArgumentError(
+            f"{text!r} is not KEY=VALUE, such as context.n_seq_max=16",
+            argument="--set",
+            form="{problem}",
+        )
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except (ValueError, RecursionError):
+        return key.strip(), value
+
+
+def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
+    """Write the TOML file, with paths relative to its folder.
+
+    Raises:
+        ValueError: A file of that name exists, or its folder does not.
+    """
+    file = Path(path).absolute()
+    found = _plain(spec)
+    _make_relative(found, spec, file.parent)
+    text = tomli_w.dumps(found, multiline_strings=False)
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        if file.read_bytes() != text.encode():
+            raise ArgumentError(
+                f"{checks.shown(str(path))} already exists and describes another run: "
+                "remove it, or save to another name",
+                argument="path",
+                code="exists",
+                form="{problem}",
+            ) from None
+    except OSError as error:
+        raise ArgumentError(
+            f"{path} cannot be written: {error.strerror}",
+            argument="path",
+            code="not_writable",
+            form="{problem}",
+        ) from None
+
+
+def _make_relative(found: dict[str, Any], spec: RunSpec, folder: Path) -> None:
+    """Replace the paths of a run's keys by paths relative to a folder."""
+    for name in ("input", "output"):
+        if found.get(name, STREAM) != STREAM:
+            found[name] = _relative(spec.at(name), folder)
+    if found.get("journal"):
+        found["journal"] = _relative(spec.folder / found["journal"], folder)
+    schema = found.get("sampling", {}).get("schema")
+    if isinstance(schema, str) and schema.lstrip()[:1] != "{":
+        inside = {
+            **found["sampling"],
+            "schema": _relative(spec.folder / schema, folder),
+        }
+        found["sampling"] = inside
+    for name in ("codebook", "chat_template"):
+        own = found.get(name)
+        if isinstance(own, str) and (name == "codebook" or is_template_file(own)):
+            found[name] = _relative(spec.folder / own, folder)
+    model = found.get("model", {}).get("path")
+    if model is not None and (spec.folder / model).is_file():
+        absolute = (spec.folder / model).absolute()
+        is_beside = absolute.is_relative_to(folder)
+        near = _relative(absolute, folder) if is_beside else str(absolute)
+        found["model"] = {**found["model"], "path": near}
+
+
+def _plain(spec: RunSpec) -> dict[str, Any]:
+    """Return the keys that were set; TOML cannot represent None."""
+    found: dict[str, Any] = {"task": spec.task}
+    for each in fields(spec):
+        value = getattr(spec, each.name)
+        if each.name in KEYS:
+            value = {key: inner for key, inner in value.items() if inner is not None}
+            if value:
+                found[each.name] = value
+        elif each.name != "folder" and value not in (each.default, None):
+            found[each.name] = value
+    return found
+
+
+def _relative(path: Path, folder: Path) -> str:
+    try:
+        return os.path.relpath(path, folder)
+    except ValueError:  # on another drive of Windows
+        return str(path)

@@ -1,0 +1,180 @@
+"""Rows of a run in its journal, from which another machine merges shards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.core.errors import JournalError
+from llamaherd.journal import file as journal_file
+from llamaherd.journal.file import DamagedError, refusals, shown
+from llamaherd.journal.sqlite_access import connect, look
+from llamaherd.tables.record import Record
+
+if TYPE_CHECKING:
+    import os
+    import sqlite3
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from llamaherd.tables.asking import Values
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS run (
+  id BLOB PRIMARY KEY,
+  record TEXT NOT NULL,  -- JSON, see Record
+  started REAL NOT NULL  -- seconds since 1970
+);
+CREATE TABLE IF NOT EXISTS run_row (
+  run BLOB NOT NULL REFERENCES run,
+  place INTEGER NOT NULL,  -- in the whole table, from 0
+  value TEXT NOT NULL,  -- of the new columns, JSON
+  vector BLOB,  -- float32, little-endian
+  digest BLOB NOT NULL,
+  PRIMARY KEY (run, place)
+) WITHOUT ROWID;
+"""
+# The start of a run sorts after all earlier ones, even if the clock was set back.
+_BEGIN = """
+INSERT INTO run VALUES (
+  ?, ?, max(?, (SELECT coalesce(max(started), 0) + 0.001 FROM run WHERE id <> ?))
+)
+ON CONFLICT (id) DO UPDATE SET record = excluded.record, started = excluded.started
+"""
+_ROWS = "SELECT place, value, vector, digest FROM run_row WHERE run = ?"
+Stored = tuple[int, str, "bytes | None"]
+
+
+class Store:
+    """Rows of one run, in a journal that is open elsewhere in this process.
+
+    Args:
+        path: Path of the journal.
+        record: Record of the run.
+    """
+
+    def __init__(self, path: Path, record: Record) -> None:
+        self._path = path
+        self._record = record
+        self._id = record.identity()
+
+    def begin(self) -> None:
+        """Record that the journal now belongs to this run."""
+        self.add([], [])
+
+    def add(self, positions: Sequence[int], values: Sequence[Values]) -> None:
+        """Store rows in one transaction; rows stored earlier are replaced.
+
+        Raises:
+            JournalError: The rows cannot be stored.
+        """
+        rows = [_row(i, own) for i, own in zip(positions, values, strict=True)]
+        with refusals("journal", self._path), closing(self._connect()) as db:
+            db.execute("BEGIN IMMEDIATE")
+            db.execute(_BEGIN, (self._id, self._record.to_json(), time.time(), self._id))
+            db.executemany(
+                "INSERT OR REPLACE INTO run_row VALUES (?, ?, ?, ?, ?)",
+                [(self._id, *row, _digest(row)) for row in rows],
+            )
+            db.execute("COMMIT")
+
+    def find(self, first: int, last: int) -> dict[int, Values]:
+        """Return the stored rows of a range of positions that did not fail."""
+        with refusals("journal", self._path), closing(self._connect()) as db:
+            query = f"{_ROWS} AND place BETWEEN ? AND ?"
+            rows = db.execute(query, (self._id, first, last)).fetchall()
+            found = {row[0]: values_of(_checked(row)) for row in rows}
+        return {i: own for i, own in found.items() if own[-1] is None}
+
+    @property
+    def n_rows(self) -> int:
+        """Number of stored rows."""
+        with refusals("journal", self._path), closing(self._connect()) as db:
+            query = "SELECT count(*) FROM run_row WHERE run = ?"
+            (number,) = db.execute(query, (self._id,)).fetchone()
+        return int(number)
+
+    def _connect(self) -> sqlite3.Connection:
+        db = connect(self._path, "mode=rw")
+        db.execute("PRAGMA synchronous = FULL")
+        for statement in _TABLES.split(";\n"):
+            db.execute(statement)
+        return db
+
+
+def read_run(
+    path: str | os.PathLike[str],
+    name: str,
+    use: Callable[[Record, Iterator[Stored]], None],
+) -> None:
+    """Read the run of a journal that was started last.
+
+    Args:
+        path: Path of the journal, which is not changed.
+        name: Name of the journal in messages.
+        use: Function that is called with the run and its rows in order. It is called
+            again from the start if the journal changes meanwhile.
+
+    Raises:
+        JournalError: The file is not a journal, is damaged, or holds no run.
+    """
+    file = journal_file.checked_path(name, path)
+
+    def read(db: sqlite3.Connection) -> None:
+        tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
+        latest = "SELECT id, record FROM run ORDER BY started DESC LIMIT 1"
+        found = db.execute(latest).fetchone() if "run_row" in tables else None
+        if found is None:
+            raise JournalError(
+                f"{name}: {shown(file)} has no rows to put together: it is not of a run "
+                "with --shard i/n"
+            )
+        rows = db.execute(f"{_ROWS} ORDER BY place", (found[0],))
+        use(Record.of_json(found[1]), map(_checked, rows))
+
+    with refusals(name, file):
+        if not file.is_file():
+            raise FileNotFoundError(2, "there is no such file")
+        journal_file.check(name, file)
+        look(file, read)
+
+
+def values_of(stored: Stored) -> Values:
+    """Return the values of the new columns of a stored row."""
+    values: list[object] = json.loads(stored[1])
+    if stored[2] is not None:
+        vector = np.frombuffer(stored[2], dtype="<f4").astype(np.float32)
+        values[values.index(_VECTOR)] = vector
+    return values
+
+
+_VECTOR: Mapping[str, Any] = {"vector": True}  # marks the column of the embedding
+
+
+def _row(position: int, values: Values) -> Stored:
+    vector = None
+    plain: list[object] = []
+    for value in values:
+        if isinstance(value, np.ndarray):
+            vector = value.astype("<f4").tobytes()
+            plain.append(_VECTOR)
+        else:
+            plain.append(value)
+    text = json.dumps(plain, ensure_ascii=True, separators=(",", ":"), default=str)
+    return position, text, vector
+
+
+def _checked(row: tuple[Any, ...]) -> Stored:
+    stored: Stored = (row[0], row[1], row[2])
+    if _digest(stored) != row[3]:
+        raise DamagedError(f"what is stored for row {row[0] + 1} is not what was written")
+    return stored
+
+
+def _digest(row: Stored) -> bytes:
+    return hashlib.blake2b(repr(row).encode(), digest_size=8).digest()

@@ -1,0 +1,125 @@
+"""Template of prompts: a text in which `{column}` is replaced by the row's value."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.tasks.task import MissingText
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Parsed template; braces in the values of a row have no meaning.
+
+    Attributes:
+        parts: Pairs of a text or column name, and whether it is a column name.
+    """
+
+    parts: tuple[tuple[str, bool], ...]
+
+    @classmethod
+    def parsed(cls, text: str) -> Template:
+        """Parse the text of a template; `{{` and `}}` are literal braces.
+
+        Raises:
+            ValueError: A brace is unmatched, or the template names no column.
+        """
+        parts: list[tuple[str, bool]] = []
+        literal, end = "", 0
+        for match in _PART.finditer(text):
+            literal += text[end : match.start()]
+            end = match.end()
+            if match[0] in ("{{", "}}"):
+                literal += match[0][0]
+            elif match[1]:
+                parts += [(literal, False), (match[1], True)]
+                literal = ""
+            else:
+                near = text[max(0, match.start() - 20) : match.start() + 20]
+                raise ArgumentError(
+                    f"has a single {match[0]!r} near {near!r}: write {{column}} "
+                    "for a column, and {{ or }} for a brace",
+                    argument="prompt",
+                )
+        parts.append((literal + text[end:], False))
+        found = cls(tuple(part for part in parts if part[0]))
+        if not found.columns:
+            raise ArgumentError(
+                "names no column, so that all rows would be asked the same: write "
+                f"{{text}} where a column's values go, not {checks.shown(text)}",
+                argument="prompt",
+            )
+        return found
+
+    @classmethod
+    def of_column(cls, name: str) -> Template:
+        """Return a template that consists of one column."""
+        return cls(((name, True),))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, without duplicates."""
+        return tuple(dict.fromkeys(name for name, is_column in self.parts if is_column))
+
+    def filled(self, row: Mapping[str, object]) -> tuple[str, str]:
+        """Return (prompt, ""), or ("", reason) if the row has no prompt.
+
+        A row in which one of the columns is empty has no prompt.
+        """
+        texts = []
+        for part, is_column in self.parts:
+            if not is_column:
+                texts.append(part)
+                continue
+            if part not in row:
+                return "", f"the row has no {part!r}"
+            text = shown(row[part])
+            if not text.strip():
+                if len(self.parts) > 1:
+                    return "", f"the text is empty in column {part!r}"
+                problem = "the text is empty"  # the same text as in calls without a table
+                return "", MissingText(problem) if row[part] is None else problem
+            texts.append(text)
+        return "".join(texts), ""
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Check that a table has the columns.
+
+        Raises:
+            ValueError: The table lacks a column.
+        """
+        for name in self.columns:
+            if name not in columns:
+                known = ", ".join(map(repr, columns[:20])) or "none"
+                raise ArgumentError(
+                    f"the input has no column {name!r} for the prompt; it has {known}",
+                    argument="prompt",
+                    code="missing",
+                    form="{problem}",
+                )
+
+    def __str__(self) -> str:
+        doubled = str.maketrans({"{": "{{", "}": "}}"})
+        return "".join(
+            f"{{{part}}}" if is_column else part.translate(doubled)
+            for part, is_column in self.parts
+        )
+
+
+def shown(value: object) -> str:
+    """Return a value as text: a text unchanged, a missing value as "", others as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,271 @@
+"""Tables in text files: CSV and JSON lines."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.structured.columns import BOOLEAN, INTEGER, JSON, NUMBER, STRING
+from llamaherd.tables.csv_rows import CsvRow, csv_rows
+from llamaherd.tables.table import Block, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from llamaherd.structured.columns import Column
+
+_MAX_COLUMNS = 10_000
+_MAX_TOLD = 200  # characters
+_INT64 = range(-(2**63), 2**63)
+
+
+class CsvTable:
+    """A CSV file with a header; a decoding error becomes a problem of its row.
+
+    Args:
+        file: Path of the file.
+        encoding: Encoding of the text.
+        delimiter: Character between cells.
+
+    Raises:
+        ValueError: The file has no header or two columns of one name, or misplaced quotes
+            make the ends of rows ambiguous.
+        OSError: The file cannot be read.
+    """
+
+    def __init__(self, file: Path, encoding: str, delimiter: str) -> None:
+        self._file = file
+        self._encoding = encoding
+        self._delimiter = delimiter
+        self._header = self._read_header()
+        self.columns: dict[str, Column] = dict.fromkeys(self._header, STRING)
+        self.n_rows = sum(1 for _ in self._lines())
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """Yield all rows in order, in blocks of at most `size`."""
+        yield from _blocks(map(self._row, self._lines()), size)
+
+    def _row(self, row: CsvRow) -> Row:
+        cells, line, problem = row
+        n = len(self._header)
+        if len(cells) != n:
+            left = _cut(self._delimiter.join(cells[n:]))
+            over = f"; beyond them: {left}" if len(cells) > n else ""
+            problem = (
+                problem
+                or f"line {line}: the row has {len(cells)} cells, the header {n}{over}"
+            )
+            cells = [*cells[:n], *[""] * (n - len(cells))]
+        for name, cell in zip(self._header, cells, strict=True):
+            found = undecoded(cell)
+            if found:
+                where = f"line {line}: column {name!r} is not valid {self._encoding}"
+                problem = problem or f"{where}: {found}"
+                cells = [_readable(each) for each in cells]
+                break
+        return Row(dict(zip(self._header, cells, strict=True)), problem)
+
+    def _read_header(self) -> list[str]:
+        first = next(self._all(), None)
+        if first is None:
+            raise _unusable(
+                "it is empty: a CSV file begins with the names of its columns",
+                code="empty",
+                line=1,
+            )
+        header = first.cells
+        problem = ""
+        if first.problem:
+            problem = "the names of its columns cannot be read: a quote is not doubled"
+        if len(header) > _MAX_COLUMNS:
+            problem = f"it has {len(header)} columns, more than {_MAX_COLUMNS}"
+        for i, name in enumerate(header):
+            if name in header[:i]:
+                problem = problem or f"it has the column {checks.shown(name)} twice"
+            if undecoded(name):
+                what = f"the names of its columns are not valid {self._encoding}"
+                problem = problem or f"{what}: {undecoded(name)}"
+        if problem:
+            raise _unusable(problem, code="bad_header", line=first.line)
+        return header
+
+    def _lines(self) -> Iterator[CsvRow]:
+        return islice(self._all(), 1, None)
+
+    def _all(self) -> Iterator[CsvRow]:
+        with self._file.open(
+            encoding=_tolerant(self._encoding), errors="surrogateescape", newline=""
+        ) as text:
+            yield from csv_rows(text, self._delimiter)
+
+
+class JsonlTable:
+    """A file with one JSON object per line; any other line is an invalid row.
+
+    Args:
+        file: Path of the file.
+        encoding: Encoding of the text.
+
+    Raises:
+        ValueError: No line holds a JSON object.
+        OSError: The file cannot be read.
+    """
+
+    def __init__(self, file: Path, encoding: str) -> None:
+        self._file = file
+        self._encoding = encoding
+        self.n_rows = 0
+        kinds: dict[str, Column | None] = {}
+        for row in self._rows():
+            self.n_rows += 1
+            for name, value in row.values.items():
+                kinds[name] = _common(kinds.get(name), value)
+            if len(kinds) > _MAX_COLUMNS:
+                problem = f"its objects have more than {_MAX_COLUMNS} keys"
+                raise _unusable(problem, code="too_many")
+        if self.n_rows and not kinds:
+            raise _unusable("no line of it has a JSON object", code="no_json")
+        self.columns: dict[str, Column] = {
+            name: kind or STRING for name, kind in kinds.items()
+        }
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """Yield all rows in order, in blocks of at most `size`."""
+        yield from _blocks(self._rows(), size)
+
+    def _rows(self) -> Iterator[Row]:
+        with self._file.open(
+            encoding=_tolerant(self._encoding), errors="surrogateescape", newline="\n"
+        ) as text:
+            for number, line in enumerate(text, 1):
+                if line.strip():
+                    yield self._row(line, f"line {number}")
+
+    def _row(self, line: str, where: str) -> Row:
+        problem = undecoded(line)
+        if problem:
+            problem = f"{where} is not valid {self._encoding}: {problem}"
+            line = _readable(line)
+        try:
+            found = json.loads(
+                line, parse_constant=_no_constant, parse_float=_finite_float
+            )
+        except (ValueError, RecursionError) as error:
+            reason = _reason(error)
+            problem = problem or f"{where} is no JSON ({reason})"
+            return Row({}, f"{problem}: {_cut(line)}")
+        if not isinstance(found, dict):
+            return Row({}, f"{where} is no JSON object: {_cut(line)}")
+        if not _is_unicode(found):
+            problem = problem or f"{where} has escapes that are not valid Unicode"
+            found = _replaced(found)
+        return Row(found, problem)
+
+
+def _unusable(problem: str, *, code: str, line: int | None = None) -> ArgumentError:
+    """Return the error of a file that is not a usable table.
+
+    Args:
+        problem: Sentence about the file.
+        code: Kind of the problem.
+        line: Line of the file, from 1; None for the whole file.
+    """
+    return ArgumentError(
+        problem, argument="input", code=code, form="{problem}", line=line
+    )
+
+
+def _reason(error: Exception) -> str:
+    """Return the error of a line, without the line number of the parser."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at character {error.pos + 1}"
+    is_deep = isinstance(error, RecursionError)
+    return "it is nested too deep" if is_deep else str(error)[:200]
+
+
+def _cut(text: str) -> str:
+    """Shorten the text of a row for a message."""
+    text = _readable(text.strip("\r\n"))
+    return text if len(text) <= _MAX_TOLD else f"{text[:_MAX_TOLD]}..."
+
+
+def undecoded(text: str) -> str:
+    """Describe the byte of a text that could not be decoded; "" without one."""
+    if text.isascii():
+        return ""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        what = (
+            f"byte 0x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else "a surrogate"
+        )
+        return f"{what} at character {error.start + 1}"
+    return ""
+
+
+def _tolerant(encoding: str) -> str:
+    """Return the variant of an encoding that accepts an optional byte order mark."""
+    return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+
+
+def _blocks(rows: Iterator[Row], size: int) -> Iterator[Block]:
+    start = 0
+    while part := list(islice(rows, size)):
+        yield Block(start, part)
+        start += len(part)
+
+
+def _readable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _common(kind: Column | None, value: object) -> Column | None:
+    """Return the common kind of a column and a value; None if unknown."""
+    if value is None:
+        return kind
+    if isinstance(value, str):
+        own = STRING
+    elif isinstance(value, bool):
+        own = BOOLEAN
+    elif isinstance(value, float):
+        own = NUMBER
+    elif isinstance(value, int) and value in _INT64:
+        own = INTEGER
+    else:
+        own = JSON
+    if kind is None or kind == own:
+        return own
+    return NUMBER if {kind, own} == {INTEGER, NUMBER} else JSON
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return number
+
+
+def _is_unicode(value: object) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except (UnicodeEncodeError, ValueError):
+        return False
+    return True
+
+
+def _replaced(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the row without lone surrogates."""
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    found: dict[str, Any] = json.loads(text)
+    return found

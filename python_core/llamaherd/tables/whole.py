@@ -1,0 +1,140 @@
+"""Whole tables in memory: read from a file, and written to one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core.errors import ArgumentError
+from llamaherd.research import frames
+from llamaherd.tables.inputs import format_of
+from llamaherd.tables.spec import STREAM
+from llamaherd.tables.table import Block, Row
+from llamaherd.tables.text_tables import CsvTable, JsonlTable
+from llamaherd.tables.writing import TextWriter, replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.tables.table import Table
+
+_BLOCK = 10_000  # rows that are read at once
+
+
+def read_whole(path: str, numbers: Sequence[str] = ()) -> Any:  # noqa: ANN401 - of pyarrow, or a dict
+    """Read a table: an Arrow table from Parquet, lists by column from CSV or JSON lines.
+
+    Args:
+        path: File: .csv, .tsv, .jsonl or .parquet.
+        numbers: Beginnings of names of columns that are numbers in CSV.
+
+    Raises:
+        ValueError: The file cannot be read, a row is invalid, or a cell is no number.
+        OSError: The file cannot be read.
+    """
+    kind = format_of(path)
+    if kind == "parquet":
+        import pyarrow.parquet as pq  # noqa: PLC0415 - optional dependency
+
+        return pq.read_table(path)
+    file = Path(path)
+    table: Table = (
+        JsonlTable(file, "utf-8")
+        if kind == "jsonl"
+        else CsvTable(file, "utf-8-sig", _delimiter(path))
+    )
+    columns: dict[str, list[Any]] = {name: [] for name in table.columns}
+    for block in table.blocks(_BLOCK):
+        for i, row in enumerate(block.rows):
+            if row.problem:
+                raise ArgumentError(
+                    row.problem,
+                    argument="table",
+                    place=(block.start + i,),
+                    form="{name}: {problem}",
+                )
+            for name, values in columns.items():
+                values.append(row.values.get(name))
+    if kind == "csv":
+        for name, values in columns.items():
+            is_number = any(name.startswith(start) for start in numbers)
+            columns[name] = [
+                _cell(name, i, each, is_number) for i, each in enumerate(values)
+            ]
+    return columns
+
+
+def write_whole(frame: Any, path: str, *, overwrite: bool) -> None:  # noqa: ANN401 - of any kind
+    """Write a table; the file appears once it is complete.
+
+    Args:
+        frame: A data frame; an Arrow table for Parquet.
+        path: File, as for `read_whole`; "-" writes CSV to stdout.
+        overwrite: True to replace an existing file.
+
+    Raises:
+        ValueError: The file exists.
+        OSError: The file cannot be written.
+    """
+    if path == STREAM:
+        _write_text(frame, sys.stdout.buffer, ",")
+        return
+    check_free(path, overwrite=overwrite)
+    file, kind = Path(path), format_of(path)
+    with replacing(file) as draft:
+        if kind == "parquet":
+            import pyarrow as pa  # noqa: PLC0415 - optional dependency
+            import pyarrow.parquet as pq  # noqa: PLC0415
+
+            made = frame if isinstance(frame, pa.Table) else pa.table(frame)
+            pq.write_table(made, draft, compression="zstd")
+            return
+        with draft.open("wb") as stream:
+            _write_text(frame, stream, "" if kind == "jsonl" else _delimiter(path))
+
+
+def check_free(path: str, *, overwrite: bool) -> None:
+    """Check that an output does not exist yet, or may be replaced.
+
+    Raises:
+        ValueError: It exists.
+    """
+    if path != STREAM and not overwrite and Path(path).exists():
+        raise ArgumentError(
+            f"exists already: {path}; --overwrite replaces it",
+            argument="out",
+            code="exists",
+        )
+
+
+def _write_text(frame: Any, stream: Any, delimiter: str) -> None:  # noqa: ANN401
+    names = frames.names(frame)
+    columns = [frames.column(frame, name, "table") for name in names]
+    rows = [
+        Row(dict(zip(names, values, strict=True)))
+        for values in zip(*columns, strict=True)
+    ]
+    writer = TextWriter(stream, names, {}, delimiter=delimiter)
+    writer.write(Block(0, rows), [])
+    writer.close()
+
+
+def _delimiter(path: str) -> str:
+    return "\t" if path.lower().endswith(".tsv") else ","
+
+
+def _cell(name: str, row: int, value: Any, is_number: bool) -> Any:  # noqa: ANN401
+    """Return a cell of CSV: None if it is empty, a number in columns of numbers."""
+    if value in {"", None}:
+        return None
+    if not is_number:
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise ArgumentError(
+            f"must be a number in column {name!r}, not {value!r}",
+            argument="table",
+            place=(row,),
+        ) from None

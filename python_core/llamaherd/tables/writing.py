@@ -1,0 +1,237 @@
+"""Writing of tables: an output file appears complete or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Protocol
+
+import psutil
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.files import sha256_of, sync_folder
+from llamaherd.research.estimation.gold_file import escaped
+from llamaherd.structured.arrow import valid_text
+from llamaherd.tables.inputs import delimiter_of, format_of
+from llamaherd.tables.outputs import META
+from llamaherd.tables.spec import STREAM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from llamaherd.structured.columns import Column
+    from llamaherd.tables.inputs import Input
+    from llamaherd.tables.spec import RunSpec
+    from llamaherd.tables.table import Block
+
+
+class TableWriter(Protocol):
+    """Protocol of a writer of tables."""
+
+    def write(self, block: Block, new: Sequence[Sequence[object]]) -> None:
+        """Write a block of input rows with the values of each new column."""
+
+    def close(self) -> None:
+        """Finish the table."""
+
+
+class TextWriter:
+    """Writer of CSV or JSON lines.
+
+    Args:
+        stream: Stream to write to; it is not closed.
+        columns: Columns of the input.
+        new: Columns that are added.
+        delimiter: Delimiter of CSV; "" for JSON lines.
+        spreadsheet: Whether the file is meant for a spreadsheet.
+    """
+
+    def __init__(
+        self,
+        stream: IO[bytes],
+        columns: Sequence[str],
+        new: Mapping[str, Column],
+        *,
+        delimiter: str,
+        spreadsheet: bool = False,
+    ) -> None:
+        self._stream = stream
+        self._columns = columns
+        self._new = new
+        self._delimiter = delimiter
+        self._escape = spreadsheet
+        self._special = re.compile(f'["\r\n{re.escape(delimiter)}]|^\\s|\\s$')
+        if delimiter:
+            mark = "\ufeff" if spreadsheet else ""
+            self._put([mark + self._line([*columns, *new])])
+
+    def write(self, block: Block, new: Sequence[Sequence[object]]) -> None:
+        """Write rows."""
+        lines = []
+        for row, *own in zip(block.rows, *new, strict=True):
+            old = [row.values.get(name) for name in self._columns]
+            lines.append(
+                self._line([*old, *own]) if self._delimiter else self._object(old, own)
+            )
+        self._put(lines)
+
+    def close(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+    def _put(self, lines: Sequence[str]) -> None:
+        self._stream.write("".join(lines).encode("utf-8", "replace"))
+
+    def _line(self, values: Sequence[object]) -> str:
+        return self._delimiter.join(map(self._cell, values)) + "\n"
+
+    def _cell(self, value: object) -> str:
+        text = cell_text(value)
+        if self._escape and isinstance(value, str):
+            text = escaped(text)
+        # csv.writer does not quote a lone \r, which readers take as the end of a row.
+        return (
+            f'"{text.replace(chr(34), chr(34) * 2)}"'
+            if self._special.search(text)
+            else text
+        )
+
+    def _object(self, old: Sequence[object], new: Sequence[object]) -> str:
+        names = [*self._columns, *self._new]
+        values = [*old, *new]
+        inner = ", ".join(
+            f"{json.dumps(name, ensure_ascii=False)}: {_json(value)}"
+            for name, value in zip(names, values, strict=True)
+        )
+        return f"{{{inner}}}\n"
+
+
+def cell_text(value: object) -> str:
+    """Return a value as the text of a CSV cell."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: object) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "null"
+    if hasattr(value, "dtype"):  # float32[n], with the shortest digits that round-trip
+        return f"[{','.join(map(str, value))}]"  # type: ignore[call-overload]
+    return valid_text(json.dumps(value, ensure_ascii=False, default=str))
+
+
+@contextmanager
+def writing(
+    spec: RunSpec, source: Input, new: Mapping[str, Column], meta: str, *, n_embd: int = 0
+) -> Iterator[TableWriter]:
+    """Write the output of a run to a temporary file, which is renamed at the end.
+
+    Args:
+        spec: Description of the run.
+        source: Input of the run.
+        new: Columns that are added.
+        meta: JSON for the file's metadata, or for a file beside it.
+        n_embd: Length of an embedding.
+
+    Raises:
+        ValueError: The output cannot be written.
+    """
+    columns = source.table.columns
+    if spec.output == STREAM:
+        is_json = source.format == "jsonl"
+        table = TextWriter(
+            sys.stdout.buffer,
+            list(columns),
+            new,
+            delimiter="" if is_json else delimiter_of(spec, ""),
+            spreadsheet=spec.spreadsheet,
+        )
+        sys.stdout.buffer.flush()  # a closed pipe fails here, not after hours
+        yield table
+        sys.stdout.buffer.flush()
+        return
+    path = checked_output(spec)
+    kind = format_of(spec.output)
+    with replacing(path) as draft:
+        if kind == "parquet":
+            from llamaherd.tables.parquet import ParquetWriter  # noqa: PLC0415 - optional dependency
+
+            schema = getattr(source.table, "schema", None)
+            writer = ParquetWriter(
+                draft, columns, new, schema=schema, n_embd=n_embd, metadata=meta
+            )
+            try:
+                yield writer
+            finally:
+                writer.close()
+        else:
+            with draft.open("wb") as stream:
+                text = TextWriter(
+                    stream,
+                    list(columns),
+                    new,
+                    delimiter="" if kind == "jsonl" else delimiter_of(spec, spec.output),
+                    spreadsheet=spec.spreadsheet,
+                )
+                yield text
+                text.close()
+            # Written first: an output without it would look like another program's file.
+            sidecar = json.loads(meta) | {"output_sha256": sha256_of(draft)}
+            with replacing(path.with_name(path.name + META)) as beside:
+                beside.write_text(f"{json.dumps(sidecar, indent=2)}\n", encoding="utf-8")
+
+
+def checked_output(spec: RunSpec) -> Path:
+    """Return the path of the output.
+
+    Raises:
+        ValueError: The path is not writable, or is that of the input.
+    """
+    path = Path(os.path.realpath(spec.at("output")))
+    shown = checks.shown(spec.output)
+    if not path.parent.is_dir():
+        raise ArgumentError(
+            f"{shown}: there is no folder {path.parent}",
+            argument="output",
+            code="unknown_argument",
+        )
+    if not os.access(path.parent, os.W_OK) or path.is_dir():
+        raise ArgumentError(f"{shown} cannot be written", argument="output")
+    if spec.input != STREAM and path == Path(os.path.realpath(spec.at("input"))):
+        raise ArgumentError(
+            f"{shown} is the input: give it another name", argument="output"
+        )
+    return path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary file that replaces another once it is complete on disk."""
+    _remove_drafts(path)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        yield draft
+        with draft.open("rb+") as file:
+            os.fsync(file.fileno())
+        draft.replace(path)
+        sync_folder(path.parent)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _remove_drafts(path: Path) -> None:
+    """Remove the temporary files of processes that ended while they wrote."""
+    pattern = re.compile(re.escape(path.name) + r"\.([0-9]+)\.part")
+    with suppress(PermissionError):
+        for each in path.parent.iterdir():
+            match = pattern.fullmatch(each.name)
+            if match and not psutil.pid_exists(int(match[1])):
+                with suppress(OSError):
+                    each.unlink()

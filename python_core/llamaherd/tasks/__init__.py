@@ -1,0 +1,1 @@
+"""Tasks over texts: the requests of each kind of task, and its result columns."""

@@ -1,0 +1,130 @@
+"""Annotation of texts with a codebook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentTypeError
+from llamaherd.research.coding.annotate import prepare_coding
+from llamaherd.research.coding.codebook import Codebook
+from llamaherd.research.coding.columns import types_of
+from llamaherd.research.coding.notes import notes_of
+from llamaherd.research.coding.settings import checked_settings
+from llamaherd.run.hosted import HostedCall
+from llamaherd.structured.columns import NUMBER, Column
+from llamaherd.tasks.numbers import numbers
+from llamaherd.tasks.task import MissingText, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.journal.journal import Journal
+    from llamaherd.research.coding.coded import Coded
+    from llamaherd.research.coding.settings import Settings
+    from llamaherd.run.host import Host
+    from llamaherd.run.job import Runnable
+    from llamaherd.tasks.task import Cells
+
+_TEXT = ".text"  # column of texts in frames of this module; differs from all roles
+_PREFIX = "coded "  # separates the new columns from it
+
+
+@dataclass(frozen=True)
+class Annotate(Task["Coded"]):
+    """Annotation of texts with a codebook.
+
+    The draws for a text depend only on `seed` and the prompt, so that a part of a table
+    has the same results as the whole table.
+
+    Attributes:
+        codebook: The codebook.
+        settings: Further arguments of `annotate`.
+
+    Raises:
+        TypeError: `codebook` is not a codebook, or a setting has the wrong type.
+        ValueError: A setting is out of range.
+    """
+
+    codebook: Codebook
+    settings: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.codebook, Codebook):
+            raise ArgumentTypeError(
+                f"must be a Codebook, not {checks.shown(self.codebook)}",
+                argument="codebook",
+            )
+        _ = self._checked
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether calibration is "batch", which is fitted to all texts."""
+        return self._checked.calibrate == "batch"
+
+    @property
+    def n_answer(self) -> int:
+        """Estimated tokens: one per label, or half of the limit for fields."""
+        is_fields = self.codebook.kind.is_generated
+        return self._checked.max_tokens // 2 if is_fields else len(self.codebook.names)
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """Return the types of the columns by role."""
+        return types_of(self.codebook, self._checked)
+
+    def requests(
+        self,
+        host: Host,
+        texts: Sequence[str],
+        places: Sequence[int],  # noqa: ARG002 - prompts identify texts
+        journal: Journal | None,
+    ) -> Runnable[Coded]:
+        """Create the call for some texts."""
+        coding = prepare_coding(
+            {_TEXT: list(texts)},
+            _TEXT,
+            self.codebook,
+            host,
+            {**self.settings, "columns": _PREFIX},  # type: ignore[typeddict-item]
+            is_piece=True,
+            journal=journal,
+        )
+        return HostedCall(host, coding, host)
+
+    def rows(self, results: Coded) -> Cells:
+        """Return the cells of each column."""
+        found = {role: results.frame[name] for role, name in results.columns.items()}
+        return {
+            role: numbers(found[role]) if column in self._numbers else found[role]
+            for role, column in self.columns.items()
+        }
+
+    def failed(self, reason: str) -> dict[str, object]:
+        """Return the cells of a row without a prompt. A missing text is not a failure."""
+        if isinstance(reason, MissingText):
+            return dict.fromkeys(self.columns)
+        return super().failed(reason)
+
+    def notes(self, cells: Cells) -> list[str]:
+        """Return notes about labels with little information, see `Coded.notes`."""
+        coverage = cells.get("coverage")
+        return notes_of(
+            cells.get("label", []),
+            None if coverage is None else np.array(coverage, dtype=np.float64),
+            self.codebook,
+            self._checked.to_dict(),
+        )
+
+    @cached_property
+    def _checked(self) -> Settings:
+        return checked_settings(self.codebook, "model", self.settings)
+
+    @property
+    def _numbers(self) -> tuple[Column, ...]:
+        """Column types whose values are arrays; fields have lists with None."""
+        return () if self.codebook.kind.is_generated else (NUMBER,)

@@ -1,0 +1,97 @@
+"""Probabilities of labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.api.classify import prepare_classify
+from llamaherd.asks.coverage import low_coverage
+from llamaherd.asks.labels import checked_labels
+from llamaherd.core.results import THOUGHT_COLUMNS
+from llamaherd.core.thinking import Thinking
+from llamaherd.core.words import setting
+from llamaherd.structured.columns import BOOLEAN, INTEGER, NUMBER, STRING, Column
+from llamaherd.tasks.numbers import numbers
+from llamaherd.tasks.task import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.asks.options import ClassifyOptions
+    from llamaherd.asks.scores import ClassifyResults
+    from llamaherd.journal.journal import Journal
+    from llamaherd.run.host import Host
+    from llamaherd.run.job import Runnable
+    from llamaherd.tasks.task import Cells
+
+_NUMBERS = ("prob", "margin", "entropy", "coverage")
+
+
+@dataclass(frozen=True)
+class Classify(Task["ClassifyResults"]):
+    """Probabilities of labels as continuations of each prompt.
+
+    Attributes:
+        options: Options of `classify_parallel`.
+    """
+
+    options: ClassifyOptions
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """Return the types of the columns by role."""
+        each = [f"p_{name}" for name in self._names]
+        more: dict[str, Column] = {}
+        if self.options.n_thoughts > 1:
+            more["between"] = NUMBER
+        if isinstance(self.options.thinking, Thinking):
+            more |= dict(zip(THOUGHT_COLUMNS, (STRING, INTEGER, BOOLEAN), strict=True))
+        return {
+            "label": STRING,
+            **dict.fromkeys([*_NUMBERS, *each], NUMBER),
+            **more,
+            "error": STRING,
+        }
+
+    @property
+    def n_answer(self) -> int:
+        """Estimated tokens: one per label."""
+        return len(self.options.labels)
+
+    def requests(
+        self,
+        host: Host,
+        texts: Sequence[str],
+        places: Sequence[int],
+        journal: Journal | None,
+    ) -> Runnable[ClassifyResults]:
+        """Create the call for some prompts."""
+        return prepare_classify(host, texts, self.options, journal=journal, places=places)
+
+    def rows(self, results: ClassifyResults) -> Cells:
+        """Return the cells of each column."""
+        each = {f"p_{name}": results.probs[:, j] for j, name in enumerate(self._names)}
+        known = {name: getattr(results, name) for name in _NUMBERS}
+        return {
+            "label": results.labels,
+            **{role: numbers(values) for role, values in {**known, **each}.items()},
+            **{
+                role: numbers(values) if role == "between" else values
+                for role, values in results.further().items()
+            },
+            "error": results.errors,
+        }
+
+    def notes(self, cells: Cells) -> list[str]:
+        """Return notes about improbable labels, see `ClassifyResults.notes`."""
+        low = low_coverage(np.array(cells["coverage"], dtype=np.float64))
+        way = "" if self.options.chat else f"{setting('chat', True)} or "
+        return [f"{low}. Try {way}another end of prompts"] if low else []
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return checked_labels(self.options.labels).names

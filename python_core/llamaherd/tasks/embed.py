@@ -1,0 +1,56 @@
+"""Embeddings of texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from llamaherd.api.embed import prepare_embed
+from llamaherd.structured.columns import STRING, VECTOR, Column
+from llamaherd.tasks.task import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.asks.options import EmbedSettings
+    from llamaherd.core.embeddings import Embeddings
+    from llamaherd.journal.journal import Journal
+    from llamaherd.model.model import Model
+    from llamaherd.run.host import Host
+    from llamaherd.run.job import Runnable
+    from llamaherd.tasks.task import Cells
+
+
+@dataclass(frozen=True)
+class Embed(Task["Embeddings"]):
+    """Embeddings of texts.
+
+    Attributes:
+        settings: Arguments of `embed_parallel`.
+    """
+
+    settings: EmbedSettings
+    is_journalled: ClassVar[bool] = False
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """Return the types of the columns by role."""
+        return {"embedding": VECTOR, "error": STRING}
+
+    def requests(
+        self,
+        host: Host | Model,
+        texts: Sequence[str],
+        places: Sequence[int],  # noqa: ARG002 - no random draws
+        journal: Journal | None,  # noqa: ARG002 - journals hold no vectors
+    ) -> Runnable[Embeddings]:
+        """Create the work of a `Job` on some texts."""
+        return prepare_embed(host, texts, self.settings)
+
+    def rows(self, results: Embeddings) -> Cells:
+        """Return the cells of each column."""
+        pairs = zip(results.vectors, results.errors, strict=True)
+        return {
+            "embedding": [vector if error is None else None for vector, error in pairs],
+            "error": results.errors,
+        }

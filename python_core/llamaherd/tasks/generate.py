@@ -1,0 +1,171 @@
+"""Answers to prompts: texts, or the fields of a schema."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.api.generate import prepare_generate
+from llamaherd.core.errors import ArgumentError, ChatTemplateError
+from llamaherd.core.results import THOUGHT_COLUMNS, thought_cells
+from llamaherd.core.sampling import CONSTRAINTS, SamplingParams
+from llamaherd.model.thinking import plan_thinking
+from llamaherd.structured.columns import BOOLEAN, INTEGER, STRING, Column, cells
+from llamaherd.structured.schema_columns import columns_of, has_others
+from llamaherd.structured.source import schema_text
+from llamaherd.tasks.task import Task, free_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.asks.options import GenerateOptions
+    from llamaherd.core.results import Result, Results
+    from llamaherd.journal.journal import Journal
+    from llamaherd.model.model import Model
+    from llamaherd.run.host import Host
+    from llamaherd.run.job import Runnable
+    from llamaherd.tasks.task import Cells
+
+_KINDS = {"n_thinking_tokens": INTEGER, "thinking_complete": BOOLEAN}
+_JSON = (bool, int, float, str, list, dict)
+
+
+@dataclass(frozen=True)
+class Generate(Task["Results"]):
+    """Answers to prompts.
+
+    Each field of a schema has a column. In batches, the text of the answer is added only
+    if the schema allows further fields. Files always have the text and the finish reason.
+    The text is called "answer" there, since the column of prompts is often called "text".
+
+    Attributes:
+        options: Options of `generate_parallel`.
+        in_file: Whether to use the columns of files.
+        model_thinks: Whether the model thinks before answers without being asked to.
+
+    Raises:
+        TypeError: A setting has the wrong type.
+        ValueError: A setting is out of range.
+    """
+
+    options: GenerateOptions
+    in_file: bool = False
+    model_thinks: bool = False
+
+    def __post_init__(self) -> None:
+        _ = self._params
+
+    def of_model(self, model: Model) -> Generate:
+        """Return the task with columns for thoughts, if the model's template thinks."""
+        options = self.options
+        if not options.chat or options.thinking is not None:
+            return self
+        is_free = all(getattr(self._params, name) in {None, ""} for name in CONSTRAINTS)
+        try:
+            plan = plan_thinking(
+                model,
+                None,
+                constrained=not is_free,
+                template=options.template,
+                variables=options.variables,
+            )
+        except (ArgumentError, ChatTemplateError):  # the call raises it
+            return self
+        return replace(self, model_thinks=plan is not None and plan.budget is not None)
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """Return the types of the columns by role."""
+        found = {self._role(name): column for name, column in self._fields.items()}
+        own = {role: _KINDS.get(what, STRING) for role, what in self._own.items()}
+        return {**found, **own}
+
+    @property
+    def n_answer(self) -> int:
+        """Estimated tokens: half of the limit."""
+        return max(1, (self._params.max_tokens or self._params.n_answer) // 2)
+
+    def requests(
+        self,
+        host: Host,
+        texts: Sequence[str],
+        places: Sequence[int],
+        journal: Journal | None,
+    ) -> Runnable[Results]:
+        """Create the call for some prompts."""
+        return prepare_generate(host, texts, self.options, journal=journal, places=places)
+
+    def rows(self, results: Results) -> Cells:
+        """Return the cells of each column."""
+        answers = [_said(result) for result in results] if self._fields else []
+        problems: dict[int, str] = {}
+        found: Cells = {
+            self._role(name): cells(
+                name, [answer.get(name) for answer in answers], column.hold, problems
+            )
+            for name, column in self._fields.items()
+        }
+        own: Cells = {
+            "text": results.texts,
+            "finish_reason": results.finish_reasons,
+            "error": [error or problems.get(i) for i, error in enumerate(results.errors)],
+            **thought_cells(results),
+        }
+        return {**found, **{role: own[what] for role, what in self._own.items()}}
+
+    def failed(self, reason: str) -> dict[str, object]:
+        """Return the cells of a row without a prompt."""
+        own = {"finish_reason": "error", "error": reason}
+        told = {role: own.get(what) for role, what in self._own.items()}
+        return {**dict.fromkeys(self.columns), **told}
+
+    @cached_property
+    def _schema(self) -> str | None:
+        schema = self.options.sampling.get("schema")
+        return None if schema is None else schema_text(schema)[0]
+
+    @cached_property
+    def _fields(self) -> dict[str, Column]:
+        return {} if self._schema is None else columns_of(self._schema)
+
+    @cached_property
+    def _params(self) -> SamplingParams:
+        given: dict[str, Any] = {**self.options.sampling, "schema": self._schema}
+        return SamplingParams(**given)
+
+    @cached_property
+    def _own(self) -> dict[str, str]:
+        """Return the roles besides the fields, with the source of each."""
+        thoughts = THOUGHT_COLUMNS if self._thinks else ()
+        if self.in_file:
+            roles = ("answer", "finish_reason", *thoughts, "error")
+            return {role: "text" if role == "answer" else role for role in roles}
+        found = {}
+        if self._schema is None or has_others(self._schema):
+            found[free_name("text", self._fields)] = "text"
+        if self._schema is None:
+            found["finish_reason"] = "finish_reason"
+        own = {free_name(name, self._fields): name for name in thoughts}
+        return {**found, **own, free_name("error", self._fields): "error"}
+
+    @property
+    def _thinks(self) -> bool:
+        """Whether thoughts come before the answers, which have columns then."""
+        return self.model_thinks or self.options.thinking not in (None, False)
+
+    def _role(self, name: str) -> str:
+        return f"answer.{name}" if self.in_file and name in self._own else name
+
+
+def _said(result: Result) -> Mapping[str, Any]:
+    """Return the fields of an answer as JSON values."""
+    if result.text is None or result.error is not None:
+        return {}
+    parsed = result.parsed
+    if parsed is not None and not isinstance(
+        parsed, _JSON
+    ):  # instance of a pydantic model
+        parsed = json.loads(result.text)
+    return parsed if isinstance(parsed, dict) else {}

@@ -1,0 +1,42 @@
+"""Creation of a task from its kind and the arguments of its public call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.asks.options import ClassifyOptions, GenerateOptions, GenerateSettings
+from llamaherd.tasks.annotate import Annotate
+from llamaherd.tasks.classify import Classify
+from llamaherd.tasks.embed import Embed
+from llamaherd.tasks.generate import Generate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llamaherd.tasks.task import Kind, Task
+
+
+def make_task(
+    kind: Kind, settings: Mapping[str, Any], *, in_file: bool = False
+) -> Task[Any]:
+    """Create a task.
+
+    Args:
+        kind: Kind of the task.
+        settings: Arguments of `generate_parallel`, `classify_parallel`, `annotate` or
+            `embed_parallel`, without texts and the context.
+        in_file: Whether to use the columns of files, see `Generate`.
+
+    Raises:
+        TypeError: A setting has the wrong type.
+        ValueError: A setting is out of range.
+    """
+    if kind == "generate":
+        options = GenerateOptions.of(GenerateSettings, settings)
+        return Generate(options, in_file=in_file)
+    if kind == "classify":
+        return Classify(ClassifyOptions(**settings))
+    if kind == "embed":
+        return Embed(settings)  # type: ignore[arg-type]
+    own = {name: value for name, value in settings.items() if name != "codebook"}
+    return Annotate(settings["codebook"], own)

@@ -1,0 +1,131 @@
+"""Interface of a task, which is called by file runs, Ray and R."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
+
+from llamaherd.api.running import run_to_end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from llamaherd.journal.journal import Journal
+    from llamaherd.model.model import Model
+    from llamaherd.run.host import Host
+    from llamaherd.run.job import Runnable
+    from llamaherd.structured.columns import Column
+
+    # Called with an object that has n_done and n_failed; False for no callback.
+    Report = Literal[False] | Callable[[Any], object]
+    # Cells of n rows by role.
+    Cells = dict[str, Sequence[Any]]
+
+Kind = Literal["generate", "classify", "annotate", "embed"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_R = TypeVar("_R")
+
+
+class MissingText(str):
+    """Reason of a row whose text is missing (null), not just empty."""
+
+    __slots__ = ()
+
+
+class Task(ABC, Generic[_R]):
+    """Work on each text, independent of the source of texts and the form of output.
+
+    Attributes:
+        is_journalled: Whether a journal stores its results, so that an interrupted call
+            loses none.
+        reads_all: Whether the result for a text depends on all texts of the table.
+    """
+
+    is_journalled: ClassVar[bool] = True
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether the result for a text depends on all texts of the table."""
+        return False
+
+    @property
+    def n_answer(self) -> int:
+        """Expected number of tokens of an answer, to divide rows evenly into shards."""
+        return 0
+
+    def of_model(self, model: Model) -> Task[_R]:  # noqa: ARG002 - used by overriding methods
+        """Return the task with all columns that results of a model have."""
+        return self
+
+    @property
+    @abstractmethod
+    def columns(self) -> dict[str, Column]:
+        """Return the types of the columns by role; the last one holds failure reasons."""
+
+    @abstractmethod
+    def requests(
+        self,
+        host: Host,
+        texts: Sequence[str],
+        places: Sequence[int],
+        journal: Journal | None,
+    ) -> Runnable[_R]:
+        """Create the work of a `Job` on some texts.
+
+        Args:
+            host: Context in which the call runs; a model for embeddings.
+            texts: Texts, one per row.
+            places: Positions of the rows, from which seeds are made.
+            journal: Open journal that stores the results; None for none.
+        """
+
+    @abstractmethod
+    def rows(self, results: _R) -> Cells:
+        """Return the cells of `columns` for the results of a call; None for no value."""
+
+    def answer(
+        self,
+        host: Host | Model,
+        texts: Sequence[str],
+        places: Sequence[int],
+        *,
+        journal: Journal | None = None,
+        report: Report = False,
+    ) -> Cells:
+        """Run the call for some texts.
+
+        Args:
+            host: Context in which the call runs; a model for embeddings.
+            texts: Texts, one per row.
+            places: Positions of the rows, from which seeds are made.
+            journal: Open journal that stores the results; None for none.
+            report: Progress callback.
+
+        Returns:
+            Cells of each column.
+
+        Raises:
+            Interrupted: The call was interrupted by Ctrl-C.
+        """
+        return self.rows(
+            run_to_end(
+                lambda: self.requests(host, texts, places, journal),  # type: ignore[arg-type]
+                report,
+            )
+        )
+
+    def notes(self, cells: Cells) -> list[str]:  # noqa: ARG002 - used by overriding methods
+        """Return signs that the cells carry little information about the texts."""
+        return []
+
+    def failed(self, reason: str) -> dict[str, object]:
+        """Return the cells of a row without a prompt."""
+        roles = list(self.columns)
+        return {**dict.fromkeys(roles), roles[-1]: reason}
+
+
+def free_name(name: str, taken: object) -> str:
+    """Return a role that differs from all fields of a schema."""
+    while name in taken:  # type: ignore[operator]
+        name = f".{name}"
+    return name

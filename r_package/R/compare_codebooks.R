@@ -1,0 +1,312 @@
+#' Compare codebooks, choose one, and evaluate it once
+#'
+#' @description
+#' `compare_codebooks()` labels the same texts with several candidates and compares the labels with
+#' human codes. Candidates are codebooks, with other words, labels' definitions or examples, or
+#' `candidate()`s with other models or settings. `best_codebook()` freezes the choice.
+#' `evaluate_codebook()` measures it on texts that nothing was chosen by.
+#'
+#' @section What is compared:
+#' Only the texts of the part `select` are labelled, see [gold_split()], and all candidates label
+#' the same ones. Values are weighted by 1 / inclusion probability, so that they describe all texts.
+#' A text that a candidate fails on counts as wrong. Texts on which coders tie are left out.
+#'
+#' Differences are paired, text by text. Their variance is that of the linearised differences within
+#' the strata of the draw. Intervals of accuracies are adjusted Wald intervals (Bonett and Price
+#' 2012) with the effective number of texts. With `adjust = "max-t"` the intervals of all pairs of
+#' candidates hold together: the critical value is a quantile of the largest studentised difference
+#' (Hothorn, Bretz and Westfall 2008). The comparison with the best, whichever that is, is among
+#' them (Edwards and Hsu 1983). If the interval of the difference to the best includes 0, the two
+#' cannot be told apart.
+#'
+#' @section Once:
+#' The value of the best on `select` is too high, because it was chosen by it. `evaluate_codebook()`
+#' opens the part `evaluate` and records when, and for which choice: in the file beside the CSV file
+#' if `gold` is its path, otherwise in `gold` of the result, to be saved. If the part was opened
+#' before, or codes changed since the choice, a warning and the printed result say so. Another
+#' model, codebook or other settings than those of the choice are an error.
+#'
+#' @param data Data frame that the sample was drawn from; it is checked that texts are the same.
+#'   `NULL` checks nothing.
+#' @param candidates A named list of codebooks and candidates.
+#' @param gold A coded `llamaherd_gold` with a split, see [gold_split()]; or the path of its CSV
+#'   file.
+#' @param context Context to run in; for `compare_codebooks()` that of candidates without one of
+#'   their own.
+#' @param text Column of texts; `NULL` for that of the sample.
+#' @param measure `"accuracy"`, `"balanced_accuracy"`, `"macro_f1"` or `"kappa"`.
+#' @param level Confidence level.
+#' @param adjust `"max-t"`: intervals of all differences hold together; `"none"`: one by one.
+#' @param journal Path of a file that keeps all answers, so that another comparison computes only
+#'   what is new. `TRUE` makes one in the working directory.
+#' @param progress,verbosity See [annotate_texts()].
+#' @param codebook A codebook.
+#' @param ... For `candidate()`: arguments of [annotate_texts()], such as `calibrate`, `method`,
+#'   `chat` or `temperature`. For `compare_codebooks()`: the same, for all candidates that do not
+#'   have their own.
+#' @param comparison Return value of `compare_codebooks()`.
+#' @param prefer `"value"`: the candidate with the largest value. `"speed"`: the fastest of those
+#'   that cannot be told apart from it.
+#' @param name Name of a candidate to take instead.
+#' @param choice Return value of `best_codebook()`.
+#' @param coded Return value of [annotate_texts()] by the chosen codebook, settings and model that
+#'   has all texts of `evaluate`: these very labels are evaluated, and nothing is computed.
+#' @returns `compare_codebooks()`: a `llamaherd_codebooks`, a list:
+#'
+#'   * `summary`: a data frame with one row per candidate: `candidate`; the measure with `low` and
+#'     `high`; `difference` to the best with its interval; `verdict`; `seconds` per text;
+#'     `n_failed`. [as.data.frame()] returns it.
+#'   * `pairs`: a data frame with one row per pair: `first`, `second`, `difference`, `low`, `high`,
+#'     `differ`, the share of texts of which exactly one is right, and `verdict`.
+#'   * `best`, `tied`: names of the best and of those that may be the best.
+#'   * `n`: number of texts; `notes`.
+#'
+#'   `candidate()`: a `llamaherd_candidate`.
+#'
+#'   `best_codebook()`: a `llamaherd_choice`, a list with `name`, `hash`, `codebook`, `settings`,
+#'   `model`, `measure`, `value` and `tied`. It can be stored with [saveRDS()].
+#'
+#'   `evaluate_codebook()`: a `llamaherd_evaluation`, a list with `value`, a data frame of the
+#'   measure and its interval; `measures`, a data frame of all measures as in [validate()]; `n`;
+#'   `n_failed`; `first`, whether `evaluate` was closed before; `opened`, a data frame of all
+#'   openings; `notes`; and `gold`, the sample with these records.
+#' @references Bonett, Price, *Adjusted Wald Confidence Interval for a Difference of Binomial
+#'   Proportions Based on Paired Data*, J. Educ. Behav. Stat. 37, 2012. Edwards, Hsu, *Multiple
+#'   Comparisons with the Best Treatment*, J. Am. Stat. Assoc. 78, 1983. Hothorn, Bretz, Westfall,
+#'   *Simultaneous Inference in General Parametric Models*, Biom. J. 50, 2008.
+#' @seealso [gold_split()], [choose_examples()], [validate()], [robustness()]
+#' @export
+#' @examplesIf !is.null(llamaherd_example_model())
+#' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
+#' labels <- c("Sports", "Business", "Science", "Politics")
+#' gold <- gold_sample(news, 60, text = text, names = labels, seed = 1)
+#' coded <- data.frame(id = gold$ids, code = news$topic[gold$rows])
+#' gold <- gold_split(read_gold(coded, gold), 0.2, 0.4, 0.4, seed = 1)
+#'
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#' book <- codebook("Label the topic of each news text.", labels)
+#' found <- compare_codebooks(
+#'   news,
+#'   list(plain = book, batch = candidate(book, calibrate = "batch")),
+#'   gold,
+#'   context
+#' )
+#' found
+#' plot(found)
+#'
+#' choice <- best_codebook(found)
+#' evaluate_codebook(choice, gold, context)
+compare_codebooks <- function(
+  data,
+  candidates,
+  gold,
+  context = NULL,
+  ...,
+  text = NULL,
+  measure = c("accuracy", "balanced_accuracy", "macro_f1", "kappa"),
+  level = 0.95,
+  adjust = c("max-t", "none"),
+  journal = NULL,
+  progress = interactive(),
+  verbosity = 0L
+) {
+  error_call <- rlang::current_env()
+  tried <- check_candidates(candidates, context, error_call)
+  given <- gold_given(gold, error_call)
+  text <- if (!is.null(data)) {
+    one_column(rlang::enquo(text), check_data(data, error_call), "text", error_call)
+  }
+  text <- text %||% if (!is.null(data)) coded_columns(data)$text
+  options <- list(
+    text = text,
+    measure = check_choice(
+      measure,
+      c("accuracy", "balanced_accuracy", "macro_f1", "kappa")
+    ),
+    level = check_number(level),
+    adjust = check_choice(adjust, c("max-t", "none")),
+    journal = journal_given(journal, error_call),
+    settings = list(...)
+  )
+  columns <- if (!is.null(data)) py_columns(data, names(data)[is_sent(data)])
+  plan <- py_call(
+    "compare_plan",
+    columns,
+    given,
+    unname(lapply(tried, \(one) {
+      list(name = one$name, content = one$codebook$content, settings = one$settings)
+    })),
+    options
+  )
+  options["journal"] <- list(plan[["journal"]])
+  verbosity <- check_whole(verbosity)
+  runs <- run_candidates(plan, tried, check_flag(progress), verbosity, error_call)
+  found <- new_comparison(plan, runs$done, options, error_call)
+  if (runs$interrupted) {
+    the$last_results <- found
+    message <- sprintf(
+      "Interrupted: %d of %d candidates done.",
+      length(runs$done),
+      length(tried)
+    )
+    interrupt(message, found, verbosity, plan[["journal"]])
+  }
+  document_event("compare_codebooks", \() {
+    list(
+      n_texts = found$n,
+      candidates = names(tried),
+      measure = options$measure,
+      values = found$summary[[options$measure]],
+      best = found$best
+    )
+  })
+  found
+}
+
+#' @rdname compare_codebooks
+#' @export
+candidate <- function(codebook, context = NULL, ...) {
+  error_call <- rlang::current_env()
+  check_codebook(codebook)
+  if (!is.null(context)) {
+    check_context(context, "context", error_call)
+  }
+  settings <- list(...)
+  if (length(settings) > 0 && !all(nzchar(rlang::names2(settings)))) {
+    abort_argument("...", "named settings of annotate_texts()", settings, error_call)
+  }
+  py_call("candidate_check", settings)
+  structure(
+    list(codebook = codebook, context = context, settings = settings),
+    class = "llamaherd_candidate"
+  )
+}
+
+#' @rdname compare_codebooks
+#' @export
+best_codebook <- function(comparison, prefer = c("value", "speed"), name = NULL) {
+  error_call <- rlang::current_env()
+  if (!inherits(comparison, "llamaherd_codebooks")) {
+    must <- "a <llamaherd_codebooks> made by compare_codebooks()"
+    abort_argument("comparison", must, comparison, error_call)
+  }
+  options <- list(
+    prefer = check_choice(prefer, c("value", "speed")),
+    name = if (!is.null(name)) check_string(name)
+  )
+  new_choice(py_call("best_codebook", comparison$json, options))
+}
+
+#' @rdname compare_codebooks
+#' @export
+evaluate_codebook <- function(
+  choice,
+  gold,
+  context = NULL,
+  coded = NULL,
+  level = 0.95,
+  journal = NULL,
+  progress = interactive(),
+  verbosity = 0L
+) {
+  error_call <- rlang::current_env()
+  if (!inherits(choice, "llamaherd_choice")) {
+    abort_argument(
+      "choice",
+      "a <llamaherd_choice> made by best_codebook()",
+      choice,
+      error_call
+    )
+  }
+  if (is.null(context) && is.null(coded)) {
+    must <- "a context on the chosen model, or `coded` must have labels by it"
+    abort_argument("context", must, context, error_call)
+  }
+  given <- gold_given(gold, error_call)
+  object <- if (!is.null(context)) check_context(context, "context", error_call)
+  labels <- if (!is.null(coded)) labels_given(coded, error_call)
+  verbosity <- check_whole(verbosity)
+  level <- check_number(level)
+  plan <- py_call("evaluate_plan", choice$json, given, object, labels)
+  if (is.null(labels)) {
+    journal <- journal_given(journal, error_call)
+    run <- quietly(
+      verbosity < 0,
+      run_coding(
+        object,
+        as.list(as_text(plan[["texts"]])),
+        list(content = plan[["content"]]),
+        candidate_options(plan[["settings"]], journal),
+        new_bar(check_flag(progress)),
+        error_call
+      )
+    )
+    if (run$interrupted) {
+      message <- "Interrupted: the part evaluate was not opened."
+      interrupt(message, NULL, verbosity, run$journal)
+    }
+    labels <- labels_of_run(plan, run$columns)
+  }
+  sample <- list(json = plan[["gold"]], path = given$path)
+  found <- new_evaluation(
+    py_call("evaluate_make", choice$json, sample, labels, level),
+    choice
+  )
+  for (note in found$notes) {
+    warn("{note}", "evaluate", error_call)
+  }
+  document_event("evaluate_codebook", \() {
+    list(
+      choice = choice$hash,
+      n_texts = found$n,
+      value = found$value,
+      first = found$first
+    )
+  })
+  found
+}
+
+#' @export
+print.llamaherd_codebooks <- function(x, ...) {
+  writeLines(sub(
+    "^<CodebookComparison: (.*?)>(\n|$)",
+    "<llamaherd_codebooks> \\1\\2",
+    x$page,
+    perl = TRUE
+  ))
+  invisible(x)
+}
+
+#' @export
+as.data.frame.llamaherd_codebooks <- function(x, ...) x$summary
+
+#' @export
+print.llamaherd_candidate <- function(x, ...) {
+  settings <- names(x$settings)
+  cat(sprintf("<llamaherd_candidate> codebook %s", substr(x$codebook$hash, 1, 8)))
+  cat(if (length(settings) > 0) paste0(", ", toString(settings)), "\n", sep = "")
+  invisible(x)
+}
+
+#' @export
+print.llamaherd_choice <- function(x, ...) {
+  writeLines(sub(
+    "^<CodebookChoice: (.*?)>(\n|$)",
+    "<llamaherd_choice> \\1\\2",
+    x$page,
+    perl = TRUE
+  ))
+  invisible(x)
+}
+
+#' @export
+print.llamaherd_evaluation <- function(x, ...) {
+  writeLines(sub(
+    "^<Evaluation: (.*?)>(\n|$)",
+    "<llamaherd_evaluation> \\1\\2",
+    x$page,
+    perl = TRUE
+  ))
+  invisible(x)
+}

@@ -1,0 +1,206 @@
+# Candidates of compare_codebooks(): checked, run one after the other, and made into results.
+
+# Candidates with names, contexts as Python's objects.
+check_candidates <- function(x, context, error_call) {
+  if (inherits(x, c("llamaherd_codebook", "llamaherd_candidate"))) {
+    x <- list(x)
+  }
+  fits <- \(one) inherits(one, c("llamaherd_codebook", "llamaherd_candidate"))
+  if (!is.list(x) || length(x) == 0 || !all(vapply(x, fits, logical(1)))) {
+    must <- "a named list of codebooks, or of what candidate() returns"
+    abort_argument("candidates", must, x, error_call)
+  }
+  names <- rlang::names2(x)
+  names <- ifelse(nzchar(names), names, as.character(seq_along(x)))
+  if (anyDuplicated(names)) {
+    must <- "a list with names of which no two are the same"
+    abort_argument("candidates", must, x, error_call)
+  }
+  made <- Map(
+    \(one, name) {
+      if (inherits(one, "llamaherd_codebook")) {
+        one <- list(codebook = one, context = NULL, settings = list())
+      }
+      own <- one$context %||% context
+      if (is.null(own)) {
+        must <- sprintf("a context: candidate \"%s\" has none of its own", name)
+        abort_argument("context", must, own, error_call)
+      }
+      c(
+        one[c("codebook", "settings")],
+        list(name = name, object = check_context(own, "context", error_call))
+      )
+    },
+    x,
+    names
+  )
+  stats::setNames(made, names)
+}
+
+# Python's result of each candidate. One that Ctrl-C has ended is left out, with all after it.
+run_candidates <- function(plan, tried, progress, verbosity, error_call) {
+  texts <- as.list(as_text(plan[["texts"]]))
+  settings <- as_text(plan[["settings"]])
+  bar <- new_bar(progress)
+  on.exit(bar$end())
+  done <- list()
+  for (i in seq_along(tried)) {
+    if (verbosity >= 1) {
+      cli::cli_inform("{i}/{length(tried)}: {tried[[i]]$name}")
+    }
+    run <- quietly(
+      verbosity < 0,
+      run_coding(
+        tried[[i]]$object,
+        texts,
+        list(content = tried[[i]]$codebook$content),
+        candidate_options(settings[[i]], plan[["journal"]]),
+        part_of_bar(bar, i, length(tried)),
+        error_call
+      )
+    )
+    if (run$interrupted) {
+      return(list(done = done, interrupted = TRUE))
+    }
+    done[[i]] <- list(
+      name = tried[[i]]$name,
+      labels = text_list(as_text(run$columns[["labels"]])),
+      run = run$columns[["run"]]
+    )
+  }
+  list(done = done, interrupted = FALSE)
+}
+
+candidate_options <- function(settings, journal) {
+  options <- list(
+    settings = settings,
+    journal = journal,
+    versions = list(R = as.character(getRversion()))
+  )
+  Filter(Negate(is.null), options)
+}
+
+journal_given <- function(journal, error_call) {
+  if (is.null(journal) || rlang::is_bool(journal)) {
+    return(journal)
+  }
+  expand_path(check_string(journal, "journal", error_call = error_call))
+}
+
+# Columns that Python takes: lists and the like cannot be texts or identifiers.
+is_sent <- function(data) {
+  vapply(data, \(column) is.atomic(column) || is.factor(column), logical(1))
+}
+
+# NULL if no candidate is done.
+new_comparison <- function(plan, runs, options, error_call) {
+  if (length(runs) == 0) {
+    return(NULL)
+  }
+  found <- py_call("compare_make", plan[["gold"]], runs, options, error_call = error_call)
+  structure(
+    list(
+      summary = plain_columns(found[["rows"]]),
+      pairs = plain_columns(found[["pairs"]]),
+      best = found[["best"]],
+      tied = as_text(found[["tied"]]),
+      n = as.integer(found[["n"]]),
+      measure = options$measure,
+      notes = as_text(found[["notes"]]),
+      page = found[["page"]],
+      json = found[["json"]]
+    ),
+    class = "llamaherd_codebooks"
+  )
+}
+
+new_choice <- function(found) {
+  structure(
+    list(
+      name = found[["name"]],
+      hash = found[["hash"]],
+      codebook = new_codebook(py_call("codebook_make", found[["content"]])),
+      settings = jsonlite::parse_json(found[["settings"]]),
+      model = found[["model"]],
+      measure = found[["measure"]],
+      value = found[["value"]],
+      tied = as_text(found[["tied"]]),
+      page = found[["page"]],
+      json = found[["json"]]
+    ),
+    class = "llamaherd_choice"
+  )
+}
+
+new_evaluation <- function(found, choice) {
+  value <- lapply(found[["value"]], as.double)
+  structure(
+    list(
+      choice = choice,
+      value = data.frame(measure = choice$measure, value),
+      measures = plain_columns(found[["measures"]]),
+      n = as.integer(found[["n"]]),
+      n_failed = as.integer(found[["n_failed"]]),
+      first = found[["first"]],
+      opened = plain_columns(found[["opened"]]),
+      notes = as_text(found[["notes"]]),
+      gold = new_gold(found[["gold"]]),
+      page = found[["page"]]
+    ),
+    class = "llamaherd_evaluation"
+  )
+}
+
+# A data frame of Python's columns, which are texts or numbers.
+plain_columns <- function(columns) {
+  made <- lapply(columns, \(column) {
+    if (any(vapply(column, is.character, logical(1)))) {
+      as_text(column)
+    } else {
+      numbers_of(column)
+    }
+  })
+  n <- if (length(made) > 0) length(made[[1]]) else 0L
+  new_frame(made, n)
+}
+
+# Labels of a coding as Python takes them.
+labels_given <- function(coded, error_call, arg = "coded") {
+  known <- if (inherits(coded, "llamaherd_coded")) coded_columns(coded)
+  if (is.null(known$label) || is.null(known$text)) {
+    must <- "the result of annotate_texts(), with its columns of texts and labels"
+    abort_argument(arg, must, coded, error_call)
+  }
+  record <- attr(coded, "llamaherd")
+  columns <- unclass(coded)
+  probs <- unname(record$probs[record$names])
+  has_probs <- length(probs) == length(record$names) && all(probs %in% names(coded))
+  thoughts <- as.list(record$columns)$thinking
+  list(
+    texts = text_list(as_utf8(as.character(columns[[known$text]]))),
+    labels = text_list(as_utf8(as.character(columns[[known$label]]))),
+    names = as_py_list(record$names),
+    probs = if (has_probs) rows_of(do.call(cbind, columns[probs])),
+    thoughts = if (!is.null(thoughts) && thoughts %in% names(coded)) {
+      text_list(as_utf8(as.character(columns[[thoughts]])))
+    },
+    codebook = record$codebook$content,
+    run = record$run_json
+  )
+}
+
+# The same of a coding that was run for an evaluation.
+labels_of_run <- function(plan, found) {
+  names <- as_text(found[["names"]])
+  probs <- found[["columns"]][paste0("p_", names)]
+  has_probs <- !any(vapply(probs, is.null, logical(1)))
+  list(
+    texts = as.list(as_text(plan[["texts"]])),
+    labels = text_list(as_text(found[["labels"]])),
+    names = as_py_list(names),
+    probs = if (has_probs) rows_of(do.call(cbind, lapply(probs, numbers_of))),
+    thoughts = NULL,
+    codebook = plan[["content"]],
+    run = found[["run"]]
+  )
+}

@@ -1,0 +1,55 @@
+#' Write annotations to a CSV file
+#'
+#' Creates a sink for [explore()]. Rows are added to the file as soon as they are finished, so that
+#' a crash loses none of them. The file is UTF-8; quotes within texts are doubled, as
+#' [utils::read.csv()] and spreadsheet programs read them.
+#'
+#' @param path Path of the file; `~` is expanded.
+#' @param append TRUE adds rows to an existing file,
+#'   without a second header; FALSE overwrites the file.
+#' @returns A function with the arguments `chunk`, a data frame, and `model_id`. It returns
+#'   `model_id` invisibly.
+#' @seealso [explore()]
+#' @export
+#' @examples
+#' path <- tempfile(fileext = ".csv")
+#' sink <- annotation_sink_csv(path)
+#' sink(data.frame(sample_id = 1, label = 'say "hi"'), "model_a")
+#' read.csv(path)
+annotation_sink_csv <- function(path, append = FALSE) {
+  error_call <- rlang::current_env()
+  path <- expand_path(check_string(path))
+  append <- check_flag(append)
+  check_folder(path, error_call)
+  has_header <- append && file.exists(path) && file.size(path) > 0
+  is_begun <- append
+  function(chunk, model_id) {
+    if (!is.data.frame(chunk)) {
+      abort_argument("chunk", "a data frame", chunk, rlang::current_env())
+    }
+    con <- file(path, if (is_begun) "ab" else "wb")
+    on.exit(close(con))
+    is_begun <<- TRUE
+    rows <- do.call(paste, c(unname(lapply(chunk, csv_cells)), sep = ","))
+    header <- if (!has_header) paste(csv_cells(names(chunk)), collapse = ",")
+    has_header <<- TRUE
+    writeLines(
+      enc2utf8(as.character(c(header, if (nrow(chunk) > 0) rows))),
+      con,
+      useBytes = TRUE
+    )
+    invisible(model_id)
+  }
+}
+
+csv_cells <- function(x) {
+  if (is.factor(x)) {
+    x <- as.character(x)
+  }
+  cells <- if (is.numeric(x) || is.logical(x)) {
+    vapply(x, \(value) format(value, digits = 15L), "", USE.NAMES = FALSE)
+  } else {
+    paste0("\"", gsub("\"", "\"\"", enc2utf8(as.character(x)), fixed = TRUE), "\"")
+  }
+  ifelse(is.na(x), "NA", cells)
+}

@@ -1,0 +1,243 @@
+#' Keep a log of a run
+#'
+#' Between `document_start()` and `document_end()` a text file records the work of this session with
+#' models: loaded files with their SHA-256; calls with their numbers of prompts, settings, and the
+#' SHA-256 of prompts and answers; coded texts with their codebooks, gold samples, validations and
+#' estimates. Each event is written as soon as it has happened, so that a crash loses no earlier
+#' event.
+#'
+#' You can share a log: it contains no texts and no names of people. It has the full paths of files,
+#' with `~` for your home folder, and the values that `"auto"` chose.
+#'
+#' `document_end()` writes the SHA-256 of the log into a file with the same name and the ending
+#' `.sha256`, in the format of `sha256sum --check`.
+#'
+#' @param path Path of the log. NULL is `llamaherd_run_<time>.txt` in the working directory.
+#' @param metadata A named list to write into the log, such as `list(project = "survey", wave = 2)`.
+#' @param append TRUE adds to an existing file; FALSE makes an existing file an error.
+#' @returns Both
+#'   return the path, invisibly. The return value of `document_end()` has the attribute `hash`, the
+#'   SHA-256 of the file's bytes.
+#' @seealso `generate_parallel(journal = )` for keeping the answers themselves
+#' @export
+#' @examplesIf llamaherd_available()
+#' path <- document_start(tempfile(fileext = ".txt"), metadata = list(project = "rivers"))
+#' log <- document_end()
+#' writeLines(readLines(path))
+#' attr(log, "hash")
+document_start <- function(path = NULL, metadata = list(), append = FALSE) {
+  error_call <- rlang::current_env()
+  if (!is.null(the$document)) {
+    abort(
+      c(
+        "A log is being written already: {.path {the$document$path}}.",
+        i = "End it with {.code document_end()} first."
+      ),
+      "argument",
+      error_call
+    )
+  }
+  path <- expand_path(check_string(path, null = TRUE)) %||%
+    format(Sys.time(), "llamaherd_run_%Y%m%d_%H%M%S.txt")
+  append <- check_flag(append)
+  named <- length(metadata) == 0 || rlang::is_named(metadata)
+  if (!is.list(metadata) || !named) {
+    abort_argument("metadata", "a named list", metadata, error_call)
+  }
+  check_new_file(path, append, error_call)
+  now <- Sys.time()
+  the$document <- list(path = normalizePath(path), start = now)
+  write_log(
+    if (append && file.size(path) > 0) "",
+    "llamaherd run log",
+    paste("File:", basename(path)),
+    paste("Started:", stamp(now)),
+    "",
+    "Events:"
+  )
+  info <- Sys.info()
+  document_event("document_start", \() {
+    c(
+      list(
+        package_version = as.character(utils::packageVersion("llamaherd")),
+        r_version = R.version.string,
+        platform = R.version$platform,
+        os = info[["sysname"]],
+        release = info[["release"]],
+        working_directory = log_path(getwd())
+      ),
+      metadata
+    )
+  })
+  invisible(path)
+}
+
+#' @rdname document_start
+#' @export
+document_end <- function() {
+  if (is.null(the$document)) {
+    abort(
+      c(
+        "No log is being written.",
+        i = "Start one with {.code document_start()}."
+      ),
+      "argument",
+      rlang::current_env()
+    )
+  }
+  document_event("document_end", \() list())
+  now <- Sys.time()
+  took <- as.double(difftime(now, the$document$start, units = "secs"))
+  write_log(
+    "",
+    paste("Ended:", stamp(now)),
+    sprintf("Duration: %.1f s", took)
+  )
+  path <- the$document$path
+  the$document <- NULL
+  hash <- py_call("file_sha256", path)
+  sums <- paste0(path, ".sha256")
+  con <- file(sums, "wb")
+  on.exit(close(con))
+  writeLines(enc2utf8(paste0(hash, "  ", basename(path))), con, useBytes = TRUE)
+  cli::cli_inform("The log is {.path {path}} (SHA-256 {hash}).")
+  invisible(structure(path, hash = hash))
+}
+
+# Records an event if a log is being written; only then calls `details`, which returns a named list.
+document_event <- function(event, details) {
+  if (is.null(the$document)) {
+    return(invisible())
+  }
+  text <- jsonlite::toJSON(
+    details(),
+    auto_unbox = TRUE,
+    null = "null",
+    na = "null",
+    digits = NA,
+    force = TRUE,
+    pretty = TRUE
+  )
+  lines <- strsplit(text, "\n", fixed = TRUE)[[1]]
+  write_log(sprintf("- [%s] %s", stamp(Sys.time()), event), paste0("    ", lines))
+}
+
+# Details of a call: settings, and the SHA-256 of prompts and of `output`, the answers.
+document_answers <- function(event, context, prompts, result, output, settings) {
+  settings <- c(settings, prompts$options) # how a chat was rendered, thoughts
+  document_event(event, \() {
+    c(
+      list(
+        model = basename(context$model$path),
+        n_prompts = length(prompts$values),
+        n_failed = sum(attr(result, "finish_reason") == "error"),
+        input_hash = lines_sha256(prompts$text),
+        output_hash = lines_sha256(output)
+      ),
+      sizes_of(attr(result, "stats")),
+      list(settings = settings[lengths(settings) > 0])
+    )
+  })
+}
+
+# Values that "auto" chose.
+sizes_of <- function(stats) {
+  unclass(stats)[intersect(c("n_slots", "n_ctx", "seed"), names(stats))]
+}
+
+# Details of annotate_texts().
+document_coding <- function(result) {
+  document_event("annotate_texts", \() {
+    coding <- attr(result, "llamaherd")
+    run <- coding$run
+    c(
+      list(
+        model = run$model[intersect(c("file", "sha256"), names(run$model))],
+        codebook = coding$codebook$hash,
+        n_texts = nrow(result),
+        input_hash = run$texts_sha256,
+        output_hash = lines_sha256(labels_of_coding(result, coding))
+      ),
+      sizes_of(coding$stats),
+      list(settings = run$settings)
+    )
+  })
+}
+
+# Returns texts, of fields as JSON; NULL if the columns do not exist.
+labels_of_coding <- function(x, coding) {
+  coding$answers %||%
+    if (isTRUE(coding$label %in% names(x))) as.character(x[[coding$label]])
+}
+
+# Name of a file in a log: the full path, which is valid in any folder, with `~` for the home
+# folder, whose name would show its owner.
+log_path <- function(path) {
+  is_whole <- grepl("^(/|~|[A-Za-z]:|\\\\\\\\)", path)
+  path <- if (is_whole) path else file.path(getwd(), path)
+  path <- normalizePath(path, winslash = "/", mustWork = FALSE)
+  homes <- c("~", Sys.getenv(c("HOME", "USERPROFILE")))
+  homes <- normalizePath(homes[nzchar(homes)], winslash = "/", mustWork = FALSE)
+  for (home in homes[nchar(homes) > 1]) {
+    if (startsWith(paste0(path, "/"), paste0(home, "/"))) {
+      return(paste0("~", substring(path, nchar(home) + 1L)))
+    }
+  }
+  path
+}
+
+# Source of a model in a log: a file, a name, or an address without passwords.
+log_source <- function(source) {
+  if (file.exists(source)) {
+    return(log_path(source))
+  }
+  sub("[?#].*$", "", sub("^([a-z]+://)[^/@]*@", "\\1", source, ignore.case = TRUE))
+}
+
+# Computes the SHA-256 of texts, each followed by a newline, as sha256sum does for a file with these
+# lines.
+lines_sha256 <- function(text) {
+  text <- as.character(text)
+  text[is.na(text)] <- "NA"
+  sha256(paste0(text, "\n", collapse = ""))
+}
+
+stamp <- function(time) format(time, "%Y-%m-%d %H:%M:%S %z")
+
+# Opens and closes the file for each event, so that a crash of R loses nothing.
+write_log <- function(...) {
+  con <- file(the$document$path, "ab")
+  on.exit(close(con))
+  writeLines(enc2utf8(c(...)), con, useBytes = TRUE)
+}
+
+check_new_file <- function(path, append, error_call) {
+  if (!append && file.exists(path)) {
+    abort(
+      c(
+        "{.arg path} already exists: {.path {path}}.",
+        i = "Name another file, or use {.code append = TRUE}."
+      ),
+      "argument",
+      error_call
+    )
+  }
+  check_folder(path, error_call)
+  if (!file.exists(path) && !file.create(path, showWarnings = FALSE)) {
+    abort("{.arg path} cannot be written: {.path {path}}.", "argument", error_call)
+  }
+}
+
+check_folder <- function(path, error_call) {
+  folder <- dirname(path)
+  if (!dir.exists(folder)) {
+    abort(
+      c(
+        "{.arg path} is in a folder that does not exist: {.path {folder}}.",
+        i = "Create it with {.code dir.create({encodeString(folder, quote = '\"')})}."
+      ),
+      "argument",
+      error_call
+    )
+  }
+}

@@ -1,0 +1,297 @@
+#' Talk to a model
+#'
+#' @description
+#' `chat()` starts a conversation with memory: each question is asked after all earlier ones. In the
+#' console the answer appears while it is generated, with thoughts dimmed. A conversation can share
+#' its context with other calls.
+#'
+#' @section Methods:
+#' * `$ask(text, ..., echo)` asks a question and returns the answer, a string, invisibly if it was
+#'   printed. `...` takes settings for this question alone.
+#' * `$retry(..., echo)` asks the last question again, in place of its last answer.
+#' * `$ask_all(texts, ..., progress, verbosity)` asks many questions at once, each after the
+#' conversation so far, without changing the conversation. It returns a `llamaherd_result`, see
+#'   [generate_parallel()].
+#' * `$turns()` returns a data frame with a row per message: `role`, `content`, `thinking` (the
+#'   thought before an answer, NA without one) and `interrupted`.
+#' * `$last()` returns a list with the last answer, its thought and its numbers of tokens.
+#' * `$fork(n)` returns a list of n independent conversations that continue this one; without `n` it
+#' returns one conversation.
+#' * `$undo()` drops the last question with its answer. `$forget(n)` drops the n oldest questions
+#' with their answers and so frees room in the context. Both return the dropped messages.
+#' * `$system(text)` sets the system message for later questions; without `text` it returns the
+#' current message.
+#' * `$close()` frees the context of a conversation that was started with a model.
+#'
+#' Ctrl-C ends an answer. The conversation keeps the text so far and marks the turn as
+#' `interrupted`.
+#'
+#' @param context A context from [context_create()]. A model from [model_load()] gets a context for
+#'   this conversation.
+#' @param system Text of a system message. NULL sends none.
+#' @param ... Settings of every question, by name: the sampling settings of [generate()] and
+#'   [sampling_options()], `thinking`, `variables`, `template`, `prefix` and `merge_system`.
+#'   `max_tokens` is 1,024 by default, less if the context has no more room.
+#' @param turns Earlier conversation to continue: a data frame as `$turns()` returns it, or a list
+#'   of messages `list(role = "user", content = "...")`.
+#' @param echo TRUE prints answers while they are generated.
+#' @returns A `llamaherd_chat`. It is an environment: `$ask()` changes it in place, and a copy of it
+#'   is the same conversation.
+#' @seealso [thinking()], [generate_parallel()] for many independent prompts
+#' @export
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' talk <- chat(model, "Answer in one sentence.", max_tokens = 30)
+#' talk$ask("Name a river in France.", echo = FALSE)
+#' talk$ask("How long is it?", echo = FALSE)
+#' talk$turns()
+#'
+#' # Three continuations of the same conversation:
+#' lapply(talk$fork(3), \(branch) branch$ask("Name another one.", temperature = 0.8, echo = FALSE))
+#' talk$close()
+#' close(model)
+chat <- function(context, system = NULL, ..., turns = NULL, echo = interactive()) {
+  error_call <- rlang::current_env()
+  object <- if (inherits(context, "llamaherd_model")) {
+    check_model(context)
+  } else {
+    check_context(context)
+  }
+  system <- check_string(system, null = TRUE)
+  settings <- chat_settings(list(...), error_call)
+  turns <- earlier_turns(turns, error_call)
+  echo <- check_flag(echo)
+  value <- py_call(
+    "chat_create",
+    object,
+    system,
+    turns,
+    settings,
+    error_call = error_call
+  )
+  new_chat(value[["python"]], context, echo)
+}
+
+# `owner` is kept alive with the conversation.
+new_chat <- function(python, owner, echo_default) {
+  self <- new.env(parent = emptyenv())
+  last <- NULL
+  python_of <- function(error_call) {
+    problem <- object_problem(self)
+    if (!is.null(problem)) {
+      abort("The conversation cannot go on: it {problem}.", "context", error_call)
+    }
+    python
+  }
+  answer <- function(text, settings, echo, error_call) {
+    object <- python_of(error_call)
+    echo <- check_flag(echo, "echo", error_call)
+    started <- py_call("chat_ask", object, text, settings, error_call = error_call)
+    result <- written_answer(started[["reply"]], echo, error_call)
+    last <<- result
+    text <- result$text %||% result$partial
+    if (result$finish_reason == "cancelled") {
+      the$last_results <- text
+      interrupt("Interrupted: the conversation keeps what was written.", text, 0L)
+    }
+    if (echo) invisible(text) else text
+  }
+  self$python <- python
+  self$owner <- owner
+  self$ask <- function(text, ..., echo = echo_default) {
+    error_call <- rlang::current_env()
+    text <- check_string(text)
+    answer(text, chat_settings(list(...), error_call), echo, error_call)
+  }
+  self$retry <- function(..., echo = echo_default) {
+    error_call <- rlang::current_env()
+    answer(NULL, chat_settings(list(...), error_call), echo, error_call)
+  }
+  self$ask_all <- function(texts, ..., progress = interactive(), verbosity = 0L) {
+    error_call <- rlang::current_env()
+    texts_given <- check_text(texts)
+    settings <- c(chat_settings(list(...), error_call), on_error = "continue")
+    display <- list(verbosity = check_whole(verbosity), clean = FALSE, hash = FALSE)
+    prompts <- as_prompts(texts_given, "texts", error_call)
+    prompts$names <- names(texts)
+    task <- new_task("chat_ask_all", "job_result", new_result)
+    object <- python_of(error_call)
+    progress <- check_flag(progress)
+    result <- run_call(task, object, prompts, settings, display, progress, error_call)
+    tell_failures(result, "continue", display$verbosity, error_call)
+    result
+  }
+  self$turns <- function() {
+    value <- py_call("chat_turns", python_of(rlang::current_env()))
+    frame <- turns_frame(value)
+    if (is.null(value[["system"]])) {
+      return(frame)
+    }
+    rbind(
+      turns_frame(list(
+        role = "system",
+        content = value[["system"]],
+        thinking = list(NULL),
+        interrupted = FALSE
+      )),
+      frame
+    )
+  }
+  self$last <- function() last
+  self$fork <- function(n = NULL) {
+    object <- python_of(rlang::current_env())
+    count <- if (is.null(n)) 1L else check_whole(n, min = 1)
+    forks <- lapply(py_call("chat_fork", object, count)[["pythons"]], \(fork) {
+      new_chat(fork, self, echo_default) # its context may be the context of this conversation
+    })
+    if (is.null(n)) forks[[1]] else forks
+  }
+  self$undo <- function() {
+    turns_frame(py_call("chat_undo", python_of(rlang::current_env())))
+  }
+  self$forget <- function(n = 1L) {
+    object <- python_of(rlang::current_env())
+    turns_frame(py_call("chat_forget", object, check_whole(n, min = 1)))
+  }
+  self$system <- function(text) {
+    object <- python_of(rlang::current_env())
+    if (missing(text)) {
+      return(py_call("chat_turns", object)[["system"]])
+    }
+    py_call("chat_set_system", object, check_string(text, null = TRUE))
+    invisible(self)
+  }
+  self$close <- function() close_object(self)
+  class(self) <- "llamaherd_chat"
+  lockEnvironment(self, bindings = TRUE)
+  self
+}
+
+#' @export
+format.llamaherd_chat <- function(x, ...) {
+  problem <- object_problem(x)
+  if (!is.null(problem)) {
+    return(paste("<llamaherd_chat> It", problem))
+  }
+  turns <- x$turns()
+  n <- sum(turns$role == "user")
+  role <- cli::style_bold(paste0(turns$role, ":"))
+  thought <- ifelse(
+    is.na(turns$thinking),
+    "",
+    paste0(cli::col_grey(turns$thinking), "\n\n")
+  )
+  text <- paste0(thought, turns$content, ifelse(turns$interrupted, " [interrupted]", ""))
+  c(
+    sprintf("<llamaherd_chat> %d question%s", n, if (n == 1) "" else "s"),
+    if (nrow(turns) > 0) paste0(role, " ", text)
+  )
+}
+
+#' @export
+print.llamaherd_chat <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}
+
+#' @export
+close.llamaherd_chat <- function(con, ...) con$close()
+
+# Waits for an answer and prints its pieces. Ctrl-C cancels it; the result then has the text so far.
+written_answer <- function(reply, echo, error_call) {
+  suspendInterrupts({
+    ended <- FALSE
+    on.exit(if (!ended) py_call("chat_cancel", reply))
+    print_piece <- if (echo) piece_printer() else \(...) NULL
+    n_read <- 0L
+    read <- function() {
+      state <- py_call("chat_read", reply, n_read, slice_s, error_call = error_call)
+      texts <- as_text(state[["texts"]])
+      n_read <<- n_read + length(texts)
+      Map(print_piece, texts, as_text(state[["kinds"]]))
+      state[["done"]]
+    }
+    interrupted <- is_interrupted(
+      # Sleeping checks for Ctrl-C; R itself checks rarely.
+      while (!read()) {
+        Sys.sleep(0)
+      }
+    )
+    if (interrupted) {
+      py_call("chat_cancel", reply)
+    }
+    if (echo && n_read > 0) {
+      cat("\n")
+    }
+    result <- py_call("chat_result", reply, error_call = error_call)
+    ended <- TRUE
+    result
+  })
+}
+
+# Dims thoughts, and writes an empty line between a thought and the answer.
+piece_printer <- function() {
+  before <- ""
+  \(text, kind) {
+    if (kind == "thinking") {
+      cat(cli::col_grey(text))
+    } else {
+      cat(if (before == "thinking") "\n\n", text, sep = "")
+    }
+    before <<- kind
+    utils::flush.console()
+  }
+}
+
+# Converts settings of questions for Python.
+chat_settings <- function(dots, error_call) {
+  kinds <- c(sampling_kinds, further_kinds)
+  check_dots(dots, c(names(kinds), options_of_chat), error_call)
+  settings <- Map(
+    \(value, name) {
+      switch(
+        name,
+        thinking = check_thinking(value, error_call),
+        variables = check_variables(value, error_call),
+        template = ,
+        prefix = check_string(value, name, null = TRUE, error_call = error_call),
+        merge_system = check_flag(value, name, error_call),
+        check_sampling(value, kinds[[name]], name, 1L, error_call)
+      )
+    },
+    dots,
+    names(dots)
+  )
+  Filter(Negate(is.null), settings)
+}
+
+# Converts messages of an earlier conversation to the names of Python's fields.
+earlier_turns <- function(turns, error_call) {
+  if (length(turns) == 0 || (is.data.frame(turns) && nrow(turns) == 0)) {
+    return(list())
+  }
+  messages <- check_messages(turns, "turns", error_call)
+  if (is.data.frame(turns)) {
+    more <- function(name, i) {
+      value <- turns[[name]][[i]]
+      if (is.null(value) || is.na(value) || isFALSE(value)) NULL else value
+    }
+    messages <- lapply(seq_along(messages), \(i) {
+      extra <- list(
+        reasoning_content = more("thinking", i),
+        interrupted = more("interrupted", i)
+      )
+      c(messages[[i]], Filter(Negate(is.null), extra))
+    })
+  }
+  messages
+}
+
+turns_frame <- function(columns) {
+  data.frame(
+    role = as_text(columns[["role"]]),
+    content = as_text(columns[["content"]]),
+    thinking = as_text(columns[["thinking"]]),
+    interrupted = as.logical(unlist(columns[["interrupted"]]))
+  )
+}

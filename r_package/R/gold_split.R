@@ -1,0 +1,66 @@
+#' Split a gold-standard sample to explore, select and evaluate
+#'
+#' @description
+#' The best of several codebooks looks better than it is if it is measured on the texts that it was
+#' chosen by. `gold_split()` therefore divides a gold-standard sample at random into three parts:
+#'
+#' * `explore`: write codebooks, read errors ([disagreements()]), take examples
+#'   ([choose_examples()]);
+#' * `select`: compare codebooks ([compare_codebooks()]);
+#' * `evaluate`: measure the chosen one, once ([evaluate_codebook()]).
+#'
+#' Each stratum of the draw is divided, so that each part is a sample itself. The inclusion
+#' probability of a text in a part is that of the draw times the share of the drawn texts of its
+#' stratum that are in the part. `gold_part()` returns a part, which [validate()] and [estimate()]
+#' accept like any other sample.
+#'
+#' The split is part of the sample: [write_gold()] and [read_gold()] keep it. `gold_size(compare =)`
+#' computes how many texts `select` needs.
+#'
+#' @param gold A `llamaherd_gold`, with or without codes; or the path of its CSV file: the split is
+#'   then stored in the file beside it.
+#' @param explore,select,evaluate Shares of the texts, with sum 1. `explore` may be 0.
+#' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
+#' @param part `"explore"`, `"select"` or `"evaluate"`. `"evaluate"` is closed until
+#'   [evaluate_codebook()] has opened it.
+#' @returns A `llamaherd_gold`: of `gold_split()` the whole sample with the element `parts`, of
+#'   `gold_part()` the texts of the part.
+#' @seealso [compare_codebooks()], [gold_sample()], [gold_size()]
+#' @export
+#' @examplesIf llamaherd::llamaherd_available()
+#' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
+#' gold <- gold_sample(news, 60, text = text, names = unique(news$topic), seed = 1)
+#' gold <- gold_split(gold, 0.2, 0.4, 0.4, seed = 1)
+#' table(gold$parts)
+#' gold_part(gold, "explore")
+gold_split <- function(gold, explore = 0.2, select = 0.5, evaluate = 0.3, seed = NULL) {
+  error_call <- rlang::current_env()
+  options <- list(
+    explore = check_number(explore),
+    select = check_number(select),
+    evaluate = check_number(evaluate),
+    seed = if (!is.null(seed)) as.double(check_whole(seed, min = 0, max = 2^53))
+  )
+  new_gold(py_call("gold_split", gold_given(gold, error_call), options))
+}
+
+#' @rdname gold_split
+#' @export
+gold_part <- function(gold, part = c("explore", "select", "evaluate")) {
+  error_call <- rlang::current_env()
+  json <- check_gold(gold, error_call)
+  part <- check_choice(part, c("explore", "select", "evaluate"))
+  new_gold(py_call("gold_part", list(json = json, path = NULL), part))
+}
+
+# A sample as Python takes it: as JSON, or the path of its CSV file.
+gold_given <- function(gold, error_call) {
+  if (rlang::is_string(gold)) {
+    return(list(json = NULL, path = expand_path(gold)))
+  }
+  if (!inherits(gold, "llamaherd_gold")) {
+    must <- "a <llamaherd_gold> made by gold_sample() or read_gold(), or the path of its CSV file"
+    abort_argument("gold", must, gold, error_call)
+  }
+  list(json = check_gold(gold, error_call), path = NULL)
+}

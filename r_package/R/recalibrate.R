@@ -1,0 +1,303 @@
+#' Improve labels with the codes of a gold-standard sample
+#'
+#' @description
+#' A model's labels are often wrong in a systematic way: it prefers some labels, or mixes two of
+#' them up. `recalibrate()` learns from the codes of a [gold_sample()] how to correct that. It fits
+#' a ridge multinomial logistic regression (a head) that predicts the codes from the model's
+#' log-probabilities, from embeddings of the texts, or from both, and replaces labels and
+#' probabilities by its predictions. `recalibration()` returns how good they are.
+#'
+#' @section Cross-fitting:
+#' Coded texts are dealt to folds at random. Each gets the prediction of a head that was fitted on
+#' the codes of the other folds; texts without a code get the mean prediction of all these heads. So
+#' no label depends on the text's own code: the accuracy by cross-validation is honest, and
+#' [estimate()] with the same gold sample stays valid, as cross-prediction-powered inference. Codes
+#' are weighted by the inverse of their inclusion probabilities. The penalty of each head is chosen
+#' by cross-validation among its own codes.
+#'
+#' @section When it helps:
+#' Probabilities gain most where the model prefers a label. Nothing is gained where labels are
+#' right already, or where codes are few; a warning says so if accuracy by cross-validation does not
+#' increase. At least 30 codes are needed, and 5 of each label that occurs. A label without any code
+#' gets probability 0, with a warning.
+#'
+#' @inheritParams estimate
+#' @param coded Return value of [annotate_texts()] with probabilities (not with `method =
+#'   "generate"`), with one label per text; or a data frame with a column of labels and a column
+#'   `p_<label>` for each label.
+#' @param gold A coded [gold_sample()], or codes with `prob`, as in [estimate()].
+#' @param features `"probs"`, `"embeddings"`, or both.
+#' @param embeddings For `"embeddings"`: a numeric matrix with one row per text, or a model for
+#'   embeddings, with which [embed_parallel()] computes it.
+#' @param n_folds Number of folds, from 2 to 20.
+#' @param seed Seed of the folds. The same seed gives the same result.
+#' @param cluster A column of clusters, such as speakers; texts of one cluster share a fold. Use the
+#'   same as in [estimate()].
+#' @param level Confidence level of the accuracies' intervals.
+#' @param x Return value of `recalibrate()`.
+#' @returns `recalibrate()`: `coded` with new labels and probabilities in the same columns, in the
+#'   order of its rows; NA where the label was NA. New columns: the model's labels and
+#'   probabilities, under names that begin with `raw_`, and `fold`, NA for texts without a code.
+#'   [validate()], [estimate()], [gold_sample()] and [report()] use it as they use `coded`.
+#'
+#'   `recalibration()`: a list with `features`, `n_codes`, `n_folds`, `seed`; `scores`, a data frame
+#'   with a row for each of `accuracy`, `brier` and `ece` (expected calibration error), by the
+#'   `model` and `recalibrated` by cross-validation; `gain`, the difference of the accuracies with
+#'   its interval; and `line`, a summary. NULL for other data.
+#' @references Zrnic, Candès, *Cross-prediction-powered inference*, PNAS 121, 2024
+#'   ([arXiv 2309.16598](https://arxiv.org/abs/2309.16598)).
+#' @seealso [estimate()], [gold_sample()], [calibrate_batch()], which needs no codes
+#' @export
+#' @examplesIf llamaherd::llamaherd_available()
+#' # 600 speeches; the model calls too many of them neutral.
+#' set.seed(1)
+#' names <- c("against", "neutral", "for")
+#' truth <- sample(names, 600, replace = TRUE, prob = c(0.4, 0.2, 0.4))
+#' scores <- matrix(rnorm(1800), 600) + 1.5 * outer(truth, names, "==")
+#' probs <- prop.table(exp(scores + rep(c(0, 2, 0), each = 600)), 1)
+#' speeches <- data.frame(
+#'   text = sprintf("Speech %d.", 1:600),
+#'   label = names[max.col(probs)],
+#'   p_against = probs[, 1],
+#'   p_neutral = probs[, 2],
+#'   p_for = probs[, 3]
+#' )
+#'
+#' gold <- gold_sample(speeches, 150, text = text, label = label, seed = 1)
+#' gold <- read_gold(data.frame(id = gold$ids, code = truth[gold$rows]), gold)
+#'
+#' better <- recalibrate(speeches, gold)
+#' recalibration(better)
+#' mean(speeches$label == truth)
+#' mean(better$label == truth)
+#' estimate(better, gold, outcome = "against")
+recalibrate <- function(
+  coded,
+  gold,
+  features = "probs",
+  embeddings = NULL,
+  n_folds = 5L,
+  seed = 0L,
+  label = NULL,
+  text = NULL,
+  prob = NULL,
+  cluster = NULL,
+  level = 0.95
+) {
+  error_call <- rlang::current_env()
+  check_data(coded, error_call, "coded")
+  known <- coded_columns(coded)
+  gold <- column_or_object(
+    rlang::enquo(gold),
+    coded,
+    "gold",
+    error_call,
+    is_object = is_codes
+  )
+  design <- if (inherits(gold, "llamaherd_gold")) gold$design
+  there <- \(name) if (!is.null(name) && name %in% names(coded)) name
+  label <- one_column(rlang::enquo(label), coded, "label", error_call) %||%
+    there(known$label) %||%
+    there(design$label) %||%
+    "label"
+  if (!label %in% names(coded)) {
+    abort_argument("label", columns_of_data(coded), label, error_call)
+  }
+  text <- one_column(rlang::enquo(text), coded, "text", error_call) %||%
+    there(known$text) %||%
+    there(design$text) %||%
+    there("text")
+  cluster <- one_column(rlang::enquo(cluster), coded, "cluster", error_call)
+  if (isTRUE(known$several) || isTRUE(design$several)) {
+    must <- "texts with one label each"
+    abort_argument("coded", must, coded, error_call)
+  }
+  probs <- prob_columns(coded)
+  options <- list(
+    label = label,
+    text = text,
+    probs = if (length(probs) > 0) as.list(probs),
+    roles = roles_known(coded),
+    ordered = is_ordered_column(coded, label),
+    run = if (inherits(coded, "llamaherd_coded")) attr(coded, "llamaherd")$run_json,
+    features = as_py_list(check_features(features, embeddings, error_call)),
+    n_folds = check_whole(n_folds),
+    seed = as.double(check_whole(seed, min = 0, max = 2^53)),
+    prob = check_prob(prob, "simple", error_call),
+    cluster = cluster,
+    level = check_number(level)
+  )
+  uses <- c(label, text, probs, cluster, unlist(options$roles))
+  uses <- c(uses, if (!is.null(design)) gold_columns(gold, coded))
+  columns <- py_columns(coded, c(uses, raw_columns(coded, label)))
+  codes <- gold_codes_of(gold, coded, error_call)
+  vectors <- vectors_for(embeddings, coded, text, error_call)
+  options$vectors <- if (!is.null(vectors)) as.list(as.double(t(vectors)))
+  options$n_dimensions <- ncol(vectors)
+  found <- py_call("recalibrate_columns", columns, codes, options)
+  result <- recalibrated_frame(coded, label, found)
+  document_event("recalibrate", \() {
+    c(
+      recalibration(result)[c("features", "n_codes", "n_folds", "seed")],
+      list(
+        n_texts = nrow(coded),
+        input_hash = lines_sha256(as.character(coded[[label]])),
+        gold_hash = lines_sha256(as.character(unlist(codes)))
+      )
+    )
+  })
+  result
+}
+
+check_features <- function(x, embeddings, error_call) {
+  known <- c("probs", "embeddings")
+  if (!is.character(x) || length(x) == 0 || !all(x %in% known)) {
+    must <- "\"probs\", \"embeddings\" or both"
+    abort_argument("features", must, x, error_call)
+  }
+  if (is.null(embeddings) == ("embeddings" %in% x)) {
+    abort(
+      "{.arg embeddings} goes with {.val embeddings} among {.arg features}, and is then needed.",
+      "argument",
+      error_call
+    )
+  }
+  unique(x)
+}
+
+# Columns that a coding added, by role, other than labels and their probabilities.
+roles_known <- function(coded) {
+  if (!inherits(coded, "llamaherd_coded")) {
+    roles <- c("prob", "margin", "entropy", "mean")
+    roles <- intersect(roles, names(coded))
+    return(as.list(rlang::set_names(roles)))
+  }
+  columns <- attr(coded, "llamaherd")$columns
+  as.list(columns[names(columns) %in% c("prob", "margin", "entropy", "mean", "sd")])
+}
+
+# Labels in order; a column "mean" of other data frames is of their own.
+is_ordered_column <- function(coded, label) {
+  is_coded <- inherits(coded, "llamaherd_coded")
+  is.ordered(coded[[label]]) || (is_coded && is.numeric(coded[[label]]))
+}
+
+# A row for each text; NaN where there is no vector.
+vectors_for <- function(embeddings, coded, text, error_call) {
+  if (is.null(embeddings)) {
+    return(NULL)
+  }
+  if (inherits(embeddings, c("llamaherd_model", "llamaherd_context"))) {
+    if (is.null(text)) {
+      abort_argument("text", columns_of_data(coded), text, error_call)
+    }
+    embeddings <- embed_parallel(embeddings, as.character(coded[[text]]))
+  }
+  if (!is.matrix(embeddings) || !is.numeric(embeddings)) {
+    must <- "a numeric matrix with a row for each text, or a model for embeddings"
+    abort_argument("embeddings", must, embeddings, error_call)
+  }
+  if (nrow(embeddings) != nrow(coded) || ncol(embeddings) == 0) {
+    must <- sprintf("a matrix with a row for each of %d texts", nrow(coded))
+    abort_argument("embeddings", must, embeddings, error_call)
+  }
+  embeddings[is.na(embeddings)] <- NaN
+  embeddings
+}
+
+# `coded` with Python's new columns, and the record of how they were made.
+recalibrated_frame <- function(coded, label, found) {
+  is_coded <- inherits(coded, "llamaherd_coded")
+  coding <- if (is_coded) attr(coded, "llamaherd")
+  data <- if (is_coded) without_coding(coded) else coded
+  raw <- unlist(found[["raw"]])
+  old <- lapply(rlang::set_names(names(raw), raw), \(name) data[[name]])
+  new <- as_text(found[["label"]])
+  if (is.factor(data[[label]])) {
+    levels <- union(levels(data[[label]]), as_text(found[["names"]]))
+    new <- factor(new, levels, ordered = is.ordered(data[[label]]))
+  } else if (is.numeric(data[[label]])) {
+    new <- as.numeric(new)
+  }
+  data[[label]] <- new
+  for (name in names(found[["numbers"]])) {
+    data[[name]] <- numbers_of(found[["numbers"]][[name]])
+  }
+  for (name in names(old)) {
+    data[[name]] <- old[[name]]
+  }
+  data[[found[["fold"]]]] <- as.integer(numbers_of(found[["folds"]]))
+  record <- new_recalibration(found)
+  if (!is_coded) {
+    attr(data, "recalibration") <- record
+    return(data)
+  }
+  coding$recalibration <- record
+  coding$run_json <- found[["run"]]
+  coding$run <- jsonlite::parse_json(found[["run"]])
+  as_coded(data, coding)
+}
+
+new_recalibration <- function(found) {
+  run <- jsonlite::parse_json(found[["run"]])$recalibration
+  scores <- found[["scores"]]
+  gain <- numbers_of(found[["gain"]])
+  structure(
+    list(
+      features = as_text(run$features),
+      n_codes = run$n_codes,
+      n_folds = run$n_folds,
+      seed = run$seed,
+      scores = data.frame(
+        measure = as_text(scores[["measure"]]),
+        model = numbers_of(scores[["model"]]),
+        recalibrated = numbers_of(scores[["recalibrated"]])
+      ),
+      gain = rlang::set_names(gain, c("estimate", "low", "high")),
+      line = strsplit(found[["line"]], "\n", fixed = TRUE)[[1]]
+    ),
+    class = "llamaherd_recalibration"
+  )
+}
+
+#' @rdname recalibrate
+#' @export
+recalibration <- function(x) {
+  if (inherits(x, "llamaherd_coded")) {
+    return(attr(x, "llamaherd")$recalibration)
+  }
+  attr(x, "recalibration", exact = TRUE)
+}
+
+#' @export
+format.llamaherd_recalibration <- function(x, ...) x$line
+
+#' @export
+print.llamaherd_recalibration <- function(x, ...) {
+  cat(format(x), sep = "\n")
+  invisible(x)
+}
+
+# Columns of probabilities by label that estimate() uses; NULL for labels. Recalibrated data have
+# the model's labels and probabilities in further columns.
+probs_used <- function(coded, label, predictions, error_call) {
+  probs <- prob_columns(coded)
+  if (is.null(predictions)) {
+    raw <- raw_columns(coded, c(label, probs))
+    predictions <- if (length(raw) > 2) "probs" else "labels"
+  }
+  predictions <- check_choice(
+    predictions,
+    c("labels", "probs"),
+    "predictions",
+    error_call
+  )
+  if (predictions == "labels") {
+    return(NULL)
+  }
+  if (length(probs) == 0) {
+    message <- "{.arg coded} has no columns of probabilities, {.field p_<label>}."
+    abort(message, "argument", error_call)
+  }
+  probs
+}

@@ -1,0 +1,187 @@
+#' Passages that people marked
+#'
+#' @description
+#' `read_spans()` reads passages with labels from a file: JSON lines, exports of doccano and Label
+#' Studio, or a folder of brat. `validate_spans()` compares those of a model with them, on the texts
+#' that both have.
+#'
+#' @section Files:
+#' * `"jsonl"`: a line per text and coder, with `text`, `spans` (each with `start`, `end`, `label`)
+#'   and perhaps `id` and `coder`. `llamaherd annotate` writes such lines with a codebook of
+#'   `type = "spans"`. `start` counts from 0 here, and `end` is the position after the passage.
+#' * `"doccano"`: its JSONL, with `label` or `entities`.
+#' * `"labelstudio"`: its JSON or JSON-MIN. A person's cancelled annotations are left out.
+#' * `"brat"`: a folder with `.ann` files and the texts beside them. The parts of a discontinuous
+#'   passage are passages.
+#'
+#' A coder whose name is not in the file has the file's name, with brat that of the folder.
+#'
+#' @section Measures:
+#' `exact` counts passages with the same place and label, `overlap` passages that share at least one
+#' character with a passage of the same label. `unitizing alpha` is Krippendorff's alpha for
+#' unitizing (2004): 1 is perfect agreement, 0 what chance would bring about. All texts together are
+#' its continuum, and passages of a coder that overlap and have the same label count as one.
+#' Intervals are percentiles of a bootstrap of texts.
+#'
+#' @param path Paths of files or folders.
+#' @param ... Must be empty; further arguments are given by name.
+#' @param format Format of the files; `"auto"` recognizes it.
+#' @param text Name of the field with the text in JSON lines.
+#' @returns `read_spans()`: a `llamaherd_spans`, a data frame with one row per passage and the
+#'   columns `coder`, `id`, `label` (a factor), `quote`, `start` and `end`, the numbers of its first
+#'   and last character as [substr()] takes them. Texts without passages are kept in an attribute.
+#'
+#'   `validate_spans()`: a `llamaherd_span_validation`, a data frame with the columns `part` (who is
+#'   compared), `measure`, `label` (NA for all), `value`, `low`, `high` and `n`, the number of
+#'   texts. A measure that is undefined is NA.
+#' @references
+#' Krippendorff (2004), Measuring the reliability of qualitative text analysis data, Quality &
+#' Quantity 38, 787-800.
+#' @seealso [codebook()] for `type = "spans"`, [coded_spans()], [validate()] for labels of texts
+#' @export
+#' @examplesIf llamaherd_available()
+#' path <- tempfile(fileext = ".jsonl")
+#' writeLines(
+#'   c(
+#'     '{"text": "Ann met Bob.", "spans": [{"start": 0, "end": 3, "label": "who"}]}',
+#'     '{"text": "It rained.", "spans": []}'
+#'   ),
+#'   path
+#' )
+#' marked <- read_spans(path)
+#' marked
+#'
+#' coded <- data.frame(text = c("Ann met Bob.", "It rained."))
+#' coded$spans <- list(
+#'   data.frame(label = "who", quote = "Ann met", start = 1, end = 7),
+#'   data.frame(label = "who", quote = "It", start = 1, end = 2)
+#' )
+#' validate_spans(coded, marked, text = "text")
+read_spans <- function(
+  path,
+  ...,
+  format = c("auto", "jsonl", "doccano", "labelstudio", "brat"),
+  text = "text"
+) {
+  error_call <- rlang::current_env()
+  check_dots(list(...), character())
+  paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
+  if (length(paths) == 0 || !all(file.exists(paths))) {
+    abort_argument("path", "files that are there", path, error_call)
+  }
+  found <- py_call(
+    "spans_read",
+    as_py_list(paths),
+    check_choice(format, c("auto", "jsonl", "doccano", "labelstudio", "brat")),
+    check_string(text),
+    error_call = error_call
+  )
+  columns <- list(
+    coder = as_text(found[["coder"]]),
+    id = as_text(found[["id"]]),
+    label = factor(as_text(found[["label"]]), as_text(found[["labels"]])),
+    quote = as_text(found[["quote"]]),
+    start = as.integer(unlist(found[["start"]])),
+    end = as.integer(unlist(found[["end"]]))
+  )
+  structure(
+    new_frame(columns, length(columns$coder)),
+    class = c("llamaherd_spans", "data.frame"),
+    coders = as_text(found[["coders"]]),
+    n_texts = found[["n_texts"]],
+    content = found[["content"]]
+  )
+}
+
+#' @rdname read_spans
+#' @param coded A data frame from [annotate_texts()] with a codebook of `type = "spans"`, or one
+#'   with a column of texts and a list column `spans` of such data frames.
+#' @param gold Passages from `read_spans()`. Texts are found by their content.
+#' @param level Confidence level.
+#' @param n_bootstrap Number of bootstrap draws; 0 computes no intervals.
+#' @param seed Seed of the bootstrap.
+#' @export
+validate_spans <- function(
+  coded,
+  gold,
+  ...,
+  text = NULL,
+  level = 0.95,
+  n_bootstrap = 1000L,
+  seed = 1L
+) {
+  error_call <- rlang::current_env()
+  check_dots(list(...), character())
+  check_data(coded, error_call, "coded")
+  if (!inherits(gold, "llamaherd_spans") || is.null(attr(gold, "content"))) {
+    abort_argument("gold", "what read_spans() returns", gold, error_call)
+  }
+  known <- attr(coded, "llamaherd")
+  text <- check_string(text, null = TRUE) %||% known$text
+  spans <- coded[[known$columns[["spans"]] %||% "spans"]]
+  if (is.null(text) || is.null(coded[[text]]) || !is.list(spans)) {
+    hint <- "`text` names the column of texts; a list column `spans` has the passages."
+    must <- "a data frame from annotate_texts() with a codebook of passages"
+    abort_argument("coded", must, coded, error_call, hint)
+  }
+  found <- py_call(
+    "spans_validate",
+    text_list(as_utf8(as.character(coded[[text]]))),
+    lapply(unname(spans), passages_json),
+    attr(gold, "content"),
+    list(
+      level = check_number(level),
+      n_bootstrap = check_whole(n_bootstrap, min = 0),
+      seed = check_whole(seed, min = 0)
+    ),
+    error_call = error_call
+  )
+  columns <- found[["columns"]]
+  texts <- lapply(columns[c("part", "measure", "label")], as_text)
+  texts$label[!nzchar(texts$label)] <- NA
+  numbers <- lapply(columns[c("value", "low", "high", "n")], numbers_of)
+  numbers$n <- as.integer(numbers$n)
+  structure(
+    new_frame(c(texts, numbers), length(texts$part)),
+    class = c("llamaherd_span_validation", "data.frame"),
+    notes = as_text(found[["notes"]])
+  )
+}
+
+# The passages of a text as JSON; NULL without an answer.
+passages_json <- function(x) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  rows <- data.frame(
+    label = as_utf8(as.character(x$label)),
+    start = as.integer(x$start),
+    end = as.integer(x$end)
+  )
+  as.character(jsonlite::toJSON(rows, dataframe = "rows"))
+}
+
+#' @export
+print.llamaherd_spans <- function(x, ...) {
+  if (!is.null(attr(x, "content"))) {
+    coders <- paste(attr(x, "coders"), collapse = ", ")
+    head <- "<llamaherd_spans> %d texts, %d passages, coders %s"
+    writeLines(sprintf(head, attr(x, "n_texts"), nrow(x), coders))
+  }
+  print(without_class(x), ...)
+  invisible(x)
+}
+
+#' @export
+print.llamaherd_span_validation <- function(x, ...) {
+  writeLines("<llamaherd_span_validation>")
+  print(without_class(x), digits = 3, ...)
+  for (note in attr(x, "notes")) {
+    writeLines(note)
+  }
+  invisible(x)
+}
+
+without_class <- function(x) {
+  new_frame(as.list(x), nrow(x))
+}

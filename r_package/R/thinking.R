@@ -1,0 +1,142 @@
+#' Thinking of a model before its answer
+#'
+#' @description
+#' Some models write a thought before they answer. `thinking()` sets how long such a thought may be,
+#' for the argument `thinking` of [generate_parallel()] and other functions with `chat = TRUE`.
+#'
+#' @section The argument `thinking`:
+#' * `NULL`, the default, follows the model's chat template, with at most 1,024 tokens per thought.
+#' Answers with a `schema`, `regex`, `grammar` or `choices`, and probabilities of labels, are
+#' computed without a thought; a message reports this if the model would think.
+#' * `FALSE` turns thinking off: by the switch of the template, or by closing the thought in the
+#'   prompt.
+#' * A number is the maximum number of tokens of the thought. When they are used up, `message` and
+#' the end marker of the thought are inserted, and the answer follows. `TRUE` is 1,024.
+#' * `thinking()` also sets this message, and the start and end markers for templates without them.
+#'
+#' `max_tokens`, `stop`, `logit_bias`, `schema` and `choices` concern the answer alone;
+#' `temperature` and the other sampling settings concern the thought, too. `thinking` needs `chat =
+#' TRUE`, and a number needs a template with markers of thoughts; otherwise it is an error.
+#'
+#' @param budget Maximum number of tokens of the thought. They are not counted by `max_tokens`.
+#' @param start,end Texts that open and close a thought, such as `"<think>"` and `"</think>"`. NULL
+#'   takes those of the chat template.
+#' @param message Text at the end of a thought that used up its budget. NULL is a short sentence in
+#'   English.
+#' @returns A `llamaherd_thinking`: a list of the settings that were given.
+#' @seealso [generate_parallel()], whose results have the thoughts
+#' @export
+#' @examples
+#' thinking(256)
+#' thinking(64, start = "<reason>", end = "</reason>", message = " So:")
+#' @examplesIf !is.null(llamaherd_example_model())
+#' # This model was not trained to think, so the call sets a start and an end marker:
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#' answer <- generate(
+#'   context,
+#'   "Is a whale a fish?",
+#'   chat = TRUE,
+#'   thinking = thinking(24, start = "<think>", end = "</think>"),
+#'   choices = c("yes", "no")
+#' )
+#' as.data.frame(answer)[c("text", "thinking", "thinking_complete")]
+#' close(model)
+thinking <- function(budget = 1024L, start = NULL, end = NULL, message = NULL) {
+  values <- list(
+    budget = check_whole(budget, min = 0),
+    start = check_string(start, null = TRUE),
+    end = check_string(end, null = TRUE),
+    message = check_string(message, null = TRUE)
+  )
+  structure(Filter(Negate(is.null), values), class = "llamaherd_thinking")
+}
+
+#' @export
+format.llamaherd_thinking <- function(x, ...) {
+  texts <- unclass(x)[-1]
+  lines <- vapply(texts, \(text) encodeString(shorten(text, 60L), quote = "\""), "")
+  c(
+    sprintf("<llamaherd_thinking> at most %d tokens", x$budget),
+    if (length(lines) > 0) sprintf("%s = %s", names(lines), lines)
+  )
+}
+
+#' @export
+print.llamaherd_thinking <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}
+
+# Converts the argument for Python; NULL for the default.
+check_thinking <- function(x, error_call) {
+  if (inherits(x, "llamaherd_thinking")) {
+    return(unclass(x))
+  }
+  if (is.null(x) || rlang::is_bool(x)) {
+    return(x)
+  }
+  if (!is.numeric(x) || length(x) != 1) {
+    must <- "NULL, TRUE, FALSE, a number of tokens or made by thinking()"
+    abort_argument("thinking", must, x, error_call)
+  }
+  check_whole(x, "thinking", min = 0, error_call = error_call)
+}
+
+# Arguments for rendering a chat, for functions that render it themselves.
+options_of_chat <- c("thinking", "variables", "template", "prefix", "merge_system")
+
+# A day as Python takes it, "2026-01-31"; NULL for none.
+check_date <- function(x, arg = "date", error_call = rlang::caller_env()) {
+  if (inherits(x, "Date") && length(x) == 1 && is.finite(x)) {
+    return(format(x, "%Y-%m-%d"))
+  }
+  if (is.null(x) || rlang::is_string(x)) {
+    return(check_string(x, arg, null = TRUE, error_call = error_call))
+  }
+  abort_argument(arg, "a Date or a string like \"2026-01-31\"", x, error_call)
+}
+
+check_variables <- function(x, error_call) {
+  if (!is.list(x) || (length(x) > 0 && !rlang::is_named(x))) {
+    abort_argument("variables", "a named list", x, error_call)
+  }
+  for (name in names(x)) {
+    if (is.character(x[[name]])) {
+      x[[name]] <- check_text(x[[name]], sprintf("variables$%s", name), error_call)
+    }
+  }
+  x
+}
+
+# ---- thoughts in results ----------------------------------------------------------------
+
+# Returns columns of thoughts, NA where a prompt failed; NULL if no prompt could think.
+thoughts_of <- function(columns) {
+  if (is.null(columns)) {
+    return(NULL)
+  }
+  n <- length(columns[["thinking"]])
+  whole <- vapply(columns[["n_thinking_tokens"]], \(x) x %||% NA_integer_, 0L)
+  complete <- vapply(columns[["thinking_complete"]], \(x) x %||% NA, NA)
+  new_frame(
+    list(
+      thinking = as_text(columns[["thinking"]]),
+      n_thinking_tokens = whole,
+      thinking_complete = complete
+    ),
+    n
+  )
+}
+
+# Adds columns of thoughts after the fields, with names that no field has.
+with_thoughts <- function(frame, thoughts) {
+  for (name in names(thoughts)) {
+    free <- name
+    while (free %in% names(frame)) {
+      free <- paste0(".", free)
+    }
+    frame[[free]] <- thoughts[[name]]
+  }
+  frame
+}

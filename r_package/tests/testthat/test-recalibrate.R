@@ -1,0 +1,168 @@
+made_speeches <- function(n = 400) {
+  set.seed(1)
+  names <- c("against", "neutral", "for")
+  truth <- sample(names, n, replace = TRUE, prob = c(0.4, 0.2, 0.4))
+  scores <- matrix(stats::rnorm(3 * n), n) + 1.5 * outer(truth, names, "==")
+  probs <- prop.table(exp(scores + rep(c(0, 2, 0), each = n)), 1)
+  data.frame(
+    text = sprintf("Speech %d.", seq_len(n)),
+    label = names[max.col(probs)],
+    p_against = probs[, 1],
+    p_neutral = probs[, 2],
+    p_for = probs[, 3],
+    truth = truth,
+    party = rep(c("A", "B"), length.out = n),
+    votes = 2 * (truth == "for") + stats::rnorm(n)
+  )
+}
+
+made_gold <- function(data, n = 120, ...) {
+  gold <- gold_sample(data, n, text = "text", label = "label", seed = 1, ...)
+  read_gold(data.frame(id = gold$ids, code = data$truth[gold$rows]), gold)
+}
+
+test_that("labels get better, and the model's stay", {
+  local_real()
+  speeches <- made_speeches()
+  gold <- made_gold(speeches)
+  better <- recalibrate(speeches, gold)
+  expect_gt(mean(better$label == speeches$truth), mean(speeches$label == speeches$truth))
+  expect_identical(better$raw_label, speeches$label)
+  expect_identical(better$raw_p_for, speeches$p_for)
+  expect_equal(better$p_against + better$p_neutral + better$p_for, rep(1, 400))
+  expect_identical(which(!is.na(better$fold)), sort(gold$rows))
+  expect_identical(recalibrate(speeches, gold), better)
+  record <- recalibration(better)
+  expect_identical(record$features, "probs")
+  expect_equal(record$n_codes, 120)
+  scores <- record$scores
+  raw <- mean((speeches$label == speeches$truth)[gold$rows])
+  expect_equal(scores$model[scores$measure == "accuracy"], raw)
+  new <- mean((better$label == speeches$truth)[gold$rows])
+  expect_equal(scores$recalibrated[scores$measure == "accuracy"], new)
+  expect_equal(record$gain[["estimate"]], new - raw)
+  expect_output(print(record), "Recalibrated by probs on 120 codes, 5 folds")
+  expect_null(recalibration(speeches))
+  factors <- transform(speeches, label = factor(label, c("for", "neutral", "against")))
+  expect_identical(levels(recalibrate(factors, gold)$label), levels(factors$label))
+})
+
+test_that("embeddings are a matrix", {
+  local_real()
+  speeches <- made_speeches()
+  gold <- made_gold(speeches)
+  names <- c("against", "neutral", "for")
+  vectors <- matrix(stats::rnorm(1200, sd = 0.4), 400) +
+    outer(speeches$truth, names, "==")
+  both <- recalibrate(speeches, gold, c("probs", "embeddings"), vectors)
+  alone <- recalibrate(speeches, gold, "embeddings", vectors)
+  right <- \(x) mean(x$label == speeches$truth)
+  expect_gt(right(both), right(recalibrate(speeches, gold)))
+  expect_gt(right(alone), right(speeches))
+})
+
+test_that("estimate() takes probabilities", {
+  local_real()
+  speeches <- made_speeches()
+  gold <- made_gold(speeches)
+  better <- recalibrate(speeches, gold)
+  found <- estimate(better, gold, outcome = "against")
+  expect_identical(found$predictions, "recalibrated")
+  rows <- gold$rows
+  y <- as.numeric(speeches$truth == "against")[rows]
+  dsl <- mean(better$p_against) + mean(y - better$p_against[rows])
+  expect_equal(unname(coef(found)), dsl)
+  expect_setequal(found$widths$predictions, c("", "labels", "probs", "recalibrated"))
+  expect_output(print(found), "by recalibrated probabilities")
+
+  by_probs <- estimate(speeches, gold, outcome = "against", predictions = "probs")
+  dsl <- mean(speeches$p_against) + mean(y - speeches$p_against[rows])
+  expect_equal(unname(coef(by_probs)), dsl)
+  plain <- estimate(speeches, gold, outcome = "against")
+  expect_identical(plain$predictions, "labels")
+  expect_identical(nrow(plain$widths), 0L)
+  by_labels <- estimate(better, gold, outcome = "against", predictions = "labels")
+  expect_identical(by_labels$predictions, "labels")
+  expect_length(grep("another label", found$notes), 0)
+})
+
+test_that("regressions average over labels", {
+  local_real()
+  speeches <- made_speeches()
+  gold <- made_gold(speeches)
+  right <- estimate(speeches, gold, votes ~ label, predictions = "probs")
+  naive <- stats::lm(votes ~ p_for + p_neutral, speeches)
+  expect_equal(unname(coef(right, "naive")), unname(stats::coef(naive)))
+  left <- estimate(speeches, gold, label == "for" ~ party, predictions = "probs")
+  naive <- stats::lm(p_for ~ party, speeches)
+  expect_equal(unname(coef(left, "naive")), unname(stats::coef(naive)))
+  logit <- label == "for" ~ party
+  found <- estimate(recalibrate(speeches, gold), gold, logit, model = "logit")
+  expect_identical(found$predictions, "recalibrated")
+})
+
+test_that("wrong use is refused", {
+  local_real()
+  speeches <- made_speeches()
+  gold <- made_gold(speeches)
+  class <- "llamaherd_error_argument"
+  codes <- c(speeches$truth[1:20], rep(NA, 380))
+  few <- expect_error(recalibrate(speeches, codes, prob = "simple"), class = class)
+  expect_identical(few$code, "too_few_codes")
+  twice <- expect_error(recalibrate(recalibrate(speeches, gold), gold), class = class)
+  expect_identical(twice$code, "conflict")
+  expect_error(recalibrate(speeches[1:3], gold), class = class)
+  expect_error(recalibrate(speeches, gold, "words"), class = class)
+  expect_error(recalibrate(speeches, gold, "embeddings"), class = class)
+  expect_error(recalibrate(speeches, gold, "embeddings", matrix(0, 2, 2)), class = class)
+  expect_error(recalibrate(speeches, gold, n_folds = 1), class = class)
+  expect_error(recalibrate(1:3, gold), class = class)
+  expect_error(estimate(speeches, gold, predictions = "x"), class = class)
+  expect_error(
+    estimate(speeches[c("text", "label")], gold, predictions = "probs"),
+    class = class
+  )
+})
+
+# Coded texts as annotate_texts() returns them.
+made_coded <- function(data) {
+  book <- codebook("What is it?", c("against", "neutral", "for"))
+  names <- c("label", "p_against", "p_neutral", "p_for")
+  run <- list(codebook = list(content = list()), notes = list())
+  as_coded(
+    data,
+    list(
+      label = "label",
+      text = "text",
+      names = c("against", "neutral", "for"),
+      probs = rlang::set_names(names[-1], c("against", "neutral", "for")),
+      columns = rlang::set_names(names),
+      codebook = book,
+      needs = c("label", "text"),
+      run = run,
+      run_json = "{\"seed\": 1}"
+    )
+  )
+}
+
+test_that("coded texts keep their record", {
+  local_real()
+  speeches <- made_speeches()
+  coded <- made_coded(speeches)
+  gold <- made_gold(coded)
+  better <- recalibrate(coded, gold)
+  expect_s3_class(better, "llamaherd_coded")
+  plain <- recalibrate(speeches, gold)
+  expect_equal(better$label, plain$label)
+  expect_equal(recalibration(better[1:10, ])$n_codes, 120)
+  expect_output(print(better), "Recalibrated by probs on 120 codes")
+  coding <- attr(better, "llamaherd")
+  expect_equal(coding$run$seed, 1)
+  expect_equal(coding$run$recalibration$n_codes, 120)
+  expect_identical(estimate(better, gold)$predictions, "recalibrated")
+  expect_equal(
+    coded_for_report(better, NULL)$original$labels,
+    as.list(speeches$label),
+    ignore_attr = TRUE
+  )
+})

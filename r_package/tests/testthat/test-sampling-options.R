@@ -1,0 +1,70 @@
+test_that("sampling settings are those that are given", {
+  expect_identical(unclass(sampling_options()), rlang::set_names(list(), character()))
+  some <- sampling_options(typical_p = 0.5, logit_bias = c(`42` = -Inf), mirostat = 2)
+  expect_s3_class(some, "llamaherd_sampling")
+  expect_named(some, c("typical_p", "mirostat", "logit_bias"), ignore.order = TRUE)
+  expect_snapshot(some)
+  expect_length(sampling_options(logit_bias = NULL), 0)
+  expect_identical(sampling_options(typical_p = c(0.5, 0.6))$typical_p, c(0.5, 0.6))
+})
+
+test_that("settings reach Python in both ways", {
+  context <- local_context()
+  seen <- function(...) {
+    generate_parallel(context, c("a", "b"), ...)
+    the$module$seen("generate_start")
+  }
+  by_name <- seen(typical_p = 0.5, dry_breakers = "x")
+  expect_match(by_name, "'typical_p': 0.5", fixed = TRUE)
+  expect_identical(
+    seen(sampling = sampling_options(typical_p = 0.5, dry_breakers = "x")),
+    by_name
+  )
+  each <- seen(sampling = sampling_options(typical_p = c(0.5, 0.6)))
+  expect_match(each, "'each': {'typical_p': [0.5, 0.6]}", fixed = TRUE)
+  generate(context, "a", sampling = sampling_options(mirostat = 1))
+  expect_match(the$module$seen("generate_start"), "'mirostat': 1", fixed = TRUE)
+})
+
+test_that("mistakes in sampling settings are named", {
+  context <- local_context()
+  expect_snapshot(error = TRUE, {
+    sampling_options(0.9)
+    sampling_options(tipical_p = 0.9)
+    sampling_options(typical_p = "a")
+    sampling_options(mirostat = 1.5)
+    sampling_options(logit_bias = -1)
+    generate_parallel(context, "a", sampling = list(typical_p = 1))
+    generate_parallel(
+      context,
+      "a",
+      sampling = sampling_options(typical_p = 1),
+      typical_p = 1
+    )
+    generate_parallel(context, "a", sampling = sampling_options(typical_p = 1:3 / 3))
+    generate_parallel(context, "a", tipical_p = 1)
+  })
+})
+
+test_that("defaults are Python's", {
+  skip_if_no_llamaherd()
+  python <- reticulate::import("llamaherd")$SamplingParams()
+  plain <- function(x) {
+    x <- eval(x)
+    if (is.numeric(x)) as.double(x) else unlist(x)
+  }
+  further <- formals(sampling_options)[names(further_kinds)]
+  for (name in setdiff(names(further), "logit_bias")) {
+    value <- reticulate::py_to_r(reticulate::py_get_attr(python, name))
+    expect_equal(plain(further[[name]]), plain(unlist(value)), info = name)
+  }
+  # Without a seed Python draws another one each time.
+  for (name in setdiff(names(sampling_kinds), "seed")) {
+    value <- reticulate::py_to_r(reticulate::py_get_attr(python, name))
+    for (fun in list(generate, generate_parallel)) {
+      expect_equal(plain(formals(fun)[[name]]), plain(unlist(value)), info = name)
+    }
+  }
+  names <- reticulate::import("llamaherd.asks.settings")$SAMPLING_DEFAULTS
+  expect_setequal(c(names(sampling_kinds), names(further_kinds)), names(names))
+})

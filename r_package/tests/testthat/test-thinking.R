@@ -1,0 +1,416 @@
+test_that("thinking() prints and checks its arguments", {
+  expect_snapshot({
+    thinking()
+    thinking(64, start = "<reason>", end = "</reason>", message = "\nSo:")
+  })
+  expect_snapshot(error = TRUE, {
+    thinking(-1)
+    thinking(1.5)
+    thinking(start = 3)
+  })
+})
+
+test_that("arguments of chats arrive in Python", {
+  context <- local_context()
+  seen <- function(...) {
+    generate_parallel(context, "a", chat = TRUE, ...)
+    the$module$seen("generate_start")
+  }
+  expect_match(
+    seen(),
+    "'chat': True, 'system': None, 'merge_system': False,",
+    fixed = TRUE
+  )
+  expect_no_match(seen(), "'thinking'|'variables'|'template'|'prefix'")
+  expect_match(seen(thinking = FALSE), "'thinking': False", fixed = TRUE)
+  expect_match(seen(thinking = 64), "'thinking': 64,", fixed = TRUE)
+  expect_match(
+    seen(thinking = thinking(8, end = "</r>")),
+    "'thinking': {'budget': 8, 'end': '</r>'}",
+    fixed = TRUE
+  )
+  expect_match(
+    seen(variables = list(low = TRUE, n = 2L, effort = "low")),
+    "'variables': {'low': True, 'n': 2, 'effort': 'low'}",
+    fixed = TRUE
+  )
+  expect_match(
+    seen(template = "{{ x }}", prefix = "So", merge_system = TRUE),
+    "'template': '{{ x }}', 'prefix': 'So', 'merge_system': True",
+    fixed = TRUE
+  )
+})
+
+test_that("arguments of chats are checked", {
+  context <- local_context()
+  expect_snapshot(error = TRUE, {
+    generate_parallel(context, "a", thinking = 64)
+    generate(context, "a", prefix = "So")
+    classify_parallel(context, "a", c("x", "y"), template = "t")
+    generate(context, "a", chat = TRUE, thinking = "on")
+    generate(context, "a", chat = TRUE, thinking = -1)
+    generate(context, "a", chat = TRUE, variables = list(1))
+    generate(context, "a", chat = TRUE, merge_system = NA)
+  })
+  expect_no_error(generate(context, "a", thinking = FALSE))
+})
+
+test_that("results have thoughts", {
+  columns <- list(
+    thinking = list("Hm.", NULL, "So"),
+    n_thinking_tokens = list(3L, NULL, 64L),
+    thinking_complete = list(TRUE, NULL, FALSE)
+  )
+  thoughts <- thoughts_of(columns)
+  expect_identical(thoughts$thinking, c("Hm.", NA, "So"))
+  expect_identical(thoughts$n_thinking_tokens, c(3L, NA, 64L))
+  expect_identical(thoughts$thinking_complete, c(TRUE, NA, FALSE))
+  expect_null(thoughts_of(NULL))
+  fields <- data.frame(thinking = 1:3, x = 4:6)
+  expect_named(
+    with_thoughts(fields, thoughts),
+    c("thinking", "x", ".thinking", "n_thinking_tokens", "thinking_complete")
+  )
+  expect_identical(with_thoughts(fields, NULL), fields)
+})
+
+# A template in the manner of models that think. The model has learnt none, so every thought
+# is one of its continuations, and is closed by force.
+template_that_thinks <- paste0(
+  "{% for message in messages %}<|im_start|>{{ message['role'] }}\n",
+  "{{ message['content'] }}<|im_end|>\n{% endfor %}",
+  "{% if add_generation_prompt %}<|im_start|>assistant\n",
+  "{% if enable_thinking is defined and enable_thinking is false %}",
+  "<think>\n\n</think>\n\n{% else %}<think>\n{% endif %}{% endif %}"
+)
+
+local_model_context <- function(env = parent.frame()) {
+  local_real(env)
+  path <- llamaherd_example_model()
+  skip_if(is.null(path), "the example model is missing")
+  model <- model_load(path)
+  withr::defer(close(model), envir = env)
+  context_create(model, n_ctx = 1024L, n_seq_max = 4L)
+}
+
+test_that("a model thinks before it answers", {
+  context <- local_model_context()
+  ask <- function(...) {
+    generate_parallel(
+      context,
+      c(a = "Is a whale a fish?", b = NA),
+      chat = TRUE,
+      template = template_that_thinks,
+      verbosity = -1L,
+      ...
+    )
+  }
+  answers <- ask(thinking = 8, choices = c("yes", "no"))
+  expect_true(answers[["a"]] %in% c("yes", "no"))
+  expect_identical(is.na(as.character(answers)), c(FALSE, TRUE))
+  table <- as.data.frame(answers)
+  expect_type(table$thinking, "character")
+  expect_identical(is.na(table$thinking), c(FALSE, TRUE))
+  expect_gte(table$n_thinking_tokens[[1]], 1L)
+  expect_lte(table$n_thinking_tokens[[1]], 64L)
+  expect_identical(is.na(table$n_thinking_tokens), c(FALSE, TRUE))
+  expect_true(attr(answers, "stats")$n_thoughts == 1)
+  expect_identical(attr(answers[1], "thoughts")$thinking, table$thinking[[1]])
+
+  journal <- withr::local_tempfile()
+  ask(thinking = 8, choices = c("yes", "no"), journal = journal)
+  stored <- journal_read(journal)
+  stored <- stored[stored$finish_reason != "error", ]
+  expect_identical(trimws(stored$thinking), table$thinking[1])
+  expect_identical(stored$n_thinking_tokens, table$n_thinking_tokens[1])
+  expect_identical(stored$thinking_complete, FALSE)
+
+  schema <- type_object(fish = type_boolean())
+  frame <- ask(thinking = 8, schema = schema)
+  expect_named(frame, c("fish", "thinking", "n_thinking_tokens", "thinking_complete"))
+
+  expect_null(attr(ask(thinking = FALSE, max_tokens = 4), "thoughts"))
+  without <- ask(choices = c("yes", "no"))
+  expect_null(attr(without, "thoughts"))
+})
+
+test_that("a model that would think says so once where it does not", {
+  context <- local_model_context()
+  expect_message(
+    generate_parallel(
+      context,
+      c("Is a whale a fish?", "Is a cod a fish?"),
+      chat = TRUE,
+      template = template_that_thinks,
+      choices = c("yes", "no")
+    ),
+    "thinking = 256 lets it think"
+  )
+})
+
+test_that("a prefix starts the answers and is no part of them", {
+  context <- local_model_context()
+  answer <- generate(
+    context,
+    "Say one, two, three.",
+    chat = TRUE,
+    prefix = "One, two,",
+    max_tokens = 4
+  )
+  expect_false(startsWith(answer, "One, two"))
+  expect_true(
+    attr(answer, "usage")$n_prompt_tokens >
+      attr(
+        generate(context, "Say one, two, three.", chat = TRUE, max_tokens = 4),
+        "usage"
+      )$n_prompt_tokens
+  )
+})
+
+test_that("labels are scored after several thoughts", {
+  context <- local_model_context()
+  prompts <- c(a = "Is a whale a fish?", b = NA, c = "Is a cod a fish?")
+  classify <- function(...) {
+    classify_parallel(
+      context,
+      prompts,
+      c("yes", "no"),
+      chat = TRUE,
+      template = template_that_thinks,
+      verbosity = -1L,
+      ...
+    )
+  }
+  found <- classify(thinking = 6, n_thoughts = 3)
+  expect_named(
+    found,
+    c(
+      c("label", "prob", "margin", "entropy", "coverage", "p_yes", "p_no"),
+      c("between", "thinking", "n_thinking_tokens", "thinking_complete")
+    )
+  )
+  expect_identical(row.names(found), names(prompts))
+  expect_identical(unname(is.na(found$thinking)), c(FALSE, TRUE, FALSE))
+  expect_identical(is.na(found$between), c(FALSE, TRUE, FALSE))
+  expect_identical(is.na(found$n_thinking_tokens), c(FALSE, TRUE, FALSE))
+  expect_identical(found$thinking_complete, c(FALSE, NA, FALSE))
+  expect_gte(found$n_thinking_tokens[[1]], 18L)
+  spread <- attr(found, "between")
+  expect_identical(dimnames(spread), list(NULL, c("yes", "no")))
+  label <- as.character(found$label[c(1, 3)])
+  at <- cbind(c(1, 3), match(label, c("yes", "no")))
+  expect_identical(found$between[c(1, 3)], unname(spread[at]))
+  expect_identical(classify(thinking = 6, n_thoughts = 3), found, ignore_attr = TRUE)
+  other <- classify(thinking = 6, n_thoughts = 3, seed = 2^32 - 1)
+  expect_false(identical(other$prob, found$prob))
+
+  one <- classify(thinking = 6)
+  expect_null(one$between)
+  expect_type(one$thinking, "character")
+  expect_named(classify(thinking = FALSE), names(found)[1:7])
+  fitted <- calibrated(found, calibrate_batch(found))
+  chosen <- cbind(c(1, 3), as.integer(fitted$label)[c(1, 3)])
+  expect_identical(fitted$between[c(1, 3)], unname(spread[chosen]))
+  expect_error(classify(n_thoughts = 2), "without thinking there are no thoughts")
+  expect_error(classify(thinking = 6, n_thoughts = 0), "n_thoughts")
+  expect_error(classify(thinking = 6, seed = -1), "seed")
+  expect_error(
+    classify_calibrated(
+      context,
+      prompts,
+      c("yes", "no"),
+      "contextual",
+      content_free = "N/A",
+      chat = TRUE,
+      thinking = 6
+    ),
+    "method = \"contextual\" does not go with thinking",
+    fixed = TRUE
+  )
+  expect_error(
+    classify(thinking = 6, normalize = "pmi"),
+    "normalize = \"pmi\" subtracts",
+    fixed = TRUE
+  )
+  expect_error(
+    classify_parallel(context, "a", "b", chat = TRUE, thinking = 6),
+    "use thinking(start =, end =)",
+    fixed = TRUE
+  )
+})
+
+test_that("continuations have the thought before them", {
+  context <- local_model_context()
+  found <- score_parallel(
+    context,
+    c("Is a whale a fish?", NA),
+    list(c("yes", "no"), "no"),
+    chat = TRUE,
+    template = template_that_thinks,
+    thinking = thinking(6),
+    verbosity = -1L
+  )
+  expect_identical(found$prompt, c(1L, 1L, 2L))
+  expect_identical(is.na(found$thinking), c(FALSE, FALSE, TRUE))
+  expect_identical(found$thinking[[1]], found$thinking[[2]])
+  expect_identical(is.na(found$n_thinking_tokens), c(FALSE, FALSE, TRUE))
+  expect_identical(found$thinking_complete, c(FALSE, FALSE, NA))
+})
+
+test_that("texts are coded after thoughts, with the options of a chat", {
+  context <- local_model_context()
+  # It refuses a system role, and writes a variable and the date.
+  template <- paste0(
+    "{% for m in messages %}{% if m.role == 'system' %}",
+    "{{ raise_exception('System role not supported') }}{% endif %}",
+    "<|im_start|>{{ m.role }}\n{{ strftime_now('%Y-%m-%d') }} {{ mood }}\n",
+    "{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n<think>\n",
+    "{% if enable_thinking is defined and enable_thinking is false %}\n</think>\n\n",
+    "{% endif %}"
+  )
+  data <- data.frame(
+    id = 1:4,
+    text = c("The keeper saved it.", NA, "Parliament met.", "The keeper saved it.")
+  )
+  book <- codebook("Which topic?", c("Sports", "Politics"), system = "Be brief.")
+  code <- function(book, ...) {
+    annotate_texts(
+      data,
+      text,
+      book,
+      context,
+      chat = TRUE,
+      template = template,
+      variables = list(mood = "calm"),
+      merge_system = TRUE,
+      date = as.Date("2026-01-31"),
+      ...
+    )
+  }
+  coded <- code(book, thinking = 6, n_thoughts = 2, columns = "x_")
+  names <- c("between", "thinking", "n_thinking_tokens", "thinking_complete", "error")
+  expect_identical(utils::tail(names(coded), 5), paste0("x_", names))
+  expect_identical(is.na(coded$x_thinking), c(FALSE, TRUE, FALSE, FALSE))
+  expect_identical(is.na(coded$x_n_thinking_tokens), c(FALSE, TRUE, FALSE, FALSE))
+  expect_identical(coded$x_thinking_complete, c(FALSE, NA, FALSE, FALSE))
+  expect_identical(coded$x_thinking[[1]], coded$x_thinking[[4]])
+  expect_true(all(is.na(coded$x_error)))
+  run <- attr(coded, "llamaherd")$run
+  expect_identical(run$settings$date, "2026-01-31")
+  expect_identical(run$settings$variables, list(mood = "calm"))
+  expect_identical(run$settings$n_thoughts, 2L)
+  expect_identical(run$settings$thinking$budget, 6L)
+  expect_match(run$thinking$methods, "2 thoughts of at most 6 tokens")
+
+  schema <- type_object(thinking = type_boolean())
+  fields <- code(codebook("A fish?", schema = schema), thinking = thinking(6))
+  expect_identical(
+    names(fields)[-(1:2)],
+    c("thinking", ".thinking", "n_thinking_tokens", "thinking_complete", "error")
+  )
+  expect_type(fields$thinking, "logical")
+  expect_type(fields$.thinking, "character")
+  several <- codebook("Which?", c("a", "b"), type = "multiple")
+  expect_type(code(several, thinking = 4)$n_thinking_tokens, "integer")
+
+  expect_message(
+    annotate_texts(
+      data,
+      text,
+      book,
+      context_create(model_load(llamaherd_example_model())),
+      chat = TRUE,
+      template = template,
+      merge_system = TRUE,
+      variables = list(mood = "calm")
+    ),
+    "thinking = 256 lets it think"
+  )
+  expect_error(
+    annotate_texts(data, text, book, context, thinking = 6),
+    "needs chat = TRUE"
+  )
+  expect_error(code(book, n_thoughts = 2), "without thinking")
+  expect_error(code(book, thinking = "on"), "thinking()")
+  expect_error(
+    annotate_texts(data, text, book, context, chat = TRUE, date = "today"),
+    "must be like"
+  )
+  expect_error(
+    annotate_texts(data, text, book, context, chat = TRUE, date = 3),
+    "a Date or a string"
+  )
+})
+
+test_that("budgets of thinking are variants", {
+  context <- local_model_context()
+  data <- data.frame(text = c("The keeper saved it.", "Parliament met."))
+  book <- codebook("Which topic?", c("Sports", "Politics"))
+  compare <- function(thinking, ...) {
+    robustness(
+      data,
+      text,
+      book,
+      context,
+      chat = TRUE,
+      template = template_that_thinks,
+      thinking = thinking,
+      ...
+    )
+  }
+  found <- compare(list(FALSE, 4, thinking(8)))
+  expect_identical(found$summary$variant, paste("thinking", c("off", "4", "8")))
+  expect_named(found$costs, c("variant", "seconds", "tokens", "thinking_tokens"))
+  expect_identical(found$costs$thinking_tokens[[1]], 0)
+  expect_true(all(diff(found$costs$thinking_tokens) > 0))
+  expect_output(print(found), "cost per text:.*of them in thoughts")
+  same <- compare(c(0, 4), n_thoughts = 2)
+  expect_identical(same$summary$variant, c("thinking 0", "thinking 4"))
+  single <- compare(thinking(4), orders = 1)
+  expect_identical(nrow(single$summary), 2L)
+  expect_true(all(single$costs$thinking_tokens > 0))
+  expect_error(compare(list(FALSE, 4, 4)), "thinking\\[3\\] is there twice")
+  expect_error(compare("on"), "thinking")
+  expect_error(compare(list()), "several such as")
+  # Before anything is coded.
+  expect_error(
+    robustness(data, text, book, context, thinking = list(FALSE, 4)),
+    "needs chat = TRUE"
+  )
+})
+
+test_that("the date of chat templates can be fixed", {
+  context <- local_model_context()
+  dated <- "{% for m in messages %}{{ strftime_now('%Y-%m-%d') }} {{ m.content }}{% endfor %}"
+  prompt <- function() apply_chat_template(context$model, "a", template = dated)
+  today <- prompt()
+  expect_identical(with_chat_date("2026-01-31", prompt()), "2026-01-31 a")
+  nested <- with_chat_date(as.Date("2026-01-31"), {
+    c(with_chat_date("1999-12-31", prompt()), with_chat_date(NULL, prompt()), prompt())
+  })
+  expect_identical(nested, c("1999-12-31 a", "2026-01-31 a", "2026-01-31 a"))
+  expect_error(with_chat_date("2026-01-31", stop("no")), "no")
+  expect_identical(prompt(), today)
+  expect_error(with_chat_date("2026-02-30", prompt()), "must be like")
+  expect_error(with_chat_date(as.Date(NA), prompt()), "a Date or a string")
+  expect_error(with_chat_date(code = prompt()), "`date` is missing")
+
+  journal <- withr::local_tempfile()
+  n_journal <- function(day) {
+    answers <- with_chat_date(
+      day,
+      generate_parallel(
+        context,
+        c("a", "b"),
+        max_tokens = 2,
+        chat = TRUE,
+        template = dated,
+        journal = journal
+      )
+    )
+    attr(answers, "stats")$n_journal
+  }
+  expect_identical(n_journal("2026-01-31"), 0)
+  expect_identical(n_journal("2026-01-31"), 2)
+  expect_identical(n_journal("2026-02-01"), 0)
+})

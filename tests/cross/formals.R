@@ -1,0 +1,44 @@
+# Arguments of the R package's functions with their defaults, read from the sources without
+# installing them: Rscript formals.R R_FOLDER FILE.json
+arguments <- commandArgs(TRUE)
+sources <- new.env()
+for (file in list.files(arguments[[1]], "[.]R$", full.names = TRUE)) {
+  for (line in as.list(parse(file, keep.source = FALSE))) {
+    if (!is.call(line) || !identical(line[[1]], as.name("<-"))) {
+      next
+    }
+    is_function <- is.call(line[[3]]) &&
+      identical(line[[3]][[1]], as.name("function"))
+    if (is_function || identical(line[[2]], as.name("further_kinds"))) {
+      eval(line, sources)
+    }
+  }
+}
+# A default as JSON has it: "(none)" for none, code as text.
+default_of <- function(value) {
+  if (identical(value, quote(expr = ))) {
+    return("(none)")
+  }
+  if (is.call(value) && as.character(value[[1]])[[1]] %in% c("c", "-")) {
+    return(eval(value))
+  }
+  if (is.call(value) && identical(value[[1]], as.name("-"))) {
+    return(eval(value)) # a negative number
+  }
+  if (is.call(value) || is.name(value)) {
+    return(paste(deparse(value), collapse = " "))
+  }
+  value
+}
+names <- Filter(\(name) is.function(sources[[name]]), ls(sources))
+found <- lapply(stats::setNames(names, names), \(name) {
+  lapply(as.list(formals(sources[[name]])), default_of)
+})
+found[["further sampling settings"]] <- as.list(sources[["further_kinds"]])
+jsonlite::write_json(
+  found,
+  arguments[[2]],
+  auto_unbox = TRUE,
+  null = "null",
+  digits = NA
+)

@@ -1,0 +1,66 @@
+# Splits a sample, compares codebooks and evaluates the best: Rscript selection.R JOB.json OUT.json
+# The job has the fields model, texts, codes (of all texts), sheet (a path) and journal.
+files <- commandArgs(TRUE)
+library(llamaherd)
+
+job <- jsonlite::read_json(files[[1]], simplifyVector = TRUE)
+data <- data.frame(text = job$texts)
+gold <- gold_sample(data, 60, text = text, names = c("a", "b"), seed = 1)
+codes <- data.frame(id = gold$ids, code = job$codes[gold$rows])
+gold <- read_gold(codes, gold)
+gold <- gold_split(gold, 1 / 3, 1 / 3, 1 / 3, seed = 2)
+write_gold(gold, job$sheet)
+
+context <- context_create(model_load(job$model), n_threads = 1L)
+book <- codebook("Which?", c("a", "b"))
+shots <- choose_examples(gold, 3, book)
+found <- compare_codebooks(
+  data,
+  list(
+    plain = book,
+    batch = candidate(book, calibrate = "batch"),
+    shots = shots
+  ),
+  gold,
+  context,
+  measure = "macro_f1"
+)
+options(llamaherd.graphics = "base")
+grDevices::pdf(NULL)
+shape <- plot(found)
+choice <- best_codebook(found, name = "plain")
+first <- evaluate_codebook(choice, job$sheet, context)
+again <- NULL
+second <- withCallingHandlers(
+  evaluate_codebook(best_codebook(found, name = "shots"), job$sheet, context),
+  llamaherd_warning_evaluate = \(cnd) {
+    again <<- conditionMessage(cnd)
+    invokeRestart("muffleWarning")
+  }
+)
+coded <- annotate_texts(data, text, book, context)
+results <- list(
+  parts = gold$parts,
+  probs = gold_part(gold, "select")$probs,
+  shots = shots$hash,
+  summary = found$summary,
+  pairs = found$pairs,
+  tied = found$tied,
+  plotted = shape[c("name", "y", "low", "high")],
+  hash = choice$hash,
+  value = first$value,
+  first = c(first$first, second$first),
+  opened = second$opened$name,
+  again = again,
+  stored = length(gold_part(read_gold(job$sheet), "evaluate")$ids),
+  wrong = disagreements(coded, gold),
+  hardest = choose_examples(gold, 3, book, by = "hardest", coded = coded)$hash,
+  size = gold_size(compare = 0.05)$gold
+)
+json <- jsonlite::toJSON(
+  results,
+  dataframe = "columns",
+  na = "null",
+  digits = NA
+)
+writeBin(charToRaw(enc2utf8(json)), files[[2]])

@@ -1,0 +1,94 @@
+"""Quotes in R are those of Python, with places as substr() takes them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+import rscript
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TEXTS = [
+    'He said "no\\way",\r\nthen left.',
+    (
+        "Gr\u00fc\u00dfe \U0001f469\u200d\U0001f680 aus e\u0301t\u00e9 "
+        "\u05d0\u05d1 \u6f22\u5b57"
+    ),
+    "One two one two three.",
+]
+FIELD = {
+    "type": "object",
+    "properties": {"why": lh.structured.type_quote(least=2, most=6)},
+    "required": ["why"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def quotes(
+    tiny_path: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, list[Any]]]:
+    folder = tmp_path_factory.mktemp("quotes")
+    job = {"model": str(tiny_path("llama")), "texts": TEXTS}
+    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    rscript.run("quotes.R", folder / "job.json", folder / "quotes.json")
+    found: dict[str, dict[str, list[Any]]] = json.loads(
+        (folder / "quotes.json").read_text(encoding="utf-8")
+    )
+    return found
+
+
+def in_python(path: Path) -> dict[str, list[dict[str, Any]]]:
+    data = {"text": TEXTS}
+    with (
+        lh.Model(path) as model,
+        lh.Context(model, deterministic=True, n_threads=1) as context,
+    ):
+        answers = lh.generate_parallel(
+            context, ["Quote: "] * 3, schema=FIELD, quote_from=TEXTS, max_tokens=150
+        )
+        topics = lh.Codebook("Which topic?", ["Sports", "Business"])
+        labels = lh.annotate(data, "text", topics, context, evidence=True).frame
+        book = lh.Codebook("Why?", type="fields", schema=FIELD)
+        found = lh.annotate(data, "text", book, context, max_tokens=80).frame
+        marks = lh.Codebook("Mark.", ["a", "b"], type="spans", max_spans=2)
+        spans = lh.annotate(
+            data, "text", marks, context, max_tokens=200, temperature=99.0
+        ).spans()
+    names = ("quote", "start", "end")
+    return {
+        "generate": [each["why"] for each in answers.parsed],  # type: ignore[index]
+        "evidence": [
+            dict(zip(names, row, strict=True))
+            for row in zip(*(labels[name] for name in names), strict=True)
+        ],
+        "fields": found["why"],
+        "spans": [
+            {"text": TEXTS[row], **dict(zip(names, values, strict=True))}
+            for row, *values in zip(
+                spans["row"], *(spans[name] for name in names), strict=True
+            )
+        ],
+    }
+
+
+@pytest.mark.filterwarnings("ignore:median coverage")
+@pytest.mark.filterwarnings("ignore:all texts")
+def test_r_has_the_quotes_of_python(
+    quotes: dict[str, dict[str, list[Any]]], tiny_path: Callable[[str], Path]
+) -> None:
+    for name, rows in in_python(tiny_path("llama")).items():
+        found = quotes[name]
+        assert found["quote"] == [row["quote"] for row in rows], name
+        assert found["start"] == [row["start"] + 1 for row in rows], name
+        assert found["end"] == [row["end"] for row in rows], name
+        assert found["cut"] == found["quote"], name
+        assert rows, name
+        for i, row in enumerate(rows):
+            text = row.get("text") or TEXTS[i]
+            assert text[row["start"] : row["end"]] == row["quote"]

@@ -1,0 +1,127 @@
+"""Conversations as R has them: plain data, and errors as data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+import tiny_models
+from llamaherd import _r
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+SETTINGS = {"sampling": {"max_tokens": 5, "ignore_eos": True, "seed": 3e9}}
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
+    path = tmp_path_factory.mktemp("chat") / "tiny.gguf"
+    tiny_models.write(path, "llama", chat_template=TEMPLATE)
+    with lh.Model(path) as model, lh.Context(model) as context:
+        yield context
+
+
+def value(status: dict[str, Any]) -> Any:
+    assert status["ok"], status["message"]
+    return status["value"]
+
+
+def chat_of(context: lh.Context, turns: list[dict[str, Any]] | None = None) -> lh.Chat:
+    return value(_r.chat_create(context, "S", turns or [], SETTINGS))["python"]
+
+
+def read(reply: lh.Reply) -> str:
+    texts: list[str] = []
+    done = False
+    while not done:
+        new = value(_r.chat_read(reply, len(texts), 0.1))
+        assert len(new["texts"]) == len(new["kinds"])
+        assert set(new["kinds"]) <= {"answer"}
+        texts += new["texts"]
+        done = new["done"]
+    return "".join(texts)
+
+
+def test_a_question_in_steps(context: lh.Context) -> None:
+    chat = chat_of(context)
+    reply = value(_r.chat_ask(chat, "One", {"max_tokens": 8}))["reply"]
+    text = read(reply)
+    result = value(_r.chat_result(reply))
+    assert result["text"] == text
+    assert result["n_generated_tokens"] == 8
+    assert (result["thinking"], result["n_thinking_tokens"]) == (None, 0)
+    assert result["finish_reason"] == "length"
+    assert 0 < result["n_computed_tokens"] <= result["n_prompt_tokens"]
+    assert value(_r.chat_turns(chat)) == {
+        "system": "S",
+        "role": ["user", "assistant"],
+        "content": ["One", text],
+        "thinking": [None, None],
+        "interrupted": [False, False],
+    }
+    again = value(_r.chat_ask(chat, None, {"temperature": 2.0}))["reply"]
+    value(_r.chat_result(again))
+    turns = value(_r.chat_turns(chat))
+    assert turns["content"][0] == "One"
+    assert turns["content"][1] not in {"", text}
+
+
+def test_ctrl_c_in_r_keeps_what_was_written(context: lh.Context) -> None:
+    chat = chat_of(context)
+    reply = value(_r.chat_ask(chat, "One", {"max_tokens": 400}))["reply"]
+    (first, *_) = value(_r.chat_read(reply, 0, 60.0))["texts"]
+    value(_r.chat_cancel(reply))
+    result = value(_r.chat_result(reply))
+    assert result["text"] is None
+    assert result["partial"].startswith(first)
+    assert result["finish_reason"] == "cancelled"
+    turns = value(_r.chat_turns(chat))
+    assert turns["interrupted"] == [False, True]
+    assert turns["content"][1] == result["partial"]
+
+
+def test_memory_from_r(context: lh.Context) -> None:
+    chat = chat_of(context)
+    for text in ("One", "Two", "Three"):
+        value(_r.chat_result(value(_r.chat_ask(chat, text, {}))["reply"]))
+    assert value(_r.chat_undo(chat))["content"][0] == "Three"
+    assert value(_r.chat_forget(chat, 1))["content"][0] == "One"
+    value(_r.chat_set_system(chat, None))
+    turns = value(_r.chat_turns(chat))
+    assert turns["system"] is None
+    assert turns["content"][0] == "Two"
+    first, second = value(_r.chat_fork(chat, 2))["pythons"]
+    assert value(_r.chat_turns(second)) == value(_r.chat_turns(first)) == turns
+    job = value(_r.chat_ask_all(chat, ["A", "B"], {"temperature": 0.5}))["job"]
+    columns = value(_r.job_result(job))
+    assert len(columns["texts"]) == 2
+    # R sends NULL for what is missing.
+    saved = [
+        {"role": role, "content": text, "reasoning_content": None, "interrupted": False}
+        for role, text in zip(turns["role"], turns["content"], strict=True)
+    ]
+    again = value(_r.chat_turns(chat_of(context, saved)))
+    assert again == {**turns, "system": "S"}
+
+
+def test_errors_are_data(context: lh.Context) -> None:
+    chat = chat_of(context)
+    full = _r.chat_ask(chat, "a" * 600, {})
+    assert (full["ok"], full["error_type"]) == (False, "ChatFullError")
+    assert full["code"] == "too_long"
+    wrong = _r.chat_ask(chat, "One", {"tempature": 1})
+    assert (wrong["error_type"], wrong["argument"]) == ("ArgumentTypeError", "tempature")
+    nothing = _r.chat_undo(chat)
+    assert nothing["error_type"] == "ValueError"
+    assert "no question yet" in nothing["message"]
+    turns = _r.chat_create(context, None, [{"role": "user"}], {})
+    assert (turns["argument"], turns["place"]) == ("turns", [1])
+    own = value(_r.chat_create(context.model, None, [], {}))["python"]
+    value(_r.close(own))
+    assert _r.chat_ask(own, "One", {})["error_type"] == "ContextClosedError"

@@ -1,0 +1,273 @@
+"""Labels and continuations scored after a thought, against the same in two calls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+import pytest
+from llamaherd.asks.scored_thoughts import BehindThoughts, Thought, joined_thoughts
+from llamaherd.core.request import ThoughtStage
+from llamaherd.model.chat import chat_prompt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.model
+
+# SmolLM2's own format, with a switch, as templates of thinking models have it.
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.role == 'assistant' and m.reasoning_content %}<think>\n"
+    "{{ m.reasoning_content }}\n</think>\n\n{% endif %}"
+    "{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n"
+    "{% if enable_thinking is defined and enable_thinking is false %}\n</think>\n\n"
+    "{% endif %}{% endif %}"
+)
+ASKED = [
+    "Is this about sports or politics? The keeper saved a penalty.",
+    "Is this about sports or politics? Parliament passed the budget.",
+]
+LABELS = ["Sports", "Politics", "Sports and politics"]
+CHAT: Any = {"chat": True, "template": TEMPLATE}
+BUDGET = 12
+
+
+@pytest.fixture(scope="module")
+def context(smollm2: lh.Model) -> Iterator[lh.Context]:
+    with lh.Context(smollm2, deterministic=True) as context:
+        yield context
+
+
+def by_hand(context: lh.Context, asked: str, labels: list[str], **how: Any) -> np.ndarray:
+    """Think in one call and score in another, as tokens; log-probabilities of labels."""
+    model = context.model
+    prompt = lh.tokenize(
+        model, str(chat_prompt(model, asked, None, template=TEMPLATE)), parse_special=True
+    )
+    drawn = lh.generate_parallel(
+        context, [prompt], max_tokens=BUDGET, ignore_eos=True, **how
+    )[0]
+    message = lh.Thinking().message
+    closing = f"{message}</think>\n\n"
+    behind = lh.tokenize(model, closing, add_special=False, parse_special=True)
+    whole = [
+        lh.tokenize(model, f"{closing}{label}", add_special=False, parse_special=True)
+        for label in labels
+    ]
+    n = min(
+        sum(np.cumprod([a == b for a, b in zip(behind, each, strict=False)]))
+        for each in whole
+    )
+    before = [*prompt, *drawn.tokens, *behind[:n]]
+    found = lh.score_parallel(
+        context, [before], [[lh.detokenize(model, each[n:]) for each in whole]]
+    )
+    assert [c.tokens for c in found.continuations[0]] == [each[n:] for each in whole]
+    return np.array(found.logprob[0])
+
+
+def test_equal_to_a_thought_and_scores_in_two_calls(context: lh.Context) -> None:
+    two = ["Sports", "Politics"]
+    found = lh.classify_parallel(context, ASKED, two, thinking=BUDGET, **CHAT)
+    for i, asked in enumerate(ASKED):
+        np.testing.assert_allclose(
+            found.logprobs[i], by_hand(context, asked, two), atol=1e-6
+        )
+    same = lh.score_parallel(context, ASKED, [two] * 2, thinking=BUDGET, **CHAT)
+    np.testing.assert_allclose(np.array(same.logprob), found.logprobs, atol=1e-6)
+    assert found.thoughts is not None
+    assert same.thoughts == tuple(thought for (thought,) in found.thoughts)
+    assert found.n_thinking_tokens == [BUDGET] * 2
+    assert found.thinking_complete == [False] * 2
+    assert all(found.thinking)
+    assert found.between is None
+    stats = found.stats
+    assert (stats.n_thoughts, stats.n_thoughts_closed) == (2, 2)
+    assert stats.n_thinking_tokens == 2 * BUDGET
+    # Each prompt and its thought are computed once, the forced tokens with prompts.
+    closing = f"{lh.Thinking().message}</think>\n\n"
+    n_closing = len(lh.tokenize(context.model, closing, parse_special=True))
+    assert stats.n_prefill_tokens <= stats.n_prompt_tokens + 2 * n_closing
+    assert stats.n_decode_tokens <= 2 * (BUDGET + 2)  # "Politics" are three tokens
+
+
+def test_several_thoughts_give_mean_and_spread(
+    context: lh.Context, tmp_path: Path
+) -> None:
+    def found(journal: Path | None = None, **more: Any) -> lh.ClassifyResults:
+        how = {"thinking": BUDGET, "n_thoughts": 3, "journal": journal, **CHAT, **more}
+        return lh.classify_parallel(context, ASKED, ["Yes", "No"], **how)
+
+    path = tmp_path / "thoughts.journal"
+    several = found(path)
+    assert several.thoughts is not None
+    assert several.between is not None
+    texts = [[thought.text for thought in own] for own in several.thoughts]
+    assert [len(set(own)) for own in texts] == [3, 3]
+    # The same thoughts, one sample each, with their own scores.
+    entries = [e for e in lh.journal_read(path) if e.thinking is not None]
+    assert sorted(e.thinking.strip() for e in entries) == sorted(
+        t for own in texts for t in own
+    )
+    by_text = {e.thinking.strip(): e.numbers for e in entries}
+    for i, own in enumerate(texts):
+        scores = np.array([by_text[text] for text in own])
+        # Both labels begin with the blank line, which is two tokens before a word.
+        logs = scores[:, :2].sum(axis=1, keepdims=True) + scores[:, 2:]
+        probs = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(several.probs[i], probs.mean(axis=0))
+        np.testing.assert_allclose(several.between[i], probs.std(axis=0, ddof=1))
+        np.testing.assert_allclose(np.exp(several.logprobs[i]), np.exp(logs).mean(axis=0))
+    assert several.stats.n_thoughts == 6
+    n_tokens = [[thought.n_tokens for thought in own] for own in several.thoughts]
+    assert several.n_thinking_tokens == list(map(sum, n_tokens))
+    assert max(map(max, n_tokens)) == BUDGET
+    frame = several.to_pandas()
+    at = [several.names.index(label) for label in several.labels]
+    assert list(frame["between"]) == [several.between[i, j] for i, j in enumerate(at)]
+    assert list(frame.columns)[-5:] == [
+        "between", "thinking", "n_thinking_tokens", "thinking_complete", "error",
+    ]  # fmt: skip
+    assert list(frame["thinking"]) == [own[0] for own in texts]
+    # Found again with the thoughts, and drawn again with the seed alone.
+    again = found(path)
+    assert again.stats.n_journal == 6
+    assert again.thoughts == several.thoughts
+    np.testing.assert_array_equal(again.probs, several.probs)
+    np.testing.assert_array_equal(found().probs, several.probs)
+    assert found(seed=7).thoughts != several.thoughts
+
+
+def test_a_prompt_whose_thought_fails_has_no_probabilities(context: lh.Context) -> None:
+    found = lh.classify_parallel(
+        context,
+        ["x " * 12_000, ASKED[0]],
+        LABELS,
+        thinking=BUDGET,
+        n_thoughts=2,
+        **CHAT,
+    )
+    assert found.finish_reasons == ["error", "stop"]
+    assert found.error_codes[0] == "too_long"
+    assert np.isnan(found.probs[0]).all()
+    assert found.thoughts is not None
+    assert [len(own) for own in found.thoughts] == [0, 2]
+    assert found.thinking[0] is None
+    assert found.n_thinking_tokens[0] == 0
+    assert found.thinking_complete[0] is None
+    frame = found.to_pandas()
+    assert frame["n_thinking_tokens"].isna().tolist() == [True, False]
+    assert frame["thinking_complete"].isna().tolist() == [True, False]
+    assert frame["n_thinking_tokens"].dtype == "Int64"
+
+
+def test_without_thinking_the_thought_is_closed(context: lh.Context) -> None:
+    off = lh.classify_parallel(context, ASKED, LABELS, thinking=False, **CHAT)
+    closed = [
+        str(
+            chat_prompt(
+                context.model,
+                asked,
+                None,
+                template=TEMPLATE,
+                variables={"enable_thinking": False},
+            )
+        )
+        for asked in ASKED
+    ]
+    same = lh.classify_parallel(context, closed, LABELS, parse_special=True, space=False)
+    np.testing.assert_array_equal(off.logprobs, same.logprobs)
+    assert off.thoughts is None
+    assert off.thinking == [None, None]
+    assert "thinking" not in off.to_pandas()
+    # A template without a switch is closed by text.
+    bare = TEMPLATE.replace("{% if enable_thinking is", "{% if false and enable_x is")
+    how = {**CHAT, "template": bare}
+    text = lh.classify_parallel(context, ASKED, LABELS, thinking=False, **how)
+    assert (text.coverage > 0).all()
+    assert text.errors == [None, None]
+
+
+def test_a_prefix_comes_between_thought_and_label(context: lh.Context) -> None:
+    found = lh.classify_parallel(
+        context, ASKED, LABELS[:2], thinking=BUDGET, prefix="The topic is", **CHAT
+    )
+    plain = lh.classify_parallel(context, ASKED, LABELS[:2], thinking=BUDGET, **CHAT)
+    assert found.thinking == plain.thinking
+    assert not np.allclose(found.probs, plain.probs)
+    scored = lh.score_parallel(
+        context,
+        ASKED,
+        [[f" {label}" for label in LABELS[:2]]] * 2,
+        thinking=BUDGET,
+        prefix="The topic is",
+        **CHAT,
+    )
+    np.testing.assert_allclose(np.array(scored.logprob), found.logprobs, atol=1e-6)
+    frame = scored.to_pandas()
+    assert list(frame["thinking"]) == [t for t in found.thinking for _ in range(2)]
+    assert list(frame["n_thinking_tokens"]) == [BUDGET] * 4
+    assert frame["thinking_complete"].dtype == "boolean"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_thoughts": 2}, "n_thoughts is 2, but without thinking"),
+        ({"n_thoughts": 0, "thinking": 8}, "n_thoughts must be between 1 and 1000"),
+        ({"normalize": "pmi", "thinking": 8}, "normalize='pmi' subtracts what the model"),
+        ({"thinking": 8, "chat": False, "template": None}, "thinking needs chat=True"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(
+    context: lh.Context, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        lh.classify_parallel(context, ASKED, LABELS, **{**CHAT, **settings})
+
+
+def test_a_calibration_is_fitted_to_texts_alone(context: lh.Context) -> None:
+    how = {"thinking": BUDGET, **CHAT}
+    with pytest.raises(ValueError, match="method='contextual' does not go with thinking"):
+        lh.classify_calibrated(
+            context, ASKED, LABELS, method="contextual", content_free=["N/A"], **how
+        )
+    found = lh.classify_calibrated(context, ASKED, LABELS, **how)
+    plain = lh.classify_parallel(context, ASKED, LABELS, **how)
+    np.testing.assert_allclose(found.probs, plain.calibrated(found.calibration).probs)
+    assert found.thoughts == plain.thoughts
+
+
+def test_only_tokens_behind_the_end_marker_move_into_a_label(
+    smollm2: lh.Model,
+) -> None:
+    def ids(text: str) -> tuple[int, ...]:
+        return tuple(lh.tokenize(smollm2, text, add_special=False, parse_special=True))
+
+    end, after = ids("</think>"), ids("\n\n")
+    stage = ThoughtStage(
+        budget=4, is_open=True, end=end, after=after, closing=(*end, *after)
+    )
+    cut, (label,) = BehindThoughts(smollm2).join(stage, ["\n\nSports"])
+    whole = ids("</think>\n\n\n\nSports")
+    assert (*cut.end, *cut.after, *label) == whole
+    assert (*cut.closing, *label) == whole
+    assert len(cut.after) < len(after)
+    # A label that would merge with the marker itself does not.
+    bare = replace(stage, after=(), closing=end)
+    kept, (label,) = BehindThoughts(smollm2).join(bare, [">>"])
+    assert kept.end == end
+    assert kept.closing == end
+    assert tuple(label) == ids(">>")
+
+
+def test_thoughts_are_joined() -> None:
+    one = Thought(text="a", n_tokens=2, is_complete=True)
+    two = Thought(text="b", n_tokens=3, is_complete=False)
+    assert joined_thoughts([one, two]) == Thought(text="a", n_tokens=5, is_complete=False)
+    assert joined_thoughts([]) is None

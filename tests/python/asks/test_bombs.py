@@ -1,0 +1,164 @@
+"""The cost of a small constraint is bounded, and no other caller waits for it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+from llamaherd.asks import requests
+from llamaherd.native import engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+# Each is refused, or answered as far as `max_tokens` goes. Without their bounds they took
+# between ten seconds and for ever.
+BOMBS: dict[str, dict[str, Any]] = {
+    "regex repeats a letter": {"regex": "a{2000000000}"},
+    "regex repeats a word": {"regex": "(abc){300000}"},
+    "regex repeats it after a choice": {"regex": "[xy]a{2000000000}"},
+    "regex has two such ways": {"regex": "(a{2000000000}|b{2000000000})"},
+    "regex nests repetitions": {"regex": "(((a{1,100}){1,100}){1,100}){1,100}"},
+    "regex nests groups": {"regex": "(" * 3000 + "a" + ")" * 3000},
+    "pattern repeats": {"schema": {"type": "string", "pattern": "^a{2000000000}$"}},
+    "minLength": {"schema": {"type": "string", "minLength": 2_000_000_000}},
+    "minItems": {
+        "schema": {
+            "type": "array",
+            "items": {"const": 1},
+            "minItems": 1_000_000_000,
+        }
+    },
+    "minProperties": {
+        "schema": {
+            "type": "object",
+            "additionalProperties": {"const": 1},
+            "minProperties": 100_000,
+        }
+    },
+    "a long constant": {"schema": {"const": "a" * 1_000_000}},
+    "a long property": {
+        "schema": {
+            "type": "object",
+            "properties": {"a" * 300_000: {"const": 1}},
+            "required": ["a" * 300_000],
+        }
+    },
+    "anyOf times anyOf": {
+        "schema": {
+            "allOf": [
+                {"anyOf": [{"properties": {f"a{j}_{i}": {}}} for i in range(20)]}
+                for j in range(20)
+            ]
+        }
+    },
+    "references that double": {
+        "schema": {
+            "$ref": "#/$defs/d0",
+            "$defs": {
+                **{
+                    f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2}
+                    for i in range(30)
+                },
+                "d30": {"type": "integer"},
+            },
+        }
+    },
+    "GBNF repeats": {"grammar": 'root ::= "a"{900000}'},
+    "GBNF repeats repetitions": {"grammar": 'root ::= (("a"{1000}){1000}){1000}'},
+    "GBNF is ambiguous": {"grammar": "root ::= a a a a a a a a\na ::= a a | [a-z]*"},
+    "Lark repeats": {"grammar": "%llguidance {}\nstart: /a{2000000000}/"},
+    "Lark repeats rules": {"grammar": '%llguidance {}\nstart: ("a" "b"){1000000}'},
+    "Lark nests rules": {
+        "grammar": "%llguidance {}\nstart: r0\n"
+        + "".join(f"r{i}: r{i + 1} r{i + 1}\n" for i in range(40))
+        + 'r40: "a"'
+    },
+    "a long choice": {"choices": ["a" * 1_000_000]},
+    "many choices": {"choices": [f"label {i}" for i in range(100_000)]},
+    "choices within each other": {"choices": ["a" * n for n in range(1, 1000)]},
+    "a long stop text": {"stop": ["a" * 1_000_000]},
+    "many biases": {"logit_bias": dict.fromkeys(range(100), 1.0)},
+}
+
+
+@pytest.fixture(scope="module")
+def ctx(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model, n_ctx=2048) as context:
+        yield context
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_or_answered(ctx: lh.Context, name: str) -> None:
+    problem, n_tokens = "", 0
+    try:
+        n_tokens = len(ctx.submit("x", max_tokens=4, **BOMBS[name]).result().tokens)
+    except (ValueError, lh.GenerationError) as error:
+        problem = str(error)
+    assert n_tokens <= 4
+    assert len(problem) < 1000
+    assert ctx.submit("y", max_tokens=2).result().n_generated_tokens <= 2
+
+
+def test_a_text_that_is_forced_for_too_long_is_refused_before_it_runs(
+    ctx: lh.Context,
+) -> None:
+    with pytest.raises(ValueError, match="smaller repetitions"):
+        ctx.submit("x", regex="a{2000000000}", max_tokens=4)
+
+
+def test_of_several_constraints_only_the_bomb_fails(ctx: lh.Context) -> None:
+    results = lh.generate_parallel(
+        ctx,
+        ["x", "y", "z"],
+        regex=["[ab]{3}", "a{2000000000}", "[cd]{3}"],
+        max_tokens=4,
+        on_error="return",
+    )
+    assert [bool(each.error) for each in results] == [False, True, False]
+    assert "smaller repetitions" in str(results[1].error)
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_others_go_on_while_a_constraint_is_compiled(
+    ctx: lh.Context, monkeypatch: pytest.MonkeyPatch, *, each: bool
+) -> None:
+    is_compiling, may_go_on = threading.Event(), threading.Event()
+    check = engine.check_sampling
+
+    def held(model: Any, params: lh.SamplingParams, shape: Any = None) -> None:
+        if params.regex is not None:
+            is_compiling.set()
+            may_go_on.wait()
+        check(model, params, shape)
+
+    monkeypatch.setattr(requests, "check_sampling", held)
+    prompts = ["x", "y"]
+    regex = ["[ab]{3}", "[cd]{3}"] if each else "[ab]{3}"
+    got: list[lh.Results] = []
+
+    def call() -> None:
+        got.append(lh.generate_parallel(ctx, prompts, regex=regex, max_tokens=4))
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    try:
+        assert is_compiling.wait(60)
+        running = ctx.submit("other", max_tokens=500, ignore_eos=True)
+        assert ctx.submit("another", max_tokens=2).result(60).n_generated_tokens <= 2
+        running.cancel()
+        assert running.result(60).finish_reason == "cancelled"
+    finally:
+        may_go_on.set()
+        caller.join()
+    assert len(got[0]) == 2
+
+
+def test_forced_text_of_any_length_is_the_text(ctx: lh.Context) -> None:
+    result = ctx.submit("x", regex="(abc){20000}", max_tokens=400).result()
+    assert result.text is not None
+    assert result.text == ("abc" * 200)[: len(result.text)]
+    assert len(result.tokens) == 400

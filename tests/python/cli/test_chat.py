@@ -1,0 +1,275 @@
+"""`llamaherd chat`, at a terminal and without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import tiny_models
+from llamaherd.cli import main
+from llamaherd.cli.console import Printer
+from llamaherd.core.pieces import TextPiece
+from waiting import HANGS_S, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+# Makes the terminal on stdin the controlling one, whose Ctrl-C is a signal.
+LAUNCH = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "llamaherd.cli", *sys.argv[1:]])
+"""
+ENDLESS = ["--max-tokens", "5000", "--set", "ignore_eos=true"]
+
+
+class Terminal:
+    """A terminal with `llamaherd chat`."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._own, other = pty.openpty()
+        self.shown = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", LAUNCH, "chat", *arguments],
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            start_new_session=True,
+            env={**os.environ, "TERM": "xterm", "NO_COLOR": ""},
+        )
+        os.close(other)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._own)
+
+    def type(self, text: str) -> None:
+        os.write(self._own, text.encode())
+
+    def wait_for(self, text: str, seconds: float = HANGS_S) -> str:
+        """Reads until a text is shown; returns what was shown before it."""
+        limit = time.monotonic() + seconds
+        while text not in self.shown:
+            assert time.monotonic() < limit, self.shown
+            ready, *_ = select.select([self._own], [], [], 1.0)
+            if ready:
+                try:
+                    new = os.read(self._own, 4096)
+                except OSError:  # the process has ended
+                    new = b""
+                assert new, self.shown
+                self.shown += new.decode("utf-8", "replace")
+        before, _, self.shown = self.shown.partition(text)
+        return before
+
+    def wait_for_prompt(self) -> None:
+        """Waits until a prompt is shown and the process sleeps until something is typed.
+
+        Python's readline loses a Ctrl-C that comes between the two.
+        """
+        self.wait_for("> ")
+        stat = Path(f"/proc/{self.process.pid}/stat")
+        wait_until(lambda: stat.read_text("ascii").rpartition(")")[2].split()[0] == "S")
+
+    def ended(self) -> int:
+        """Waits for the end, and returns the exit status."""
+        try:
+            while os.read(self._own, 4096):
+                pass
+        except OSError:
+            pass
+        return self.process.wait(120)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> str:
+    path = tmp_path / "tiny.gguf"
+    return str(tiny_models.write(path, "llama", chat_template=TEMPLATE))
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    opened: list[Terminal] = []
+    yield opened
+    for each in opened:
+        each.close()
+
+
+def test_ctrl_c_ends_the_answer_and_then_the_command(
+    smollm2_path: Path, terminals: list[Terminal]
+) -> None:
+    terminals.append(Terminal(str(smollm2_path), *ENDLESS))
+    (terminal,) = terminals
+    terminal.wait_for("> ")
+    terminal.type("Name a river.\n")
+    terminal.wait_for("Name a river.\r\n")
+    terminal.wait_for(" ")  # of the answer
+    terminal.type("\x03")
+    terminal.wait_for("(interrupted; what was written is kept)")
+    terminal.wait_for_prompt()
+    terminal.type("\x03")
+    assert terminal.ended() == 130
+
+
+def test_sigterm_ends_the_command_in_the_middle_of_an_answer(
+    smollm2_path: Path, terminals: list[Terminal]
+) -> None:
+    terminals.append(Terminal(str(smollm2_path), *ENDLESS))
+    (terminal,) = terminals
+    terminal.wait_for("> ")
+    terminal.type("Name a river.\n")
+    terminal.wait_for("Name a river.\r\n")
+    terminal.wait_for(" ")
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.ended() == 143
+
+
+def test_commands(tiny: str, tmp_path: Path, terminals: list[Terminal]) -> None:
+    saved = tmp_path / "saved.json"
+    arguments = [tiny, "--max-tokens", "4", "--set", "ignore_eos=true", "--system", "S"]
+    terminals.append(Terminal(*arguments))
+    (terminal,) = terminals
+    for line, shown in (
+        ("/nothing", "There is no command /nothing."),
+        ("/help", "A line that ends with"),
+        ("/undo", "the conversation has no question yet"),
+        ("One", "(cut off after 4 tokens)"),
+        ("Two\\\nlines", "(cut off after 4 tokens)"),
+        (" /Three", "(cut off after 4 tokens)"),
+        ("/retry", "(cut off after 4 tokens)"),
+        ("/undo", "Dropped: /Three"),
+        ("/forget", "Dropped 2 messages."),
+        ("/forget x", "/forget takes a number"),
+        ("/system", "System message: S"),
+        ("/system T", "System message: T"),
+        (f"/save {tiny}", "exists and is no conversation"),
+        ("/save", "needs the name of a file"),
+        (f"/save {saved}", "Wrote "),
+        (f"/save {saved}", "Wrote "),
+    ):
+        terminal.wait_for("> ")
+        terminal.type(f"{line}\n")
+        terminal.wait_for(shown)
+    terminal.wait_for("> ")
+    terminal.type("\x04")
+    assert terminal.ended() == 0
+    system, question, answer = json.loads(saved.read_text("utf-8"))
+    assert system == {"role": "system", "content": "T"}
+    assert question == {"role": "user", "content": "Two\nlines"}
+    assert answer["role"] == "assistant"
+
+    terminals.append(Terminal(tiny, "--continue", str(saved)))
+    again = terminals[1]
+    again.wait_for("> ")
+    again.type("/undo\n")
+    again.wait_for("Dropped: Two")
+    again.wait_for("> ")
+    again.type("/quit\n")
+    assert again.ended() == 0
+
+
+def test_a_full_context_names_the_command_that_makes_room(
+    tiny: str, terminals: list[Terminal]
+) -> None:
+    flags = ["--max-tokens", "100", "--set", "ignore_eos=true", "--n-ctx", "256"]
+    terminals.append(Terminal(tiny, *flags))
+    (terminal,) = terminals
+    for shown in ("(cut off after 100 tokens)", "/forget 1 drops the oldest questions"):
+        terminal.wait_for("> ")
+        terminal.type(f"{'a' * 60}\n")
+        terminal.wait_for(shown)
+    for line, shown in (
+        ("/forget 1", "Dropped 2 messages."),
+        ("a" * 60, "(cut off after 100 tokens)"),
+    ):
+        terminal.wait_for("> ")
+        terminal.type(f"{line}\n")
+        terminal.wait_for(shown)
+
+
+def piped(tiny: str, lines: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "llamaherd.cli", "chat", tiny, *flags],
+        input=lines,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_without_a_terminal_each_line_is_a_question(tiny: str) -> None:
+    flags = ["--set", 'choices=["yes", "no"]']
+    done = piped(tiny, "One\n\n/undo\n", *flags)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    answers = done.stdout.splitlines()
+    assert len(answers) == 2  # a slash begins no command
+    assert set(answers) <= {"yes", "no"}
+
+
+def test_without_a_terminal_failures_are_counted(tiny: str) -> None:
+    done = piped(tiny, f"{'a' * 600}\nOne\n", "--max-tokens", "4")
+    assert done.returncode == 3
+    assert "ask a shorter question" in done.stderr
+    assert done.stdout.count("\n") >= 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "shown"),
+    [
+        (["--set", "tempature=1"], "did you mean 'temperature'"),
+        (["--thinking", "much"], "is neither a number nor on or off"),
+        (["--continue", "no.json"], "no.json"),
+        (["--set", "x"], "is not KEY=VALUE"),
+    ],
+)
+def test_wrong_flags_are_refused(
+    tiny: str, flags: list[str], shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["chat", tiny, *flags]) == 2
+    assert shown in capsys.readouterr().err
+
+
+class Said:
+    """A reply with a thought that has an escape sequence."""
+
+    def pieces(self) -> list[TextPiece]:
+        pieces = [TextPiece("I \x1b]0;th", "thinking"), TextPiece("ink", "thinking")]
+        return [*pieces, TextPiece("Yes"), TextPiece(".\n")]
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "no_color", "shown"),
+    [
+        (True, "", "\x1b[2mI \ufffd]0;think\x1b[0m\n\nYes.\n\n"),
+        (True, "1", "(thinking) I \ufffd]0;think\n\nYes.\n\n"),
+        (False, "", "Yes.\n\n"),
+    ],
+)
+def test_thoughts_are_dimmed_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    is_terminal: bool,
+    no_color: str,
+    shown: str,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    Printer().show(Said())
+    assert capsys.readouterr().out == shown

@@ -1,0 +1,177 @@
+"""Errors about arguments: fields for programs, a message for people."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+from llamaherd._r.boundary import boundary
+from llamaherd._r.herds import _of_argument, _of_cluster
+from llamaherd.core import checks
+from llamaherd.core.argument import Argument, Field, Id
+from llamaherd.core.errors import SamplerError
+from llamaherd.core.failure import CANCELLED, Failure, codes_of, is_cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HOSTILE = ["a[1]", "prompts[0]", "['x']", "{name}", "{0}", "it's"]
+
+
+@pytest.mark.parametrize(
+    ("place", "python", "r", "dotted"),
+    [
+        ((), "it", "it", "it"),
+        ((3,), "it[3]", "it[4]", "it[3]"),
+        ((0, "role"), "it[0]['role']", "it[1]['role']", "it[0].role"),
+        ((2, Field("label")), "it[2].label", "it[3].label", "it[2].label"),
+        ((Id(7),), "it[7]", "it[7]", "it[7]"),
+        (("a[1]",), "it['a[1]']", "it['a[1]']", "it['a[1]']"),
+        ((1, 2), "it[1][2]", "it[2][3]", "it[1][2]"),
+    ],
+)
+def test_a_place_is_spelled_for_each_reader(
+    place: tuple[int | str, ...], python: str, r: str, dotted: str
+) -> None:
+    where = Argument("it", place)
+    assert str(where) == where.spelled() == python
+    assert where.spelled(1) == r
+    assert where.dotted() == dotted
+
+
+def test_an_error_renders_its_own_message() -> None:
+    error = lh.ArgumentError("must be at least 1, not 0", argument="n", place=(3,))
+    assert str(error) == error.message == "n[3] must be at least 1, not 0"
+    assert error.rendered(lambda a: a.spelled(1)) == "n[4] must be at least 1, not 0"
+    assert (error.argument, error.place, error.code) == ("n", (3,), "invalid_value")
+    assert str(error.moved(argument="m", place=())) == "m must be at least 1, not 0"
+    in_file = error.moved(file="a.yaml", line=3)
+    assert str(in_file) == "a.yaml, line 3: n[3] must be at least 1, not 0"
+    assert str(lh.ArgumentError("there is no n")) == "there is no n"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_texts_of_users_stay_as_they_are(text: str) -> None:
+    error = lh.ArgumentError(f"must not be {text}", argument="labels", place=(0, text))
+    assert str(error) == f"labels[0][{text!r}] must not be {text}"
+    shown = error.rendered(lambda a: a.spelled(1))
+    assert shown == f"labels[1][{text!r}] must not be {text}"
+
+
+@pytest.mark.parametrize("cls", [lh.ArgumentError, lh.ArgumentTypeError])
+def test_an_error_travels_between_processes(cls: type[lh.BadArgumentError]) -> None:
+    error = cls(
+        "is {odd}",
+        argument=Argument("labels", (1, Field("x"), Id(3))),
+        code="odd",
+        form="name of {name} {problem}",
+        file="a",
+        line=2,
+    )
+    copied = pickle.loads(pickle.dumps(error))
+    assert type(copied) is cls
+    assert str(copied) == str(error) == "a, line 2: name of labels[1].x[3] is {odd}"
+    assert vars(copied) == vars(error)
+    assert [type(step) for step in copied.place] == [int, Field, Id]
+
+
+def test_a_cause_is_kept() -> None:
+    cause = KeyError("x")
+    with pytest.raises(lh.ArgumentError) as caught:
+        raise lh.ArgumentError("is wrong", argument="n") from cause
+    assert caught.value.__cause__ is cause
+
+
+def test_callers_catch_them_as_before() -> None:
+    assert issubclass(lh.ArgumentError, ValueError)
+    assert issubclass(lh.ArgumentTypeError, TypeError)
+    assert not issubclass(lh.ArgumentError, TypeError)
+    assert not issubclass(lh.ArgumentTypeError, ValueError)
+    assert issubclass(lh.BadArgumentError, lh.LlamaHerdError)
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "code", "place"),
+    [
+        (lambda n, v: checks.integer(n, v, 1), 0, "out_of_range", ()),
+        (lambda n, v: checks.integer(n, v, 1), "a", "wrong_type", ()),
+        (lambda n, v: checks.real(n, v, 0, 1), 2.0, "out_of_range", ()),
+        (lambda n, v: checks.real(n, v, 0, 1), None, "wrong_type", ()),
+        (checks.flag, 1, "wrong_type", ()),
+        (checks.text, 1, "wrong_type", ()),
+        (checks.text, "\ud800", "not_unicode", ()),
+        (lambda n, v: checks.choice(n, v, ["a"]), "b", "unknown_choice", ()),
+        (checks.stop_texts, 1, "wrong_type", ()),
+        (checks.stop_texts, ["a", 1], "wrong_type", (1,)),
+        (checks.stop_texts, ["a", ""], "empty", (1,)),
+        (checks.stop_texts, ["a"] * 1025, "too_many", ()),
+        (lambda n, v: checks.prompt_list(v, n), "a", "wrong_type", ()),
+    ],
+)
+def test_checks_name_the_argument_and_a_code(
+    check: Callable[[Any, object], object],
+    value: object,
+    code: str,
+    place: tuple[int, ...],
+) -> None:
+    with pytest.raises(lh.BadArgumentError) as caught:
+        check("it", value)
+    assert caught.value.argument == "it"
+    assert (caught.value.code, caught.value.place) == (code, place)
+
+
+def test_checks_take_a_place() -> None:
+    with pytest.raises(lh.ArgumentTypeError, match=r"^rows\[2\]\.n must be an integer"):
+        checks.integer(Argument("rows").at(2, Field("n")), "a", 1)
+
+
+def test_r_gets_fields_and_indices_from_one() -> None:
+    @boundary
+    def fails() -> None:
+        raise lh.ArgumentError(
+            "must not be 'a[1]'", argument="it", place=(0, "b[0]", Id(5)), code="odd"
+        )
+
+    status = fails()
+    assert status["error_type"] == "ArgumentError"
+    assert status["message"] == "it[1]['b[0]'][5] must not be 'a[1]'"
+    assert (status["argument"], status["code"]) == ("it", "odd")
+    assert status["place"] == [1, "b[0]", 5]
+
+
+def test_a_failure_is_a_text_with_a_code() -> None:
+    reason = Failure("the prompt has 9 tokens", "too_long")
+    assert reason == "the prompt has 9 tokens"
+    assert json.dumps([reason]) == '["the prompt has 9 tokens"]'
+    copied = pickle.loads(pickle.dumps(reason))
+    assert (copied, copied.code) == (reason, "too_long")
+    codes = codes_of([reason, None, "of a library", CANCELLED])
+    assert codes == ["too_long", None, "failed", "cancelled"]
+    assert is_cancelled(CANCELLED)
+    assert not is_cancelled(str(CANCELLED))  # a text alone is never read
+
+
+def test_errors_of_clusters_and_samplers_travel_with_their_fields() -> None:
+    cluster = lh.ClusterError(
+        "there is no Ray at 'a'", code="no_cluster", argument="address", remedy=": None"
+    )
+    sampler = SamplerError("grammar cannot be parsed", 7, "grammar")
+    for error in (cluster, sampler):
+        copied = pickle.loads(pickle.dumps(error))
+        assert (type(copied), str(copied)) == (type(error), str(error))
+        assert vars(copied) == vars(error)
+    assert str(cluster) == "address: there is no Ray at 'a': None"
+
+
+def test_r_words_are_made_of_fields_and_not_of_messages() -> None:
+    text = "address: x, or raise start_timeout_s"  # what looks like a part of a message
+    told = _of_cluster(lh.ClusterError(text, code="unreachable", argument="address"))
+    assert str(told) == f"cluster: {text}"
+    told = _of_cluster(lh.ClusterError("x", code="not_ready", remedy=", or raise y"))
+    assert str(told) == "x"
+    error = lh.ArgumentError(f"is {text!r}", argument="address", code="conflict")
+    shutdown = 'reticulate::import("ray")$shutdown() first'
+    assert str(_of_argument(error)) == f"cluster is {text!r}: {shutdown}"

@@ -1,0 +1,96 @@
+"""Messages have the words of the language that called."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from llamaherd._r.boundary import boundary
+from llamaherd.core import checks
+from llamaherd.core.errors import BadArgumentError
+from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.thinking import checked_thinking
+from llamaherd.core.words import PYTHON, R, setting, spoken_in, words
+from llamaherd.run.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_REST = "a number of tokens or a"
+# A call that fails, the message in Python, the message in R.
+_CASES: list[tuple[Callable[[], object], str, str]] = [
+    (
+        lambda: checks.flag("chat", 1),
+        "chat must be True or False, not 1 (int)",
+        "chat must be TRUE or FALSE, not 1",
+    ),
+    (
+        lambda: checks.text("system", None),
+        "system must be a str, not None (NoneType)",
+        "system must be a string, not NULL",
+    ),
+    (
+        lambda: checks.integer("n", True, 1),
+        "n must be an integer, not True (bool)",
+        "n must be an integer, not TRUE",
+    ),
+    (
+        lambda: checks.choice("scale", "nominl", ["nominal", "ordinal"]),
+        "scale must be one of 'nominal', 'ordinal', not 'nominl' (str)",
+        "scale must be one of 'nominal', 'ordinal', not 'nominl'",
+    ),
+    (
+        lambda: SamplingParams(choices=3),  # type: ignore[arg-type]
+        "choices must be a list of str, not 3 (int)",
+        "choices must be a character vector, not 3",
+    ),
+    (
+        lambda: checks.stop_texts("stop", {"a": 1}),
+        "stop must be a str or a list of str, not {'a': 1} (dict)",
+        "stop must be a string or a character vector, not a named list of length 1",
+    ),
+    (
+        lambda: checked_thinking("thinking", "on"),
+        f"thinking must be None, True, False, {_REST} Thinking, not 'on' (str)",
+        f"thinking must be NULL, TRUE, FALSE, {_REST} thinking(), not 'on'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "in_python", "in_r"), _CASES)
+def test_messages_in_both_languages(
+    call: Callable[[], object], in_python: str, in_r: str
+) -> None:
+    with pytest.raises(BadArgumentError, match=f"^{re.escape(in_python)}$"):
+        call()
+    assert boundary(call)()["message"] == in_r
+
+
+def test_settings_have_the_form_of_a_call() -> None:
+    assert setting("chat", True) == "chat=True"
+    assert setting("type", "fields") == "type='fields'"
+    with spoken_in(R):
+        assert setting("chat", True) == "chat = TRUE"
+        assert setting("journal", None) == "journal = NULL"
+        assert setting("type", "fields") == 'type = "fields"'
+        assert setting("n_ubatch", 512) == "n_ubatch = 512"
+    assert words() is PYTHON
+
+
+class _Failing:
+    progress: Any = None
+    problem = ""
+
+    def cancel(self) -> None:
+        pass
+
+    def run(self) -> object:
+        return checks.flag("chat", 1)
+
+
+def test_a_job_has_the_words_of_its_start() -> None:
+    with spoken_in(R):
+        job = Job(_Failing())
+    with pytest.raises(BadArgumentError, match=r"^chat must be TRUE or FALSE, not 1$"):
+        job.results()

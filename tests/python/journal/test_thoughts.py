@@ -1,0 +1,134 @@
+"""Thoughts in a journal: stored with their answers, and found again."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_engine import FakeEngine, make_loop
+from journalled import SIZES, entries, recorded, request, run
+from llamaherd import JournalError, journal_read
+from llamaherd.core.request import ThoughtStage
+from llamaherd.journal.copying import keep_journal
+from llamaherd.journal.journal import Journal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from llamaherd.core.request import Request
+
+PLAIN = [request([i, 1]) for i in range(4)]
+
+
+def thinking(budget: int, **fields: object) -> list[Request]:
+    stage = ThoughtStage(budget=budget, is_open=True, end=(7,), closing=(5, 7))
+    return [replace(each, thought=replace(stage, **fields)) for each in PLAIN]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF and weights")
+    return tmp_path
+
+
+def tables(path: Path) -> set[str]:
+    with closing(sqlite3.connect(path)) as db:
+        return {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+
+
+def change(path: Path, sql: str) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(sql)
+
+
+def test_a_thought_is_stored_and_found_again(folder: Path) -> None:
+    first, _ = run(folder, thinking(50))
+    again, engine = run(folder, thinking(50))
+    assert engine.n_submitted == 0
+    assert again.stats.n_journal == 4
+    for one, other in zip(first, again, strict=True):
+        assert one.thinking
+        assert one.thinking == other.thinking
+        assert one.n_thinking_tokens == other.n_thinking_tokens == 6
+        assert one.thinking_complete is other.thinking_complete is True
+    read = entries(folder)
+    assert [entry.thinking.strip() for entry in read] == first.thinking
+    assert {entry.n_thinking_tokens for entry in read} == {6}
+    assert {entry.thinking_complete for entry in read} == {True}
+    # Thoughts that were found count in no statistics: nothing was computed.
+    assert (first.stats.n_thoughts, first.stats.n_thinking_tokens) == (4, 24)
+    assert (again.stats.n_thoughts, again.stats.n_thinking_tokens) == (0, 0)
+
+
+def test_another_budget_is_another_result(folder: Path) -> None:
+    run(folder, thinking(50))
+    closed, engine = run(folder, thinking(2))
+    assert engine.n_submitted == 4
+    assert closed.stats.n_thoughts_closed == 4
+    run(folder, PLAIN)
+    assert [entry.thinking_complete for entry in entries(folder)] == [
+        *[True] * 4,
+        *[False] * 4,
+        *[None] * 4,
+    ]
+
+
+def test_a_journal_without_thoughts_is_the_file_of_earlier_versions(folder: Path) -> None:
+    run(folder, PLAIN)
+    assert "thought" not in tables(folder / "run.sqlite")
+    run(folder, thinking(50))
+    assert "thought" in tables(folder / "run.sqlite")
+    Journal(folder / "run.sqlite").close()  # it is a sound journal
+
+
+def test_seeds_of_thoughts_do_not_multiply_settings(folder: Path) -> None:
+    drawn = [
+        replace(each, thought=replace(each.thought, seed=i))
+        for i, each in enumerate(thinking(50))
+    ]
+    run(folder, drawn)
+    assert len({entry.settings for entry in entries(folder)}) == 1
+
+
+def test_a_changed_or_lost_thought_is_seen(folder: Path) -> None:
+    run(folder, thinking(50))
+    path = folder / "run.sqlite"
+    change(path, "UPDATE thought SET text = 'Other' WHERE rowid = 1")
+    with pytest.raises(JournalError, match=r"thought .* is not what was written"):
+        journal_read(path)
+    with pytest.raises(JournalError, match=r"thought .* is not what was written"):
+        run(folder, thinking(50))
+    change(path, "DELETE FROM thought WHERE rowid = 1")
+    with pytest.raises(JournalError, match=r"the thought before .* is missing"):
+        journal_read(path)
+    change(path, "DROP TABLE thought")
+    with pytest.raises(JournalError, match=r"the thought before .* is missing"):
+        run(folder, thinking(50))
+
+
+def test_thoughts_move_with_the_journal(folder: Path) -> None:
+    """A file that is removed while it is open is made again, with its thoughts."""
+    run(folder, thinking(50))
+    path = folder / "run.sqlite"
+    keep_journal(path, folder / "kept.sqlite")
+    assert [e.thinking for e in journal_read(folder / "kept.sqlite")] == [
+        e.thinking for e in entries(folder)
+    ]
+    engine = FakeEngine(4096, 12)
+    run_once = engine.run
+
+    def remove_and_run(*args: object, **options: object) -> object:
+        path.unlink(missing_ok=True)
+        return run_once(*args, **options)
+
+    engine.run = remove_and_run
+    call = recorded(folder, thinking(2))
+    call.run(make_loop(SIZES, engine))
+    assert "removed, moved or replaced" in call.problem
+    assert [entry.thinking_complete for entry in entries(folder)] == [
+        *[True] * 4,
+        *[False] * 4,
+    ]

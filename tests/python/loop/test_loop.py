@@ -1,0 +1,221 @@
+"""Many callers on one loop, with a fake engine."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fake_calls import assert_right, long_request, request
+from fake_engine import answer, make_loop
+from llamaherd.run.call import Call
+from stepping import Stepping, plan, run_together, stepping, submit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.run.handle import Handle
+
+
+def test_a_prompt_that_comes_beside_a_call_has_the_next_free_slot() -> None:
+    loop, engine = stepping(plan(n_slots=2))
+    prompts = [request([i, 3], 5) for i in range(50)]
+    handles = []
+
+    def come(n_runs: int) -> None:
+        if n_runs in (4, 12):
+            handles.append(submit(loop, request([900 + n_runs], 5)))
+            places.append(len(engine.started))
+
+    places: list[int] = []
+    engine.before_run = come
+    results = Call(prompts, seed=1).run(loop)
+    for asked, result in zip(prompts, results, strict=True):
+        assert_right(result, asked)
+    for n_runs, place in zip((4, 12), places, strict=True):
+        # One slot may be free at that moment, and the call's turn.
+        assert engine.started.index((900 + n_runs,)) <= place + 1
+    assert all(handle.result(60).is_finished for handle in handles)
+
+
+def test_calls_have_slots_in_turn() -> None:
+    loop, engine = stepping(plan(n_slots=1))
+    calls = [[request([c * 100 + i, 3], 3) for i in range(20)] for c in range(3)]
+    run_together(loop, engine, calls)
+    order = [tokens[0] // 100 for tokens in engine.started]
+    for i in range(4, 54, 3):
+        assert sorted(order[i : i + 3]) == [0, 1, 2]
+
+
+def test_a_priority_takes_a_slot_and_gives_it_back() -> None:
+    loop, engine = stepping(plan(n_slots=2))
+    prompts = [long_request(i) for i in range(4)]
+    urgent = request([999, 5], 5, priority=3)
+    handles: list[Handle] = []
+
+    def come(n_runs: int) -> None:
+        if n_runs == 3:
+            handles.append(submit(loop, urgent))
+            ran.append(len(engine.started))
+
+    ran: list[int] = []
+    engine.before_run = come
+    results = Call(prompts, seed=1).run(loop)
+    for asked, result in zip(prompts, results, strict=True):
+        assert_right(result, asked)
+    assert_right(handles[0].result(60), urgent)
+    assert engine.started.index((999, 5)) == ran[0]  # before anything else
+    assert len(engine.paused) == 1  # the one that came last
+    assert results.stats.n_pauses == 1
+    assert engine.numbers["n_prefill"] == 4 * 2 + 2  # nothing is computed twice
+
+
+def test_of_two_priorities_the_higher_one_goes_first() -> None:
+    loop, engine = stepping(plan(n_slots=1))
+    low = [submit(loop, request([i, 1], 3)) for i in range(5)]
+    high = [submit(loop, request([100 + i], 3, priority=2)) for i in range(3)]
+    middle = [submit(loop, request([200 + i], 3, priority=1)) for i in range(3)]
+    for handle in (*low, *high, *middle):
+        assert handle.result(60).is_finished
+    order = [tokens[0] for tokens in engine.started if tokens[0] >= 100]
+    assert order == sorted(order)
+
+
+def test_cancelling_one_call_leaves_the_other_alone() -> None:
+    loop, engine = stepping(plan(n_slots=8))
+    first, second = (
+        Call([long_request(c * 10 + i) for i in range(6)], seed=1) for c in range(2)
+    )
+    engine.before_run = lambda n_runs: first.cancel() if n_runs == 8 else None
+    with ThreadPoolExecutor(2) as pool:
+        ended, whole = list(pool.map(lambda call: call.run(loop), (first, second)))
+    assert "cancelled" in ended.finish_reasons
+    for asked, result in zip(second.requests, whole, strict=True):
+        assert_right(result, asked)
+    assert loop.wait(60)
+    assert not engine.slots
+
+
+def test_statistics_of_calls_at_once_are_their_own_and_add_up() -> None:
+    loop, engine = stepping(plan(n_slots=8))
+    prompts = [[request([c] * 40 + [100 + i], 20) for i in range(12)] for c in range(3)]
+    calls = [Call(each, seed=1) for each in prompts]
+    with ThreadPoolExecutor(3) as pool:
+        runs = list(pool.map(lambda call: call.run(loop), calls))
+    for results in runs:
+        stats = results.stats
+        each = [result.stats for result in results]
+        assert None not in each
+        assert stats.n_prefill_tokens == sum(s.n_prefill_tokens for s in each) == 40 + 12
+        assert stats.n_generated_tokens == sum(r.n_generated_tokens for r in results)
+        assert stats.n_reused_tokens == 12 * 40
+        assert 0 < stats.mean_batch_occupancy <= 1
+        assert all(0 <= s.queue_s <= s.wall_s for s in each)
+        assert all(s.queue_s <= s.first_token_s <= s.wall_s for s in each)
+    for kind in ("n_prefill", "n_generated"):
+        field = f"{kind}_tokens" if kind == "n_prefill" else "n_generated_tokens"
+        assert engine.numbers[kind] == sum(getattr(r.stats, field) for r in runs)
+    assert not engine.numbers_of
+
+
+def test_what_came_before_is_not_computed_again() -> None:
+    loop, engine = stepping(plan())
+    chat = [5] * 30
+
+    def n_prefilled(tokens: Sequence[int]) -> int:
+        result = submit(loop, request(tokens, 5)).result(60)
+        assert_right(result, request(tokens, 5))
+        return result.stats.n_prefill_tokens
+
+    assert n_prefilled([*chat, 1]) == 31
+    assert n_prefilled([*chat, 2]) == 31  # and holds what they share
+    assert [n_prefilled([*chat, 10 + i]) for i in range(5)] == [1] * 5
+    # A longer beginning in common is held on top of that.
+    longer = [*chat, *[6] * 20]
+    assert [n_prefilled([*longer, 20 + i]) for i in range(4)] == [21, 21, 1, 1]
+    equal = [9] * 25
+    assert [n_prefilled(equal) for _ in range(10)] == [25, 25, *[1] * 8]
+    assert loop.load.n_prefixes == len(engine.slots) == 3
+
+
+def test_callers_share_a_prefix_that_is_being_computed() -> None:
+    loop, engine = stepping(plan(n_slots=8))
+    prompts = [[request([3] * 60 + [c * 50 + i], 5) for i in range(4)] for c in range(5)]
+    run_together(loop, engine, prompts)
+    assert engine.numbers["n_prefill"] == 60 + 20
+
+
+def test_a_prefix_outlives_the_call_that_computes_it_if_others_wait_for_it() -> None:
+    loop, engine = stepping(plan(n_slots=2))
+    first, second = (
+        Call(
+            [request([3] * 200 + [c * 50 + i], 5) for i in range(4)],
+            seed=1,
+        )
+        for c in range(2)
+    )
+    both = threading.Event()
+
+    def cancel_once_both_wait(n_runs: int) -> None:
+        if n_runs == 1:
+            both.wait(60)
+        if n_runs == 2:
+            first.cancel()
+
+    engine.before_run = cancel_once_both_wait
+    engine.n_batch = 20  # so that the prefix takes several steps
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(first.run, loop)
+        while engine.n_runs < 1:
+            threading.Event().wait(0.001)
+        two = pool.submit(second.run, loop)
+        while not loop._arrived:
+            threading.Event().wait(0.001)
+        both.set()
+        assert one.result().finish_reasons == ["cancelled"] * 4
+        for asked, result in zip(second.requests, two.result(), strict=True):
+            assert_right(result, asked)
+    assert engine.numbers["n_prefill"] == 200 + 4
+    assert loop.wait(60)
+    assert not engine.numbers_of
+
+
+def test_prefixes_of_prefixes_outlive_a_call_that_never_started() -> None:
+    loop, engine = stepping(plan(n_slots=1))
+    # Two and two of them share more than all four do, in both calls.
+    prompts = [
+        [request([3] * 100 + [4 + i // 2] * 100 + [10 + 4 * c + i], 5) for i in range(4)]
+        for c in range(2)
+    ]
+    first, second = (Call(each, seed=1) for each in prompts)
+    running = submit(loop, long_request())
+    engine.before_run = lambda n_runs: n_runs or both_wait.wait(60)
+    both_wait = threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        one, two = pool.submit(first.run, loop), pool.submit(second.run, loop)
+        while len(loop._groups) + len(loop._arrived) < 3:
+            threading.Event().wait(0.001)
+        engine.before_run = lambda n_runs: n_runs == 4 and first.cancel()
+        both_wait.set()
+        assert one.result().finish_reasons == ["cancelled"] * 4
+        for asked, result in zip(second.requests, two.result(), strict=True):
+            assert_right(result, asked)
+    assert_right(running.result(60), long_request())
+
+
+def test_who_gives_way_for_want_of_cells_does_not_come_back_at_once() -> None:
+    class Leaking(Stepping):
+        def _n_free(self) -> int:
+            return super()._n_free() - 150  # which nobody knows of
+
+    sizes = plan(pooled=True)
+    engine = Leaking(replace(sizes, n_ctx=256))
+    engine.n_batch = 100
+    loop = make_loop(replace(sizes, n_ctx=256), engine)
+    old = next(r for i in range(90) if len(answer(r := request([i] * 40, 30))[0]) == 30)
+    new = request([99] * 70, 5)
+    handles: list[Handle] = []
+    engine.before_run = lambda n_runs: n_runs == 1 and handles.append(submit(loop, new))
+    assert_right(submit(loop, old).result(60), old)
+    assert_right(handles[0].result(60), new)

@@ -1,0 +1,317 @@
+"""The loop of a context: its cache grows, things break, and it ends."""
+
+from __future__ import annotations
+
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from fake_calls import assert_right, long_request, request
+from fake_engine import N_VOCAB, FakeEngine, FakeSizing, answer, text_of
+from llamaherd import ContextClosedError, ContextError, GenerationError, PromptError
+from llamaherd.core.errors import NativeError
+from llamaherd.loop import runner
+from llamaherd.loop.loop import Loop
+from llamaherd.memory.plan import Plan
+from llamaherd.run.call import Call
+from stepping import Stepping, plan, stepping, submit
+
+
+class Growing(FakeSizing):
+    """Plans four slots for each four prompts, and cells for the longest."""
+
+    def plan(self, work: object, layout: str | None = None) -> Plan:
+        n_slots = min(32, -(-len(work.needs) // 4) * 4)
+        share = -(-max(work.needs) // 64) * 64
+        return Plan(
+            n_ctx=share * (n_slots + 4),
+            n_seq_max=n_slots,
+            n_hold=4,
+            kv_layout=layout or "per_sequence",
+            n_ctx_seq=share,
+            capacity=1000,
+            memory_bytes=0,
+        )
+
+    def make(self, sizes: Plan) -> FakeEngine:
+        self.engine = FakeEngine(sizes.n_ctx, sizes.n_sequences, pooled=False)
+        return self.engine
+
+
+def test_what_does_not_fit_has_the_cache_grow_and_nothing_is_lost() -> None:
+    sizing = Growing(plan(), FakeEngine(1, 1))
+    loop = Loop(sizing)
+    running = [submit(loop, long_request(i)) for i in range(3)]
+    while not all(
+        slot.generated for slot in getattr(sizing.engine, "slots", {}).values()
+    ):
+        threading.Event().wait(0.001)
+    asked = request([4] * 700, 10)
+    assert_right(submit(loop, asked).result(60), asked)
+    more = [request([i, 5], 20) for i in range(30)]
+    results = Call(more, seed=1).run(loop)
+    for one, result in zip(more, results, strict=True):
+        assert_right(result, one)
+    for i, handle in enumerate(running):
+        assert_right(handle.result(60), long_request(i))
+    with pytest.raises(PromptError, match="more than the 1000 that one prompt may have"):
+        submit(loop, request([4] * 1200)).result(60)
+    assert sizing.engine.sizes  # it has grown in place
+    assert loop.plan.n_ctx_seq >= 710
+
+
+def test_prefixes_that_come_again_and_again_get_places() -> None:
+    class Placing(Growing):
+        def plan(self, work: object, layout: str | None = None) -> Plan:
+            sizes = super().plan(work, layout)
+            n_ctx = sizes.n_ctx_seq * (sizes.n_seq_max + work.n_prefixes)
+            return replace(sizes, n_hold=work.n_prefixes, n_ctx=n_ctx)
+
+    sizing = Placing(plan(), FakeEngine(1, 1))
+    loop = Loop(sizing)
+    reused = []
+    for i in range(8 * 12):
+        asked = request([100 + i % 12] * 60 + [i], 3)
+        result = submit(loop, asked).result(60)
+        assert_right(result, asked)
+        reused.append(result.n_reused_tokens)
+    assert loop.plan.n_hold == 16
+    assert reused[-12:] == [60] * 12
+    assert len(sizing.engine.sizes) == 1  # it has grown once
+
+
+@pytest.mark.parametrize("n_hold", [0, 1])
+def test_prefixes_without_a_hold_slot_in_the_new_cache_wait_or_are_skipped(
+    n_hold: int,
+) -> None:
+    """They are computed when a longer prompt comes, for which fewer sequences fit."""
+
+    class Shrinking(Growing):
+        def plan(self, work: object, _layout: str | None = None) -> Plan:
+            is_long = max(work.needs) > 640
+            n_slots, n_held, share = (1, n_hold, 1024) if is_long else (2, 4, 640)
+            return Plan(
+                n_ctx=share * (n_slots + n_held),
+                n_seq_max=n_slots,
+                n_hold=n_held,
+                kv_layout="per_sequence",
+                n_ctx_seq=share,
+                capacity=1000,
+                memory_bytes=0,
+            )
+
+        def make(self, sizes: Plan) -> FakeEngine:
+            self.engine = Stepping(sizes)
+            self.engine.before_run = come
+            return self.engine
+
+    handles = []
+
+    def come(n_runs: int) -> None:
+        if n_runs == 1:
+            assert sum(s.is_prefix for s in sizing.engine.slots.values()) == 2
+            handles.append(submit(loop, request([4] * 700, 10)))
+
+    sizing = Shrinking(plan(), FakeEngine(1, 1))
+    loop = Loop(sizing)
+    shared = [request([6 + i % 2] * 500 + [i], 5) for i in range(8)]
+    results = Call(shared, seed=1).run(loop)
+    assert sizing.engine.sizes
+    for one, result in zip(shared, results, strict=True):
+        assert_right(result, one)
+    assert_right(handles[0].result(60), request([4] * 700, 10))
+    assert loop.load.n_running == loop.load.n_waiting == 0
+
+
+def test_nobody_is_paused_for_a_place_that_a_single_prompt_could_do_without() -> None:
+    class WithoutPlaces(Growing):
+        def plan(self, work: object, layout: str | None = None) -> Plan:
+            n_hold = 4 if work.n_prefixes else 0
+            return replace(super().plan(work, layout), n_seq_max=4, n_hold=n_hold)
+
+    sizing = WithoutPlaces(plan(), FakeEngine(1, 1))
+    loop = Loop(sizing)
+    call = Call([long_request(i) for i in range(12)], seed=1)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(call.run, loop)
+        while loop.load.n_running < 4:
+            threading.Event().wait(0.001)
+        assert_right(submit(loop, request([5] * 20)).result(60), request([5] * 20))
+        assert not sizing.engine.sizes
+        shared = [request([6] * 30 + [i]) for i in range(3)]
+        for one, result in zip(shared, Call(shared, seed=1).run(loop), strict=True):
+            assert_right(result, one)
+        assert sizing.engine.sizes  # they need one
+        for one, result in zip(call.requests, running.result(), strict=True):
+            assert_right(result, one)
+
+
+def test_without_memory_to_grow_the_others_go_on() -> None:
+    class Small(Growing):
+        def check_memory(self, sizes: Plan, _n_bytes_freed: int = 0) -> None:
+            if sizes.n_ctx_seq > 512:
+                raise ContextError("too little memory")
+
+    loop = Loop(Small(plan(), FakeEngine(1, 1)))
+    running = submit(loop, long_request())
+    with pytest.raises(ContextError, match="too little memory"):
+        submit(loop, request([4] * 700)).result(60)
+    assert_right(running.result(60), long_request())
+
+
+def test_whoever_comes_beside_one_that_breaks_the_engine_is_told() -> None:
+    class Breaking(FakeSizing):
+        n_made = 0
+
+        def make(self, sizes: Plan) -> FakeEngine:
+            self.n_made += 1
+            if self.n_made == 1:
+                raise ContextError("too little memory for all of them")
+            if self.n_made == 2:
+                raise NativeError("nothing works", 1)
+            return super().make(sizes)
+
+    sizes = plan()
+    loop = Loop(Breaking(sizes, FakeEngine(sizes.n_ctx, sizes.n_sequences)))
+    with loop._lock:  # they come at once
+        handles = [submit(loop, long_request(i)) for i in range(3)]
+    for handle in handles:
+        with pytest.raises(NativeError, match="nothing works"):
+            handle.result(60)
+    assert_right(submit(loop, long_request()).result(60), long_request())
+
+
+def test_what_finds_no_memory_to_be_taken_in_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_clients = runner.make_clients
+
+    def fail_once(*_: object, **__: object) -> None:
+        monkeypatch.setattr(runner, "make_clients", make_clients)
+        raise MemoryError
+
+    monkeypatch.setattr(runner, "make_clients", fail_once)
+    loop, _ = stepping(plan())
+    with pytest.raises(MemoryError):
+        submit(loop, long_request()).result(60)
+    assert_right(submit(loop, long_request()).result(60), long_request())
+
+
+def test_a_request_that_cannot_be_cancelled_ends_all_the_same() -> None:
+    loop, engine = stepping(plan())
+    end = engine.end
+
+    def end_once(*_: object) -> None:
+        engine.end = end
+        raise NativeError("nothing works", 1)
+
+    engine.end = end_once
+    engine.before_run = lambda n_runs: n_runs == 3 and leaving.cancel()
+    with loop._lock:  # so that neither runs before both are there
+        leaving, other = submit(loop, long_request()), submit(loop, long_request(1))
+    for handle in (leaving, other):
+        with pytest.raises(GenerationError, match="the engine failed: nothing works"):
+            handle.result(60)
+    assert_right(submit(loop, long_request()).result(60), long_request())
+
+
+def test_what_a_close_ends_is_never_taken_for_cancelled() -> None:
+    loop, engine = stepping(plan())
+    seen: list[bool] = []
+    engine.forget = lambda _: seen.append(handle.done())
+    engine.before_run = lambda n_runs: n_runs == 3 and loop.close()
+    with loop._lock:
+        handle = submit(loop, long_request())
+    with pytest.raises(ContextClosedError):
+        handle.result(60)
+    assert seen == [False]
+    assert handle.done()
+
+
+def test_closing_ends_what_runs_and_what_waits() -> None:
+    loop, engine = stepping(plan(n_slots=1))
+    closed = threading.Event()
+    engine.before_run = lambda n_runs: n_runs < 3 or closed.wait(0.01)
+    handles = [submit(loop, long_request(i)) for i in range(3)]
+    while engine.n_runs < 3:
+        threading.Event().wait(0.001)
+    loop.close()
+    for handle in handles:
+        with pytest.raises(ContextClosedError):
+            handle.result(60)
+    with pytest.raises(ContextClosedError):
+        submit(loop, request([1]))
+    assert engine.closed
+
+
+def test_a_callback_may_close_the_loop() -> None:
+    loop, engine = stepping(plan())
+    handle = submit(loop, request([1, 2]))
+    handle.add_done_callback(lambda _: loop.close())
+    handle.result(60)
+    assert loop.wait(60)
+    assert engine.closed
+
+
+def test_on_error_stop_ends_only_its_own_call() -> None:
+    loop, _ = stepping(plan(n_slots=8))
+    bad = Call(
+        [request([i, N_VOCAB + 1]) for i in range(3)],
+        seed=1,
+        on_error="stop",
+    )
+    good = Call([long_request(i) for i in range(3)], seed=1)
+    with ThreadPoolExecutor(2) as pool:
+        failed, fine = pool.submit(bad.run, loop), pool.submit(good.run, loop)
+        with pytest.raises(GenerationError):
+            failed.result()
+        for asked, result in zip(good.requests, fine.result(), strict=True):
+            assert_right(result, asked)
+
+
+@pytest.mark.parametrize("n_hold", [1, 2, 3])
+@pytest.mark.parametrize("pooled", [False, True])
+def test_callers_that_come_and_go_at_random_get_the_right_answers(
+    *, pooled: bool, n_hold: int
+) -> None:
+    rng = random.Random(7)
+    sizes = plan(n_slots=3, n_hold=n_hold, pooled=pooled)
+    loop, engine = stepping(replace(sizes, n_ctx=700) if pooled else sizes)
+
+    def one(seed: int) -> None:
+        mine = random.Random(seed)
+        stem = [mine.randrange(2)] * mine.choice([0, 12, 40])
+        for depth in range(mine.randrange(3)):
+            stem += [10 * depth + mine.randrange(2)] * 30
+        kind = mine.randrange(4)
+        if kind == 0:
+            asked = [
+                request([*stem, 50 + i], mine.randint(1, 60))
+                for i in range(mine.randint(1, 12))
+            ]
+            call = Call(asked, seed=1)
+            if mine.random() < 0.5:
+                threading.Timer(mine.random() * 0.01, call.cancel).start()
+            for each, result in zip(asked, call.run(loop), strict=True):
+                if result.finish_reason != "cancelled":
+                    assert_right(result, each)
+            return
+        asked = request([*stem, 60 + seed % 30], mine.randint(1, 60), mine.randrange(3))
+        handle = submit(loop, asked, stream=kind == 1)
+        if kind == 2:
+            threading.Event().wait(mine.random() * 0.005)
+            handle.cancel()
+        if kind == 1:
+            assert "".join(handle) == text_of(answer(asked)[0])
+        result = handle.result(60)
+        if kind != 2 or result.finish_reason != "cancelled":
+            assert_right(result, asked)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(one, [rng.randrange(10**6) for _ in range(400)]))
+    assert loop.wait(60)
+    assert not engine.numbers_of
+    assert all(slot.is_held for slot in engine.slots.values())
+    assert loop.load.n_running == loop.load.n_waiting == 0

@@ -1,0 +1,120 @@
+"""Agreement of numbers against published values, scipy and krippendorff."""
+
+from __future__ import annotations
+
+import math
+
+import krippendorff
+import numpy as np
+import pytest
+from llamaherd.research.statistics.number_agreement import number_agreement
+from scipy import stats
+
+# Shrout and Fleiss, Psychological Bulletin 86, 1979, table 2: six targets, four judges.
+JUDGES = [[9, 6, 8, 7, 10, 6], [2, 1, 4, 1, 5, 2], [5, 3, 6, 2, 6, 4], [8, 2, 8, 6, 9, 7]]
+RNG = np.random.default_rng(3)
+PEOPLE = RNG.integers(0, 11, 40).astype(float)
+MODEL = np.clip(np.round(PEOPLE + RNG.normal(0.5, 2, 40)), 0, 10)
+
+
+def test_icc_is_that_of_shrout_and_fleiss() -> None:
+    found = number_agreement(JUDGES)
+    assert found.icc.value == pytest.approx(0.2898, abs=5e-5)  # ICC(2,1) = .29
+    assert (found.n, found.n_raters) == (6, 4)
+    assert found.pearson is None
+    assert list(found.measures) == ["icc", "alpha"]
+
+
+@pytest.mark.parametrize("ratings", [JUDGES, [MODEL, PEOPLE]])
+def test_alpha_is_that_of_krippendorff(ratings: list[list[float]]) -> None:
+    wanted = krippendorff.alpha(
+        reliability_data=np.array(ratings, dtype=float), level_of_measurement="interval"
+    )
+    assert number_agreement(ratings).alpha.value == pytest.approx(wanted)
+
+
+def test_icc_of_two_is_that_of_an_analysis_of_variance() -> None:
+    n = len(MODEL)
+    both = np.stack([MODEL, PEOPLE], axis=1)
+    rows = 2 * ((both.mean(axis=1) - both.mean()) ** 2).sum() / (n - 1)
+    columns = n * ((both.mean(axis=0) - both.mean()) ** 2).sum()
+    rest = ((both - both.mean()) ** 2).sum() - rows * (n - 1) - columns
+    error = rest / (n - 1)
+    wanted = (rows - error) / (rows + error + 2 * (columns - error) / n)
+    assert number_agreement([MODEL, PEOPLE]).icc.value == pytest.approx(wanted)
+
+
+def test_correlations_and_errors_are_those_of_scipy_and_numpy() -> None:
+    found = number_agreement([MODEL, PEOPLE])
+    measures = {name: each.value for name, each in found.measures.items()}
+    away = MODEL - PEOPLE
+    assert measures["pearson"] == pytest.approx(stats.pearsonr(MODEL, PEOPLE)[0])
+    assert measures["spearman"] == pytest.approx(stats.spearmanr(MODEL, PEOPLE)[0])
+    assert measures["rmse"] == pytest.approx(math.sqrt((away**2).mean()))
+    assert measures["mae"] == pytest.approx(abs(away).mean())
+    assert measures["bias"] == pytest.approx(away.mean())
+    assert found.limits == pytest.approx(
+        (away.mean() - 1.96 * away.std(ddof=1), away.mean() + 1.96 * away.std(ddof=1))
+    )
+    low, high = stats.pearsonr(MODEL, PEOPLE).confidence_interval()
+    assert found.pearson is not None
+    assert (found.pearson.low, found.pearson.high) == pytest.approx((low, high), abs=0.07)
+    assert found.bias is not None
+    reach = stats.t.ppf(0.975, 39) * away.std(ddof=1) / math.sqrt(40)
+    assert found.bias.high - found.bias.value == pytest.approx(reach)
+
+
+@pytest.mark.parametrize("name", ["pearson", "spearman", "icc", "alpha", "rmse"])
+def test_a_unit_left_out_is_computed_without_a_loop(name: str) -> None:
+    """With equal weights the standard error is that of a jackknife with a loop."""
+    found = number_agreement([MODEL, PEOPLE]).measures[name]
+    scale = math.log if name == "rmse" else math.atanh
+    without = []
+    for i in range(40):
+        kept = np.arange(40) != i
+        part = number_agreement([MODEL[kept], PEOPLE[kept]]).measures[name]
+        without.append(scale(part.value))
+    spread = math.sqrt(39 / 40 * ((np.array(without) - scale(found.value)) ** 2).sum())
+    reach = (scale(found.high) - scale(found.low)) / 2
+    assert reach == pytest.approx(stats.t.ppf(0.975, 39) * spread, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["pearson", "spearman", "icc", "alpha", "rmse", "mae"])
+def test_a_weight_counts_as_often_as_a_unit(name: str) -> None:
+    times = RNG.integers(1, 4, 40)
+    weighted = number_agreement([MODEL, PEOPLE], unit_weights=times.tolist())
+    repeated = number_agreement([np.repeat(MODEL, times), np.repeat(PEOPLE, times)])
+    one, other = weighted.measures[name], repeated.measures[name]
+    # ICC and alpha correct for the number of units, which weights do not change.
+    assert one.value == pytest.approx(other.value, abs=0.01)
+    assert one.high - one.low > other.high - other.low
+
+
+def test_missing_and_degenerate_numbers() -> None:
+    nan = math.nan
+    found = number_agreement([[1, 2, nan, 4, 5], [1, nan, 3, 4, 6]])
+    assert found.n == 3
+    constant = number_agreement([[1, 1, 1, 1], [1, 2, 3, 4]])
+    assert constant.pearson is not None
+    assert math.isnan(constant.pearson.value)
+    assert math.isnan(constant.pearson.low)
+    same = number_agreement([[1, 2, 3], [1, 2, 3]])
+    assert same.icc.value == pytest.approx(1)
+    assert math.isnan(same.icc.low)
+    assert same.rmse is not None
+    assert same.rmse.value == 0
+    few = number_agreement([[1.0], [2.0]])
+    assert few.n == 1
+    assert math.isnan(few.icc.value)
+    assert few.bias is not None
+    assert few.bias.value == -1
+    empty = number_agreement(np.empty((2, 0)))
+    assert empty.n == 0
+    assert math.isnan(empty.icc.value)
+
+
+def test_wrong_ratings_are_refused() -> None:
+    with pytest.raises(ValueError, match="ratings must be numbers of two raters"):
+        number_agreement([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="unit_weights"):
+        number_agreement([[1.0, 2.0], [1.0, 2.0]], unit_weights=[1.0])

@@ -1,0 +1,167 @@
+"""Paired comparisons: the same values as elsewhere, intervals that have the truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from llamaherd.research.statistics import accuracy_of, cohen_kappa, paired
+from llamaherd.research.statistics.paired_size import paired_size
+from llamaherd.research.statistics.sampling import gold_size
+
+K = 3
+
+
+def coded(
+    rng: np.random.Generator, n: int, rates: tuple[float, ...]
+) -> tuple[np.ndarray[Any, Any], list[np.ndarray[Any, Any]]]:
+    """Codes, and labels that are right at these rates."""
+    truth = rng.integers(0, K, n)
+    given = [
+        np.where(rng.random(n) < rate, truth, (truth + rng.integers(1, K, n)) % K)
+        for rate in rates
+    ]
+    return truth, given
+
+
+def flags(labels: Any) -> Any:
+    return np.eye(K, dtype=bool)[labels]
+
+
+def units(truth: Any, weights: Any = None, strata: Any = None) -> paired.UnitCodes:
+    n = len(truth)
+    return paired.UnitCodes(
+        should=flags(truth),
+        weights=np.ones(n) if weights is None else weights,
+        strata=np.zeros(n, dtype=np.int64) if strata is None else strata,
+    )
+
+
+def members(given: list[Any]) -> list[Any]:
+    return [(flags(each), np.ones(len(each), dtype=bool)) for each in given]
+
+
+def test_values_are_those_of_validate() -> None:
+    rng = np.random.default_rng(1)
+    truth, given = coded(rng, 80, (0.6, 0.8))
+    w = rng.uniform(1, 9, 80)
+    own = accuracy_of(given[0].tolist(), truth.tolist(), unit_weights=w, n_bootstrap=0)
+    kappa = cohen_kappa(given[0].tolist(), truth.tolist(), unit_weights=w)
+    expected = {
+        "accuracy": own.accuracy.value,
+        "balanced_accuracy": own.balanced_accuracy.value,
+        "macro_f1": own.macro_f1.value,
+        "kappa": kappa.value,
+    }
+    for measure in paired.MEASURES:
+        found = paired.compare(members(given), units(truth, w), measure)
+        assert found.values[0].value == pytest.approx(expected[measure])
+        (pair,) = found.differences
+        assert pair.value == pytest.approx(found.values[0].value - found.values[1].value)
+        assert pair.low <= pair.value <= pair.high
+
+
+@pytest.mark.parametrize("measure", paired.MEASURES)
+def test_influence_is_the_derivative_by_weight(measure: paired.MeasureName) -> None:
+    rng = np.random.default_rng(2)
+    truth, given = coded(rng, 40, (0.7,))
+    w = rng.uniform(1, 5, 40)
+    has = flags(given[0])
+    hit = given[0] == truth
+    step = 1e-6
+    _, found = paired._influence(measure, has, hit, units(truth, w))
+    for i in (0, 7, 39):
+        values = []
+        for sign in (1, -1):
+            moved = w.copy()
+            moved[i] += sign * step
+            values.append(paired._influence(measure, has, hit, units(truth, moved))[0])
+        slope = (values[0] - values[1]) / (2 * step)
+        assert found[i] == pytest.approx(w[i] * slope, rel=1e-4, abs=1e-9)
+
+
+def test_difference_of_accuracies_is_bonett_and_prices() -> None:
+    # 8 and 2 of 50 units are right by one alone: adjusted 9/52 - 3/52
+    truth = np.zeros(50, dtype=int)
+    one, other = truth.copy(), truth.copy()
+    other[:8] = 1
+    one[8:10] = 1
+    found = paired.compare(members([one, other]), units(truth), adjust="none")
+    (pair,) = found.differences
+    more, less = 9 / 52, 3 / 52
+    reach = found.critical * np.sqrt((more + less - (more - less) ** 2) / 52)
+    assert pair.value == pytest.approx(0.12)
+    assert pair.differ == pytest.approx(0.2)
+    assert (pair.low, pair.high) == pytest.approx(
+        (more - less - reach, more - less + reach)
+    )
+
+
+def test_unit_without_an_answer_counts_as_wrong() -> None:
+    truth = np.array([0, 1, 2, 0])
+    is_given = np.array([True, True, False, False])
+    found = paired.compare([(flags(truth), is_given)], units(truth))
+    assert found.values[0].value == 0.5
+    kappa = paired.compare([(flags(truth), is_given)], units(truth), "kappa").values[0]
+    assert kappa.value < 0.5
+
+
+def test_intervals_hold_together() -> None:
+    rng = np.random.default_rng(3)
+    rates = (0.7, 0.7, 0.7, 0.7, 0.7, 0.7)
+    n_wrong = {"none": 0, "max-t": 0}
+    draws = 150
+    for _ in range(draws):
+        truth, given = coded(rng, 100, rates)
+        for adjust in n_wrong:
+            found = paired.compare(members(given), units(truth), adjust=adjust)  # type: ignore[arg-type]
+            n_wrong[adjust] += any(each.is_clear for each in found.differences)
+    assert n_wrong["max-t"] / draws < 0.1  # 0.05 expected
+    assert n_wrong["none"] / draws > 0.2  # of 15 pairs
+
+
+def test_strata_and_equal_labels() -> None:
+    truth = np.array([0, 1] * 10)
+    strata = np.array([0] * 19 + [1])
+    found = paired.compare(members([truth, truth]), units(truth, strata=strata))
+    (pair,) = found.differences
+    assert pair.value == 0
+    assert pair.low < 0 < pair.high
+    assert not pair.is_clear
+    assert pair.turned().first == 1
+
+
+def test_kappa_is_for_one_label() -> None:
+    sets = paired.UnitCodes(
+        should=np.array([[True, True], [False, False]]),
+        weights=np.ones(2),
+        strata=np.zeros(2, dtype=np.int64),
+    )
+    given = [(sets.should, np.ones(2, dtype=bool))]
+    with pytest.raises(ValueError, match="one label a text"):
+        paired.compare(given, sets, "kappa")
+    assert paired.compare(given, sets, "macro_f1").values[0].value == 1
+
+
+def test_size_has_the_power_that_it_promises() -> None:
+    size = gold_size(compare=0.1, differ=0.3)
+    assert size == paired_size(0.1, differ=0.3)
+    rng = np.random.default_rng(4)
+    kinds = rng.choice(3, (2000, size.gold), p=[0.2, 0.1, 0.7])
+    d = (kinds == 0).astype(float) - (kinds == 1)
+    z = d.mean(axis=1) / (d.std(axis=1) / np.sqrt(size.gold))
+    assert np.mean(z > 1.96) == pytest.approx(0.8, abs=0.04)
+    assert str(size).splitlines()[1].startswith(f"  {size.gold} texts")
+    assert paired_size(0.1, differ=0.3, candidates=5).gold > size.gold
+
+
+def test_sizes_refused() -> None:
+    with pytest.raises(ValueError, match="at least the difference"):
+        gold_size(compare=0.3, differ=0.2)
+    with pytest.raises(ValueError, match="width or compare must be given"):
+        gold_size()  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="width or compare must be given"):
+        gold_size(0.05, compare=0.05)  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="accuracy does not go with compare"):
+        gold_size(compare=0.05, accuracy=0.9)  # type: ignore[call-overload]

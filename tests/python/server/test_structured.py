@@ -1,0 +1,467 @@
+"""Structured answers, calls of functions, samples and log-probabilities over HTTP."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import llamaherd as lh
+import openai
+import pydantic
+import pytest
+import tiny_models
+from llamaherd.server.openai import ChatCompletions
+from llamaherd.server.settings import ServerSettings
+from llamaherd.server.tools import tools_of
+from served import NAME, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from served import Client
+
+CHAT = "/v1/chat/completions"
+TEXT = "/v1/completions"
+ASK: list[Any] = [{"role": "user", "content": "a"}]
+CHATML = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>"
+    "{% endfor %}{% endfor %}<|assistant|>"
+)
+HERMES = "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}" + CHATML
+COLOUR = {
+    "type": "object",
+    "properties": {"colour": {"enum": ["red", "blue"]}, "n": {"$ref": "#/$defs/n"}},
+    "required": ["colour", "n"],
+    "additionalProperties": False,
+    "$defs": {"n": {"enum": [1, 2]}},
+}
+PAINT = {
+    "type": "function",
+    "function": {"name": "paint", "description": "Paint it.", "parameters": COLOUR},
+}
+WIPE = {
+    "type": "function",
+    "function": {
+        "name": "wipe",
+        "parameters": {
+            "type": "object",
+            "properties": {"all": {"type": "boolean"}},
+            "required": ["all"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def ctx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
+    folder = tmp_path_factory.mktemp("structured")
+    path = tiny_models.write(folder / "tiny.gguf", "llama", chat_template=CHATML)
+    with lh.Model(path) as model, lh.Context(model, n_seq_max=8) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(ctx: lh.Context) -> Iterator[Client]:
+    with served(ctx) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def sdk(client: Client) -> Iterator[openai.OpenAI]:
+    url = f"{client.url}/v1"
+    with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as made:
+        yield made
+
+
+def _ask(path: str) -> dict[str, Any]:
+    return {"messages": ASK} if path == CHAT else {"prompt": "a"}
+
+
+def _text(choice: Any) -> str:
+    return str(choice["message"]["content"] if "message" in choice else choice["text"])
+
+
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "c", "schema": COLOUR}}
+FORMS: list[dict[str, Any]] = [
+    {"response_format": SCHEMA},
+    {"response_format": {"type": "json_object", "schema": COLOUR}},
+    {"response_format": {"type": "json_schema", "schema": COLOUR}},
+    {"structured_outputs": {"json": COLOUR}},
+    {"structured_outputs": {"json": json.dumps(COLOUR)}},
+    {"guided_json": COLOUR},
+    {"json_schema": COLOUR},
+]
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+@pytest.mark.parametrize("form", FORMS, ids=json.dumps)
+def test_every_way_to_give_a_schema(
+    client: Client, path: str, form: dict[str, Any]
+) -> None:
+    status, got = client.post(path, {**_ask(path), **form, "max_tokens": 200})
+    assert status == 200, got
+    value = json.loads(_text(got["choices"][0]))
+    assert value["colour"] in ("red", "blue")
+    assert value["n"] in (1, 2)
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"structured_outputs": {"choice": ["yes", "no"]}},
+        {"structured_outputs": {"regex": "yes|no"}},
+        {"structured_outputs": {"grammar": 'root ::= "yes" | "no"'}},
+        {"guided_choice": ["yes", "no"]},
+        {"guided_regex": "yes|no"},
+        {"guided_grammar": 'root ::= "yes" | "no"'},
+        {"grammar": 'root ::= "yes" | "no"'},
+    ],
+    ids=json.dumps,
+)
+def test_every_way_to_hold_a_text(
+    client: Client, path: str, form: dict[str, Any]
+) -> None:
+    status, got = client.post(path, {**_ask(path), **form, "max_tokens": 50})
+    assert (status, got["choices"][0]["finish_reason"]) == (200, "stop")
+    assert _text(got["choices"][0]) in ("yes", "no")
+
+
+def test_an_answer_that_is_cut_keeps_its_text(client: Client) -> None:
+    ask = {"messages": ASK, "response_format": SCHEMA, "max_tokens": 2}
+    status, got = client.post(CHAT, ask)
+    assert (status, got["choices"][0]["finish_reason"]) == (200, "length")
+    assert got["choices"][0]["message"]["content"].startswith("{")
+    status, got = client.post(CHAT, {**ask, "n": 3})
+    assert [each["finish_reason"] for each in got["choices"]] == ["length"] * 3
+
+
+BAD_FORMS: list[tuple[dict[str, Any], str, str]] = [
+    ({"response_format": "json"}, "response_format", "must be an object"),
+    ({"response_format": {"type": "xml"}}, "response_format", "response_format.type"),
+    ({"response_format": {"type": "json_schema"}}, "response_format", "is missing"),
+    ({"response_format": {**SCHEMA, "x": 1}}, "response_format.x", "not supported"),
+    (
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": 5}}},
+        "response_format",
+        "must be an object",
+    ),
+    (
+        {"response_format": {"type": "json_object", "schema": {"type": "nothing"}}},
+        "response_format",
+        "is not valid at $.type",
+    ),
+    ({"structured_outputs": {"xml": 1}}, "structured_outputs.xml", "not supported"),
+    ({"structured_outputs": {"json": {}, "regex": "a"}}, "structured_outputs", "one of"),
+    ({"guided_regex": "("}, "guided_regex", "unclosed group"),
+    ({"guided_choice": []}, "guided_choice", "at least one"),
+    ({"grammar": "root ::= ("}, "grammar", "grammar"),
+    ({"guided_regex": "a", "guided_choice": ["a"]}, "guided_choice", "together"),
+]
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+@pytest.mark.parametrize(("form", "param", "words"), BAD_FORMS)
+def test_a_wrong_form_is_refused_by_the_field_of_the_client(
+    client: Client, path: str, form: dict[str, Any], param: str, words: str
+) -> None:
+    status, got = client.post(path, {**_ask(path), **form})
+    assert (status, got["error"]["param"]) == (400, param)
+    assert words in got["error"]["message"]
+
+
+class Paint(pydantic.BaseModel):
+    colour: Literal["red", "blue"]
+    n: Literal[1, 2]
+
+
+def test_parse_of_the_sdk(sdk: openai.OpenAI) -> None:
+    got = sdk.chat.completions.parse(
+        model=NAME, messages=ASK, response_format=Paint, max_tokens=200
+    )
+    assert isinstance(got.choices[0].message.parsed, Paint)
+    with pytest.raises(openai.LengthFinishReasonError):
+        sdk.chat.completions.parse(
+            model=NAME, messages=ASK, response_format=Paint, max_tokens=2
+        )
+
+
+@pytest.mark.parametrize(
+    ("field", "setting", "value"),
+    [
+        ("presence_penalty", "penalty_present", 0.5),
+        ("frequency_penalty", "penalty_freq", -0.5),
+        ("repetition_penalty", "penalty_repeat", 1.5),
+        ("repeat_penalty", "penalty_repeat", 1.5),
+        ("top_k", "top_k", 3),
+        ("min_p", "min_p", 0.5),
+        ("typical_p", "typical_p", 0.5),
+        ("mirostat", "mirostat", 2),
+    ],
+)
+def test_settings_of_other_servers_are_those_of_the_library(
+    client: Client, ctx: lh.Context, field: str, setting: str, value: float
+) -> None:
+    ask = {"prompt": "a b", "seed": 7, "max_tokens": 20, field: value}
+    got = client.post(TEXT, ask)[1]["choices"][0]["text"]
+    same = {"temperature": 1.0, "seed": 7, "max_tokens": 20}
+    own: dict[str, Any] = {setting: value}
+    assert got == lh.generate(ctx, "a b", **same, **own).text
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"presence_penalty": 3}, "presence_penalty"),
+        ({"repetition_penalty": 0}, "repetition_penalty"),
+        ({"repetition_penalty": 1.1, "repeat_penalty": 1.2}, "repeat_penalty"),
+        ({"top_k": 1.5}, "top_k"),
+        ({"min_p": 2}, "min_p"),
+    ],
+)
+def test_a_wrong_setting_is_named_as_the_client_does(
+    client: Client, fields: dict[str, Any], param: str
+) -> None:
+    status, got = client.post(TEXT, {"prompt": "a", **fields})
+    assert (status, got["error"]["param"]) == (400, param)
+    assert got["error"]["message"].startswith(param)
+
+
+def test_samples_are_those_of_the_library(client: Client, ctx: lh.Context) -> None:
+    ask = {"prompt": ["a", "b"], "n": 3, "seed": 5, "max_tokens": 6, "temperature": 1}
+    status, got = client.post(TEXT, ask)
+    assert status == 200
+    assert [each["index"] for each in got["choices"]] == list(range(6))
+    same = lh.generate_parallel(
+        ctx, ["a", "b"], n=3, seed=5, max_tokens=6, temperature=1.0
+    )
+    flat = [each.text for samples in same.samples for each in samples]
+    assert [each["text"] for each in got["choices"]] == flat
+    n_prompt = sum(each.n_prompt_tokens for each in same)
+    assert got["usage"]["prompt_tokens"] == n_prompt
+    n_new = sum(len(each.tokens) for samples in same.samples for each in samples)
+    assert got["usage"]["completion_tokens"] == n_new
+
+
+def test_a_list_of_lists_of_tokens(client: Client, ctx: lh.Context) -> None:
+    prompts = [lh.tokenize(ctx.model, text) for text in ("a", "b c", "a")]
+    ask = {"prompt": prompts, "temperature": 0, "max_tokens": 4}
+    got = client.post(TEXT, ask)[1]
+    each = lh.generate_parallel(ctx, prompts, max_tokens=4, top_p=1.0)
+    assert [choice["text"] for choice in got["choices"]] == each.texts
+
+
+def test_a_stream_of_several_answers_has_each_by_its_index(client: Client) -> None:
+    ask = {"messages": ASK, "n": 3, "seed": 1, "max_tokens": 5}
+    whole = client.post(CHAT, ask)[1]["choices"]
+    events = client.events(CHAT, {**ask, "stream": True})
+    assert events.pop() == "[DONE]"
+    texts = dict.fromkeys(range(3), "")
+    reasons = {}
+    for event in events:
+        (choice,) = event["choices"]
+        texts[choice["index"]] += choice["delta"].get("content") or ""
+        if choice["finish_reason"]:
+            reasons[choice["index"]] = choice["finish_reason"]
+    assert list(texts.values()) == [each["message"]["content"] for each in whole]
+    assert list(reasons.values()) == [each["finish_reason"] for each in whole]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "param"),
+    [
+        ({"n": 129}, 400, "n"),
+        ({"n": 2, "temperature": 0}, 400, "n"),
+        ({"prompt": ["a"] * 30, "n": 100}, 400, "n"),
+        ({"prompt": ["a", []]}, 400, "prompt"),
+        ({"prompt": ["a", "b " * 600]}, 400, "prompt"),
+        ({"prompt": ["a", [1]]}, 400, "prompt"),
+        ({"prompt": [[1], [99999]]}, 400, "prompt"),
+    ],
+)
+def test_several_answers_that_cannot_be(
+    client: Client, fields: dict[str, Any], status: int, param: str
+) -> None:
+    got = client.post(TEXT, {"prompt": "a", **fields})
+    assert (got[0], got[1]["error"]["param"]) == (status, param)
+
+
+def test_logprobs_of_a_chat_are_those_of_the_library(
+    sdk: openai.OpenAI, ctx: lh.Context
+) -> None:
+    got = sdk.chat.completions.create(
+        model=NAME,
+        messages=ASK,
+        temperature=0,
+        max_tokens=5,
+        logprobs=True,
+        top_logprobs=3,
+    ).choices[0]
+    same = lh.generate(ctx, "a", chat=True, max_tokens=5, logprobs=3, thinking=False)
+    assert got.message.content == same.text
+    assert got.logprobs is not None
+    rows = got.logprobs.content or []
+    assert same.logprobs is not None
+    assert same.top_logprobs is not None
+    assert [row.logprob for row in rows] == pytest.approx(same.logprobs, abs=1e-5)
+    assert [[t.logprob for t in row.top_logprobs] for row in rows] == [
+        pytest.approx(list(top.values()), abs=1e-5) for top in same.top_logprobs
+    ]
+    said = b"".join(bytes(row.bytes or []) for row in rows)
+    assert said.decode(errors="replace") == same.text
+
+
+def test_logprobs_of_a_completion(client: Client) -> None:
+    ask = {"prompt": "a", "temperature": 0, "max_tokens": 4, "logprobs": 2}
+    choice = client.post(TEXT, ask)[1]["choices"][0]
+    found = choice["logprobs"]
+    assert len(found["tokens"]) == len(found["token_logprobs"]) == 4
+    # A random model writes parts of characters, which are shown as bytes.
+    whole = all(not token.startswith("bytes:") for token in found["tokens"])
+    assert not whole or "".join(found["tokens"]) == choice["text"]
+    assert found["text_offset"] == sorted(found["text_offset"])
+    assert found["text_offset"][0] == 0
+    for token, value, top in zip(
+        found["tokens"], found["token_logprobs"], found["top_logprobs"], strict=True
+    ):
+        assert top[token] == value == max(top.values())
+        assert len(top) == 2
+    events = client.events(TEXT, {**ask, "stream": True})
+    assert events[-2]["choices"][0]["logprobs"] == found
+
+
+def test_tokens_that_a_constraint_forces_have_null(client: Client) -> None:
+    ask = {"prompt": "a", "guided_regex": "abc", "logprobs": 0, "max_tokens": 9}
+    found = client.post(TEXT, ask)[1]["choices"][0]["logprobs"]["token_logprobs"]
+    assert all(value is None or (value <= 0 and math.isfinite(value)) for value in found)
+    assert None in found
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"logprobs": 1}, "logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+    ],
+)
+def test_wrong_logprobs(client: Client, fields: dict[str, Any], param: str) -> None:
+    status, got = client.post(CHAT, {"messages": ASK, **fields})
+    assert (status, got["error"]["param"]) == (400, param)
+
+
+NAMED = {"type": "function", "function": {"name": "paint"}}
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize(
+    ("tools", "choice", "reason"),
+    [
+        ([PAINT], "required", "tool_calls"),
+        ([PAINT, WIPE], NAMED, "stop"),
+        ([PAINT, WIPE], "required", "tool_calls"),
+    ],
+)
+def test_a_forced_call_follows_the_schema(
+    client: Client, tools: list[Any], choice: object, reason: str, is_stream: bool
+) -> None:
+    ask = {"messages": ASK, "tools": tools, "tool_choice": choice, "max_tokens": 100}
+    if is_stream:
+        events = client.events(CHAT, {**ask, "stream": True})[:-1]
+        deltas = [each["choices"][0]["delta"] for each in events]
+        (calls,) = [delta["tool_calls"] for delta in deltas if "tool_calls" in delta]
+        assert not any(delta.get("content") for delta in deltas)
+        assert events[-1]["choices"][0]["finish_reason"] == reason
+    else:
+        got = client.post(CHAT, ask)[1]["choices"][0]
+        assert (got["finish_reason"], got["message"]["content"]) == (reason, None)
+        calls = got["message"]["tool_calls"]
+    (call,) = calls
+    assert call["type"] == "function"
+    value = json.loads(call["function"]["arguments"])
+    if call["function"]["name"] == "paint":
+        assert value["colour"] in ("red", "blue")
+        assert value["n"] in (1, 2)
+    else:
+        assert (call["function"]["name"], type(value["all"])) == ("wipe", bool)
+
+
+def test_a_template_without_functions_gets_their_description(
+    ctx: lh.Context, tmp_path: Path
+) -> None:
+    def prompt_of(model: lh.Model) -> str:
+        shape = ChatCompletions(model, ServerSettings(model_name=NAME))
+        fields = {"messages": ASK, "tools": [PAINT], "tool_choice": "required"}
+        parsed = shape.understand(fields)
+        own = parsed.options["variables"]
+        return lh.apply_chat_template(model, parsed.prompts[0], variables=own)
+
+    assert "Function paint: Paint it." in prompt_of(ctx.model)
+    assert "<|system|>" in prompt_of(ctx.model)
+    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=HERMES)
+    with lh.Model(path) as model:
+        assert '"description": "Paint it."' in prompt_of(model)
+        assert "<|system|>" not in prompt_of(model)
+
+
+def test_calls_are_read_from_a_free_answer(tmp_path: Path) -> None:
+    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=HERMES)
+    text = '<tool_call>{"name": "wipe", "arguments": {"all": true}}</tool_call>'
+    ask = {"messages": ASK, "tools": [PAINT, WIPE], "max_tokens": 200}
+    with lh.Model(path) as model, lh.Context(model) as ctx, served(ctx) as client:
+        # A random model writes no call, so the call is put into its answer.
+        status, got = client.post(CHAT, {**ask, "max_tokens": 5, "temperature": 0})
+        assert (status, got["choices"][0]["finish_reason"]) == (200, "length")
+        assert "tool_calls" not in got["choices"][0]["message"]
+        use = tools_of(ask, model, None)
+        assert use is not None
+        tokens = lh.tokenize(model, text, add_special=False)
+        result = lh.generate(ctx, "a", max_tokens=1)
+        said = replace(result, text=text, tokens=tokens, finish_reason="stop")
+        content, (call,), reason = use.read(model, said)
+        assert (content, call.name, reason) == (None, "wipe", "tool_calls")
+        assert json.loads(call.arguments) == {"all": True}
+
+
+def test_results_of_functions_come_back(client: Client) -> None:
+    call = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "wipe", "arguments": '{"all": true}'},
+    }
+    messages = [
+        *ASK,
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "done"},
+    ]
+    status, got = client.post(CHAT, {"messages": messages, "max_tokens": 2})
+    assert status == 200, got
+
+
+BAD_TOOLS: list[tuple[dict[str, Any], str]] = [
+    ({"tools": "paint"}, "tools"),
+    ({"tools": [{"type": "function"}]}, "tools"),
+    ({"tools": [{"type": "web_search"}]}, "tools"),
+    ({"tools": [PAINT, PAINT]}, "tools"),
+    ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools"),
+    ({"tools": [PAINT], "tool_choice": "paint"}, "tool_choice"),
+    ({"tool_choice": "required"}, "tool_choice"),
+    ({"tools": [WIPE], "tool_choice": NAMED}, "tool_choice"),
+    ({"tools": [PAINT], "tool_choice": {"type": "any"}}, "tool_choice"),
+    (
+        {"tools": [PAINT], "tool_choice": "required", "response_format": SCHEMA},
+        "response_format",
+    ),
+    ({"tools": [PAINT], "parallel_tool_calls": 1}, "parallel_tool_calls"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param"), BAD_TOOLS)
+def test_wrong_functions(client: Client, fields: dict[str, Any], param: str) -> None:
+    status, got = client.post(CHAT, {"messages": ASK, **fields})
+    assert (status, got["error"]["param"]) == (400, param), got

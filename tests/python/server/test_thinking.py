@@ -1,0 +1,187 @@
+"""Thoughts over HTTP: fields that ask for them, and where answers have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import openai
+import pytest
+from fake_context import FakeContext, answer
+from served import NAME, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import llamaherd as lh
+    from served import Client
+
+CHAT = "/v1/chat/completions"
+TEXT = "/v1/completions"
+HELLO: list[Any] = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture
+def sdk(client: Client) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(
+        base_url=f"{client.url}/v1", api_key="none", max_retries=0
+    ) as made:
+        yield made
+
+
+def test_an_answer_has_its_thought_apart(sdk: openai.OpenAI, fake: FakeContext) -> None:
+    got = sdk.chat.completions.create(
+        model=NAME, messages=HELLO, max_tokens=3, extra_body={"thinking": 2}
+    )
+    message = got.choices[0].message
+    assert message.content == answer(fake.handles[0].prompt, 3)
+    assert message.reasoning_content == message.reasoning == "hm0 hm1"  # type: ignore[attr-defined]
+    usage = got.usage
+    assert usage is not None
+    assert usage.completion_tokens_details is not None
+    assert usage.completion_tokens_details.reasoning_tokens == 2
+    assert (usage.completion_tokens, usage.total_tokens) == (5, 12)
+
+
+def test_a_stream_has_the_thought_first(sdk: openai.OpenAI, fake: FakeContext) -> None:
+    chunks = sdk.chat.completions.create(
+        model=NAME,
+        messages=HELLO,
+        max_tokens=3,
+        stream=True,
+        stream_options={"include_usage": True},
+        extra_body={"thinking": 3},
+    )
+    deltas, usage = [], None
+    for chunk in chunks:
+        usage = chunk.usage or usage
+        deltas += [choice.delta.to_dict() for choice in chunk.choices]
+    names = ("reasoning_content", "content")
+    parts = [(name, d[name]) for d in deltas for name in names if d.get(name)]
+    kinds = [name for name, _ in parts]
+    assert kinds == ["reasoning_content"] * 3 + ["content"] * 3
+    assert "".join(str(text) for _, text in parts[:3]) == "hm0 hm1 hm2"
+    expected = answer(fake.handles[0].prompt, 3)
+    assert "".join(str(text) for _, text in parts[3:]) == expected
+    assert usage is not None
+    assert usage.completion_tokens_details is not None
+    assert usage.completion_tokens_details.reasoning_tokens == 3
+
+
+def test_generate_has_the_thought_in_fields_and_events(client: Client) -> None:
+    asked = {"prompt": "a", "chat": True, "thinking": 2, "max_tokens": 2}
+    status, got = client.post("/generate", asked)
+    assert (status, got["thinking"], got["thinking_complete"]) == (200, "hm0 hm1", True)
+    assert got["usage"]["completion_tokens_details"] == {"reasoning_tokens": 2}
+    events = client.events("/generate", {**asked, "stream": True})
+    thoughts = [event["thinking"] for event in events if "thinking" in event]
+    assert thoughts == ["hm0", " hm1"]
+    assert "".join(event.get("text", "") for event in events) == got["text"]
+    assert events[-1]["thinking_complete"] is True
+    status, got = client.post("/generate", {"prompt": "a", "max_tokens": 2})
+    assert status == 200
+    assert not {"thinking", "thinking_complete"} & got.keys()
+    assert "completion_tokens_details" not in got["usage"]
+
+
+WAYS = [
+    ({}, {}),
+    ({"thinking": 9}, {"thinking": 9}),
+    ({"thinking": False}, {"thinking": False}),
+    ({"thinking": {"type": "disabled"}}, {"thinking": False}),
+    ({"thinking": {"type": "enabled", "budget_tokens": 9}}, {"thinking": 9}),
+    ({"thinking": {"type": "enabled"}}, {"thinking": 1024}),
+    ({"thinking": {"budget": 9}}, {"thinking": 9}),
+    ({"thinking_budget_tokens": 9}, {"thinking": 9}),
+    ({"thinking_budget_tokens": 0}, {"thinking": False}),
+    ({"thinking_budget_tokens": -1}, {"thinking": None}),
+    ({"reasoning_effort": "none"}, {"thinking": False}),
+    ({"reasoning_effort": "low"}, {"variables": {"reasoning_effort": "low"}}),
+    (
+        {"chat_template_kwargs": {"enable_thinking": False}},
+        {"thinking": False, "variables": {"enable_thinking": False}},
+    ),
+    (
+        {"chat_template_kwargs": {"a": [1]}, "reasoning_effort": "high"},
+        {"variables": {"a": [1], "reasoning_effort": "high"}},
+    ),
+    ({"reasoning_effort": "none", "thinking": 3}, {"thinking": 3}),
+]
+
+
+@pytest.mark.parametrize(("fields", "options"), WAYS)
+def test_fields_of_other_servers_turn_thinking_on_and_off(
+    client: Client, fake: FakeContext, fields: dict[str, Any], options: dict[str, Any]
+) -> None:
+    status, _ = client.post(CHAT, {"messages": HELLO, "max_tokens": 1, **fields})
+    assert status == 200
+    given = {**fake.handles[0].options}
+    assert given.pop("chat") is True
+    assert given.pop("stream") is False
+    budget = getattr(given.get("thinking"), "budget", None)
+    if budget is not None:
+        given["thinking"] = budget
+    assert given == options
+
+
+BAD = [
+    ({"thinking": "much"}, "thinking", "must be null, true, false, a number"),
+    ({"thinking": -1}, "thinking", "thinking must be between 0 and"),
+    ({"thinking": {"budge": 1}}, "thinking", 'has no field "budge"'),
+    ({"thinking": {"type": "on"}}, "thinking", 'must be one of "enabled", "disabled"'),
+    ({"thinking": {"type": "enabled", "x": 1}}, "thinking", 'has no field "x"'),
+    ({"thinking_budget_tokens": 1.5}, "thinking_budget_tokens", "an integer, not 1.5"),
+    ({"thinking_budget_tokens": -2}, "thinking_budget_tokens", "between -1 and"),
+    ({"reasoning_effort": 1}, "reasoning_effort", "must be a string, not 1"),
+    ({"chat_template_kwargs": [1]}, "chat_template_kwargs", "chat_template_kwargs must"),
+    (
+        {"chat_template_kwargs": {"messages": []}},
+        "chat_template_kwargs",
+        "chat_template_kwargs must not hold",
+    ),
+    ({"chat_template": "{{ 1 }}"}, "chat_template", "not supported here"),
+    ({"continue_final_message": True}, "continue_final_message", "must be false here"),
+    ({"add_generation_prompt": False}, "add_generation_prompt", "must be true here"),
+    ({"reasoning_format": "none"}, "reasoning_format", "not supported here"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param", "message"), BAD)
+def test_wrong_fields_are_named(
+    client: Client, fields: dict[str, Any], param: str, message: str
+) -> None:
+    status, got = client.post(CHAT, {"messages": HELLO, **fields})
+    assert (status, got["error"]["param"]) == (400, param)
+    assert message in got["error"]["message"]
+
+
+def test_no_request_brings_a_template(client: Client) -> None:
+    for asked in ({"template": "{{ 1 }}"}, {"chat_template": "{{ 1 }}"}):
+        status, got = client.post("/generate", {"prompt": "a", "chat": True, **asked})
+        assert (status, got["error"]["code"]) == (400, "unsupported_parameter")
+
+
+def test_completions_do_not_think(client: Client) -> None:
+    status, got = client.post(TEXT, {"prompt": "a", "thinking": 5})
+    assert (status, got["error"]["param"]) == (400, "thinking")
+
+
+def test_the_server_has_defaults_for_chats(chat_model: lh.Model) -> None:
+    ctx = FakeContext(chat_model)
+    template = "{{ mood }} {{ tone }}: {{ messages[-1].content }}"
+    variables = {"mood": "glad", "tone": "dry"}
+    try:
+        with served(ctx, template=template, variables=variables) as client:
+            asked = {"messages": HELLO, "max_tokens": 1}
+            more = {"chat_template_kwargs": {"tone": "warm"}}
+            assert client.post(CHAT, asked)[0] == 200
+            assert client.post(CHAT, {**asked, **more})[0] == 200
+            assert client.post("/generate", {"prompt": "b", "chat": True})[0] == 200
+            assert client.post("/generate", {"prompt": "b"})[0] == 200
+        given = [handle.options for handle in ctx.handles]
+        assert [each.get("template") for each in given] == [template] * 3 + [None]
+        warm = {**variables, "tone": "warm"}
+        told = [each.get("variables") for each in given]
+        assert told == [variables, warm, variables, None]
+        assert "template" not in ctx.handles[-1].options
+    finally:
+        ctx.close()

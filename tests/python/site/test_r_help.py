@@ -1,0 +1,56 @@
+"""Help pages of the R package: they say what the roxygen comments say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
+import r_help
+
+
+def test_pages_say_what_the_comments_say() -> None:
+    assert sorted(r_help.differing()) == []
+
+
+@pytest.mark.parametrize(
+    ("markdown", "rd"),
+    [
+        ("See [vote()].", "See \\code{\\link[=vote]{vote()}}."),
+        ("[all][plots]", "\\link[=plots]{all}"),
+        ("50% of `a%b`", "50\\% of \\code{a\\%b}"),
+        (
+            "Two:\n\n* one\n  line\n* two",
+            "Two:\n\\itemize{\n\\item one\nline\n\\item two\n}",
+        ),
+        ("[text](https://example.org)", "\\href{https://example.org}{text}"),
+    ],
+)
+def test_markdown_becomes_rd(markdown: str, rd: str) -> None:
+    assert r_help.rd_of(markdown) == rd
+
+
+def test_a_comment_that_the_page_lacks_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "R").mkdir()
+    (tmp_path / "man").mkdir()
+    source = tmp_path / "R" / "a.R"
+    source.write_text(
+        "#' A title\n#'\n#' @param x Number.\n#' @returns It.\n#' @export\n"
+        'a <- function(x = c("(\\"", ","), ...) x\n',
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(r_help, "ROOT", tmp_path)
+    assert list(r_help.differing()) == ["a"]
+    page = r_help.differing()["a"]
+    assert 'a(x = c("(\\\\"", ","), ...)' in page
+    assert "\\item{x}{Number.}" in page
+    (tmp_path / "man" / "a.Rd").write_text(page, encoding="utf-8")
+    assert r_help.differing() == {}
+    source.write_text(source.read_text().replace("Number", "Integer"), encoding="utf-8")
+    assert list(r_help.differing()) == ["a"]
+    (tmp_path / "man" / "b.Rd").write_text("old", encoding="utf-8")
+    assert r_help.differing()["b"] == ""

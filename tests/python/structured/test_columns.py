@@ -1,0 +1,67 @@
+"""The types that the one reader of schemas finds, beside those of test_arrow.py."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from llamaherd._r.schemas import schema_columns
+from llamaherd.structured.columns import JSON, NUMBER, Column
+from llamaherd.structured.schema_columns import columns_of, read_columns
+
+CLOSED: dict[str, Any] = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}},
+    "additionalProperties": False,
+}
+WIDE = {**CLOSED, "properties": {"a": {"type": "number"}, "b": {"type": "boolean"}}}
+
+
+def read(*schemas: object) -> Column:
+    return read_columns([json.dumps(schema) for schema in schemas])
+
+
+@pytest.mark.parametrize("key", ["anyOf", "oneOf", "allOf"])
+def test_fields_of_several_objects_are_together(key: str) -> None:
+    found = read({key: [CLOSED, WIDE]})
+    kinds = {name: each.kind for name, each in found.fields}
+    assert kinds == {"a": "integer" if key == "allOf" else "number", "b": "boolean"}
+    # A struct has all its fields; here a value has only those of one alternative.
+    assert found.stored == JSON
+    inner = json.dumps({"properties": {"x": {key: [CLOSED, WIDE]}}})
+    assert columns_of(inner) == {"x": JSON}
+
+
+def test_texts_of_alternatives_are_levels_in_their_order() -> None:
+    found = read({"anyOf": [{"enum": ["b", "a"]}, {"const": "c"}, {"enum": ["a"]}]})
+    assert found == Column("enum", levels=("b", "a", "c"))
+    assert read({"type": "string", "enum": ["x", None]}).levels == ("x",)
+    assert read({"enum": ["a"]}, {"type": "string"}).kind == "string"
+
+
+def test_lists_of_alternatives_have_the_items_of_both() -> None:
+    one, other = ({"type": "array", "items": {"type": t}} for t in ("integer", "number"))
+    assert read({"anyOf": [one, other]}).items == NUMBER
+    assert read({"anyOf": [one, {"type": "array"}]}).items is None
+
+
+def test_r_gets_plain_lists() -> None:
+    schema = {
+        "properties": {
+            "kind": {"enum": ["u", "v"]},
+            "": {"type": "array", "items": {"type": "number"}},
+            "open": {"type": "array"},
+            "any": {},
+        }
+    }
+    assert schema_columns([json.dumps(schema)])["value"] == {
+        "kind": "object",
+        "names": ["kind", "", "open", "any"],
+        "fields": [
+            {"kind": "enum", "levels": ["u", "v"]},
+            {"kind": "array", "items": {"kind": "number"}},
+            {"kind": "array", "items": {"kind": "any"}},
+            {"kind": "any"},
+        ],
+    }

@@ -1,0 +1,573 @@
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tiny_models
+from llamaherd.core.errors import JournalError
+from llamaherd.tables import execution
+from llamaherd.tables.execution import do_run, journal_path
+from llamaherd.tables.merging import merge_runs
+from llamaherd.tables.spec import RunSpec
+from llamaherd.tables.spec_file import changed
+
+if TYPE_CHECKING:
+    from llamaherd.tables.meter import RunProgress
+
+Tiny = Callable[[str], Path]
+TEXTS = [f"{'abc'[i % 3] * 6} text number {i // 2}" for i in range(60)]
+SHORT = {"max_tokens": 5, "ignore_eos": True}
+
+
+def table(folder: Path, texts: list[str], name: str = "in.csv") -> None:
+    with (folder / name).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "text"])
+        writer.writerows(enumerate(texts))
+
+
+def described(folder: Path, model: Path, **keys: Any) -> RunSpec:
+    keys.setdefault("output", "out.csv")
+    keys.setdefault("sampling", SHORT)
+    keys.setdefault("context", {"deterministic": True, "n_threads": 1})
+    return RunSpec(input="in.csv", model={"path": str(model)}, folder=folder, **keys)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_answers_are_those_of_generate_parallel(tmp_path: Path, tiny_path: Tiny) -> None:
+    table(tmp_path, TEXTS)
+    drawn = {**SHORT, "temperature": 1.5, "seed": 7}
+    spec = described(tmp_path, tiny_path("llama"), prompt="Say {text}.", sampling=drawn)
+    # Blocks that are smaller than the table draw as one call would.
+    outcome = do_run(spec, block=7)
+    assert (outcome.n_rows, outcome.n_failed) == (60, 0)
+    found = rows_of(tmp_path / "out.csv")
+    with lh.Model(tiny_path("llama")) as model:
+        context = lh.Context(model, deterministic=True)
+        prompts = [f"Say {text}." for text in TEXTS]
+        out = lh.generate_parallel(context, prompts, **drawn)
+    assert [row["answer"] for row in found] == out.texts
+    assert [row["id"] for row in found] == [str(i) for i in range(60)]
+    assert {row["finish_reason"] for row in found} == {"length"}
+    meta = json.loads((tmp_path / "out.csv.meta.json").read_text("utf-8"))
+    assert meta["run_sha256"] == spec.hash()
+    assert meta["n_rows"] == 60
+    assert meta["model"] == "llama.gguf"
+    assert len(meta["model_sha256"]) == len(meta["input_sha256"]) == 64
+
+
+def test_bad_rows_are_in_the_output_with_their_reason(
+    tmp_path: Path, tiny_path: Tiny
+) -> None:
+    (tmp_path / "in.csv").write_bytes(
+        b'id,text\n0,good\n1,\n2,"' + b"long " * 200 + b'"\n3,caf\xe9\n4\n5,good too\n'
+    )
+    for output in ("out.csv", "out.jsonl", "out.parquet"):
+        spec = described(tmp_path, tiny_path("llama"), output=output)
+        outcome = do_run(spec)
+        assert (outcome.n_rows, outcome.n_failed) == (6, 4)
+    frame = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    lines = (tmp_path / "out.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == frame
+    errors = [row["error"] for row in frame]
+    assert errors[0] is errors[5] is None
+    for i, word in ((1, "is empty"), (2, "trained for"), (3, "utf-8"), (4, "1 cells")):
+        assert word in errors[i]
+        assert frame[i]["answer"] is None
+        assert frame[i]["finish_reason"] == "error"
+    assert [row["error"] or None for row in rows_of(tmp_path / "out.csv")] == errors
+
+
+def test_fields_of_a_schema_are_columns(tmp_path: Path, tiny_path: Tiny) -> None:
+    table(tmp_path, TEXTS[:4])
+    schema = {
+        "type": "object",
+        "properties": {
+            "word": {"enum": ["yes", "no"], "type": "string"},
+            "n": {"type": "integer", "minimum": 0, "maximum": 9},
+            "part": {"type": ["number", "null"], "enum": [0.5, None]},
+            "list": {
+                "type": "array",
+                "items": {"const": 1},
+                "minItems": 2,
+                "maxItems": 2,
+            },
+            "answer": {"const": True, "type": "boolean"},
+        },
+        "required": ["word", "n", "part", "list", "answer"],
+        "additionalProperties": False,
+    }
+    spec = described(
+        tmp_path,
+        tiny_path("llama"),
+        output="out.parquet",
+        sampling={"schema": schema, "max_tokens": 200},
+    )
+    assert do_run(spec).n_failed == 0
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert found.schema.field("n").type == pa.int64()
+    assert found.schema.field("part").type == pa.float64()
+    for row in found.to_pylist():
+        parsed = json.loads(row["answer"])
+        assert (row["word"], row["n"]) == (parsed["word"], parsed["n"])
+        assert row["list"] == [1, 1]
+        assert row["answer.answer"] is True
+
+
+def test_labels_have_their_probabilities(tmp_path: Path, tiny_path: Tiny) -> None:
+    table(tmp_path, [*TEXTS[:9], ""])
+    spec = described(
+        tmp_path,
+        tiny_path("llama"),
+        task="classify",
+        output="out.parquet",
+        prompt="{text}:",
+        classify={"labels": {"yes": "Y", "no": "N", "nope": "N"}, "normalize": "token"},
+    )
+    assert do_run(spec, block=4).n_failed == 1
+    found = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    with lh.Model(tiny_path("llama")) as model:
+        out = lh.classify_parallel(
+            lh.Context(model, deterministic=True),
+            [f"{text}:" for text in TEXTS[:9]],
+            {"yes": "Y", "no": "N", "nope": "N"},
+            normalize="token",
+        ).to_pandas()
+    for row, (_, own) in zip(found, out.iterrows(), strict=False):
+        assert row["label"] == own["label"]
+        for name in ("prob", "margin", "entropy", "coverage", "p_Y", "p_N"):
+            assert row[name] == own[name]
+    assert found[9]["label"] is found[9]["p_Y"] is None
+    assert "is empty" in found[9]["error"]
+
+
+def test_vectors_are_kept_and_taken_from_the_journal(
+    tmp_path: Path, tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(tmp_path, [*TEXTS[:9], ""])
+    spec = described(
+        tmp_path,
+        tiny_path("bert"),
+        task="embed",
+        output="out.parquet",
+        embed={"deterministic": True},
+    )
+    n_asked: list[int] = []
+    ask = execution.Asker.ask
+
+    def stopping(self: Any, prompts: Any, places: Any, report: Any) -> Any:
+        if len(n_asked) == 2:
+            raise KeyboardInterrupt
+        n_asked.append(len(prompts))
+        return ask(self, prompts, places, report)
+
+    monkeypatch.setattr(execution.Asker, "ask", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        do_run(spec, block=3)
+    assert not (tmp_path / "out.parquet").exists()
+    n_asked[:] = []
+    assert do_run(spec, block=3).n_failed == 1
+    assert n_asked == [3]  # two blocks were there, and the last has an empty text only
+    found = pq.read_table(tmp_path / "out.parquet")
+    with lh.Model(tiny_path("bert")) as model:
+        out = lh.embed_parallel(model, TEXTS[:9], deterministic=True)
+    vectors = np.array(found["embedding"].to_pylist()[:9], np.float32)
+    assert (vectors == out.vectors).all()
+    assert found["embedding"].to_pylist()[9] is None
+
+
+def test_chats_are_rendered(tmp_path: Path) -> None:
+    template = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}"
+    model = tiny_models.write(tmp_path / "m.gguf", "llama", chat_template=template)
+    table(tmp_path, TEXTS[:3])
+    spec = described(tmp_path, model, chat=True, system="Be kind.")
+    do_run(spec)
+    stored = lh.journal_read(tmp_path / "out.csv.journal")
+    assert {entry.prompt for entry in stored} == {
+        f"<system>Be kind.<user>{text}" for text in TEXTS[:3]
+    }
+
+
+def test_a_second_run_takes_all_from_the_journal(tmp_path: Path, tiny_path: Tiny) -> None:
+    table(tmp_path, TEXTS)
+    spec = described(tmp_path, tiny_path("llama"))
+    do_run(spec, block=16)
+    first = (tmp_path / "out.csv").read_bytes()
+    n_stored = len(lh.journal_read(tmp_path / "out.csv.journal"))
+    (tmp_path / "out.csv").unlink()
+    seen: list[RunProgress] = []
+    do_run(spec, block=16, progress=seen.append)
+    assert (tmp_path / "out.csv").read_bytes() == first
+    assert len(lh.journal_read(tmp_path / "out.csv.journal")) == n_stored
+    assert seen[-1].n_done == seen[-1].n_total == 60
+    assert all(a.n_done <= b.n_done for a, b in pairwise(seen))
+
+
+def test_what_cannot_be_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
+    table(tmp_path, TEXTS)
+    spec = described(tmp_path, tmp_path / "no.gguf")
+    for changes, message in (
+        ({"prompt": "{txt}"}, "no column 'txt'"),
+        ({"input": "no.csv"}, "No such file"),
+        ({"output": "in.csv"}, "is the input"),
+        ({"output": "no/out.csv", "journal": "j"}, "no folder"),
+        ({"task": "classify", "classify.labels": ["id"], "prefix": "id"}, None),
+    ):
+        if message is not None:
+            with pytest.raises(ValueError, match=message):
+                do_run(changed(spec, changes))
+    (tmp_path / "in.csv").write_text("text,error\na,b\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"column 'error' already.*--prefix llm_"):
+        do_run(spec)
+    with pytest.raises(lh.ModelLoadError):
+        do_run(changed(spec, {"prefix": "llm_"}))
+
+
+def test_a_table_without_rows(tmp_path: Path, tiny_path: Tiny) -> None:
+    table(tmp_path, [])
+    for output in ("out.csv", "out.jsonl", "out.parquet"):
+        spec = described(tmp_path, tiny_path("llama"), output=output)
+        assert do_run(spec).n_rows == 0
+    assert pq.read_table(tmp_path / "out.parquet").num_rows == 0
+    assert (tmp_path / "out.csv").read_text(
+        "utf-8"
+    ) == "id,text,answer,finish_reason,error\n"
+    for i in (1, 2):
+        do_run(spec, shard=(i, 2))
+    paths = [str(journal_path(spec, (i, 2))) for i in (1, 2)]
+    assert merge_runs(paths, str(tmp_path / "merged.csv")).n_rows == 0
+
+
+# ---- shards ----
+
+
+def sharded(spec: RunSpec, n: int, block: int = 7) -> list[str]:
+    for i in range(1, n + 1):
+        do_run(spec, shard=(i, n), block=block)
+    return [str(journal_path(spec, (i, n))) for i in range(1, n + 1)]
+
+
+@pytest.mark.parametrize("output", ["out.csv", "out.jsonl", "out.parquet"])
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("llama", {"sampling": SHORT}),
+        ("llama", {"sampling": {**SHORT, "temperature": 1.2, "seed": 3}}),
+        ("llama", {"task": "classify", "classify": {"labels": ["a", "b"]}}),
+        ("bert", {"task": "embed", "embed": {"deterministic": True}}),
+    ],
+    ids=["greedy", "drawn", "classify", "embed"],
+)
+def test_shards_together_are_the_whole(
+    tmp_path: Path, tiny_path: Tiny, kind: str, keys: dict[str, Any], output: str
+) -> None:
+    table(tmp_path, [*TEXTS, "", "long " * 200])
+    spec = described(tmp_path, tiny_path(kind), output=output, **keys)
+    whole = do_run(spec, block=20)
+    journals = sharded(spec, 3)
+    merged = tmp_path / f"merged{Path(output).suffix}"
+    outcome = merge_runs(reversed(journals), str(merged), block=20)
+    assert (outcome.n_rows, outcome.n_failed) == (whole.n_rows, whole.n_failed) == (62, 2)
+    assert merged.read_bytes() == (tmp_path / output).read_bytes()
+    if output != "out.parquet":
+        metas = [Path(f"{path}.meta.json").read_text("utf-8") for path in
+                 (merged, tmp_path / output)]  # fmt: skip
+        assert metas[0] == metas[1]
+
+
+def test_texts_that_begin_alike_are_in_one_shard(tmp_path: Path, tiny_path: Tiny) -> None:
+    texts = [f"{'abc'[i % 3] * 60} {i}" for i in range(60)]
+    table(tmp_path, texts)
+    journals = sharded(described(tmp_path, tiny_path("llama")), 3)
+    for path in journals:
+        assert len({entry.prompt[0] for entry in lh.journal_read(path)}) == 1
+
+
+@pytest.fixture
+def three(tmp_path: Path, tiny_path: Tiny) -> tuple[RunSpec, list[str]]:
+    table(tmp_path, TEXTS)
+    spec = described(tmp_path, tiny_path("llama"))
+    return spec, sharded(spec, 3)
+
+
+def refused(journals: list[str], message: str, **keys: Any) -> None:
+    out = Path(journals[0]).with_name("refused.csv")
+    with pytest.raises(ValueError, match=message):
+        merge_runs(journals, str(out), **keys)
+    assert not out.exists()
+
+
+def test_a_clock_that_was_set_back_changes_no_order(
+    tmp_path: Path, tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(tmp_path, TEXTS)
+    model = tiny_path("llama")
+    clock = iter([2e9, *[1e9] * 99])
+    now = [next(clock)]
+    monkeypatch.setattr("llamaherd.tables.store.time.time", lambda: now[0])
+    journal = str(tmp_path / "one.journal")
+    first = described(tmp_path, model, journal=journal, sampling=SHORT)
+    other = {**SHORT, "temperature": 1.5}
+    second = described(tmp_path, model, journal=journal, sampling=other)
+    whole = described(tmp_path, model, output="whole.csv", sampling=other)
+    do_run(first, shard=(1, 1))
+    now[0] = next(clock)  # 30 years earlier
+    do_run(second, shard=(1, 1))
+    do_run(whole)
+    merged = tmp_path / "merged.csv"
+    merge_runs([journal], str(merged))
+    assert merged.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    do_run(first, shard=(1, 1))  # from the journal, and it is that of this run again
+    merge_runs([journal], str(merged), overwrite=True)
+    assert merged.read_bytes() != (tmp_path / "whole.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_rows", "3"),
+        ("n_rows", -1),
+        ("shard", 1.5),
+        ("shard", 9),
+        ("n_shards", True),
+        ("columns", [["a", "blob"]]),
+        ("columns", {"a": 1}),
+        ("columns", [1]),
+        ("run", []),
+        ("lora", "x"),
+        ("path", None),
+        ("more", 1),
+    ],
+)
+def test_records_that_no_run_wrote(
+    three: tuple[RunSpec, list[str]], name: str, value: object
+) -> None:
+    _, journals = three
+    with closing(sqlite3.connect(journals[0])) as db, db:
+        [text] = db.execute("SELECT record FROM run").fetchone()
+        changed = json.dumps({**json.loads(text), name: value})
+        db.execute("UPDATE run SET record = ?", (changed,))
+    with pytest.raises(lh.JournalError, match="its record of the run cannot be read"):
+        merge_runs(journals, str(Path(journals[0]).with_name("x.csv")))
+
+
+def test_shards_that_are_missing_or_double(three: tuple[RunSpec, list[str]]) -> None:
+    spec, journals = three
+    refused(journals[:1], r"missing shards \(2 of 3\): 2, 3")
+    refused(
+        [*journals, journals[1]], r"row \d+ is in '.*2-of-3.*' and again in '.*2-of-3"
+    )
+    with pytest.raises(ValueError, match="no journal to merge"):
+        merge_runs([], "-")
+    refused([*journals[:2], str(spec.folder / "no.journal")], "there is no such file")
+    refused([*journals[:2], str(spec.folder / "in.csv")], "is not a journal")
+    do_run(spec)
+    refused([str(spec.folder / "out.csv.journal")], "no rows to put together")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sampling.max_tokens": 6}, "another description of the run .*max_tokens is 6"),
+        ({"prompt": "Say {text}"}, "description of the run .*prompt is 'Say {text}'"),
+        ({"context.n_ctx": 512}, "context.n_ctx is 512 .*there not set"),
+    ],
+)
+def test_shards_of_other_settings(
+    three: tuple[RunSpec, list[str]], changes: dict[str, Any], message: str
+) -> None:
+    spec, journals = three
+    do_run(changed(spec, {**changes, "journal": "other.journal"}), shard=(3, 3))
+    refused([*journals[:2], str(spec.folder / "other.journal")], message)
+
+
+def test_shards_of_another_model_input_or_number(
+    three: tuple[RunSpec, list[str]], tmp_path: Path
+) -> None:
+    spec, journals = three
+    other = tmp_path / "other.journal"
+    model = tiny_models.write(tmp_path / "other.gguf", "llama", seed=2)
+    for changes, shard, message in (
+        ({"model.path": str(model)}, (3, 3), "another model"),
+        ({}, (3, 4), "another number of shards .*: 4 and 3"),
+    ):
+        other.unlink(missing_ok=True)
+        do_run(changed(spec, {**changes, "journal": str(other)}), shard=shard)
+        refused([*journals[:2], str(other)], message)
+    table(tmp_path, TEXTS[:-1])
+    refused(journals, "differs from the input of the shards: its SHA-256")
+    do_run(changed(spec, {"journal": str(other)}), shard=(3, 3))
+    refused([*journals[:2], str(other)], "another input")
+    table(tmp_path, TEXTS, "moved.csv")
+    merge_runs(journals, str(tmp_path / "x.csv"), source=str(tmp_path / "moved.csv"))
+    assert len(rows_of(tmp_path / "x.csv")) == 60
+
+
+def test_a_shard_that_did_not_end_says_so_and_goes_on(
+    tmp_path: Path, tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(tmp_path, TEXTS)
+    spec = described(tmp_path, tiny_path("llama"))
+    ask = execution.Asker.ask
+    n_asked: list[int] = []
+
+    def stopping(self: Any, prompts: Any, places: Any, report: Any) -> Any:
+        if n_asked:
+            raise KeyboardInterrupt
+        n_asked.append(len(prompts))
+        return ask(self, prompts, places, report)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execution.Asker, "ask", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            do_run(spec, shard=(1, 2), block=7)
+    do_run(spec, shard=(2, 2))
+    journals = [str(journal_path(spec, (i, 2))) for i in (1, 2)]
+    refused(journals, r"has \d+ of the \d+ rows of shard 1/2: run that shard again")
+    do_run(spec, shard=(1, 2), block=7)
+    merge_runs(journals, str(tmp_path / "merged.csv"))
+    do_run(spec)
+    merged = tmp_path / "merged.csv"
+    assert merged.read_bytes() == (tmp_path / "out.csv").read_bytes()
+
+
+def test_a_changed_row_of_a_journal_is_seen(three: tuple[RunSpec, list[str]]) -> None:
+    _, journals = three
+    with sqlite3.connect(journals[0]) as db:
+        db.execute("UPDATE run_row SET value = replace(value, 'length', 'stop')")
+    db.close()
+    refused(journals, "is not what was written")
+    with sqlite3.connect(journals[1]) as db:
+        db.execute("UPDATE run SET record = '{}'")
+    db.close()
+    refused(journals[1:], "record of the run cannot be read")
+
+
+def test_a_shard_needs_a_journal_and_a_number(tmp_path: Path, tiny_path: Tiny) -> None:
+    table(tmp_path, TEXTS)
+    spec = described(tmp_path, tiny_path("llama"))
+    for changes in ({"journal": ""}, {"output": "-"}):
+        with pytest.raises(ValueError, match="give it one"):
+            do_run(changed(spec, changes), shard=(1, 2))
+    for shard in ((0, 2), (3, 2)):
+        with pytest.raises(ValueError, match="shard must be i/n"):
+            do_run(spec, shard=shard)
+
+
+def test_a_journal_that_goes_away_during_a_shard_is_told(
+    tmp_path: Path, tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(tmp_path, TEXTS)
+    spec = described(tmp_path, tiny_path("llama"))
+    ask = execution.Asker.ask
+
+    def removing(self: Any, prompts: Any, places: Any, report: Any) -> Any:
+        path = Path(str(journal_path(spec, (1, 1))))
+        if places[0] == 30:
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+        return ask(self, prompts, places, report)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execution.Asker, "ask", removing)
+        with (
+            pytest.raises(JournalError, match="30 of 60 rows: run the shard again"),
+            pytest.warns(lh.JournalWarning),
+        ):
+            do_run(spec, shard=(1, 1), block=30)
+    assert do_run(spec, shard=(1, 1), block=30).n_failed == 0
+
+
+def test_any_host_can_answer(tmp_path: Path, tiny_path: Tiny) -> None:
+    table(tmp_path, TEXTS[:5])
+    spec = described(tmp_path, tiny_path("llama"))
+    opened: list[RunSpec] = []
+
+    @contextmanager
+    def host(given: RunSpec) -> Iterator[lh.Context]:
+        opened.append(given)
+        with lh.Model(given.path) as model, lh.Context(model) as context:
+            yield context
+
+    assert do_run(spec, open_host=host).n_rows == 5
+    assert opened == [spec]
+
+
+LISTED = {
+    "type": "object",
+    "properties": {
+        "tags": {"type": "array", "items": {"const": 1}, "minItems": 2, "maxItems": 2},
+        "at": {
+            "type": "object",
+            "properties": {"x": {"const": 2}, "y": {"enum": ["u", "v"]}},
+            "required": ["x", "y"],
+            "additionalProperties": False,
+        },
+        "open": {"type": "object", "properties": {"z": {"const": True}},
+                 "required": ["z"]},
+    },
+    "required": ["tags", "at", "open"],
+    "additionalProperties": False,
+}  # fmt: skip
+
+
+def test_lists_and_objects_keep_their_types(tmp_path: Path, tiny_path: Tiny) -> None:
+    table(tmp_path, TEXTS[:6])
+    sampling = {"schema": LISTED, "max_tokens": 200}
+    spec = described(
+        tmp_path, tiny_path("llama"), output="out.parquet", sampling=sampling
+    )
+    do_run(spec)
+    merge_runs(sharded(spec, 2), str(tmp_path / "merged.parquet"))
+    whole = (tmp_path / "out.parquet").read_bytes()
+    assert (tmp_path / "merged.parquet").read_bytes() == whole
+    found = pq.read_table(tmp_path / "out.parquet")
+    place = pa.struct([("x", pa.int64()), ("y", pa.string())])
+    kinds = [found.schema.field(name).type for name in ("tags", "at", "open")]
+    assert kinds == [pa.list_(pa.int64()), place, pa.string()]
+    for row in found.to_pylist():
+        parsed = json.loads(row["answer"])
+        assert (row["tags"], row["at"]) == (parsed["tags"], parsed["at"])
+        assert json.loads(row["open"]) == parsed["open"]
+
+
+def test_shards_of_an_earlier_version_have_lists_as_text(
+    tmp_path: Path, tiny_path: Tiny
+) -> None:
+    table(tmp_path, TEXTS[:6])
+    sampling = {"schema": LISTED, "max_tokens": 200}
+    journals = sharded(described(tmp_path, tiny_path("llama"), sampling=sampling), 2)
+    for path in journals:
+        with closing(sqlite3.connect(path)) as db, db:
+            [text] = db.execute("SELECT record FROM run").fetchone()
+            record = json.loads(text)
+            names = [name for name, _ in record["columns"]]
+            kinds = ["json", "json", "json", "string", "string", "string"]
+            record["columns"] = list(zip(names, kinds, strict=True))
+            db.execute("UPDATE run SET record = ?", (json.dumps(record),))
+    merge_runs(journals, str(tmp_path / "merged.parquet"))
+    found = pq.read_table(tmp_path / "merged.parquet")
+    assert found.schema.field("tags").type == pa.string()
+    assert found["tags"].to_pylist() == ["[1, 1]"] * 6
+
+
+@pytest.mark.parametrize("kind", [{"list": "blob"}, {"struct": [["a"]]}, {"map": "json"}])
+def test_types_that_no_run_wrote(
+    three: tuple[RunSpec, list[str]], kind: dict[str, Any]
+) -> None:
+    test_records_that_no_run_wrote(three, "columns", [["a", kind]])

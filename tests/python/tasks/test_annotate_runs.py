@@ -1,0 +1,233 @@
+"""Runs that annotate: on the command line, from a file, in shards, resumed."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import llamaherd as lh
+import pyarrow.parquet as pq
+import pytest
+from llamaherd.cli import main
+from llamaherd.tables import execution
+from llamaherd.tables.execution import do_run
+from llamaherd.tables.merging import merge_runs
+from llamaherd.tables.spec import RunSpec
+from llamaherd.tables.spec_file import changed, read_spec
+
+Tiny = Callable[[str], Path]
+BOOK = lh.Codebook("Which topic?", {"sport": "Games.", "money": "", "art": ""})
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "n": {"type": "integer", "minimum": 0, "maximum": 9},
+        "kind": {"enum": ["u", "v"]},
+        "tags": {"type": "array", "items": {"enum": ["a"]}, "maxItems": 2},
+    },
+    "required": ["n", "kind", "tags"],
+    "additionalProperties": False,
+}
+FIELDS = lh.Codebook("What does it say?", type="fields", schema=SCHEMA)
+CONTEXT = {"deterministic": True, "n_threads": 1}
+TEXTS = [f"{'abc'[i % 3] * 6} text number {i // 2}" for i in range(24)]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Path("in.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["id", "text"], *enumerate(TEXTS)])
+    lh.write_codebook(BOOK, "topics.yaml")
+
+
+def spec_of(model: Path, book: Any = "topics.yaml", **keys: Any) -> RunSpec:
+    return RunSpec(
+        task="annotate",
+        input="in.csv",
+        codebook=book,
+        model={"path": str(model)},
+        context=CONTEXT,
+        **{"output": "out.csv", **keys},
+    )
+
+
+def called(model: Path, book: lh.Codebook, **settings: Any) -> dict[str, Any]:
+    """The new columns as `annotate` gives them."""
+    with lh.Model(model) as loaded, lh.Context(loaded, **CONTEXT) as context:
+        coded = lh.annotate({"text": TEXTS}, "text", book, context, **settings)
+    return {role: list(coded.frame[name]) for role, name in coded.columns.items()}
+
+
+def rows_of(path: str) -> dict[str, list[str]]:
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def test_the_command_codes_as_annotate_does(tiny_path: Tiny) -> None:
+    model = tiny_path("llama")
+    run = ["annotate", "in.csv", "--codebook", "topics.yaml", "-m", str(model)]
+    exact = ["--deterministic", "--n-threads", "1", "--calibrate", "contextual"]
+    assert main([*run, *exact, "--prefix", "c_", "-o", "out.csv"]) == 0
+    expected = called(model, BOOK, calibrate="contextual")
+    found = rows_of("out.csv")
+    assert list(found) == ["id", "text", *(f"c_{role}" for role in expected)]
+    assert found["c_label"] == expected["label"]
+    for role in ("prob", "entropy", "p_art"):
+        assert list(map(float, found[f"c_{role}"])) == expected[role]
+    # The description that --save writes does the same, also from another folder.
+    assert (
+        main([*run, *exact, "--prefix", "c_", "-o", "out.csv", "--save", "r.toml"]) == 0
+    )
+    meta = json.loads(Path("out.csv.meta.json").read_text("utf-8"))
+    assert meta["run_sha256"] == read_spec("r.toml").hash()
+    assert meta["run"]["codebook"]["hash"] == BOOK.hash
+    Path("elsewhere").mkdir()
+    assert main(["run", "r.toml", "-o", "elsewhere/out.csv"]) == 0
+    assert Path("elsewhere/out.csv").read_bytes() == Path("out.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("book", "keys"),
+    [
+        (BOOK, {"annotate": {"calibrate": "contextual"}}),
+        (lh.Codebook("Which?", ["1", "2", "3"], type="ordinal"), {}),
+        (lh.Codebook("Which?", ["a", "b"], type="multiple"), {}),
+        (BOOK, {"annotate": {"method": "generate", "temperature": 1.5, "seed": 4}}),
+        (FIELDS, {"annotate": {"max_tokens": 80}}),
+    ],
+    ids=["label", "ordinal", "multiple", "drawn", "fields"],
+)
+def test_shards_together_are_the_whole(
+    tiny_path: Tiny, book: lh.Codebook, keys: dict[str, Any]
+) -> None:
+    spec = spec_of(tiny_path("llama"), book.to_dict(), output="out.parquet", **keys)
+    whole = do_run(spec, block=7)
+    for i in (1, 2):
+        do_run(spec, shard=(i, 2), block=5)
+    paths = [f"out.parquet.{i}-of-2.journal" for i in (1, 2)]
+    assert merge_runs(paths, "merged.parquet", block=7).n_failed == whole.n_failed == 0
+    assert Path("merged.parquet").read_bytes() == Path("out.parquet").read_bytes()
+    if "temperature" not in spec.annotate:
+        table = pq.read_table("out.parquet").drop_columns(["id", "text"])
+        expected = called(tiny_path("llama"), book, **spec.annotate)
+        assert table.to_pydict() == expected
+
+
+def test_an_interrupted_run_goes_on(
+    tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of(tiny_path("llama"))
+    ask = execution.Asker.ask
+    asked: list[int] = []
+
+    def stopping(self: Any, prompts: Any, places: Any, report: Any) -> Any:
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        asked.append(len(prompts))
+        return ask(self, prompts, places, report)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execution.Asker, "ask", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            do_run(spec, block=8)
+    n_stored = len(lh.journal_read("out.csv.journal"))
+    assert n_stored == 16
+    do_run(spec, block=8)
+    assert len(lh.journal_read("out.csv.journal")) == 24
+    assert rows_of("out.csv")["label"] == called(tiny_path("llama"), BOOK)["label"]
+
+
+def test_another_codebook_is_another_run(tiny_path: Tiny) -> None:
+    spec = spec_of(tiny_path("llama"))
+    first = spec.hash()
+    assert spec_of(tiny_path("llama"), BOOK.to_dict()).hash() == first
+    do_run(spec, shard=(1, 2))
+    order = dict(reversed(list(BOOK.definitions.items())))
+    lh.write_codebook(replace(BOOK, labels=order), "topics.yaml")
+    assert spec.hash() != first
+    do_run(spec, shard=(2, 2))
+    journals = [f"out.csv.{i}-of-2.journal" for i in (1, 2)]
+    with pytest.raises(lh.JournalError, match="another description of the run"):
+        merge_runs(journals, "merged.csv")
+
+
+def test_batch_calibration_reads_all_rows(
+    tiny_path: Tiny, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = spec_of(tiny_path("llama"), annotate={"calibrate": "batch"})
+    do_run(spec, block=7)
+    expected = called(tiny_path("llama"), BOOK, calibrate="batch")
+    found = rows_of("out.csv")
+    assert list(map(float, found["prob"])) == expected["prob"]
+    with pytest.raises(ValueError, match=r'calibrate is "batch", .* without shards'):
+        do_run(spec, shard=(1, 2))
+    run = ["annotate", "in.csv", "--codebook", "topics.yaml", "-m", "m.gguf"]
+    assert main([*run, "--calibrate", "batch", "-o", "x.csv", "--save", "r.toml"]) == 0
+    assert main(["slurm", "r.toml", "--tasks", "2"]) == 2
+    assert 'calibrate is "batch"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"codebook": None}, "needs a codebook"),
+        ({"codebook": "no.yaml"}, "'no.yaml'.* cannot be read: No such file"),
+        ({"codebook": {"question": "Which?"}}, "needs labels"),
+        ({"codebook": {"question": "W", "labels": ["a", ""]}}, r"labels\[1\] must not"),
+        ({"chat": True, "system": "Be kind."}, "system does not go with annotate"),
+        ({"annotate.method": "guess"}, "method must be one of"),
+        ({"annotate.columns": "x"}, "has no key 'columns'"),
+        ({"annotate.splits": "first"}, "did you mean 'split'"),
+    ],
+)
+def test_what_is_wrong_is_named(changes: dict[str, Any], message: str) -> None:
+    spec = spec_of(Path("m.gguf"))
+    with pytest.raises(ValueError, match=message):
+        changed(spec, changes)
+
+
+def test_the_command_needs_a_codebook(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["annotate", "in.csv", "-m", "m.gguf"]) == 2
+    assert "Missing option '--codebook'" in capsys.readouterr().err
+    assert main(["annotate", "--help"]) == 0
+    assert "llamaherd annotate texts.csv" in capsys.readouterr().out
+
+
+def test_a_number_without_room_is_missing_with_its_reason(tiny_path: Tiny) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"n": {"const": 10**20}, "kind": {"const": "u"}},
+        "required": ["n", "kind"],
+        "additionalProperties": False,
+    }
+    book = lh.Codebook("What?", type="fields", schema=schema)
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model, **CONTEXT) as context:
+        coded = lh.annotate({"text": ["a"]}, "text", book, context, max_tokens=80)
+    assert (coded.frame["n"], coded.frame["kind"]) == ([None], ["u"])
+    assert coded.errors == coded.frame["error"]
+    assert str(coded.errors[0]).startswith("n: the whole number 1")
+    assert json.loads(str(coded.labels[0]))["n"] == 10**20  # the answer itself is kept
+    spec = spec_of(
+        tiny_path("llama"),
+        book.to_dict(),
+        output="out.jsonl",
+        annotate={"max_tokens": 80},
+    )
+    assert do_run(spec).n_failed == len(TEXTS)
+    row = json.loads(Path("out.jsonl").read_text("utf-8").splitlines()[0])
+    assert (row["n"], row["kind"], row["error"]) == (None, "u", coded.errors[0])
+
+
+def test_a_missing_text_has_no_label_and_no_error(tiny_path: Tiny) -> None:
+    rows = [{"text": TEXTS[0]}, {"text": None}, {"text": ""}]
+    Path("in.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    spec = spec_of(tiny_path("llama"), output="out.jsonl")
+    do_run(replace(spec, input="in.jsonl"))
+    found = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert [row["label"] is None for row in found] == [False, True, True]
+    assert [row["error"] for row in found] == [None, None, "the text is empty"]

@@ -1,0 +1,108 @@
+"""Thoughts are equal to the same done by hand in two calls, alone and in company."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+from llamaherd.core.request import Request, ThoughtStage
+from llamaherd.core.sampling import SamplingParams
+from llamaherd.run.call import Call
+from thorough import sized
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from llamaherd.core.results import Result
+
+QUESTION = (
+    "<|im_start|>user\nIs grass green? Answer yes or no.<|im_end|>\n"
+    "<|im_start|>assistant\nLet me think"
+)
+
+
+def stage(model: lh.Model, budget: int, **changes: object) -> ThoughtStage:
+    """A thought that ends at a full stop, as a model without markers writes it."""
+
+    def tokens(text: str) -> tuple[int, ...]:
+        return tuple(lh.tokenize(model, text, add_special=False))
+
+    made = ThoughtStage(
+        budget=budget,
+        is_open=True,
+        end=tokens("."),
+        after=tokens("\nAnswer:"),
+        closing=tokens("... enough.\nAnswer:"),
+    )
+    return replace(made, **changes)
+
+
+def run(context: lh.Context, requests: Sequence[Request]) -> list[Result]:
+    results = Call(requests, seed=1).run(context.loop)
+    found = [result for samples in results.samples for result in samples]
+    assert all(result.error is None for result in found), found
+    return found
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("budget", [2, 60])
+def test_an_answer_behind_a_thought_is_that_of_a_second_call(
+    budget: int, smollm2: lh.Model
+) -> None:
+    tokens = lh.tokenize(smollm2, QUESTION, parse_special=True)
+    thought = stage(smollm2, budget)
+    asked = Request(tokens=array("i", tokens), max_tokens=6, thought=thought, logprobs=2)
+    with lh.Context(smollm2, n_ctx=512, deterministic=True, n_seq_max=1) as context:
+        [found] = run(context, [asked])
+        plain = replace(asked, thought=None, max_tokens=found.n_thinking_tokens)
+        [first] = run(context, [plain])
+        is_own = first.text.endswith(".")
+        assert is_own is found.thinking_complete is (budget == 60)
+        assert found.thinking == first.text.removesuffix(".").strip()
+        forced = thought.after if is_own else thought.closing
+        both = array("i", [*tokens, *first.tokens, *forced])
+        [second] = run(context, [replace(asked, tokens=both, thought=None)])
+    assert found.tokens == second.tokens
+    assert found.logprobs == pytest.approx(second.logprobs, abs=1e-6)
+    assert found.stats is not None
+    assert found.stats.n_prefill_tokens == len(tokens)
+    n_new = found.n_thinking_tokens + len(forced) + len(found.tokens)
+    # The last token of an answer is not computed.
+    assert found.stats.n_decode_tokens in (n_new - 1, n_new)
+
+
+@pytest.mark.more(reason="many prompts with random budgets")
+def test_thoughts_of_any_budget_are_as_alone(tiny_path: Callable[[str], Path]) -> None:
+    draw = random.Random(1)
+    with lh.Model(tiny_path("llama")) as model:
+        requests = []
+        for i in range(sized(40, 1000)):
+            words = " ".join(draw.choices(["the", "answer", "yes", "no"], k=1 + i % 9))
+            sampling = SamplingParams(temperature=0.8)
+            thought = stage(
+                model, draw.randrange(25), sampling=sampling, seed=draw.randrange(2**32)
+            )
+            asked = Request(
+                tokens=array("i", lh.tokenize(model, words)),
+                max_tokens=1 + i % 7,
+                sampling=sampling,
+                seed=i,
+                thought=thought if i % 3 else None,
+            )
+            requests.append(asked)
+        with lh.Context(model, deterministic=True, n_seq_max=8) as context:
+            together = run(context, requests)
+        with lh.Context(model, deterministic=True, n_seq_max=1) as context:
+            alone = [run(context, [asked])[0] for asked in requests]
+    for a, b in zip(together, alone, strict=True):
+        assert (a.text, a.thinking, a.n_thinking_tokens) == (
+            b.text,
+            b.thinking,
+            b.n_thinking_tokens,
+        )
+    assert {a.thinking_complete for a in together} >= {False, None}

@@ -1,0 +1,273 @@
+"""Behaviours of models and calls that think, as data: the rows of the table.
+
+One scripted model has them all. The digit behind the last "#" of a text is the number of
+tabs that its chat template writes behind the opening marker, and these are the token that
+a thought of its own follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import llamaherd as lh
+import scripted_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+BUDGET = 20
+ENDLESS = 19_000  # tokens of a thought that a test ends: some seconds
+# "|" ends a prompt behind which the model opens a thought itself, "!" one behind which it
+# answers at once, ";" one without a marker.
+TEMPLATE = (
+    "{%- for m in messages -%}[{{ m.role }}]"
+    "{%- if m.reasoning_content -%}<think>{{ m.reasoning_content }}</think>{{ '\\n' }}"
+    "{%- endif -%}{{ m.content }};{%- endfor -%}"
+    "{%- if add_generation_prompt -%}"
+    "{%- set kind = messages[-1].content.split('#')[-1][:1] -%}"
+    "{%- if '#' not in messages[-1].content -%}<think>"
+    "{%- elif kind in '|!;' -%}{{ kind }}"
+    "{%- else -%}<think>{{ '\\t' * (kind | int) }}{%- endif -%}"
+    "{%- endif -%}"
+)
+CLOSES, ENDLESSLY, TWICE, ENDS_TURN, CHARACTER, SAYS_STOP, AT_ONCE, INVALID = range(8)
+PLAIN = {"start": "<t>", "end": "</t>"}  # its end comes with other text in a token
+PIECES = {"start": "<u>", "end": "</u>"}  # its end comes in three tokens
+_SCRIPT: dict[str | bytes, str | bytes] = {
+    "Hm": ", so",
+    ", so": "</think>",
+    "</think>": "\n",
+    "\n": "yes",
+    " ": "yes",
+    '"': "yes",
+    "!": "yes",
+    "|": "<think>",
+    "<think>": "Hm",
+    "\t" * ENDLESSLY: "aa",
+    "aa": "bb",
+    "bb": "aa",
+    "\t" * TWICE: "<think>",
+    "\t" * ENDS_TURN: "Ww",
+    "Ww": scripted_model.END,
+    "\t" * CHARACTER: b"\xe2",
+    b"\xe2": b"\x82",
+    b"\x82": b"\xac",
+    b"\xac": "and",
+    "and": "</think>",
+    "\t" * SAYS_STOP: "STOP",
+    "STOP": "</think>",
+    "\t" * AT_ONCE: "</think>",
+    "\t" * INVALID: b"\xc3",
+    b"\xc3": b"(",
+    b"(": "</think>",
+    "<t>": "x1",
+    "x1": "y</t>zz",
+    "y</t>zz": "\n",
+    "<u>": "x2",
+    "x2": "</",
+    "</": "u",
+    "u": ">",
+    ">": "\n",
+    "yes": scripted_model.END,
+}
+
+
+def write_model(path: Path) -> Path:
+    """Write the model of all behaviours."""
+    others = ("\n", " ", '"', "!", "|", "u", ">")
+    entries = [text for text in _SCRIPT if text not in others]
+    scripted_model.write(
+        path, *entries, links=_SCRIPT, chat_template=TEMPLATE, n_ctx=2**15
+    )
+    return path
+
+
+class Told(NamedTuple):
+    """What a door tells of a prompt."""
+
+    thinking: str | None
+    n_tokens: int
+    is_complete: bool | None
+    answer: str | None  # None for a prompt that fails
+
+
+COLUMNS = ("thinking", "n_thinking_tokens", "thinking_complete")
+CLOSED = Told("Hm, so", 3, True, "yes")
+NONE = Told(None, 0, None, "yes")
+FAILED = Told(None, 0, None, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """A row of the table.
+
+    Attributes:
+        name: Its name.
+        does: The ability of a door that it needs.
+        texts: Prompts, as a user writes them.
+        told: The result of each.
+        scored: The results where the answer is constrained or scored; None for `told`.
+        thinking: Argument of the call.
+        options: More arguments.
+        context: Name of the context, see `CONTEXTS`.
+        lacks: Doors that have no such thing, with the reason.
+    """
+
+    name: str
+    does: str = "ask"
+    texts: tuple[str, ...]
+    told: tuple[Told, ...]
+    scored: tuple[Told, ...] | None = None
+    thinking: Any = BUDGET
+    options: Mapping[str, Any] = field(default_factory=dict)
+    context: str = "plain"
+    lacks: Mapping[str, str] = field(default_factory=dict)
+
+
+CONTEXTS: dict[str, dict[str, Any]] = {
+    "plain": {"n_ctx": 4096, "n_seq_max": 4},
+    "deterministic": {"deterministic": True, "n_seq_max": 4},
+    "long": {"n_ctx": 20_000, "n_seq_max": 2},
+    "short": {"n_ctx": 512, "n_seq_max": 8, "kv_layout": "unified"},
+}
+
+
+def _one(name: str, kind: object, told: Told, **more: Any) -> Behaviour:
+    return Behaviour(name=name, texts=(f"A #{kind}",), told=(told,), **more)
+
+
+def _budget(n: int, told: Told) -> Behaviour:
+    return _one(f"budget of {n}", ENDLESSLY, told, thinking=n)
+
+
+_NO_STOP = {
+    "choices": "an answer ends with its choice",
+    **dict.fromkeys(
+        ("classify", "score", "annotate"), "labels are scored: there are no stop texts"
+    ),
+}
+_NO_SAMPLES = {
+    "score": "continuations are given: there are no samples",
+    "CLI": "a row has one answer",
+    "HTTP": "a request of /generate has one answer",
+}
+_NOT_STREAMED = {
+    **dict.fromkeys(("classify", "score", "annotate"), "scores come when all are there"),
+    "R": "R gets an answer when it is whole",
+    "CLI": "a table is written, not streamed",
+}
+_NO_JOURNAL = {"HTTP": "the server keeps no journal"}
+_NOT_CANCELLED = {
+    "R": "Ctrl-C has tests of its own, in processes of their own",
+    "CLI": "Ctrl-C has tests of its own, in processes of their own",
+}
+_SHARED = "a beginning that all texts share, " * 20
+
+BEHAVIOURS = (
+    _one("closes its thought", CLOSES, CLOSED),
+    _one("never closes it", ENDLESSLY, Told("aabbaabbaa", 5, False, "yes"), thinking=5),
+    _one("opens it twice", TWICE, Told("Hm, so", 4, True, "yes")),
+    _one("ends its turn in it", ENDS_TURN, Told("Ww", 1, False, "yes")),
+    _one(
+        "closes in the middle of a token",
+        ";",
+        Told("x1y", 2, True, "yes"),
+        thinking={"budget": BUDGET, **PLAIN},
+    ),
+    _one(
+        "closes in several tokens",
+        ";",
+        Told("x2", 4, True, "yes"),
+        thinking={"budget": BUDGET, **PIECES},
+    ),
+    _one(
+        "budget ends inside a character",
+        CHARACTER,
+        Told("€", 3, False, "yes"),
+        thinking=1,
+    ),
+    _one("closes it at once", AT_ONCE, Told("", 1, True, "yes")),
+    _one("writes bytes that are no text", INVALID, Told("\ufffd(", 3, True, "yes")),
+    _one("opens it itself, by default", "|", CLOSED, scored=(NONE,), thinking=None),
+    _one("does not think, by default", "!", NONE, thinking=None),
+    _one("told not to think", CLOSES, NONE, thinking=False),
+    _budget(0, Told("", 0, False, "yes")),
+    _budget(1, Told("aa", 1, False, "yes")),
+    _budget(7, Told("aabb" * 3 + "aa", 7, False, "yes")),
+    _one(
+        "stop text in the thought",
+        SAYS_STOP,
+        Told("STOP", 2, True, "yes"),
+        options={"stop": ["STOP"]},
+        lacks=_NO_STOP,
+    ),
+    _one(
+        "prefix of the answer",
+        CLOSES,
+        CLOSED,
+        options={"prefix": "It is: "},
+        lacks={"annotate": "the codebook says how its labels are asked"},
+    ),
+    Behaviour(
+        name="a failed prompt beside good ones",
+        texts=("A #0", "x" * 40_000 + " #0", "B #0"),
+        told=(CLOSED, FAILED, CLOSED),
+    ),
+    Behaviour(
+        name="a long shared beginning",
+        texts=tuple(f"{_SHARED}{i} #{i % 4}" for i in range(8)),
+        told=(
+            CLOSED,
+            Told("aabb" * 10, BUDGET, False, "yes"),
+            Told("Hm, so", 4, True, "yes"),
+            Told("Ww", 1, False, "yes"),
+        )
+        * 2,
+    ),
+    Behaviour(
+        name="deterministic",
+        texts=tuple(f"{'word ' * i}#{i % 4}" for i in range(8)),
+        told=(
+            CLOSED,
+            Told("aabb" * 10, BUDGET, False, "yes"),
+            Told("Hm, so", 4, True, "yes"),
+            Told("Ww", 1, False, "yes"),
+        )
+        * 2,
+        context="deterministic",
+    ),
+    Behaviour(
+        name="paused as the cache is short",
+        does="pause",
+        texts=tuple(f"{i} #1" for i in range(8)),
+        told=(Told("aabb" * 50, 100, False, "yes"),) * 8,
+        thinking=100,
+        context="short",
+        lacks={"Ray": "an actor pauses as a context does; its cache is sized for all"},
+    ),
+    _one("several thoughts", CLOSES, CLOSED, does="samples", lacks=_NO_SAMPLES),
+    _one("streamed", CLOSES, CLOSED, does="stream", lacks=_NOT_STREAMED),
+    Behaviour(
+        name="found in a journal",
+        does="journal",
+        texts=("A #0", "B #3"),
+        told=(CLOSED, Told("Ww", 1, False, "yes")),
+        lacks=_NO_JOURNAL,
+    ),
+    _one(
+        "cancelled in its thought",
+        ENDLESSLY,
+        NONE,
+        does="cancel",
+        thinking=ENDLESS,
+        context="long",
+        lacks=_NOT_CANCELLED,
+    ),
+)
+
+
+def codebook() -> lh.Codebook:
+    """Codebook with the labels of all doors."""
+    return lh.Codebook("Is it so?", ["yes", "no"])

@@ -1,0 +1,82 @@
+"""Doors to a model that thinks, as data: the columns of the table.
+
+A door does what a behaviour needs: `ask` gives results, `pause`, `samples`, `journal`,
+`stream` and `cancel` do the same in another way, and check it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from thinking_in_files import (
+    cli_ask,
+    cli_journal,
+    http_ask,
+    http_cancel,
+    http_pause,
+    http_stream,
+)
+from thinking_in_python import (
+    FORMS,
+    annotate,
+    annotated,
+    classified,
+    classify,
+    generator,
+    score,
+    scored,
+    scorer,
+)
+from thinking_in_r import r_ask, r_journal, r_pause, r_samples
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import llamaherd as lh
+    from thinking_desk import (
+        Ability,
+        Desk,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A column of the table.
+
+    Attributes:
+        name: Its name.
+        abilities: What it does, by name.
+        is_held: Whether its answers are constrained or scored.
+    """
+
+    name: str
+    abilities: Mapping[str, Ability] = field(repr=False)
+    is_held: bool = False
+
+
+def _here(desk: Desk, name: str) -> lh.Context:
+    return desk.context(name)
+
+
+DOORS = (
+    *(Door(form, generator(form, _here), form != "generate") for form in FORMS),
+    Door("classify", scorer("classify", classify, classified), is_held=True),
+    Door("score", scorer("score", score, scored), is_held=True),
+    Door("annotate", scorer("annotate", annotate, annotated), is_held=True),
+    Door(
+        "R",
+        {"ask": r_ask, "pause": r_pause, "journal": r_journal, "samples": r_samples},
+    ),
+    Door("CLI", {"ask": cli_ask, "pause": cli_ask, "journal": cli_journal}),
+    Door(
+        "HTTP",
+        {
+            "ask": http_ask,
+            "pause": http_pause,
+            "stream": http_stream,
+            "cancel": http_cancel,
+        },
+    ),
+    Door("Ray", generator("generate", lambda desk, _: desk.herd)),
+)
