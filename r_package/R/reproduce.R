@@ -31,8 +31,9 @@
 #' path <- tempfile(fileext = ".json")
 #' report(coded, path)
 #'
-#' # Usually run in another session, or by another person. With `model`, the file is not searched
-#' for. reproduce(path, model = model, n_seq_max = 2)
+#' # Usually run in another session, or by another person. With `model` the model's file
+#' # is not searched.
+#' reproduce(path, model = model, n_seq_max = 2)
 reproduce <- function(
   path,
   model = NULL,
