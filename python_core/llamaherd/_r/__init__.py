@@ -40,6 +40,7 @@ from llamaherd._r.coding import (
     robustness_plan,
     scale_make,
 )
+from llamaherd._r.coding_page import code_result, code_start
 from llamaherd._r.embeddings import (
     embed_result,
     embed_start,

@@ -236,7 +236,7 @@ class Desk:
         except ArgumentError as error:
             raise ArgumentError(
                 f"does not fit the stored code {checks.shown(act.value)} of the text "
-                f"{checks.shown(act.text_id)} by {checks.shown(act.coder)}: keep the "
+                f"{checks.quoted(act.text_id)} by {checks.quoted(act.coder)}: keep the "
                 "labels that were used, or begin a new file of codes",
                 argument="codebook",
                 code="conflict",

@@ -150,7 +150,7 @@ def _check_agrees(codebook: Codebook, sample: GoldSample | None) -> None:
     other = [name for name in codebook.names if sample.names and name not in sample.names]
     if other:
         raise ArgumentError(
-            f"has the label {checks.shown(other[0])}, which is none of the sample's: "
+            f"has the label {checks.quoted(other[0])}, which is none of the sample's: "
             f"{', '.join(sample.names[:20])}",
             argument="codebook",
             code="conflict",

@@ -90,13 +90,12 @@ def _unit(codebook: Codebook, text: str, value: object) -> Unit:
     if not isinstance(value, dict):
         raise _wrong(f"must have start, end and label, not be {checks.shown(value)}")
     start, end = value.get("start"), value.get("end")
-    is_place = type(start) is int and type(end) is int and 0 <= start < end <= len(text)
-    if not is_place:
-        raise _wrong(
-            f"must have 0 <= start < end <= {len(text)}, not {checks.shown(start)} and "
-            f"{checks.shown(end)}"
-        )
-    return Unit(start, end, _label(codebook, value.get("label")))
+    if type(start) is int and type(end) is int and 0 <= start < end <= len(text):
+        return Unit(start, end, _label(codebook, value.get("label")))
+    raise _wrong(
+        f"must have 0 <= start < end <= {len(text)}, not {checks.shown(start)} and "
+        f"{checks.shown(end)}"
+    )
 
 
 def _wrong(problem: str) -> ArgumentError:

@@ -162,7 +162,7 @@ def test_a_code_that_cannot_be_stored_is_reported(served: Callable[..., Any]) ->
 
 
 def test_other_machines_need_a_key(served: Callable[..., Any]) -> None:
-    with served(host="0.0.0.0") as at:  # noqa: S104 - what is tested
+    with served(host="0.0.0.0") as at:
         assert at.url.startswith(f"http://{socket.gethostname()}:")
         at.url = f"http://127.0.0.1:{at.url.split(':')[-1]}"
         assert at.ask("GET", "/api/text", X_Coder="anna")[0] == 401
