@@ -1,4 +1,4 @@
-"""What is to be coded on the page: texts, codebook, coders."""
+"""Texts to code on the page, with codebook and coders."""
 
 from __future__ import annotations
 
