@@ -169,6 +169,8 @@ __all__ = [
     "classify_result",
     "classify_start",
     "close",
+    "code_result",
+    "code_start",
     "codebook_make",
     "codebook_preview",
     "codebook_read",

@@ -16,6 +16,7 @@ from llamaherd.coding_page.store import Store
 from llamaherd.coding_page.values import are_spans, cell_of
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.installing import command
 from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.run.job import Job
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 8090
 _LOOK_S = 0.02  # interval of checks for a page that starts
-_MISSING = (
-    'code_texts() needs the extra "server": pip install "llamaherd[server] @ '
-    'git+https://github.com/llamaherd/llamaherd"'
-)
 
 
 def code_texts(
@@ -133,7 +130,9 @@ def make_page(
         from llamaherd.coding_page.serving import CodingPage  # noqa: PLC0415 - an extra
         from llamaherd.server.hosts import allowed_host  # noqa: PLC0415
     except ImportError as error:
-        raise ImportError(_MISSING) from error
+        raise ImportError(
+            f"code_texts() needs packages that are missing: {command('server')}"
+        ) from error
     return CodingPage(
         desk,
         store.secret,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+from browsing import visited
 from llamaherd.research.codes.span_files import Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable
 
     from playwright.sync_api import Browser, Page
 
@@ -20,24 +20,6 @@ HOSTILE = (
 ACTORS = lh.Codebook("Who acts?", {"actor": "A person.", "claim": ""}, type="spans")
 # Texts that are shown, with names and states as a screen reader has them.
 PHONE = {"viewport": {"width": 375, "height": 700}, "color_scheme": "dark"}
-
-
-@contextmanager
-def visited(
-    browser: Browser, link: str, expected: Collection[str] = (), **options: Any
-) -> Iterator[Page]:
-    """A page in a browser of its own; fails if its scripts or the policy complain."""
-    context = browser.new_context(**options)
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text))
-    page.goto(link)
-    try:
-        yield page
-        assert [each for each in complaints if each not in expected] == []
-    finally:
-        context.close()
 
 
 def shown(page: Page, text: str) -> None:

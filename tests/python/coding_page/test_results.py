@@ -158,7 +158,7 @@ def test_codebook_and_sample_have_to_fit() -> None:
     with pytest.raises(ArgumentError, match="codebook must have labels"):
         make_sheet(FRAME, fields, None, None)
     other = lh.Codebook("?", ["Sports", "Weather"])
-    with pytest.raises(ArgumentError, match="has the label .Weather., which is none"):
+    with pytest.raises(ArgumentError, match=r"has the label .Weather., which is none"):
         make_sheet(sample_of(), other, None, None)
     several = lh.Codebook("?", ["Sports", "Money", "War"], type="multiple")
     with pytest.raises(ArgumentError, match="has several labels a text, and the sample"):
