@@ -27,6 +27,7 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from playwright.sync_api import Browser
     from xdist.remote import Producer
 
 pytest_plugins = ["seconds"]

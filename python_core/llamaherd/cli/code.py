@@ -24,9 +24,11 @@ progress and agreement. Every code is stored at once; run the command again to g
 """
 _EXAMPLES = """\
 llamaherd code sample.csv --codebook topics.yaml
-llamaherd code sample.csv --codebook topics.yaml --coders anna,ben --ties carla
-llamaherd code sample.csv --codebook topics.yaml --coders anna,ben --host 0.0.0.0
-llamaherd code sample.csv --codebook topics.yaml --coders anna,ben --export coded.csv
+llamaherd code sample.csv --codebook topics.yaml --coders anna,ben --ties cleo
+llamaherd code sample.csv --codebook topics.yaml --coders anna,ben \\
+  --host 0.0.0.0
+llamaherd code sample.csv --codebook topics.yaml --coders anna,ben \\
+  --export coded.csv
 """
 _EPILOG = """\
 Ctrl-C ends it. Exit status: 0 success; 1 failed while running; 2 invalid arguments; 130

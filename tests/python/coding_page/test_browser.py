@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+import pytest
 from browsing import visited
 from llamaherd.research.codes.span_files import Unit
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.slow(reason="starts Chromium, as no other program runs a page")
 
 HOSTILE = (
     '<img src=x onerror="document.title=1"><script>document.title=2</script>'

@@ -7,6 +7,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+import pytest
 from browsing import visited
 from fake_context import answer
 from llamaherd.core.outcome import Counts
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from fake_context import FakeContext
     from playwright.sync_api import Browser
     from served import Client
+
+pytestmark = pytest.mark.slow(reason="starts Chromium, as no other program runs a page")
 
 
 def test_data_are_of_this_moment(fake: FakeContext, client: Client) -> None:
@@ -76,7 +79,8 @@ def test_the_engine_counts_for_the_page_only_while_somebody_looks(
 def test_the_page_asks_for_the_key_and_shows_a_prompts_answer(
     browser: Browser, fake: FakeContext
 ) -> None:
-    refused = "Failed to load resource: the server responded with a status of 401 (Unauthorized)"
+    why = "the server responded with a status of 401 (Unauthorized)"
+    refused = f"Failed to load resource: {why}"
     with (
         served(fake, api_key="secret") as client,
         visited(browser, client.url, [refused]) as page,
