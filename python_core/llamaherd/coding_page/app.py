@@ -260,19 +260,26 @@ class _Api:
         return self._view(coder, texts[position] if position < len(texts) else None)
 
     def _view(self, coder: str, i: int | None) -> dict[str, Any]:
-        """Return a text with its code, and the coder's progress."""
+        """Return a text with its code, and the coder's progress.
+
+        A text that is no tie any more is replaced by the next one.
+        """
+        texts = self._desk.texts_of(coder)
+        if i is not None and i not in texts:
+            i = self._desk.next_text(coder)
+            texts = self._desk.texts_of(coder)
         view: dict[str, Any] = {
             "progress": asdict(self._desk.progress(coder)),
             "can_undo": self._desk.can_undo(coder),
             "text": None,
         }
-        if i is None:
+        if i is None or i not in texts:
             return view
         act = self._desk.act(coder, i)
         value = None if act is None or act.value is None else plain_value(act.value)
         view["text"] = {
             "i": i,
-            "position": self._desk.texts_of(coder).index(i),
+            "position": texts.index(i),
             "text": self._desk.sheet.texts[i],
             "value": value,
             "is_skipped": act is not None and act.value is None,

@@ -175,3 +175,18 @@ def test_the_owner_ends_the_page(served: Callable[..., Any]) -> None:
     with served() as at:
         key = {"Authorization": f"Bearer {at.owner_key}"}
         assert at.ask("POST", "/api/stop", {}, **key)[0] == 200
+
+
+def test_a_text_that_is_no_tie_any_more_is_not_shown(served: Callable[..., Any]) -> None:
+    with served(tie_coder="cleo") as at:
+        assert at.ask("GET", "/api/text", X_Coder="cleo")[1]["text"] is None
+        for i in (1, 2):
+            at.code("anna", i, "War")
+            at.code("ben", i, "Money")
+        at.code("cleo", 1, "War")
+        at.code("ben", 1, "War")
+        status, got = at.ask("POST", "/api/undo", {}, X_Coder="cleo")
+        assert (status, got["text"]["i"], got["text"]["position"]) == (200, 2, 0)
+        at.code("ben", 2, "War")
+        status, got = at.ask("GET", "/api/text?position=0", X_Coder="cleo")
+        assert (status, got["text"], got["progress"]["n_texts"]) == (200, None, 0)
