@@ -90,6 +90,7 @@ main() {
   mapfile -t packages < <(r_field Depends; r_field Imports)
   if [[ $1 != run ]]; then
     [[ -f /usr/include/doctest/doctest.h ]] || debian+=(doctest-dev)
+    command -v chromium >/dev/null || debian+=(chromium)
     # For vignettes: R CMD check wants qpdf where there are some, PDFs or not.
     command -v pandoc >/dev/null || debian+=(pandoc)
     command -v qpdf >/dev/null || debian+=(qpdf)

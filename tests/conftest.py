@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import signal
 import sys
 from importlib.metadata import version
@@ -26,6 +27,7 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from playwright.sync_api import Browser
     from xdist.remote import Producer
 
 pytest_plugins = ["seconds"]
@@ -170,3 +172,18 @@ def minilm(minilm_path: Path) -> Iterator[lh.Model]:
 def gemma3(gemma3_path: Path) -> Iterator[lh.Model]:
     with lh.Model(gemma3_path) as model:
         yield model
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium of the system."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("there is no chromium")
+    with sync_api.sync_playwright() as playwright:
+        made = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield made
+        made.close()

@@ -39,6 +39,7 @@ from llamaherd.asks.continuations import (
 )
 from llamaherd.asks.scores import ClassifyResults
 from llamaherd.asks.votes import Vote, vote
+from llamaherd.coding_page.code_texts import code_texts
 from llamaherd.core.embeddings import Embeddings, EmbedProgress, EmbedStats
 from llamaherd.core.errors import (
     AbiMismatchError,
@@ -236,6 +237,7 @@ __all__ = [
     "choose_examples",
     "classify_calibrated",
     "classify_parallel",
+    "code_texts",
     "cohen_kappa",
     "compare_codebooks",
     "compute_confusion_matrices",

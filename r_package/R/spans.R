@@ -76,6 +76,11 @@ read_spans <- function(
     check_string(text),
     error_call = error_call
   )
+  new_spans(found)
+}
+
+# Creates the passages of people from the columns of Python.
+new_spans <- function(found) {
   columns <- list(
     coder = as_text(found[["coder"]]),
     id = as_text(found[["id"]]),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 WITHOUT_MODEL = (
+    "llamaherd._r.coding_page",
     "llamaherd._r.plots",
     "llamaherd._r.recalibration",
     "llamaherd._r.selection",

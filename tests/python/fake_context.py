@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -13,6 +14,7 @@ from llamaherd.asks.requests import make_requests
 from llamaherd.core import checks
 from llamaherd.core.errors import PromptError
 from llamaherd.core.failure import Failure
+from llamaherd.core.outcome import Counts
 from llamaherd.core.pieces import TextPiece
 from llamaherd.core.stats import Load, RequestStats
 from llamaherd.core.thinking import checked_thinking
@@ -212,6 +214,13 @@ class FakeContext:
         self.step_s = 0.0
         self.fails_at = -1
         self.raises: Exception | None = None
+
+    @property
+    def loop(self) -> SimpleNamespace:
+        """The loop, of which only the counts are asked."""
+        n_words = sum(len(handle.words) for handle in self.handles)
+        counts = Counts(n_generated=n_words, n_prefill=7 * len(self.handles))
+        return SimpleNamespace(watched_counts=lambda: counts)
 
     @property
     def load(self) -> Load:

@@ -40,6 +40,7 @@ from llamaherd._r.coding import (
     robustness_plan,
     scale_make,
 )
+from llamaherd._r.coding_page import code_result, code_start
 from llamaherd._r.embeddings import (
     embed_result,
     embed_start,
@@ -168,6 +169,8 @@ __all__ = [
     "classify_result",
     "classify_start",
     "close",
+    "code_result",
+    "code_start",
     "codebook_make",
     "codebook_preview",
     "codebook_read",

@@ -21,7 +21,11 @@ _OF_NUMBERS = ("value", "low", "high", "n")
 @boundary
 def spans_read(paths: Sequence[str], form: Format, text: str) -> dict[str, Any]:
     """Return passages as columns, and their content as JSON for `spans_validate`."""
-    codes = lh.read_spans(paths, format=form, text=text)
+    return spans_for_r(lh.read_spans(paths, format=form, text=text))
+
+
+def spans_for_r(codes: lh.SpanCodes) -> dict[str, Any]:
+    """Return passages of people as columns; places start at 1."""
     rows = codes.rows()
     content = [
         {"id": codes.ids[key], "text": key, "coder": coder, "units": units}

@@ -31,6 +31,7 @@ COMMANDS = {
     "annotate": "Code each row of a table by a codebook.",
     "spans": "List the passages of coded texts, a row each.",
     "codebooks": "Choose a codebook by a gold sample, and measure it once.",
+    "code": "Code texts in a browser: several people, no model.",
     "embed": "Compute an embedding of each row of a table.",
     "recalibrate": "Improve labels by the codes of a gold sample.",
     "slurm": "Write a SLURM array script that executes a run in parts.",

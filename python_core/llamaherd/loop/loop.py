@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from threading import get_ident
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ContextClosedError, ContextError, NativeError
+from llamaherd.core.outcome import Counts
 from llamaherd.core.stats import Load
 from llamaherd.loop.fit import fit
 from llamaherd.loop.threaded import ThreadedLoop
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from llamaherd.loop.runner import Runner
     from llamaherd.loop.sizing import Sizing
     from llamaherd.memory.plan import Plan
+
+_WATCHED_S = 10.0  # time after a look in which counts are kept up to date
 
 
 class Loop(ThreadedLoop):
@@ -39,6 +43,8 @@ class Loop(ThreadedLoop):
         self._arrived: deque[Group] = deque()
         self._changed: deque[Group] = deque()  # groups to cancel, stop or watch
         self._is_aborted = False  # the abort flag of the engine is set
+        self._counts = Counts()
+        self._counted_until = 0.0  # end of the time in which counts are kept up to date
 
     # ---- any thread ----
 
@@ -67,6 +73,15 @@ class Loop(ThreadedLoop):
             n_prefixes=0 if runner is None else runner.n_prefixes,
             n_ctx=0 if runner is None else runner.plan.n_ctx,
         )
+
+    def watched_counts(self) -> Counts:
+        """Return the engine's counts of a moment ago.
+
+        The loop updates them after each slice, but only while this is called now and
+        then, so they are those of the last slice in which somebody watched.
+        """
+        self._counted_until = monotonic() + _WATCHED_S
+        return self._counts
 
     @property
     def _groups(self) -> list[Group]:
@@ -145,6 +160,8 @@ class Loop(ThreadedLoop):
             if runner is None:
                 return not self._may_leave()
             runner.run_slice()
+            if self._counted_until > 0 and self._counted_until > monotonic():
+                self._counts = runner.engine.counts()
         except NativeError as error:
             self._fail_all(f"the engine failed: {error}")
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for

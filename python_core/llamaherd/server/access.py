@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from llamaherd.server.api_shape import counts
+from llamaherd.server.dashboard import DATA, PAGES
 from llamaherd.server.errors import ApiError, stopping
 from llamaherd.server.messages import Incoming, send_json
 from llamaherd.server.record import RequestRecord
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OPEN = frozenset(("/health",))  # needs no key, and discloses nothing
+OPEN = frozenset(("/health", *PAGES))  # need no key, and disclose nothing
 FIGURES = "/metrics"  # answered even during shutdown
 _OTHER = "(other)"  # an unknown path may contain a prompt
 
@@ -82,9 +83,10 @@ class AccessMiddleware:
         if record.results:
             n_prompt, n_new = counts(record.results)
             tokens = f" {n_prompt}+{n_new} tokens"
-        log.info(
-            "%s %s %d %.3f s%s", scope["method"], path, record.outcome, seconds, tokens
-        )
+        # The page asks every second, which would hide all other lines.
+        level = logging.DEBUG if path == DATA else logging.INFO
+        line = (scope["method"], path, record.outcome, seconds, tokens)
+        log.log(level, "%s %s %d %.3f s%s", *line)
 
 
 def _sending(record: RequestRecord, incoming: Incoming, send: Send) -> Send:

@@ -19,6 +19,7 @@ from llamaherd.core.errors import ChatTemplateError, LlamaHerdError
 from llamaherd.server.access import AccessMiddleware
 from llamaherd.server.answering import Answering
 from llamaherd.server.chats import with_defaults
+from llamaherd.server.dashboard import Dashboard
 from llamaherd.server.errors import ApiError
 from llamaherd.server.generate import GenerateApi
 from llamaherd.server.limits import Guard
@@ -69,6 +70,7 @@ def create_app(ctx: Context, settings: ServerSettings) -> Starlette:
         ),
         Route("/health", pages.health),
         Route("/metrics", pages.metrics),
+        *Dashboard(shared, settings).routes(),
     ]
     paths = [route.path for route in routes]
 

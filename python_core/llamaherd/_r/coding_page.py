@@ -1,0 +1,129 @@
+"""Coding of texts by people in a browser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+from llamaherd._r.boundary import boundary, clean_or_none
+from llamaherd._r.estimation import for_r
+from llamaherd._r.spans import spans_for_r
+from llamaherd.coding_page.code_texts import first_link, make_page, path_for, results_of
+from llamaherd.coding_page.desk import Desk
+from llamaherd.coding_page.sheet import make_sheet
+from llamaherd.coding_page.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.coding_page.serving import CodingPage, CodingProgress
+
+_LOOK_S = 0.02
+
+
+class CodingWork:
+    """Coding page with the results at its end; the work of a `Job`.
+
+    Args:
+        data: Sample, or columns of a data frame.
+        desk: Codes.
+        store: Store of the codes, closed at the end.
+        page: Page to serve.
+    """
+
+    def __init__(self, data: Any, desk: Desk, store: Store, page: CodingPage) -> None:  # noqa: ANN401 - of two kinds
+        self._data = data
+        self._desk = desk
+        self._store = store
+        self._page = page
+        self._last: CodingProgress | None = None
+
+    @property
+    def progress(self) -> CodingProgress:
+        """Return how many codes there are."""
+        return self._last or self._page.progress
+
+    @property
+    def problem(self) -> str:
+        """Return no warning."""
+        return ""
+
+    def cancel(self) -> None:
+        """Stop serving soon."""
+        self._page.cancel()
+
+    def run(self) -> Any:  # noqa: ANN401 - of several kinds
+        """Serve the page; return the codes."""
+        try:
+            self._page.run()
+            found = results_of(self._desk, self._data)
+            self._last = self._page.progress
+        finally:
+            self._store.close()
+        return found
+
+
+@boundary
+def code_start(
+    data: str | Mapping[str, Sequence[Any]], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Serve a coding page.
+
+    Args:
+        data: Sample as JSON, or columns of a data frame.
+        options: `codebook` as JSON, or None; `coders`, `tie_coder`, `path`, `text`, `id`,
+            `seed`, `host`, `port`, `allowed_hosts`, `keys` as in `code_texts`.
+
+    Returns:
+        The job, `lines` with the links, and `link`, the one to open.
+    """
+    of = dict(options)
+    content = of["codebook"]
+    codebook = None if content is None else lh.Codebook.from_dict(json.loads(content))
+    given: Any = lh.GoldSample.from_json(data) if isinstance(data, str) else dict(data)
+    sheet = make_sheet(
+        given,
+        codebook,
+        of["coders"],
+        of["tie_coder"],
+        text=of["text"],
+        id=of["id"],
+        seed=int(of["seed"]),
+    )
+    store = Store(Path(path_for(given, sheet, of["path"])), sheet)
+    try:
+        desk = Desk(sheet, store)
+        page = make_page(
+            desk,
+            store,
+            host=of["host"],
+            port=int(of["port"]),
+            allowed_hosts=of["allowed_hosts"],
+            keys=of["keys"],
+        )
+        job = lh.Job(CodingWork(given, desk, store, page))
+    except BaseException:
+        store.close()
+        raise
+    while not page.is_ready and not job.wait(_LOOK_S):
+        pass
+    return {"job": job, "lines": page.lines(), "link": first_link(page)}
+
+
+@boundary
+def code_result(job: lh.Job[Any]) -> dict[str, Any]:
+    """Return the codes: `sample`, `spans`, or `columns` by coder; the others are None."""
+    found = job.results()
+    made: dict[str, Any] = dict.fromkeys(("sample", "spans", "columns"))
+    if isinstance(found, lh.GoldSample):
+        made["sample"] = for_r(found)
+    elif isinstance(found, lh.SpanCodes):
+        made["spans"] = spans_for_r(found)
+    else:
+        made["columns"] = {
+            name: [clean_or_none(cell) for cell in column]
+            for name, column in found.items()
+        }
+    return made

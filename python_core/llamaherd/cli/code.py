@@ -1,0 +1,168 @@
+"""`llamaherd code`: code texts in a browser."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import webbrowser
+from typing import TYPE_CHECKING
+
+import click
+
+from llamaherd.cli.conventions import Command, Whole, section
+from llamaherd.cli.tables import shown_warnings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_HELP = """\
+Code texts in a browser: several people, no model.
+
+SAMPLE.csv is a sheet that write_gold() or GoldSample.write() wrote, or another CSV file
+with a column of texts. The command prints a link for each coder and one for you, who see
+progress and agreement. Every code is stored at once; run the command again to go on.
+"""
+_EXAMPLES = """\
+llamaherd code sample.csv --codebook topics.yaml
+llamaherd code sample.csv --codebook topics.yaml --coders anna,ben --ties cleo
+llamaherd code sample.csv --codebook topics.yaml --coders anna,ben \\
+  --host 0.0.0.0
+llamaherd code sample.csv --codebook topics.yaml --coders anna,ben \\
+  --export coded.csv
+"""
+_EPILOG = """\
+Ctrl-C ends it. Exit status: 0 success; 1 failed while running; 2 invalid arguments; 130
+Ctrl-C; 143 SIGTERM.
+"""
+_coding = section("What is coded, and by whom")
+_where = section("Where it listens")
+_out = section("The codes")
+
+
+def _names(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> list[str] | None:
+    del ctx, param
+    return None if value is None else [name.strip() for name in value.split(",")]
+
+
+@click.command("code", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
+@click.argument("sample", metavar="SAMPLE.csv")
+@_coding(
+    "--codebook",
+    metavar="FILE.yaml",
+    help="The codebook. Default: the labels of the sample, without definitions.",
+)
+@_coding(
+    "--coders",
+    metavar="NAME,NAME",
+    callback=_names,
+    help="Names of the coders, who code all texts. Default: one called code.",
+)
+@_coding(
+    "--ties",
+    "tie_coder",
+    metavar="NAME",
+    help="Another coder, who codes the texts on which the others disagree.",
+)
+@_coding("--text", default="text", metavar="NAME", help="Column of texts. Default text.")
+@_coding("--id", "id_", metavar="NAME", help="Column of identifiers. Default id, if any.")
+@_coding(
+    "--seed",
+    type=Whole(0),
+    default=1,
+    metavar="N",
+    show_default=True,
+    help="Seed of the orders; each coder has an own one.",
+)
+@_where(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address; only this machine can reach the default. With others coders need "
+    "the key in the link.",
+)
+@_where(
+    "--port",
+    type=Whole(0, 65535),
+    default=8090,
+    metavar="N",
+    show_default=True,
+    help="0 uses any free port.",
+)
+@_where(
+    "--allowed-host",
+    "allowed_hosts",
+    metavar="NAME",
+    multiple=True,
+    help="A name that browsers may call the server by, beside its own and its addresses; "
+    "may be given several times.",
+)
+@_where("--keys", is_flag=True, help="Ask coders on this machine for their key, too.")
+@_where("--no-browser", is_flag=True, help="Open no browser.")
+@_out(
+    "--store",
+    metavar="FILE",
+    help="SQLite file of the codes. Default: SAMPLE.codes.sqlite.",
+)
+@_out(
+    "--export",
+    metavar="FILE",
+    help="Write the codes so far and end: CSV for read_gold(), or JSON lines for "
+    "read_spans().",
+)
+@_out("--overwrite", is_flag=True, help="Let --export replace a file.")
+def code(
+    sample: str,
+    *,
+    codebook: str | None,
+    coders: Sequence[str] | None,
+    tie_coder: str | None,
+    text: str,
+    id_: str | None,
+    seed: int,
+    host: str,
+    port: int,
+    allowed_hosts: Sequence[str],
+    keys: bool,
+    no_browser: bool,
+    store: str | None,
+    export: str | None,
+    overwrite: bool,
+) -> int:
+    """Serve the page, or write the codes; return the exit status."""
+    from llamaherd.coding_page.code_texts import (  # noqa: PLC0415 - keeps the help fast
+        first_link,
+        make_page,
+        opened,
+        path_for,
+    )
+    from llamaherd.coding_page.export import write_codes  # noqa: PLC0415
+    from llamaherd.coding_page.sheet import make_sheet  # noqa: PLC0415
+    from llamaherd.research.coding.codebook_file import read_codebook  # noqa: PLC0415
+
+    book = None if codebook is None else read_codebook(codebook)
+    sheet = make_sheet(sample, book, coders, tie_coder, text=text, id=id_, seed=seed)
+    with opened(sheet, path_for(sample, sheet, store)) as (desk, file), shown_warnings():
+        if export is not None:
+            write_codes(desk, export, overwrite=overwrite)
+            return 0
+        page = make_page(
+            desk,
+            file,
+            host=host,
+            port=port,
+            allowed_hosts=allowed_hosts,
+            keys=keys,
+        )
+        logging.basicConfig(
+            level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr
+        )
+
+        def ready() -> None:
+            click.echo("\n".join(page.lines()))
+            sys.stdout.flush()
+            if not no_browser:
+                webbrowser.open(first_link(page))
+
+        return page.run(ready)

@@ -1,0 +1,327 @@
+"""The ASGI application of the coding page."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Route
+
+from llamaherd.coding_page import export
+from llamaherd.coding_page.overview import overview
+from llamaherd.coding_page.values import are_spans, plain_value
+from llamaherd.core.errors import BadArgumentError
+from llamaherd.server.access import AccessMiddleware
+from llamaherd.server.connections import ConnectionLimits
+from llamaherd.server.errors import ApiError
+from llamaherd.server.limits import Bodies, Guard
+from llamaherd.server.messages import ClientGoneError, dumps, read_object
+from llamaherd.server.settings import ServerSettings
+from llamaherd.server.web_pages import page_routes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from llamaherd.coding_page.desk import Desk
+    from llamaherd.coding_page.keys import Keys
+    from llamaherd.server.hosts import Hosts
+    from llamaherd.server.record import RequestRecord
+
+_MAX_BODY = 1 << 20
+_PAGES = {
+    "/": "coding.html",
+    "/owner": "owner.html",
+    "/coding.js": "coding.js",
+    "/texts.js": "texts.js",
+    "/requests.js": "requests.js",
+    "/owner.js": "owner.js",
+    "/coding.css": "coding.css",
+    "/icon.svg": "icon.svg",
+}
+_PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+
+
+class _NoQueue:
+    n_inside = 0
+
+
+class PageState:
+    """State that the server and its middleware read, as `SharedState` for a context.
+
+    Attributes:
+        connections: Limits on connections.
+        queue: Requests to wait for at the end; none takes long.
+        is_ending: Whether the server ends.
+        stop_server: Ends the server; set by who runs it.
+    """
+
+    def __init__(self) -> None:
+        self.connections = ConnectionLimits(most=256)
+        self.queue = _NoQueue()
+        self.is_ending = False
+        self.stop_server: Callable[[], None] = lambda: None
+
+    def stop(self) -> None:
+        """End running requests; there are none that take long."""
+
+    def count(self, path: str, record: RequestRecord, seconds: float) -> None:
+        """Count nothing: there are no metrics."""
+
+
+def create_app(desk: Desk, keys: Keys, hosts: Hosts) -> Starlette:
+    """Create the application of a desk.
+
+    Args:
+        desk: Codes, which the caller closes after the application has ended.
+        keys: Keys of the pages.
+        hosts: Allowed values of the Host header.
+    """
+    state: Any = PageState()
+    api = _Api(desk, keys, state)
+    routes = [
+        *page_routes("llamaherd.coding_page", _PAGES),
+        Route("/api/start", api.answered(api.start)),
+        Route("/api/text", api.answered(api.text)),
+        Route("/api/code", api.answered(api.code), methods=["POST"]),
+        Route("/api/skip", api.answered(api.skip), methods=["POST"]),
+        Route("/api/undo", api.answered(api.undo), methods=["POST"]),
+        Route("/api/overview", api.answered(api.overview)),
+        Route("/api/export", api.answered(api.export)),
+        Route("/api/stop", api.answered(api.stop), methods=["POST"]),
+    ]
+    paths = [route.path for route in routes]
+    guard = Guard(ServerSettings(model_name="coding page", hosts=hosts))
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(AccessMiddleware, guard, state, state, paths)],
+        exception_handlers={HTTPException: _http_error},
+    )
+    app.state.shared = state
+    return app
+
+
+class _Api:
+    """Requests of the pages' scripts."""
+
+    def __init__(self, desk: Desk, keys: Keys, state: PageState) -> None:
+        self._desk = desk
+        self._keys = keys
+        self._state = state
+        self._bodies = Bodies(_MAX_BODY)
+        self._seen: tuple[int, dict[str, Any]] = (-1, {})  # overview by version
+
+    def answered(
+        self, work: Callable[[Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return an endpoint that sends errors as JSON."""
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                return await work(request)
+            except ApiError as error:
+                return _error(error)
+            except BadArgumentError as error:
+                return _error(
+                    ApiError(400, str(error), param=error.argument, code=error.code)
+                )
+            except sqlite3.Error as error:  # a full disk, a lost network drive
+                return _error(
+                    ApiError(503, f"this was not saved: {error}", code="not_saved")
+                )
+            except ClientGoneError:
+                return Response(status_code=499)
+
+        return endpoint
+
+    async def start(self, request: Request) -> Response:
+        """Return what a coder sees of the codebook, and who may code."""
+        is_known = self._keys.are_needed or bool(_key_of(request))
+        coder = self._coder(request) if is_known else None
+        codebook = self._desk.sheet.codebook
+        return _json(
+            {
+                "coder": coder,
+                "coders": [coder] if coder else list(self._desk.sheet.people),
+                "question": codebook.question,
+                "labels": [
+                    {"name": name, "definition": codebook.definitions.get(name, "")}
+                    for name in codebook.names
+                ],
+                "kind": _kind(codebook.kind),
+                "max_spans": codebook.max_spans,
+                "examples": [
+                    {"text": each.text, "label": each.label, "reason": each.reason}
+                    for each in codebook.examples
+                ],
+            }
+        )
+
+    async def text(self, request: Request) -> Response:
+        """Return a text: the next one, or that at a position of the coder's order."""
+        coder = self._coder(request)
+        position = request.query_params.get("position", "")
+        if position and not (position.isascii() and position.isdigit()):
+            raise ApiError(400, "position must be a whole number", param="position")
+        return _json(
+            await run_in_threadpool(
+                self._shown, coder, int(position) if position else None
+            )
+        )
+
+    async def code(self, request: Request) -> Response:
+        """Store a code; return the next text."""
+        coder, body = self._coder(request), await self._body(request)
+        at = await run_in_threadpool(
+            self._desk.code,
+            coder,
+            body.get("i"),
+            body.get("value"),
+            body.get("note", ""),
+            body.get("seconds"),
+        )
+        return _json(await run_in_threadpool(self._after, coder, at))
+
+    async def skip(self, request: Request) -> Response:
+        """Store a skip; return the next text."""
+        coder, body = self._coder(request), await self._body(request)
+        at = await run_in_threadpool(
+            self._desk.skip,
+            coder,
+            body.get("i"),
+            body.get("note", ""),
+            body.get("seconds"),
+        )
+        return _json(await run_in_threadpool(self._after, coder, at))
+
+    async def undo(self, request: Request) -> Response:
+        """Undo the coder's last act; return its text."""
+        coder = self._coder(request)
+        await self._body(request)
+        at = await run_in_threadpool(self._desk.undo, coder)
+        if at is None:
+            raise ApiError(409, "there is nothing to undo", code="nothing_to_undo")
+        return _json(await run_in_threadpool(self._view, coder, at))
+
+    async def overview(self, request: Request) -> Response:
+        """Return progress and agreement; for the person who runs the coding only."""
+        self._keys.check_owner(_key_of(request))
+        return _json(await run_in_threadpool(self._overview))
+
+    async def export(self, request: Request) -> Response:
+        """Return the file of the codes so far."""
+        self._keys.check_owner(_key_of(request))
+        content = await run_in_threadpool(export.exported, self._desk)
+        is_lines = are_spans(self._desk.sheet.codebook)
+        media = "application/x-ndjson" if is_lines else "text/csv; charset=utf-8"
+        return Response(content, headers={**_PRIVATE, "content-type": media})
+
+    async def stop(self, request: Request) -> Response:
+        """End the server."""
+        self._keys.check_owner(_key_of(request))
+        await self._body(request)
+        self._state.stop_server()
+        return _json({})
+
+    def _overview(self) -> dict[str, Any]:
+        version = self._desk.version
+        if self._seen[0] != version:  # computed once for several readers
+            self._seen = version, overview(self._desk)
+        return self._seen[1]
+
+    def _coder(self, request: Request) -> str:
+        return self._keys.coder(_key_of(request), _coder_of(request))
+
+    async def _body(self, request: Request) -> dict[str, object]:
+        """Read a JSON object; a form of another page cannot send one."""
+        media = request.headers.get("content-type", "").partition(";")[0].strip()
+        if media != "application/json":
+            raise ApiError(
+                415, "the body must be application/json", code="unsupported_media_type"
+            )
+        incoming = request.scope["llamaherd.incoming"]
+        return (await read_object(request.scope, incoming, self._bodies))[0]
+
+    def _after(self, coder: str, at: int) -> dict[str, Any]:
+        return self._view(coder, self._desk.next_text(coder, at))
+
+    def _shown(self, coder: str, position: int | None) -> dict[str, Any]:
+        if position is None:
+            return self._view(coder, self._desk.next_text(coder))
+        texts = self._desk.texts_of(coder)
+        return self._view(coder, texts[position] if position < len(texts) else None)
+
+    def _view(self, coder: str, i: int | None) -> dict[str, Any]:
+        """Return a text with its code, and the coder's progress.
+
+        A text that is no tie any more is replaced by the next one.
+        """
+        texts = self._desk.texts_of(coder)
+        if i is not None and i not in texts:
+            i = self._desk.next_text(coder)
+            texts = self._desk.texts_of(coder)
+        view: dict[str, Any] = {
+            "progress": asdict(self._desk.progress(coder)),
+            "can_undo": self._desk.can_undo(coder),
+            "text": None,
+        }
+        if i is None or i not in texts:
+            return view
+        act = self._desk.act(coder, i)
+        value = None if act is None or act.value is None else plain_value(act.value)
+        view["text"] = {
+            "i": i,
+            "position": texts.index(i),
+            "text": self._desk.sheet.texts[i],
+            "value": value,
+            "is_skipped": act is not None and act.value is None,
+            "note": "" if act is None else act.entry.act.note,
+        }
+        return view
+
+
+def _kind(kind: Any) -> str:  # noqa: ANN401 - an AnswerType
+    """Return how a text is coded: by one label, several, a number or passages."""
+    if kind.is_generated:
+        return "spans"
+    if kind.is_several:
+        return "several"
+    return "number" if kind.is_numeric else "one"
+
+
+def _key_of(request: Request) -> str:
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def _coder_of(request: Request) -> str:
+    """Return the name of the coder, which the script encodes for the header."""
+    return unquote(request.headers.get("x-coder", ""))
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return Response(dumps(value), status, _PRIVATE, "application/json")
+
+
+def _error(error: ApiError) -> Response:
+    headers = {**_PRIVATE, **dict(error.headers)}
+    return Response(dumps(error.body), error.status, headers, "application/json")
+
+
+async def _http_error(_request: Request, error: Exception) -> Response:
+    """Answer a request with an unknown path or method."""
+    if not isinstance(error, HTTPException):
+        raise error
+    return _error(
+        ApiError(
+            error.status_code, error.detail, headers=tuple((error.headers or {}).items())
+        )
+    )

@@ -1,0 +1,199 @@
+"""Coding of texts by people in a browser: the public function."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.coding_page.desk import Desk
+from llamaherd.coding_page.export import coded_sample, coded_spans
+from llamaherd.coding_page.sheet import make_sheet
+from llamaherd.coding_page.store import Store
+from llamaherd.coding_page.values import are_spans, cell_of
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.installing import command
+from llamaherd.core.words import words
+from llamaherd.research import frames
+from llamaherd.run.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from llamaherd.coding_page.serving import CodingPage
+    from llamaherd.coding_page.sheet import Sheet
+    from llamaherd.research.coding.codebook import Codebook
+
+DEFAULT_PORT = 8090
+_LOOK_S = 0.02  # interval of checks for a page that starts
+
+
+def code_texts(
+    data: Any,  # noqa: ANN401 - GoldSample, a path or a data frame
+    codebook: Codebook | None = None,
+    *,
+    coders: str | Sequence[str] | None = None,
+    tie_coder: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    text: str = "text",
+    id: str | None = None,  # noqa: A002 - what the column is called
+    seed: int = 1,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    allowed_hosts: Sequence[str] = (),
+    keys: bool = False,
+    browser: bool = True,
+) -> Any:  # noqa: ANN401 - of the kind of the data
+    """Let people code texts in a browser, and return their codes.
+
+    The function serves a page until Ctrl-C, or until the button "End" of the page of
+    agreement. Called again with the same texts, it continues. No model is needed, and
+    coders see no label of a model.
+
+    Args:
+        data: A `GoldSample`; a CSV file that `GoldSample.write` wrote, or another one
+            with a column of texts; or a data frame of any kind.
+        codebook: Codebook with labels, a scale or passages. None for the labels of the
+            sample, without definitions.
+        coders: Name or names of the coders who code all texts; None for "code". Each has
+            an order of texts of their own.
+        tie_coder: Name of another coder, who codes the texts on which the others
+            disagree; None for nobody.
+        path: SQLite file that stores every code at once; None for a file beside a CSV
+            file, "sample.codes.sqlite" for "sample.csv", or for one in the working folder
+            whose name depends on the texts.
+        text: Column of texts, if `data` is no sample.
+        id: Column of identifiers; None for the column "id", or else row numbers from 1.
+        seed: Seed of the orders.
+        host: Address to listen on. Other machines cannot reach the default. With other
+            addresses every coder needs the key in the link that is printed.
+        port: Port; 0 for a free one.
+        allowed_hosts: Further names by which browsers may call the server.
+        keys: Whether coders need their key on this machine, too.
+        browser: Whether to open a browser.
+
+    Returns:
+        The sample with the codes; the data frame with a column for each coder; or for
+        passages a `SpanCodes`.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: Texts, codebook or names of coders do not fit; or the file has codes
+            of other texts.
+        ImportError: The extra "server" is not installed.
+    """
+    sheet = make_sheet(data, codebook, coders, tie_coder, text=text, id=id, seed=seed)
+    with opened(sheet, path_for(data, sheet, path)) as (desk, store):
+        page = make_page(
+            desk,
+            store,
+            host=host,
+            port=port,
+            allowed_hosts=allowed_hosts,
+            keys=keys,
+        )
+        job = Job(page)
+        while not page.is_ready and not job.wait(_LOOK_S):
+            pass
+        sys.stdout.write("\n".join([*page.lines(), "Ctrl-C ends it.", ""]))
+        sys.stdout.flush()
+        if checks.flag("browser", browser):
+            webbrowser.open(first_link(page))
+        try:
+            job.wait()
+        except KeyboardInterrupt:
+            job.cancel()
+        job.results()
+        return results_of(desk, data)
+
+
+def make_page(
+    desk: Desk,
+    store: Store,
+    *,
+    host: str,
+    port: int,
+    allowed_hosts: Sequence[str],
+    keys: bool,
+) -> CodingPage:
+    """Return the page of a desk, which listens already.
+
+    Raises:
+        ImportError: The extra "server" is not installed.
+        ArgumentError: Nothing can listen there.
+    """
+    try:
+        from llamaherd.coding_page.serving import CodingPage  # noqa: PLC0415 - an extra
+        from llamaherd.server.hosts import allowed_host  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError(
+            f"code_texts() needs packages that are missing: {command('server')}"
+        ) from error
+    return CodingPage(
+        desk,
+        store.secret,
+        host=checks.text("host", host),
+        port=checks.integer("port", port, 0, 65535),
+        allowed_hosts=[allowed_host(name) for name in allowed_hosts],
+        keys=checks.flag("keys", keys),
+    )
+
+
+def first_link(page: CodingPage) -> str:
+    """Return the link to open: the only coder's, or the page of agreement."""
+    links = list(page.links.values())
+    return links[0] if len(links) == 1 else page.owner_link
+
+
+@contextmanager
+def opened(sheet: Sheet, path: Path) -> Iterator[tuple[Desk, Store]]:
+    """Open the file of codes for a block."""
+    store = Store(path, sheet)
+    try:
+        yield Desk(sheet, store), store
+    finally:
+        store.close()
+
+
+def path_for(data: object, sheet: Sheet, path: object) -> Path:
+    """Return the path of the file of codes; see `code_texts`."""
+    if path is None:
+        if isinstance(data, (str, os.PathLike)):
+            return Path(data).with_suffix(".codes.sqlite")
+        return Path(f"codes-{sheet.sha256[:8]}.sqlite")
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentTypeError(
+            f"must be {words().path}, not {checks.shown(path)}", argument="path"
+        )
+    made = Path(os.fsdecode(path))
+    if made.is_dir() or not made.parent.is_dir():
+        raise ArgumentError(
+            f"must be a file in a folder that exists, not {checks.shown(str(made))}",
+            argument="path",
+            code="not_found",
+        )
+    return made
+
+
+def results_of(desk: Desk, data: object) -> Any:  # noqa: ANN401 - of the kind of the data
+    """Return the codes; see `code_texts`."""
+    if are_spans(desk.sheet.codebook):
+        return coded_spans(desk)
+    if desk.sheet.sample is not None:
+        return coded_sample(desk)
+    if isinstance(data, (str, os.PathLike)):
+        data = {"id": list(desk.sheet.ids), "text": list(desk.sheet.texts)}
+    return frames.with_columns(
+        data,
+        {
+            coder: [
+                None if value is None else cell_of(desk.sheet.codebook, value)
+                for value in desk.values(coder)
+            ]
+            for coder in desk.sheet.people
+        },
+    )

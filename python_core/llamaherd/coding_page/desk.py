@@ -1,0 +1,262 @@
+"""Codes of all coders: which text is next, what was coded, undo."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.coding_page.store import NewAct
+from llamaherd.coding_page.values import Value, checked_value, is_tie, plain_value
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from llamaherd.coding_page.sheet import Sheet
+    from llamaherd.coding_page.store import Entry, Store
+
+_LONGEST_NOTE = 10_000
+_LONGEST_S = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Code or skip of a text that is in force.
+
+    Attributes:
+        entry: Entry in the store.
+        value: Code; None for a skip.
+    """
+
+    entry: Entry
+    value: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Progress of a coder.
+
+    Attributes:
+        n_texts: Number of texts to code.
+        n_coded: Number of coded texts.
+        n_skipped: Number of texts that were skipped and are not coded.
+    """
+
+    n_texts: int
+    n_coded: int
+    n_skipped: int
+
+
+def order_of(sheet: Sheet, coder: str) -> list[int]:
+    """Return the indices of the texts in the order of a coder.
+
+    It depends on the seed and the name only.
+    """
+    digest = hashlib.sha256(coder.encode("utf-8", "surrogatepass")).digest()
+    seeds = [sheet.seed, int.from_bytes(digest[:8], "big")]
+    order = np.random.default_rng(seeds).permutation(len(sheet.ids))
+    return [int(i) for i in order]
+
+
+class Desk:
+    """Codes of a sheet, kept in a store.
+
+    Args:
+        sheet: Texts, codebook and coders.
+        store: Store of their codes. Entries of other processes are seen at once.
+
+    Raises:
+        ArgumentError: A stored code is no code by the codebook.
+    """
+
+    def __init__(self, sheet: Sheet, store: Store) -> None:
+        self.sheet = sheet
+        self._store = store
+        self._lock = threading.RLock()
+        self._index = {key: i for i, key in enumerate(sheet.ids)}
+        self._orders = {coder: order_of(sheet, coder) for coder in sheet.people}
+        self._n_entries = 0
+        self._acts: dict[str, list[int]] = defaultdict(list)  # texts, in order of acts
+        self._by_text: dict[tuple[str, int], list[Act]] = defaultdict(list)
+        self._read()
+
+    @property
+    def version(self) -> int:
+        """Number of the last entry, which grows with each act."""
+        self._read()
+        return self._n_entries
+
+    def act(self, coder: str, i: int) -> Act | None:
+        """Return the code or skip of a text that is in force; None without one."""
+        found = self._by_text.get((coder, i))
+        return found[-1] if found else None
+
+    def values(self, coder: str) -> list[Value | None]:
+        """Return the codes of all texts in the order of the sheet."""
+        self._read()
+        acts = [self.act(coder, i) for i in range(len(self.sheet.ids))]
+        return [None if act is None else act.value for act in acts]
+
+    def texts_of(self, coder: str) -> list[int]:
+        """Return the texts that a coder is to code, in their order.
+
+        The coder of ties has the texts on which the others disagree, and those that were
+        coded before the others agreed.
+        """
+        self._read()
+        order = self._orders[coder]
+        if coder != self.sheet.tie_coder:
+            return order
+        return [i for i in order if self._is_tie(i) or self.act(coder, i) is not None]
+
+    def progress(self, coder: str) -> Progress:
+        """Return the progress of a coder."""
+        texts = self.texts_of(coder)
+        acts = [act for i in texts if (act := self.act(coder, i)) is not None]
+        n_coded = sum(act.value is not None for act in acts)
+        return Progress(len(texts), n_coded, len(acts) - n_coded)
+
+    def next_text(self, coder: str, after: int | None = None) -> int | None:
+        """Return the next text without a code; None if there is none.
+
+        Skipped texts come after all others, in the coder's order from `after` on.
+        """
+        texts = self.texts_of(coder)
+        start = texts.index(after) + 1 if after in texts else 0
+        turned = texts[start:] + texts[:start]
+        fresh = next((i for i in turned if self.act(coder, i) is None), None)
+        if fresh is not None:
+            return fresh
+        skipped = (i for i in turned if i != after)
+        return next((i for i in skipped if self._is_skipped(coder, i)), None)
+
+    def can_undo(self, coder: str) -> bool:
+        """Whether there is an act to undo."""
+        self._read()
+        return bool(self._acts[coder])
+
+    def code(
+        self,
+        coder: str,
+        i: object,
+        value: object,
+        note: object = "",
+        seconds: object = None,
+    ) -> int:
+        """Store the code of a text; return the text's index.
+
+        Raises:
+            ArgumentError: The text is none of the coder's, or the value is no code of it.
+        """
+        at = self._checked_text(coder, i)
+        checked = checked_value(self.sheet.codebook, self.sheet.texts[at], value)
+        remark = _checked_note(note), _checked_seconds(seconds)
+        plain = plain_value(checked)
+        act = NewAct(coder, self.sheet.ids[at], "code", plain, *remark)
+        return self._add(at, act)
+
+    def skip(
+        self, coder: str, i: object, note: object = "", seconds: object = None
+    ) -> int:
+        """Store that a coder skipped a text; return the text's index."""
+        at = self._checked_text(coder, i)
+        remark = _checked_note(note), _checked_seconds(seconds)
+        return self._add(at, NewAct(coder, self.sheet.ids[at], "skip", None, *remark))
+
+    def undo(self, coder: str) -> int | None:
+        """Undo the last act of a coder; return its text, or None without one."""
+        with self._lock:
+            self._read()
+            if not self._acts[coder]:
+                return None
+            at = self._acts[coder][-1]
+            self._store.add(NewAct(coder, self.sheet.ids[at], "undo"))
+            self._read()
+            return at
+
+    def _add(self, at: int, new: NewAct) -> int:
+        with self._lock:
+            self._read()
+            last = self.act(new.coder, at)
+            # A browser that did not get the answer sends an act again.
+            is_again = last is not None and last.entry.act[:5] == new[:5]
+            if not is_again or self._acts[new.coder][-1] != at:
+                self._store.add(new)
+                self._read()
+        return at
+
+    def _checked_text(self, coder: str, i: object) -> int:
+        if type(i) is not int or i not in self.texts_of(coder):
+            raise ArgumentError(
+                f"must be the index of a text to code, not {checks.shown(i)}",
+                argument="i",
+                code="unknown_choice",
+            )
+        return i
+
+    def _is_skipped(self, coder: str, i: int) -> bool:
+        act = self.act(coder, i)
+        return act is not None and act.value is None
+
+    def _is_tie(self, i: int) -> bool:
+        acts = (self.act(coder, i) for coder in self.sheet.coders)
+        return is_tie([act.value for act in acts if act and act.value is not None])
+
+    def _read(self) -> None:
+        """Read the entries that are new."""
+        with self._lock:
+            for entry in self._store.entries(self._n_entries):
+                self._apply(entry)
+                self._n_entries = entry.n
+
+    def _apply(self, entry: Entry) -> None:
+        act = entry.act
+        at = self._index[act.text_id]
+        if act.kind == "undo":
+            if self._acts[act.coder]:
+                self._by_text[act.coder, self._acts[act.coder].pop()].pop()
+            return
+        value = self._stored(at, act) if act.kind == "code" else None
+        self._acts[act.coder].append(at)
+        self._by_text[act.coder, at].append(Act(entry, value))
+
+    def _stored(self, at: int, act: NewAct) -> Value:
+        """Return a stored code.
+
+        Raises:
+            ArgumentError: It was given by a codebook with other labels.
+        """
+        try:
+            return checked_value(self.sheet.codebook, self.sheet.texts[at], act.value)
+        except ArgumentError as error:
+            raise ArgumentError(
+                f"does not fit the stored code {checks.shown(act.value)} of the text "
+                f"{checks.quoted(act.text_id)} by {checks.quoted(act.coder)}: keep the "
+                "labels that were used, or begin a new file of codes",
+                argument="codebook",
+                code="conflict",
+            ) from error
+
+
+def _checked_note(note: object) -> str:
+    text = checks.text("note", note)
+    if len(text) > _LONGEST_NOTE:
+        raise ArgumentError(
+            f"must have at most {_LONGEST_NOTE} characters, not {len(text)}",
+            argument="note",
+            code="too_many",
+        )
+    return text
+
+
+def _checked_seconds(seconds: object) -> float | None:
+    """Return a time that a browser measured; None for one that makes no sense."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        return None
+    is_time = math.isfinite(seconds) and 0 <= seconds < _LONGEST_S
+    return float(seconds) if is_time else None

@@ -1,0 +1,185 @@
+"""Overview for the person who runs the coding: progress, agreement, disagreements."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.coding_page.values import are_spans, plain_value
+from llamaherd.research.codes.span_files import Unit
+from llamaherd.research.statistics import (
+    cohen_kappa,
+    krippendorff_alpha,
+    percent_agreement,
+)
+from llamaherd.research.statistics.unitizing import Unitizing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.coding_page.desk import Desk
+    from llamaherd.coding_page.values import Value
+    from llamaherd.research.statistics.ratings import Scale
+
+_MOST_SHOWN = 100  # disagreements and notes
+_LONGEST_TEXT = 600  # characters of a text in a list
+
+Row = dict[str, Any]
+
+
+def overview(desk: Desk) -> dict[str, Any]:
+    """Return progress, agreement, disagreements and notes as JSON types."""
+    columns = {coder: desk.values(coder) for coder in desk.sheet.people}
+    return {
+        "file": "codes.jsonl" if are_spans(desk.sheet.codebook) else "codes.csv",
+        "n_texts": len(desk.sheet.ids),
+        "coders": [_coder(desk, coder) for coder in desk.sheet.people],
+        "agreement": _agreement(desk, columns),
+        "disagreements": _disagreements(desk, columns),
+        "notes": _notes(desk),
+    }
+
+
+def _coder(desk: Desk, coder: str) -> Row:
+    progress = desk.progress(coder)
+    acts = [desk.act(coder, i) for i in range(len(desk.sheet.ids))]
+    entries = [act.entry for act in acts if act is not None]
+    seconds = sorted(s for each in entries if (s := each.act.seconds) is not None)
+    return {
+        "coder": coder,
+        "is_of_ties": coder == desk.sheet.tie_coder,
+        "n_texts": progress.n_texts,
+        "n_coded": progress.n_coded,
+        "n_skipped": progress.n_skipped,
+        "median_s": seconds[len(seconds) // 2] if seconds else None,
+        "last_at": max((each.at for each in entries), default=None),
+    }
+
+
+def _agreement(desk: Desk, columns: dict[str, list[Value | None]]) -> list[Row]:
+    """Return coefficients of all coders, of each label and of each pair.
+
+    The coder of ties is left out: those texts were chosen because others disagree.
+    """
+    of = {coder: columns[coder] for coder in desk.sheet.coders}
+    if len(of) < 2:
+        return []
+    rows = _coefficients(desk, "all coders", list(of.values()))
+    if len(of) > 2:
+        for one, other in combinations(of, 2):
+            rows += _coefficients(desk, f"{one} and {other}", [of[one], of[other]])
+    return rows
+
+
+def _coefficients(desk: Desk, part: str, columns: Sequence[Sequence[Any]]) -> list[Row]:
+    codebook = desk.sheet.codebook
+    if are_spans(codebook):
+        return [_unitizing(desk, part, columns)]
+    if not codebook.kind.is_several:
+        return _of_labels(part, columns, codebook.kind.measured, codebook.names)
+    rows = []
+    for label in codebook.names:
+        given = [
+            [None if each is None else label in each for each in column]
+            for column in columns
+        ]
+        rows += _of_labels(f"{part}: {label}", given, "nominal", (False, True))
+    return rows
+
+
+def _of_labels(
+    part: str, columns: Sequence[Sequence[Any]], scale: Scale, levels: Sequence[Any]
+) -> list[Row]:
+    if not any(sum(c is not None for c in row) > 1 for row in zip(*columns, strict=True)):
+        return [_row(part, "percent agreement", math.nan, 0)]
+    found = [
+        percent_agreement(columns),
+        krippendorff_alpha(columns, scale=scale, levels=levels, n_bootstrap=0),
+    ]
+    if len(columns) == 2:
+        found.append(cohen_kappa(*columns, levels=levels))
+    words = {
+        "percent": "percent agreement",
+        "alpha": "Krippendorff's alpha",
+        "kappa": "Cohen's kappa",
+    }
+    return [_row(part, words[each.name], each.value, each.n_units) for each in found]
+
+
+def _unitizing(desk: Desk, part: str, columns: Sequence[Sequence[Any]]) -> Row:
+    """Return the agreement on passages, on the texts that all of them coded."""
+    both = [
+        i
+        for i, row in enumerate(zip(*columns, strict=True))
+        if all(code is not None for code in row)
+    ]
+    value = math.nan
+    if both:
+        units: list[list[list[Unit]]] = [
+            [list(column[i]) for i in both] for column in columns
+        ]
+        value = Unitizing(units, [len(desk.sheet.texts[i]) for i in both]).alpha()
+    return _row(part, "unitizing alpha", value, len(both))
+
+
+def _row(part: str, measure: str, value: float, n_texts: int) -> Row:
+    shown = None if math.isnan(value) else value
+    return {"part": part, "measure": measure, "value": shown, "n_texts": n_texts}
+
+
+def _disagreements(desk: Desk, columns: dict[str, list[Value | None]]) -> Row:
+    """Return the texts on which the coders disagree."""
+    rows = []
+    for i, row in enumerate(zip(*columns.values(), strict=True)):
+        codes = {c: v for c, v in zip(columns, row, strict=True) if v is not None}
+        if len(set(codes.values())) > 1:
+            rows.append((i, codes))
+    return {
+        "n": len(rows),
+        "rows": [
+            {
+                "id": desk.sheet.ids[i],
+                "text": _shortened(desk.sheet.texts[i]),
+                "codes": {coder: _shown(desk, i, code) for coder, code in codes.items()},
+            }
+            for i, codes in rows[:_MOST_SHOWN]
+        ],
+    }
+
+
+def _shown(desk: Desk, i: int, value: Value) -> str:
+    text = desk.sheet.texts[i]
+    plain = plain_value(value)
+    if isinstance(plain, str):
+        return plain
+    parts = [
+        f"{each.label}: {_shortened(text[each.start : each.end])}"
+        if isinstance(each, Unit)
+        else str(each)
+        for each in value
+    ]
+    return "; ".join(parts) or "none"
+
+
+def _notes(desk: Desk) -> list[Row]:
+    """Return the notes of the coders, the latest first."""
+    acts = [
+        act
+        for coder in desk.sheet.people
+        for i in range(len(desk.sheet.ids))
+        if (act := desk.act(coder, i)) is not None and act.entry.act.note
+    ]
+    acts.sort(key=lambda act: -act.entry.n)
+    return [
+        {
+            "coder": act.entry.act.coder,
+            "id": act.entry.act.text_id,
+            "note": act.entry.act.note,
+        }
+        for act in acts[:_MOST_SHOWN]
+    ]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."

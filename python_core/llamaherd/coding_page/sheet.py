@@ -1,0 +1,242 @@
+"""Texts to code on the page, with codebook and coders."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.research import frames
+from llamaherd.research.codes import text_of
+from llamaherd.research.coding.codebook import Codebook, checked_codebook
+from llamaherd.research.estimation import gold_file
+from llamaherd.research.estimation.gold_drawn import OURS, PART, GoldSample, sidecar
+
+DEFAULT_CODER = "code"  # also the column that `GoldSample.write` creates
+_MOST_CODERS = 50
+_LONGEST_NAME = 60  # characters of the name of a coder
+_QUESTION = "Which label does the text have?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sheet:
+    """Texts to code, without anything that coders should not see.
+
+    Attributes:
+        ids: n identifiers.
+        texts: n texts.
+        codebook: Codebook with the labels.
+        coders: Names of the coders who code all texts.
+        tie_coder: Name of the coder of the texts on which the others disagree; None for
+            nobody.
+        seed: Seed of the orders.
+        sample: Gold sample of the texts; None for other texts.
+    """
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    codebook: Codebook
+    coders: tuple[str, ...]
+    tie_coder: str | None
+    seed: int
+    sample: GoldSample | None
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """All coders, the one of ties last."""
+        return self.coders if self.tie_coder is None else (*self.coders, self.tie_coder)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of ids and texts, as 64 hexadecimal digits."""
+        content = json.dumps([self.ids, self.texts], ensure_ascii=False)
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def make_sheet(
+    data: Any,  # noqa: ANN401 - GoldSample, a path or a data frame
+    codebook: Codebook | None,
+    coders: str | Sequence[str] | None,
+    tie_coder: str | None,
+    *,
+    text: str = "text",
+    id: str | None = None,  # noqa: A002 - what the column is called
+    seed: int = 1,
+) -> Sheet:
+    """Check the arguments of `code_texts` and collect the texts."""
+    sample, ids, texts = _texts_of(data, checks.text("text", text), id)
+    if codebook is None:
+        codebook = _of_sample(sample)
+    codebook = checked_codebook(codebook)
+    if not codebook.labels:
+        raise ArgumentError(
+            "must have labels: fields of a schema cannot be coded on the page",
+            argument="codebook",
+            code="unsupported",
+        )
+    _check_agrees(codebook, sample)
+    names = [coders] if isinstance(coders, str) else list(coders or (DEFAULT_CODER,))
+    return Sheet(
+        ids=tuple(ids),
+        texts=tuple(texts),
+        codebook=codebook,
+        coders=_names(names, tie_coder),
+        tie_coder=tie_coder,
+        seed=checks.integer("seed", seed, 0),
+        sample=sample,
+    )
+
+
+def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
+    """Check the names of coders, which become names of columns."""
+    if tie_coder is not None and len(names) < 2:
+        raise ArgumentError(
+            f"needs at least two coders who may disagree, not {len(names)}",
+            argument="tie_coder",
+            code="conflict",
+        )
+    made: list[str] = []
+    for name, argument in [
+        *((name, "coders") for name in names),
+        *([] if tie_coder is None else [(tie_coder, "tie_coder")]),
+    ]:
+        plain = checks.text(argument, name)
+        is_wrong = (
+            plain != plain.strip()
+            or not plain.isprintable()
+            or not 0 < len(plain) <= _LONGEST_NAME
+            or plain.casefold() in (*OURS, PART)
+        )
+        if is_wrong or plain.casefold() in (each.casefold() for each in made):
+            raise ArgumentError(
+                f"must be different names of 1 to {_LONGEST_NAME} characters, none of "
+                f"{', '.join((*OURS, PART))}, not {checks.shown(plain)}",
+                argument=argument,
+                code="duplicate",
+            )
+        made.append(plain)
+    if len(made) > _MOST_CODERS:
+        raise ArgumentError(
+            f"must be at most {_MOST_CODERS}, not {len(made)}",
+            argument="coders",
+            code="too_many",
+        )
+    return tuple(made[: len(names)])
+
+
+def _of_sample(sample: GoldSample | None) -> Codebook:
+    """Return a codebook with the labels of a sample and no definitions."""
+    if sample is None or not sample.names:
+        raise ArgumentError(
+            "must be given: the texts come without a list of labels",
+            argument="codebook",
+            code="missing",
+        )
+    is_ordered = sample.design.get("scale") in ("ordinal", "interval")
+    kind: Any = "multiple" if sample.several else "ordinal" if is_ordered else "label"
+    return Codebook(_QUESTION, list(sample.names), type=kind)
+
+
+def _check_agrees(codebook: Codebook, sample: GoldSample | None) -> None:
+    """Check that codes by the codebook can be codes of the sample."""
+    if sample is None or codebook.kind.is_generated:
+        return
+    other = [name for name in codebook.names if sample.names and name not in sample.names]
+    if other:
+        raise ArgumentError(
+            f"has the label {checks.quoted(other[0])}, which is none of the sample's: "
+            f"{', '.join(sample.names[:20])}",
+            argument="codebook",
+            code="conflict",
+        )
+    if codebook.kind.is_several != sample.several:
+        words = {True: "several labels a text", False: "one label a text"}
+        raise ArgumentError(
+            f"has {words[codebook.kind.is_several]}, and the sample was drawn for "
+            f"{words[sample.several]}",
+            argument="codebook",
+            code="conflict",
+        )
+
+
+def _texts_of(
+    data: Any,  # noqa: ANN401 - GoldSample, a path or a data frame
+    text: str,
+    id: str | None,  # noqa: A002 - what the column is called
+) -> tuple[GoldSample | None, list[str], list[str]]:
+    """Return the sample, if there is one, ids and texts."""
+    if isinstance(data, (str, os.PathLike)):
+        data = _of_file(Path(data))
+    if isinstance(data, GoldSample):
+        if any(each is None for each in data.texts):
+            raise ArgumentError(
+                "has no texts: draw it with the column of texts",
+                argument="data",
+                code="missing",
+            )
+        return data, list(data.ids), [each or "" for each in data.texts]
+    if not isinstance(data, Mapping) and not hasattr(data, "columns"):
+        raise ArgumentTypeError(
+            "must be a gold sample, a CSV file or a data frame, not "
+            f"{checks.shown(data)}",
+            argument="data",
+        )
+    cells = frames.column(data, text, "text")
+    # Places of passages count the characters of the text as it is.
+    texts = [each if isinstance(each, str) else text_of(each) for each in cells]
+    if id is None and "id" in frames.names(data):
+        id = "id"  # noqa: A001 - what the column is called
+    given = range(1, len(texts) + 1) if id is None else frames.column(data, id, "id")
+    ids = [text_of(each) or "" for each in given]
+    _check_rows(ids, texts)
+    return None, ids, [each or "" for each in texts]
+
+
+def _check_rows(ids: Sequence[str], texts: Sequence[str | None]) -> None:
+    """Check that there are texts, and that each has an id of its own."""
+    if not texts:
+        raise ArgumentError("has no texts", argument="data", code="empty")
+    seen: set[str] = set()
+    for i, (key, each) in enumerate(zip(ids, texts, strict=True)):
+        if not key or key in seen:
+            raise ArgumentError(
+                f"must have a different id in each row, not {checks.shown(key)} again",
+                argument="data",
+                place=(i, "id"),
+                code="duplicate",
+            )
+        if each is None or not each.strip():
+            raise ArgumentError(
+                "must have a text in each row", argument="data", place=(i,), code="empty"
+            )
+        seen.add(key)
+
+
+def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
+    """Return the sample that a file belongs to, or the columns of the file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+    """
+    content = path.read_bytes()
+    if sidecar(path).exists():
+        return GoldSample.from_json(sidecar(path).read_text(encoding="utf-8"))
+    header, *rows = gold_file.parsed(content, str(path))
+    names = [name.strip() for name in header]
+    for i, row in enumerate(rows):
+        if len(row) != len(names):
+            raise ArgumentError(
+                f"has {len(row)} cells and there are {len(names)} columns: a cell that "
+                "has the delimiter in it must be in quotes",
+                argument="data",
+                place=(i,),
+                code="wrong_length",
+            )
+    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
+    return dict(zip(names, map(list, columns), strict=True))

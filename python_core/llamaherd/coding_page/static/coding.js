@@ -1,0 +1,355 @@
+// The page of a coder: a text, the labels beside it, and what was coded so far.
+
+import { ask, element } from "/requests.js";
+import { MarkedText } from "/texts.js";
+
+const $ = (id) => document.getElementById(id);
+const SHORTCUTS = "llamaherd-shortcuts";
+
+let book; // codebook, as the server shows it
+let coder = null; // name of the coder, if no key is needed
+let shown = null; // text that is shown
+let marked = null; // its passages
+let chosen = new Set(); // several labels
+let isBusy = false;
+let startedAt = 0;
+let hiddenAt = null;
+
+// ---- start ----
+
+async function start() {
+  try {
+    book = await ask("GET", "/api/start");
+  } catch (error) {
+    return complain(error);
+  }
+  $("question").textContent = book.question;
+  $("shortcuts").checked = localStorage.getItem(SHORTCUTS) !== "off";
+  drawLabels();
+  drawExamples();
+  const isOfSpans = book.kind === "spans";
+  for (const each of document.querySelectorAll(".of-spans")) each.hidden = !isOfSpans;
+  $("passages").hidden = !isOfSpans;
+  $("save").hidden = book.kind === "one";
+  $("number-field").hidden = book.kind !== "number";
+  coder = book.coder || (book.coders.length === 1 ? book.coders[0] : null);
+  if (coder) return show(await attempt(() => ask("GET", "/api/text", undefined, coder)));
+  $("names").replaceChildren(...book.coders.map(nameButton));
+  $("choose").hidden = false;
+  $("names").querySelector("button").focus();
+}
+
+function nameButton(name) {
+  const button = element("button", { type: "button", text: name });
+  button.addEventListener("click", async () => {
+    coder = name;
+    show(await attempt(() => ask("GET", "/api/text", undefined, coder)));
+  });
+  return element("li", {}, button);
+}
+
+function drawLabels() {
+  const isShort = book.kind !== "number" || book.labels.length <= 11;
+  $("labels").replaceChildren(
+    ...(isShort ? book.labels.map(labelButton) : book.labels.filter(isNamed).map(labelButton)),
+  );
+}
+
+const isNamed = (label) => label.definition !== "";
+
+function labelButton(label) {
+  const i = book.labels.indexOf(label);
+  const button = element("button", { type: "button", class: "label" });
+  button.dataset.label = label.name;
+  if (book.kind === "spans") button.classList.add(`l${i % 9}`);
+  if (book.kind !== "spans") button.setAttribute("aria-pressed", "false");
+  const sign = keyOf(i);
+  if (sign) {
+    button.append(element("kbd", { text: sign, "aria-hidden": "true" }));
+    button.setAttribute("aria-keyshortcuts", sign);
+  }
+  const words = element("span", {}, element("span", { class: "name", text: label.name }));
+  if (label.definition) {
+    words.append(element("span", { class: "definition", text: label.definition }));
+  }
+  button.append(words);
+  button.addEventListener("click", () => choose(label.name));
+  return element("li", {}, button);
+}
+
+// The key of a label: numbers of a scale have their own digit.
+function keyOf(i) {
+  if (book.kind !== "number") return i < 9 ? String(i + 1) : "";
+  return hasDigits() ? book.labels[i].name : "";
+}
+
+const hasDigits = () => book.labels.every((each) => /^[0-9]$/.test(each.name));
+
+function drawExamples() {
+  $("examples").hidden = book.examples.length === 0;
+  $("example-list").replaceChildren(
+    ...book.examples.flatMap((each) => {
+      const code = codeText(each.label) + (each.reason ? ` (${each.reason})` : "");
+      return [element("dt", { text: each.text }), element("dd", { text: code })];
+    }),
+  );
+}
+
+function codeText(code) {
+  if (typeof code === "string") return code;
+  if (Array.isArray(code)) return code.join("; ") || "none";
+  if (Array.isArray(code?.spans)) {
+    return code.spans.map((each) => `${each.label}: ${each.quote}`).join("; ") || "none";
+  }
+  return String(code);
+}
+
+// ---- a text ----
+
+function show(view) {
+  if (!view) return;
+  const { progress } = view;
+  $("choose").hidden = true;
+  $("progress").hidden = false;
+  $("bar").max = Math.max(progress.n_texts, 1);
+  $("bar").value = progress.n_coded;
+  const skipped = progress.n_skipped ? `, ${progress.n_skipped} skipped` : "";
+  $("counts").textContent = `${progress.n_coded} of ${progress.n_texts} coded${skipped}`;
+  $("who").textContent = coder;
+  $("undo").disabled = $("undo-last").disabled = !view.can_undo;
+  shown = view.text;
+  $("work").hidden = !shown;
+  $("done").hidden = Boolean(shown);
+  if (!shown) return finish(progress);
+  $("text").setAttribute("aria-label", `Text ${shown.position + 1} of ${progress.n_texts}`);
+  $("back").disabled = shown.position === 0;
+  $("forward").disabled = shown.position + 1 >= progress.n_texts;
+  $("note").value = shown.note;
+  $("number").value = book.kind === "number" && shown.value ? shown.value : "";
+  marked = new MarkedText($("text"), shown.text);
+  if (book.kind === "spans" && shown.value) marked.spans = [...shown.value];
+  chosen = new Set(book.kind === "several" ? shown.value || [] : []);
+  if (shown.is_skipped) say("You skipped this text.");
+  draw();
+  startedAt = performance.now();
+  hiddenAt = document.hidden ? startedAt : null;
+  $("text").scrollTop = 0;
+  scrollTo(0, 0);
+  $("text").focus({ preventScroll: true });
+}
+
+function finish(progress) {
+  const isNone = progress.n_texts === 0;
+  $("done-title").textContent = isNone ? "No texts to code yet" : "All texts are coded";
+  $("done-text").textContent = isNone
+    ? "Texts on which the other coders disagree will be here."
+    : "Thank you. Everything is saved; you can close this page.";
+  $("done-title").focus();
+}
+
+function draw() {
+  marked.draw(book.labels.map((each) => each.name));
+  for (const button of document.querySelectorAll("button.label[aria-pressed]")) {
+    const { label } = button.dataset;
+    const isOn = book.kind === "several" ? chosen.has(label) : shown.value === label;
+    button.setAttribute("aria-pressed", String(isOn));
+  }
+  $("no-spans").hidden = marked.spans.length > 0;
+  $("spans").replaceChildren(...marked.spans.map(spanItem));
+}
+
+function spanItem(span) {
+  const remove = element("button", { type: "button", text: "Remove" });
+  const quote = marked.quote(span);
+  remove.setAttribute("aria-label", `Remove ${span.label}: ${quote}`);
+  remove.addEventListener("click", () => {
+    marked.spans = marked.spans.filter((each) => each !== span);
+    draw();
+    $("text").focus();
+  });
+  return element(
+    "li", {}, element("strong", { text: span.label }),
+    element("span", { class: "quote", text: quote }), remove,
+  );
+}
+
+function choose(label) {
+  if (!shown) return;
+  if (book.kind === "one" || book.kind === "number") return save(label);
+  if (book.kind === "several") {
+    if (!chosen.delete(label)) chosen.add(label);
+    say(`${label} ${chosen.has(label) ? "chosen" : "removed"}`);
+    return draw();
+  }
+  if (book.max_spans && marked.spans.length >= book.max_spans) {
+    return say(`A text has at most ${book.max_spans} passages.`);
+  }
+  say(marked.add(label) ? `${label} added` : "Select words of the text first.");
+  draw();
+  $("text").focus();
+}
+
+function save(label) {
+  let value = label;
+  if (book.kind === "several") value = [...chosen];
+  if (book.kind === "spans") value = marked.spans;
+  if (book.kind === "number" && value === undefined) {
+    value = $("number").value.trim().replace(",", ".");
+    if (!book.labels.some((each) => each.name === value)) {
+      return say(`The number must be on the scale from ${book.labels[0].name} to ${book.labels.at(-1).name}.`);
+    }
+  }
+  return act("/api/code", { value }, `Saved: ${saidOf(value)}`);
+}
+
+function saidOf(value) {
+  if (typeof value === "string") return value;
+  if (book.kind === "spans") return `${value.length} passages`;
+  return value.join(", ") || "none";
+}
+
+const skip = () => act("/api/skip", {}, "Skipped");
+
+// Stores a code or a skip; the page keeps what was chosen if that fails.
+async function act(path, body, message) {
+  if (!shown) return;
+  const now = hiddenAt ?? performance.now();
+  const sent = { ...body, i: shown.i, note: $("note").value, seconds: (now - startedAt) / 1000 };
+  const view = await attempt(() => ask("POST", path, sent, coder));
+  if (!view) return;
+  say(message);
+  show(view);
+}
+
+async function undo() {
+  const view = await attempt(() => ask("POST", "/api/undo", {}, coder));
+  if (!view) return;
+  say("Undone");
+  show(view);
+}
+
+async function go(step) {
+  const position = shown.position + step;
+  show(await attempt(() => ask("GET", `/api/text?position=${position}`, undefined, coder)));
+}
+
+// One request at a time: a key that is held down codes one text.
+async function attempt(work) {
+  if (isBusy) return null;
+  isBusy = true;
+  try {
+    const found = await work();
+    $("problem").hidden = true;
+    return found;
+  } catch (error) {
+    complain(error);
+    return null;
+  } finally {
+    isBusy = false;
+  }
+}
+
+function complain(error) {
+  $("problem").textContent = error.message;
+  $("problem").hidden = false;
+}
+
+function say(text) {
+  $("message").textContent = text;
+}
+
+// ---- keys ----
+
+const COMMANDS = {
+  s: () => skip(),
+  u: () => undo(),
+  b: () => shown && shown.position > 0 && go(-1),
+  f: () => shown && !$("forward").disabled && go(1),
+  n: () => $("note").focus(),
+};
+
+const OF_SPANS = {
+  ArrowLeft: (event) => marked.move(-1, event.shiftKey),
+  ArrowRight: (event) => marked.move(1, event.shiftKey),
+  ",": () => marked.shift(0, -1),
+  ".": () => marked.shift(0, 1),
+  ";": () => marked.shift(-1, 0),
+  ":": () => marked.shift(1, 0),
+  Delete: () => marked.spans.pop(),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.repeat || event.isComposing || !coder) {
+    if (!event.key.startsWith("Arrow")) return;
+  }
+  const isField = event.target.matches("textarea, input:not([type=checkbox])");
+  if (event.key === "Escape" && isField) return $("text").focus();
+  if (event.key === "Enter") return onEnter(event, isField);
+  if (isField) return;
+  if ((event.ctrlKey || event.metaKey) && event.key === "z") {
+    event.preventDefault();
+    return undo();
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey || !$("shortcuts").checked) return;
+  if (onKey(event)) event.preventDefault();
+});
+
+function onEnter(event, isField) {
+  if (!shown || event.target.matches("button, summary, textarea, [type=checkbox]")) return;
+  if (book.kind === "one" || (isField && event.target.id !== "number")) return;
+  event.preventDefault();
+  save();
+}
+
+function onKey(event) {
+  if (!shown) return event.key === "u" && (undo(), true);
+  if (/^[0-9]$/.test(event.key)) return onDigit(event.key);
+  if (book.kind === "spans" && event.key in OF_SPANS) {
+    OF_SPANS[event.key](event);
+    if (marked.picked) say(marked.quote(marked.picked));
+    draw();
+    return true;
+  }
+  const command = COMMANDS[event.key.toLowerCase()];
+  if (command) command();
+  return Boolean(command);
+}
+
+function onDigit(digit) {
+  if (book.kind === "number" && !hasDigits()) {
+    $("number").focus();
+    return false; // the field gets the digit
+  }
+  const i = book.labels.findIndex((_, at) => keyOf(at) === digit);
+  if (i < 0) return false;
+  choose(book.labels[i].name);
+  return true;
+}
+
+for (const [id, command] of Object.entries({
+  save: () => save(), skip, undo, "undo-last": undo,
+  back: () => go(-1), forward: () => go(1),
+  look: async () => show(await attempt(() => ask("GET", "/api/text", undefined, coder))),
+})) {
+  $(id).addEventListener("click", command);
+}
+$("shortcuts").addEventListener("change", () => {
+  localStorage.setItem(SHORTCUTS, $("shortcuts").checked ? "on" : "off");
+});
+$("text").addEventListener("mouseup", () => {
+  if (book.kind === "spans" && marked.picked && marked.selected()) {
+    marked.picked = null;
+  }
+});
+// Time in another tab is not time spent on the text.
+document.addEventListener("visibilitychange", () => {
+  const now = performance.now();
+  if (document.hidden) hiddenAt = now;
+  else if (hiddenAt !== null) {
+    startedAt += now - hiddenAt;
+    hiddenAt = null;
+  }
+});
+addEventListener("hashchange", () => location.reload());
+
+start();

@@ -1,0 +1,75 @@
+// The page of the person who runs the coding: progress, agreement, disagreements.
+
+import { ask, download, element } from "/requests.js";
+
+const $ = (id) => document.getElementById(id);
+const EVERY_MS = 5000;
+
+let file = "codes.csv";
+let timer = null;
+
+function row(...cells) {
+  return element("tr", {}, ...cells.map((cell) => element("td", { text: cell })));
+}
+
+function shown(value, digits) {
+  return value === null ? "–" : value.toFixed(digits);
+}
+
+function draw(found) {
+  $("page").hidden = false;
+  $("coders").replaceChildren(...found.coders.map((each) => row(
+    each.is_of_ties ? `${each.coder} (ties)` : each.coder,
+    `${each.n_coded} of ${each.n_texts}`,
+    String(each.n_skipped),
+    shown(each.median_s, 1),
+    each.last_at ? new Date(each.last_at).toLocaleString() : "–",
+  )));
+  $("no-agreement").hidden = found.agreement.length > 0;
+  $("agreement-table").hidden = found.agreement.length === 0;
+  $("agreement").replaceChildren(...found.agreement.map((each) => row(
+    each.part, each.measure, shown(each.value, 3), String(each.n_texts),
+  )));
+  file = found.file;
+  $("disagreements-title").textContent = `Disagreements (${found.disagreements.n})`;
+  $("disagreements").replaceChildren(...found.disagreements.rows.map((each) => row(
+    each.id, each.text,
+    Object.entries(each.codes).map(([coder, code]) => `${coder}: ${code}`).join("\n"),
+  )));
+  $("notes").replaceChildren(...found.notes.map((each) => row(each.coder, each.id, each.note)));
+}
+
+// Asks again after a while, but only while somebody looks.
+async function look() {
+  clearTimeout(timer);
+  try {
+    draw(await ask("GET", "/api/overview"));
+    $("problem").hidden = true;
+  } catch (error) {
+    complain(error);
+  }
+  if (!document.hidden) timer = setTimeout(look, EVERY_MS);
+}
+
+function complain(error) {
+  $("problem").textContent = error.message;
+  $("problem").hidden = false;
+}
+
+$("download").addEventListener("click", () => {
+  download("/api/export", file).catch(complain);
+});
+$("stop").addEventListener("click", async () => {
+  if (!confirm("End the page for all coders? All codes are saved.")) return;
+  try {
+    await ask("POST", "/api/stop", {});
+    clearTimeout(timer);
+    $("message").textContent = "The page has ended. You can close it.";
+    $("page").hidden = true;
+  } catch (error) {
+    complain(error);
+  }
+});
+document.addEventListener("visibilitychange", () => document.hidden || look());
+addEventListener("hashchange", () => location.reload());
+look();

@@ -1,0 +1,125 @@
+// Texts with passages. Places count Unicode code points, as Python does, not the UTF-16
+// units of JavaScript.
+
+import { element } from "/requests.js";
+
+export class MarkedText {
+  constructor(box, text) {
+    this.box = box;
+    this.points = Array.from(text);
+    this.spans = [];
+    this.picked = null; // {start, end} of the selection by keys
+    this.words = wordsOf(text);
+  }
+
+  quote(span) {
+    return this.points.slice(span.start, span.end).join("");
+  }
+
+  // Draws the text in pieces between all beginnings and ends.
+  draw(labels) {
+    const places = new Set([0, this.points.length]);
+    const all = this.picked ? [...this.spans, this.picked] : this.spans;
+    for (const each of all) places.add(each.start).add(each.end);
+    const sorted = [...places].sort((a, b) => a - b);
+    const pieces = [];
+    for (let i = 0; i + 1 < sorted.length; i += 1) {
+      pieces.push(this.#piece(sorted[i], sorted[i + 1], labels));
+    }
+    this.box.replaceChildren(...pieces);
+    const picked = this.box.querySelector(".picked");
+    if (picked) picked.scrollIntoView({ block: "nearest" });
+  }
+
+  #piece(start, end, labels) {
+    const covers = (each) => each.start <= start && end <= each.end;
+    const own = this.spans.filter(covers);
+    const piece = element("span", { text: this.points.slice(start, end).join("") });
+    if (this.picked && covers(this.picked)) piece.className = "picked";
+    return own.reduce((inner, span) => {
+      const number = labels.indexOf(span.label);
+      const mark = element("mark", { class: `l${number % 9}`, title: span.label }, inner);
+      if (span.end === end) mark.dataset.number = String(number + 1);
+      return mark;
+    }, piece);
+  }
+
+  // The selection by mouse, finger or the browser's caret; null for none in the text.
+  selected() {
+    const selection = getSelection();
+    if (!selection.rangeCount || selection.isCollapsed) return null;
+    const range = selection.getRangeAt(0);
+    if (!this.box.contains(range.commonAncestorContainer)) return null;
+    const start = this.#placeOf(range.startContainer, range.startOffset);
+    const end = this.#placeOf(range.endContainer, range.endOffset);
+    return this.#trimmed(start, end);
+  }
+
+  #placeOf(node, offset) {
+    const before = document.createRange();
+    before.setStart(this.box, 0);
+    before.setEnd(node, offset);
+    return Array.from(before.toString()).length;
+  }
+
+  #trimmed(start, end) {
+    const isSpace = (i) => /\s/u.test(this.points[i]);
+    while (start < end && isSpace(start)) start += 1;
+    while (end > start && isSpace(end - 1)) end -= 1;
+    return start < end ? { start, end } : null;
+  }
+
+  // Moves the selection by a word; `extends` keeps its beginning.
+  move(step, extend) {
+    if (!this.words.length) return;
+    const last = this.words.length - 1;
+    const at = this.#wordAt(step);
+    const i = Math.max(0, Math.min(last, at));
+    const [start, end] = this.words[i];
+    if (!extend || !this.picked) this.picked = { start, end };
+    else if (end > this.picked.start) this.picked = { start: this.picked.start, end };
+  }
+
+  #wordAt(step) {
+    if (!this.picked) return step > 0 ? 0 : this.words.length - 1;
+    const { end } = this.picked;
+    const inside = this.words.findIndex(([, to]) => to >= end);
+    return (inside < 0 ? this.words.length - 1 : inside) + step;
+  }
+
+  // Moves one limit of the selection by a character.
+  shift(startStep, endStep) {
+    if (!this.picked) return;
+    const start = this.picked.start + startStep;
+    const end = this.picked.end + endStep;
+    if (start >= 0 && start < end && end <= this.points.length) this.picked = { start, end };
+  }
+
+  add(label) {
+    const place = this.picked || this.selected();
+    if (!place) return false;
+    const isThere = this.spans.some(
+      (each) => each.start === place.start && each.end === place.end && each.label === label,
+    );
+    if (!isThere) this.spans.push({ ...place, label });
+    this.picked = null;
+    getSelection().removeAllRanges();
+    return true;
+  }
+}
+
+function wordsOf(text) {
+  const words = [];
+  let at = 0;
+  for (const { segment, isWordLike } of segmentsOf(text)) {
+    const length = Array.from(segment).length;
+    if (isWordLike) words.push([at, at + length]);
+    at += length;
+  }
+  return words;
+}
+
+function segmentsOf(text) {
+  if (Intl.Segmenter) return new Intl.Segmenter(undefined, { granularity: "word" }).segment(text);
+  return text.split(/(\s+)/u).map((segment) => ({ segment, isWordLike: /\S/u.test(segment) }));
+}

@@ -1,0 +1,210 @@
+"""SQLite file of codes: an entry for each act of a coder, never changed.
+
+The codes of now follow from the entries, so an undo is an entry, too, and nothing that
+was ever coded is lost. Every entry is on the disk before its browser has an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+import threading
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from llamaherd.coding_page.sheet import Sheet
+    from llamaherd.research.coding.codebook import Codebook
+
+Kind = Literal["code", "skip", "undo"]
+
+_APPLICATION_ID = 0x6C686370  # "lhcp"
+_FORMAT = 1
+_BUSY_S = 30.0
+_SCHEMA = f"""
+BEGIN EXCLUSIVE;
+PRAGMA application_id = {_APPLICATION_ID};
+PRAGMA user_version = {_FORMAT};
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS codebook (hash TEXT PRIMARY KEY, content TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS entry (
+  n INTEGER PRIMARY KEY,
+  coder TEXT NOT NULL,
+  text_id TEXT NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('code', 'skip', 'undo')),
+  value TEXT,  -- JSON
+  note TEXT NOT NULL,
+  seconds REAL,  -- spent on the text, as the browser measured
+  at TEXT NOT NULL,  -- UTC
+  codebook TEXT NOT NULL REFERENCES codebook
+);
+COMMIT;
+"""
+
+
+class NewAct(NamedTuple):
+    """Act of a coder to store.
+
+    Attributes:
+        coder: Name of the coder.
+        text_id: Id of the text.
+        kind: "code", "skip", or "undo" of the coder's last act that was not undone.
+        value: Code as JSON types; None for other kinds.
+        note: Note of the coder; "" for none.
+        seconds: Time that the coder spent on the text; None if unknown.
+    """
+
+    coder: str
+    text_id: str
+    kind: Kind
+    value: Any = None
+    note: str = ""
+    seconds: float | None = None
+
+
+class Entry(NamedTuple):
+    """Stored act of a coder.
+
+    Attributes:
+        n: Number of the entry, from 1.
+        act: The act.
+        at: Time of storing, in UTC.
+    """
+
+    n: int
+    act: NewAct
+    at: str
+
+
+class Store:
+    """Codes of a sheet in a file, which several processes may use at once.
+
+    Args:
+        path: Path of the file; it is created if it does not exist.
+        sheet: Texts and codebook; the file must be of these texts.
+
+    Attributes:
+        path: Path of the file.
+        secret: Random text, the same each time that the file is opened; keys of the pages
+            are derived from it.
+
+    Raises:
+        ArgumentError: The file is of other texts, or is no file of codes.
+    """
+
+    def __init__(self, path: Path, sheet: Sheet) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        with _refusals(path):
+            with suppress(FileExistsError):  # the secret is for its owner only
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            self._db = sqlite3.connect(
+                path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._open(sheet)
+            except BaseException:
+                self._db.close()
+                raise
+        self.secret = self._meta("secret")
+        self._codebook = sheet.codebook.hash
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        with self._lock:
+            self._db.close()
+
+    def entries(self, after: int = 0) -> list[Entry]:
+        """Return the entries after a number, in order."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT n, coder, text_id, kind, value, note, seconds, at FROM entry "
+                "WHERE n > ? ORDER BY n",
+                (after,),
+            ).fetchall()
+        return [
+            Entry(n, NewAct(coder, key, kind, _parsed(value), note, seconds), at)
+            for n, coder, key, kind, value, note, seconds, at in rows
+        ]
+
+    def add(self, act: NewAct) -> None:
+        """Store an act; it is on the disk when this returns."""
+        written = json.dumps(act.value, ensure_ascii=False)
+        row = (
+            act.coder,
+            act.text_id,
+            act.kind,
+            None if act.value is None else written,
+            act.note,
+            act.seconds,
+            datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            self._codebook,
+        )
+        with self._lock:
+            self._db.execute(
+                "INSERT INTO entry (coder, text_id, kind, value, note, seconds, at, "
+                "codebook) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+
+    def _open(self, sheet: Sheet) -> None:
+        """Create the tables, or check those of an existing file."""
+        (identity,) = self._db.execute("PRAGMA application_id").fetchone()
+        (n_tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if n_tables and identity != _APPLICATION_ID:
+            raise ArgumentError(
+                f"{checks.shown(str(self.path))} is an SQLite file, but not of codes",
+                argument="path",
+                code="foreign_file",
+            )
+        # A rollback journal leaves one file, and its folder is synchronized, too.
+        self._db.execute("PRAGMA journal_mode = DELETE")
+        self._db.execute("PRAGMA synchronous = EXTRA")
+        if not n_tables:
+            self._db.executescript(_SCHEMA)
+        new = {"sha256": sheet.sha256, "secret": secrets.token_urlsafe(24)}
+        for key, value in new.items():
+            self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (key, value))
+        if self._meta("sha256") != sheet.sha256:
+            raise ArgumentError(
+                f"{checks.shown(str(self.path))} has codes of other texts",
+                argument="path",
+                code="other_texts",
+            )
+        self._keep(sheet.codebook)
+
+    def _keep(self, codebook: Codebook) -> None:
+        content = json.dumps(codebook.to_dict(), ensure_ascii=False)
+        self._db.execute(
+            "INSERT OR IGNORE INTO codebook VALUES (?, ?)", (codebook.hash, content)
+        )
+
+    def _meta(self, key: str) -> str:
+        found = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,))
+        return str(found.fetchone()[0])
+
+
+def _parsed(value: str | None) -> Any:  # noqa: ANN401 - JSON
+    return None if value is None else json.loads(value)
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    """Convert errors of SQLite to errors about the path."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise ArgumentError(
+            f"{checks.shown(str(path))} cannot be used for codes: {error}",
+            argument="path",
+            code="foreign_file",
+        ) from error

@@ -1,0 +1,82 @@
+"""Page of what the server does now, and its data.
+
+Nothing is recorded on the server: the page asks every second and keeps the last minutes
+itself, so it costs nothing while nobody looks.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import psutil
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import Route
+
+from llamaherd.memory.hardware import available_memory
+from llamaherd.server.messages import dumps
+from llamaherd.server.web_pages import page_routes
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from llamaherd.server.settings import ServerSettings
+    from llamaherd.server.shared_state import SharedState
+
+DATA = "/dashboard.json"
+PAGES = {  # files without data, which need no key
+    "/": "dashboard.html",
+    "/dashboard.js": "dashboard.js",
+    "/charts.js": "charts.js",
+    "/try.js": "try.js",
+    "/dashboard.css": "dashboard.css",
+    "/icon.svg": "icon.svg",
+}
+_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+_COUNTS = (
+    *("n_prefill", "n_reused", "n_decode", "n_generated", "n_thinking"),
+    *("n_batches", "n_clients", "n_pauses"),
+)
+
+
+class Dashboard:
+    """Data of the page.
+
+    Args:
+        shared: State of the server.
+        settings: Settings of the server.
+    """
+
+    def __init__(self, shared: SharedState, settings: ServerSettings) -> None:
+        self._shared = shared
+        self._names = settings.names
+        self._start_s = time.monotonic()
+        self._process = psutil.Process()
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the page and its data."""
+        return [*page_routes("llamaherd.server", PAGES), Route(DATA, self.data)]
+
+    async def data(self, _request: Request) -> Response:
+        """Return load, counts of the engine and memory of this moment."""
+        found = await run_in_threadpool(self._found)
+        return Response(dumps(found), 200, _HEADERS, "application/json")
+
+    def _found(self) -> dict[str, object]:
+        ctx = self._shared.ctx
+        counts = ctx.loop.watched_counts()
+        return {
+            "version": version("llamaherd"),
+            "models": self._names,
+            "uptime_s": time.monotonic() - self._start_s,
+            "load": asdict(ctx.load),
+            "n_requests": self._shared.queue.n_inside,
+            "counts": {name: getattr(counts, name) for name in _COUNTS},
+            "memory": {
+                "process": self._process.memory_info().rss,
+                "available": available_memory(),
+            },
+        }

@@ -1,0 +1,114 @@
+// What the server does now. The page keeps the last minutes; the server keeps nothing.
+
+import { Chart, format } from "/charts.js";
+
+const $ = (id) => document.getElementById(id);
+const EVERY_MS = 1000;
+const N_POINTS = 180;
+const KEY = "llamaherd-key";
+
+const slots = new Chart($("slots"), ["running", "waiting"], N_POINTS);
+const tokens = new Chart($("tokens"), ["of prompts", "generated"], N_POINTS);
+let before = null; // data of the last look, and its time
+let timer = null;
+
+export function headers() {
+  const key = sessionStorage.getItem(KEY);
+  return key ? { Authorization: `Bearer ${key}` } : {};
+}
+
+async function look() {
+  clearTimeout(timer);
+  try {
+    const response = await fetch("/dashboard.json", { headers: headers(), cache: "no-store" });
+    if (response.status === 401) return askForKey();
+    if (!response.ok) throw new Error(`The server answers with status ${response.status}.`);
+    draw(await response.json());
+    $("problem").hidden = true;
+    $("key-form").hidden = true;
+  } catch (error) {
+    before = null;
+    complain(error instanceof TypeError ? "The server does not answer." : error.message);
+  }
+  if (!document.hidden) timer = setTimeout(look, EVERY_MS);
+}
+
+function askForKey() {
+  const isWrong = sessionStorage.getItem(KEY) !== null;
+  sessionStorage.removeItem(KEY);
+  $("key-form").hidden = false;
+  if (isWrong) complain("This key is wrong.");
+  $("key").focus();
+}
+
+function complain(text) {
+  $("problem").textContent = text;
+  $("problem").hidden = false;
+}
+
+// Counts per second since the last look; null without one.
+function rate(data, name, seconds) {
+  const difference = data.counts[name] - before.data.counts[name];
+  return difference < 0 ? null : difference / seconds;
+}
+
+function draw(data) {
+  const now = performance.now();
+  $("title").textContent = data.models[0];
+  document.title = `${data.models[0]} - llamaherd`;
+  $("about").textContent = `llamaherd ${data.version}, running for ${duration(data.uptime_s)}`;
+  const seconds = before ? (now - before.at) / 1000 : 0;
+  const rates = before
+    ? ["n_prefill", "n_generated"].map((name) => rate(data, name, seconds))
+    : [null, null];
+  const { load, counts, memory } = data;
+  slots.add([load.n_running, load.n_waiting]);
+  tokens.add(rates);
+  const nPrompt = counts.n_prefill + counts.n_reused;
+  figures({
+    "Running": load.n_slots ? `${load.n_running} of ${load.n_slots} slots` : `${load.n_running}`,
+    "Waiting": String(load.n_waiting),
+    "Open requests": String(data.n_requests),
+    "Prompt tokens/s": rates[0] === null ? "–" : format(rates[0]),
+    "Generated tokens/s": rates[1] === null ? "–" : format(rates[1]),
+    "Prompts per batch": counts.n_batches ? format(counts.n_clients / counts.n_batches) : "–",
+    "Kept prefixes": String(load.n_prefixes),
+    "Prompt tokens reused": nPrompt ? `${Math.round((100 * counts.n_reused) / nPrompt)}%` : "–",
+    "KV cache": `${load.n_ctx.toLocaleString("en")} tokens`,
+    "Memory of the server": bytes(memory.process),
+    "Memory left": bytes(memory.available),
+  });
+  before = { data, at: now };
+}
+
+function figures(values) {
+  const boxes = Object.entries(values).map(([name, value]) => {
+    const box = document.createElement("div");
+    const term = document.createElement("dt");
+    const figure = document.createElement("dd");
+    term.textContent = name;
+    figure.textContent = value;
+    box.append(term, figure);
+    return box;
+  });
+  $("figures").replaceChildren(...boxes);
+}
+
+function bytes(n) {
+  return n >= 1e9 ? `${(n / 1e9).toFixed(1)} GB` : `${Math.round(n / 1e6)} MB`;
+}
+
+function duration(seconds) {
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return `${Math.round(seconds / 3600)} h`;
+}
+
+$("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem(KEY, $("key").value.trim());
+  $("key").value = "";
+  look();
+});
+document.addEventListener("visibilitychange", () => document.hidden || look());
+look();

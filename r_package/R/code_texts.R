@@ -1,0 +1,121 @@
+#' Code texts in a browser
+#'
+#' @description
+#' `code_texts()` opens a page in the browser on which people code texts by hand: one text after the
+#' other, with the labels of the codebook and their definitions beside it, by mouse or by keys. It
+#' needs no model, and coders see no label of a model. Every code is stored at once in a file, so
+#' that nothing is lost if R, the browser or the computer ends; the same call continues. The call
+#' ends with Ctrl-C (or Esc, or the stop button), or with the button "End" of the page of agreement,
+#' and returns the codes.
+#'
+#' Several people can code at the same time, each in a browser with a link of their own, which is
+#' printed. Only the first link, which is yours, shows the progress and the agreement of the coders.
+#' While the page is open, R is busy: for a coding of several days use `llamaherd code` in a
+#' terminal, with the CSV file of [write_gold()].
+#'
+#' @section Other computers:
+#' By default only this computer can reach the page. With `host = "0.0.0.0"` other computers of the
+#' network can, and every coder needs the key in their link. The connection is not encrypted: use it
+#' in a network that you trust, or through SSH or a web server with HTTPS.
+#'
+#' @param data A `llamaherd_gold` from [gold_sample()], or a data frame with a column of texts.
+#' @param codebook A [codebook()] with labels, a scale of numbers or passages. `NULL` uses the
+#'   labels of the sample, without definitions.
+#' @param coders Names of the coders who code all texts. `NULL` is one coder called `"code"`. Each
+#'   has an order of texts of their own.
+#' @param tie_coder Name of another coder, who codes the texts on which the others disagree.
+#' @param path Path of the SQLite file that stores the codes. `NULL` is a file in the working
+#'   directory whose name depends on the texts.
+#' @param ... Must be empty; further arguments are given by name.
+#' @param text,id Columns of texts and of identifiers, if `data` is a data frame: names, or
+#'   unquoted. Without `id`, a column called `id`, or else row numbers.
+#' @param seed Seed of the orders.
+#' @param host Address to listen on.
+#' @param port Port; 0 for a free one.
+#' @param allowed_hosts Further names by which browsers may call the server.
+#' @param keys TRUE asks coders on this computer for their key, too.
+#' @param browser TRUE opens a browser: the page of the only coder, or that of agreement.
+#' @returns A `llamaherd_gold` with the codes; for a data frame, the data frame with a character
+#'   column for each coder, in the same order, NA without a code; and with a codebook of passages a
+#'   `llamaherd_spans`, as [read_spans()] returns it.
+#' @seealso [gold_sample()], [validate()], [agreement()]
+#' @export
+#' @examples
+#' \dontrun{
+#' speeches <- data.frame(text = sprintf("Speech %d.", 1:500))
+#' speeches$label <- rep(c("for", "against"), 250)
+#' gold <- gold_sample(speeches, 40, text = text, label = label, seed = 1)
+#' labels <- c(`for` = "Supports it.", against = "Opposes it.")
+#' tone <- codebook("Is the speech for or against?", labels)
+#' gold <- code_texts(gold, tone, coders = c("anna", "ben"))
+#' }
+code_texts <- function(
+  data,
+  codebook = NULL,
+  coders = NULL,
+  tie_coder = NULL,
+  path = NULL,
+  ...,
+  text = "text",
+  id = NULL,
+  seed = 1,
+  host = "127.0.0.1",
+  port = 8090,
+  allowed_hosts = NULL,
+  keys = FALSE,
+  browser = interactive()
+) {
+  error_call <- rlang::current_env()
+  check_dots(list(...), character())
+  is_frame <- is.data.frame(data)
+  if (!is_frame) {
+    given <- check_gold(data, error_call, "data")
+    text <- "text"
+    id <- NULL
+  } else {
+    text <- one_column(rlang::enquo(text), data, "text", error_call)
+    id <- one_column(rlang::enquo(id), data, "id", error_call)
+    given <- py_columns(data, c(text, id %||% intersect("id", names(data))))
+  }
+  options <- list(
+    codebook = if (!is.null(codebook)) check_codebook(codebook)$content,
+    coders = if (!is.null(coders)) as_py_list(check_text(coders)),
+    tie_coder = if (!is.null(tie_coder)) check_string(tie_coder),
+    path = if (!is.null(path)) expand_path(check_string(path)),
+    text = text,
+    id = id,
+    seed = as.double(check_whole(seed, min = 0)),
+    host = check_string(host),
+    port = as.double(check_whole(port, min = 0, max = 65535)),
+    allowed_hosts = as_py_list(if (!is.null(allowed_hosts)) check_text(allowed_hosts)),
+    keys = check_flag(keys)
+  )
+  browser <- check_flag(browser)
+  start <- py_call("code_start", given, options, error_call = error_call)
+  writeLines(c(as_text(start[["lines"]]), "Ctrl-C ends it."))
+  if (browser) {
+    utils::browseURL(start[["link"]])
+  }
+  run <- run_in_slices(
+    start,
+    \(job) py_call("code_result", job, error_call = error_call),
+    new_bar(interactive()),
+    error_call
+  )
+  coded_by_people(run$columns, data)
+}
+
+# Returns the codes in the form of the data.
+coded_by_people <- function(found, data) {
+  if (!is.null(found[["sample"]])) {
+    return(new_gold(found[["sample"]]))
+  }
+  if (!is.null(found[["spans"]])) {
+    return(new_spans(found[["spans"]]))
+  }
+  columns <- found[["columns"]]
+  for (coder in names(columns)) {
+    data[[coder]] <- as_text(columns[[coder]])
+  }
+  data
+}

@@ -1,0 +1,93 @@
+# A page whose browser codes texts and ends it: instead of browseURL(), which opens a browser.
+visited <- function(requests, code) {
+  visit <- function(link) {
+    where <- regmatches(link, regexec("^http://([^/#]+)/.*#(.*)$", link))[[1]]
+    script <- tempfile(fileext = ".py")
+    writeLines(
+      c(
+        "import json, sys",
+        "from http.client import HTTPConnection",
+        "for path, headers, body in json.loads(sys.argv[2]):",
+        "    http = HTTPConnection(sys.argv[1], timeout=120)",
+        "    headers['content-type'] = 'application/json'",
+        "    http.request('POST', path, json.dumps(body), headers)",
+        "    http.getresponse().read()"
+      ),
+      script
+    )
+    stop <- list(
+      "/api/stop",
+      list(Authorization = paste("Bearer", where[[3]])),
+      list(a = 1)
+    )
+    all <- jsonlite::toJSON(c(requests, list(stop)), auto_unbox = TRUE)
+    python <- reticulate::py_config()$python
+    # R has to go on: Python's threads run while R waits in Python.
+    system2(
+      python,
+      c(shQuote(script), where[[2]], shQuote(all)),
+      stdout = FALSE,
+      wait = FALSE
+    )
+  }
+  withr::with_options(list(browser = visit), suppressMessages(code))
+}
+
+as_coder <- function(coder, i, value) {
+  list("/api/code", list(`X-Coder` = coder), list(i = i, value = value))
+}
+
+test_that("codes of a data frame are its columns", {
+  local_real()
+  news <- data.frame(text = c("A match.", "Gr\u00fc\u00dfe.", "A price."))
+  topics <- codebook("Topic?", c(Sports = "Matches.", Money = ""))
+  path <- withr::local_tempfile(fileext = ".sqlite")
+  code <- list(as_coder("anna", 1, "Money"), as_coder("ben", 0, "Sports"))
+  output <- capture.output(
+    found <- visited(
+      code,
+      code_texts(news, topics, c("anna", "ben"), path = path, port = 0, browser = TRUE)
+    )
+  )
+  expect_match(output, "http://127.0.0.1:.*/owner#", all = FALSE)
+  expect_named(found, c("text", "anna", "ben"))
+  expect_identical(found$anna, c(NA, "Money", NA))
+  expect_identical(found$ben, c("Sports", NA, NA))
+  expect_true(file.exists(path))
+  expect_error(
+    code_texts(news, topics, "text", path = path),
+    "coders",
+    class = "llamaherd_error_argument"
+  )
+  expect_error(code_texts(3), class = "llamaherd_error_argument")
+  expect_error(code_texts(news, "topics"), class = "llamaherd_error_argument")
+  expect_error(code_texts(news, topics, hosts = ""), class = "llamaherd_error_argument")
+})
+
+test_that("a gold sample and passages get their codes", {
+  local_real()
+  data <- data.frame(text = sprintf("Text %d.", 1:9), label = rep(c("a", "b", "c"), 3))
+  gold <- gold_sample(data, 4, text = text, label = label, seed = 1)
+  path <- withr::local_tempfile(fileext = ".sqlite")
+  capture.output(
+    found <- visited(
+      list(as_coder("anna", 2, "b")),
+      code_texts(gold, coders = c("anna", "ben"), path = path, port = 0, browser = TRUE)
+    )
+  )
+  expect_s3_class(found, "llamaherd_gold")
+  expect_identical(found$codes$anna, c(NA, NA, "b", NA))
+  expect_identical(found$ids, gold$ids)
+  who <- codebook("Who?", c(actor = ""), type = "spans")
+  span <- list(list(start = 0, end = 4, label = "actor"))
+  path <- withr::local_tempfile(fileext = ".sqlite")
+  capture.output(
+    found <- visited(
+      list(as_coder("anna", 0, span)),
+      code_texts(data, who, c("anna", "ben"), path = path, port = 0, browser = TRUE)
+    )
+  )
+  expect_s3_class(found, "llamaherd_spans")
+  expect_identical(found$quote, "Text")
+  expect_identical(c(found$start, found$end), c(1L, 4L))
+})

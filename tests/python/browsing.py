@@ -1,0 +1,29 @@
+"""Pages in Chromium, for tests."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from playwright.sync_api import Browser, Page
+
+
+@contextmanager
+def visited(
+    browser: Browser, link: str, expected: Collection[str] = (), **options: Any
+) -> Iterator[Page]:
+    """A page in a browser of its own; fails if its scripts or the policy complain."""
+    context = browser.new_context(**options)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto(link)
+    try:
+        yield page
+        assert [each for each in complaints if each not in expected] == []
+    finally:
+        context.close()

@@ -1,0 +1,215 @@
+"""The coding page in Chromium: keys, mouse, passages, two coders, hostile texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+from browsing import visited
+from llamaherd.research.codes.span_files import Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.slow(reason="starts Chromium, as no other program runs a page")
+
+HOSTILE = (
+    '<img src=x onerror="document.title=1"><script>document.title=2</script>'
+    "</textarea>&lt;b&gt;\u202e\u2028 \U0001f469\u200d\U0001f467 e\u0301 \0\r\n end"
+)
+ACTORS = lh.Codebook("Who acts?", {"actor": "A person.", "claim": ""}, type="spans")
+# Texts that are shown, with names and states as a screen reader has them.
+PHONE = {"viewport": {"width": 375, "height": 700}, "color_scheme": "dark"}
+
+
+def shown(page: Page, text: str) -> None:
+    """Wait until a text is shown as progress."""
+    page.get_by_text(text, exact=True).wait_for()
+
+
+def test_keys_code_and_undo(browser: Browser, served: Callable[..., Any]) -> None:
+    with served() as at, visited(browser, at.page.links["anna"]) as page:
+        shown(page, "0 of 6 coded")
+        order = at.desk.texts_of("anna")
+        assert page.locator("#text").inner_text() == at.desk.sheet.texts[order[0]]
+        page.keyboard.press("2")
+        shown(page, "1 of 6 coded")
+        page.keyboard.press("n")
+        page.keyboard.type("u 1")  # a note, no commands
+        page.keyboard.press("Escape")
+        page.keyboard.press("3")
+        shown(page, "2 of 6 coded")
+        page.keyboard.press("s")
+        shown(page, "2 of 6 coded, 1 skipped")
+        assert at.desk.values("anna")[order[0]] == "Money"
+        act = at.desk.act("anna", order[1])
+        assert (act.value, act.entry.act.note) == ("War", "u 1")
+        assert 0 < act.entry.act.seconds < 600
+        for left in ("2 of 6 coded", "1 of 6 coded"):
+            page.keyboard.press("u")
+            shown(page, left)
+        assert at.desk.values("anna")[order[1]] is None
+        assert page.locator("#text").inner_text() == at.desk.sheet.texts[order[1]]
+
+
+def test_two_browsers_at_once_and_agreement(
+    browser: Browser, served: Callable[..., Any]
+) -> None:
+    with (
+        served() as at,
+        visited(browser, at.url) as anna,
+        visited(browser, at.page.links["ben"], **PHONE) as ben,
+        visited(browser, at.page.owner_link) as owner,
+    ):
+        anna.get_by_role("button", name="anna").click()
+        for n in range(6):
+            shown(anna, f"{n} of 6 coded")
+            anna.get_by_role("button", name="Sports Matches.").click()
+            shown(ben, f"{n} of 6 coded")
+            ben.keyboard.press("1" if at.desk.texts_of("ben")[n] != 3 else "3")
+        anna.get_by_role("heading", name="All texts are coded").wait_for()
+        ben.get_by_role("heading", name="All texts are coded").wait_for()
+        assert at.desk.values("anna") == ["Sports"] * 6
+        assert at.desk.values("ben").count("War") == 1
+        owner.reload()
+        row = owner.get_by_role("row", name="all coders percent agreement 0.833 6")
+        row.wait_for()
+        owner.get_by_role("heading", name="Disagreements (1)").wait_for()
+        with owner.expect_download() as saved:
+            owner.get_by_role("button", name="Download the codes").click()
+        assert saved.value.suggested_filename == "codes.csv"
+        # A phone shows all without scrolling sideways.
+        assert ben.evaluate("document.documentElement.scrollWidth") == 375
+
+
+def test_several_labels_and_numbers(
+    browser: Browser, served: Callable[..., Any], tmp_path: Any
+) -> None:
+    several = lh.Codebook("Which?", {"a": "", "b": "", "c": ""}, type="multiple")
+    with (
+        served(codebook=several, coders="anna") as at,
+        visited(browser, at.url) as page,
+    ):
+        shown(page, "0 of 6 coded")
+        page.keyboard.press("3")
+        page.keyboard.press("1")
+        page.keyboard.press("2")
+        page.keyboard.press("2")
+        pressed = page.get_by_role("button", pressed=True)
+        assert pressed.count() == 2
+        page.keyboard.press("Enter")
+        shown(page, "1 of 6 coded")
+        page.keyboard.press("Enter")
+        shown(page, "2 of 6 coded")
+        order = at.desk.texts_of("anna")
+        found = at.desk.values("anna")
+        assert [found[order[0]], found[order[1]]] == [("a", "c"), ()]
+    numbers = lh.Codebook("How angry?", lh.number_scale(0, 100, names=["calm", "wild"]))
+    (tmp_path / "codes.sqlite").unlink()
+    with (
+        served(codebook=numbers, coders="anna") as at,
+        visited(browser, at.url) as page,
+    ):
+        shown(page, "0 of 6 coded")
+        page.keyboard.type("250")
+        page.keyboard.press("Enter")
+        shown(page, "The number must be on the scale from 0 to 100.")
+        page.get_by_label("Number").fill("25")
+        page.keyboard.press("Enter")
+        shown(page, "1 of 6 coded")
+        assert at.desk.values("anna")[at.desk.texts_of("anna")[0]] == "25"
+
+
+def test_passages_by_keys_and_mouse(browser: Browser, served: Callable[..., Any]) -> None:
+    text = "\U0001f600 Ann met Bob, who said:\r\nit rained."
+    with (
+        served({"text": [text]}, ACTORS, "anna") as at,
+        visited(browser, at.url) as page,
+    ):
+        shown(page, "0 of 1 coded")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("1")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Shift+ArrowRight")
+        page.keyboard.press("Shift+ArrowRight")
+        page.keyboard.press(",")
+        page.keyboard.press("2")
+        # With the mouse: a double click selects a word.
+        page.locator("#text").evaluate(
+            """box => {
+                const nodes = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
+                let node;
+                while ((node = nodes.nextNode()) && !node.data.includes("rained"));
+                const at = node.data.indexOf("rained");
+                getSelection().setBaseAndExtent(node, at, node, at + 7);
+            }"""
+        )
+        page.get_by_role("button", name="claim").last.click()
+        assert page.locator("#spans li").count() == 3
+        page.get_by_role("button", name="Remove claim: Ann met").click()
+        page.keyboard.press("Enter")
+        shown(page, "1 of 1 coded")
+        quotes = {u.label: text[u.start : u.end] for u in at.desk.values("anna")[0]}
+        assert quotes == {"actor": "Ann", "claim": "rained."}
+        assert at.desk.values("anna")[0][0] == Unit(2, 5, "actor")
+
+
+def test_hostile_texts_are_shown_as_they_are(
+    browser: Browser, served: Callable[..., Any]
+) -> None:
+    data = {"id": [HOSTILE], "text": [HOSTILE]}
+    book = lh.Codebook(HOSTILE.replace("\0", ""), {"<b>a</b>": "<i>b</i>", "c": ""})
+    with (
+        served(data, book, "<u>anna</u>") as at,
+        visited(browser, at.url) as page,
+        visited(browser, at.page.owner_link) as owner,
+    ):
+        shown(page, "0 of 1 coded")
+        assert page.locator("#text").evaluate("box => box.textContent") == HOSTILE
+        page.get_by_label("Note").fill(HOSTILE.replace("\0", ""))
+        page.get_by_role("button", name="<b>a</b>").click()
+        shown(page, "1 of 1 coded")
+        owner.reload()
+        owner.get_by_text("<u>anna</u>").first.wait_for()
+        for each in (page, owner):
+            assert each.locator("img, body script, b, i, u").count() == 0
+            assert each.title().startswith("Coding")
+
+
+def test_a_code_that_was_not_saved_is_not_lost(
+    browser: Browser, served: Callable[..., Any]
+) -> None:
+    failed = "Failed to load resource: net::ERR_FAILED"
+    with served(coders="anna") as at, visited(browser, at.url, [failed]) as page:
+        shown(page, "0 of 6 coded")
+        page.get_by_label("Note").fill("mine")
+        page.get_by_label("Note").press("Escape")
+        page.route("**/api/code", lambda route: route.abort(), times=1)
+        page.keyboard.press("1")
+        page.get_by_role("alert").get_by_text("The server does not answer.").wait_for()
+        assert page.get_by_label("Note").input_value() == "mine"
+        page.keyboard.press("1")
+        shown(page, "1 of 6 coded")
+
+
+def test_roles_and_keyboard_only(browser: Browser, served: Callable[..., Any]) -> None:
+    with served(coders="anna") as at, visited(browser, at.url) as page:
+        shown(page, "0 of 6 coded")
+        assert page.evaluate("document.activeElement.id") == "text"
+        assert page.get_by_role("group", name="Text 1 of 6").count() == 1
+        assert page.get_by_role("progressbar", name="Coded texts").count() == 1
+        assert page.get_by_role("status").count() == 1
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")  # the second label
+        shown(page, "1 of 6 coded")
+        assert at.desk.values("anna")[at.desk.texts_of("anna")[0]] == "Money"
+        page.get_by_text("Keys", exact=True).click()
+        page.get_by_label("Single keys work").uncheck()
+        page.locator("#text").focus()
+        page.keyboard.press("1")
+        page.get_by_role("button", name="Skip").click()
+        shown(page, "1 of 6 coded, 1 skipped")

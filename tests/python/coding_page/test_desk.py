@@ -1,0 +1,257 @@
+"""Codes of several coders: orders, ties, undo, and what is stored."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+from coding_pages import TEXTS, TOPICS
+from llamaherd.coding_page.code_texts import opened
+from llamaherd.coding_page.overview import overview
+from llamaherd.coding_page.sheet import make_sheet
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from llamaherd.coding_page.desk import Desk
+
+SPANS = lh.Codebook("Who?", {"a": "", "b": ""}, type="spans", max_spans=2)
+
+
+def sheet_of(
+    coders: Any = ("anna", "ben"), tie_coder: str | None = None, **more: Any
+) -> Any:
+    return make_sheet({"text": TEXTS}, TOPICS, coders, tie_coder, **more)
+
+
+def test_orders_differ_by_coder_and_seed_and_are_the_same_each_time(
+    tmp_path: Path,
+) -> None:
+    orders = []
+    for seed in (1, 1, 2):
+        sheet = sheet_of(seed=seed)
+        with opened(sheet, tmp_path / "codes") as (desk, _):
+            orders.append([tuple(desk.texts_of(coder)) for coder in ("anna", "ben")])
+    assert orders[0] == orders[1]
+    assert len({*orders[0], *orders[2]}) == 4
+    assert all(sorted(order) == list(range(6)) for each in orders for order in each)
+
+
+def test_skipped_texts_come_last(tmp_path: Path) -> None:
+    with opened(sheet_of(), tmp_path / "codes") as (desk, _):
+        first, second, *others = desk.texts_of("anna")
+        assert desk.next_text("anna") == first
+        desk.skip("anna", first)
+        assert desk.next_text("anna", first) == second
+        for i in (second, *others):
+            desk.code("anna", i, "War")
+        assert desk.next_text("anna", others[-1]) == first
+        assert desk.next_text("anna", first) is None  # it is the one that is shown
+        progress = desk.progress("anna")
+        assert (progress.n_coded, progress.n_skipped) == (5, 1)
+        desk.code("anna", first, "War")
+        assert desk.next_text("anna") is None
+
+
+def test_the_coder_of_ties_has_the_texts_on_which_others_disagree(
+    tmp_path: Path,
+) -> None:
+    with opened(sheet_of(tie_coder="cleo"), tmp_path / "codes") as (desk, _):
+        assert desk.texts_of("cleo") == []
+        desk.code("anna", 1, "War")
+        assert desk.texts_of("cleo") == []
+        desk.code("ben", 1, "Money")
+        desk.code("anna", 2, "War")
+        desk.code("ben", 2, "War")
+        assert desk.texts_of("cleo") == [1]
+        with pytest.raises(ArgumentError, match="i must be the index of a text to code"):
+            desk.code("cleo", 2, "War")
+        desk.code("cleo", 1, "War")
+        desk.code("ben", 1, "War")
+        assert desk.texts_of("cleo") == [1]  # a code of hers is not lost
+        desk.undo("cleo")
+        assert desk.texts_of("cleo") == []
+
+
+def test_undo_goes_back_act_by_act(tmp_path: Path) -> None:
+    path = tmp_path / "codes"
+    with opened(sheet_of(), path) as (desk, _):
+        assert desk.undo("anna") is None
+        desk.code("anna", 0, "War", "first")
+        desk.code("anna", 1, "War")
+        desk.code("anna", 0, "Money")
+        desk.code("ben", 0, "Sports")
+        assert desk.undo("anna") == 0
+        assert desk.act("anna", 0).value == "War"
+        assert desk.act("anna", 0).entry.act.note == "first"
+        assert [desk.undo("anna"), desk.undo("anna"), desk.undo("anna")] == [1, 0, None]
+        assert desk.values("anna") == [None] * 6
+        assert desk.values("ben")[0] == "Sports"
+    with sqlite3.connect(path) as db:  # nothing that was coded is gone
+        kinds = [row[0] for row in db.execute("SELECT kind FROM entry ORDER BY n")]
+    db.close()
+    assert kinds == ["code"] * 4 + ["undo"] * 3
+
+
+def test_an_act_that_is_sent_again_is_stored_once(tmp_path: Path) -> None:
+    with opened(sheet_of(), tmp_path / "codes") as (desk, store):
+        for _ in range(3):
+            desk.code("anna", 4, "War", "note", 2.5)
+        desk.skip("anna", 5)
+        desk.skip("anna", 5)
+        assert len(store.entries()) == 2
+
+
+def test_two_processes_see_the_same_codes(tmp_path: Path) -> None:
+    path = tmp_path / "codes"
+    with (
+        opened(sheet_of(), path) as (one, store),
+        opened(sheet_of(), path) as (other, second),
+    ):
+        assert store.secret == second.secret
+        one.code("anna", 3, "War")
+        assert other.values("anna")[3] == "War"
+        other.undo("anna")
+        assert one.values("anna")[3] is None
+
+
+def test_a_file_is_of_its_texts_and_labels(tmp_path: Path) -> None:
+    path = tmp_path / "codes"
+    with opened(sheet_of(), path) as (desk, _):
+        desk.code("anna", 3, "War")
+    assert path.stat().st_mode & 0o077 == 0  # it has the secret of the keys
+    others = make_sheet({"text": ["x"]}, TOPICS, None, None)
+    with (
+        pytest.raises(ArgumentError, match="has codes of other texts"),
+        opened(others, path),
+    ):
+        pass
+    fewer = make_sheet(
+        {"text": TEXTS}, lh.Codebook("?", ["Sports", "Money"]), "anna", None
+    )
+    with pytest.raises(
+        ArgumentError, match="does not fit the stored code 'War'"
+    ) as caught:
+        opened(fewer, path).__enter__()
+    assert caught.value.argument == "codebook"
+    words = lh.Codebook("New words?", {**TOPICS.labels, "Other": "New."})
+    with opened(make_sheet({"text": TEXTS}, words, "anna", None), path) as (desk, _):
+        assert desk.values("anna")[3] == "War"
+    foreign = tmp_path / "foreign"
+    foreign.write_bytes(b"no database, but long enough to be read as one " * 30)
+    with pytest.raises(ArgumentError, match="cannot be used for codes"):
+        opened(sheet_of(), foreign).__enter__()
+    journal = tmp_path / "journal"
+    with sqlite3.connect(journal) as db:
+        db.execute("CREATE TABLE result (x)")
+    db.close()
+    with pytest.raises(ArgumentError, match="is an SQLite file, but not of codes"):
+        opened(sheet_of(), journal).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("book", "value"),
+    [
+        (TOPICS, "sports"),
+        (TOPICS, None),
+        (TOPICS, ["War"]),
+        (lh.Codebook("?", ["a", "b"], type="multiple"), "a"),
+        (lh.Codebook("?", ["a", "b"], type="multiple"), ["c"]),
+        (lh.Codebook("?", lh.number_scale(0, 3)), 2),
+        (SPANS, [{"start": 0, "end": 0, "label": "a"}]),
+        (SPANS, [{"start": 0, "end": 99, "label": "a"}]),
+        (SPANS, [{"start": 0, "end": True, "label": "a"}]),
+        (SPANS, [{"start": 0.0, "end": 2.0, "label": "a"}]),
+        (SPANS, [{"start": 0, "end": 2, "label": "c"}]),
+        (SPANS, [{"start": i, "end": 3, "label": "a"} for i in range(3)]),
+        (SPANS, ["Text"]),
+    ],
+)
+def test_a_value_that_is_no_code_is_refused(
+    tmp_path: Path, book: lh.Codebook, value: Any
+) -> None:
+    sheet = make_sheet({"text": TEXTS}, book, "anna", None)
+    with opened(sheet, tmp_path / "codes") as (desk, store):
+        with pytest.raises(ArgumentError, match=r"^value must ") as caught:
+            desk.code("anna", 0, value)
+        assert caught.value.argument == "value"
+        assert store.entries() == []
+
+
+@pytest.mark.parametrize("i", [-1, 6, True, "0", None, 1.0])
+def test_only_texts_of_the_coder_can_be_coded(tmp_path: Path, i: Any) -> None:
+    with (
+        opened(sheet_of(), tmp_path / "codes") as (desk, _),
+        pytest.raises(ArgumentError, match="i must be the index"),
+    ):
+        desk.code("anna", i, "War")
+
+
+def test_notes_and_seconds_have_limits(tmp_path: Path) -> None:
+    with opened(sheet_of(), tmp_path / "codes") as (desk, _):
+        with pytest.raises(ArgumentError, match="note must have at most 10000"):
+            desk.code("anna", 0, "War", "x" * 10_001)
+        with pytest.raises(ArgumentTypeError, match="note must be"):
+            desk.code("anna", 0, "War", 3)
+        with pytest.raises(ArgumentError, match="note is not valid Unicode"):
+            desk.code("anna", 0, "War", "\ud800")
+        for seconds in (-1, 1e9, "2", True, None):
+            desk.code("anna", 0, "War", "note", seconds)
+        assert desk.act("anna", 0).entry.act.seconds is None
+
+
+# ---- agreement ----
+
+
+def figures(desk: Desk) -> dict[tuple[str, str], Any]:
+    rows = overview(desk)["agreement"]
+    return {(row["part"], row["measure"]): row["value"] for row in rows}
+
+
+def test_agreement_of_labels_is_that_of_the_library(tmp_path: Path) -> None:
+    with opened(sheet_of(("a", "b", "c")), tmp_path / "codes") as (desk, _):
+        assert set(figures(desk).values()) == {None}
+        codes = {"a": "SSMMW", "b": "SSMWW", "c": "SM"}
+        names = {name[0]: name for name in TOPICS.names}
+        for coder, own in codes.items():
+            for i, letter in enumerate(own):
+                desk.code(coder, i, names[letter])
+        columns = [desk.values(coder) for coder in codes]
+        found = figures(desk)
+        part = "all coders"
+        assert found[part, "percent agreement"] == float(lh.percent_agreement(columns))
+        alpha = lh.krippendorff_alpha(columns, levels=TOPICS.names, n_bootstrap=0)
+        assert found[part, "Krippendorff's alpha"] == float(alpha)
+        kappa = lh.cohen_kappa(*columns[:2], levels=TOPICS.names)
+        assert found["a and b", "Cohen's kappa"] == float(kappa)
+        shown = overview(desk)["disagreements"]
+        assert shown["n"] == 2
+        assert shown["rows"][0]["codes"] == {"a": "Sports", "b": "Sports", "c": "Money"}
+
+
+def test_agreement_of_other_types(tmp_path: Path) -> None:
+    scale = lh.Codebook("?", lh.number_scale(0, 10))
+    several = lh.Codebook("?", ["a", "b"], type="multiple")
+    span = [{"start": 0, "end": 4, "label": "a"}]
+    given: list[tuple[lh.Codebook, Any]] = [
+        (scale, [("1", "2"), ("9", "10")]),
+        (several, [(["a"], ["a", "b"]), ([], [])]),
+        (SPANS, [(span, span), ([], [])]),
+    ]
+    found = {}
+    for book, codes in given:
+        sheet = make_sheet({"text": TEXTS}, book, ("anna", "ben"), None)
+        with opened(sheet, tmp_path / book.type) as (desk, _):
+            for i, pair in enumerate(codes):
+                for coder, value in zip(("anna", "ben"), pair, strict=True):
+                    desk.code(coder, i, value)
+            found[book.type] = figures(desk)
+    interval = lh.krippendorff_alpha([[1, 9], [2, 10]], scale="interval", n_bootstrap=0)
+    alpha = found["scale"]["all coders", "Krippendorff's alpha"]
+    assert alpha == pytest.approx(float(interval))
+    assert found["multiple"]["all coders: a", "percent agreement"] == 1
+    assert found["multiple"]["all coders: b", "percent agreement"] == 0.5
+    assert found["spans"] == {("all coders", "unitizing alpha"): 1.0}

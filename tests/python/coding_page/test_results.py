@@ -1,0 +1,320 @@
+"""From the arguments of `code_texts` to its results, and the command."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import llamaherd as lh
+import pandas as pd
+import pytest
+from coding_pages import TEXTS, TOPICS
+from llamaherd.cli.main import main
+from llamaherd.coding_page.code_texts import opened, path_for, results_of
+from llamaherd.coding_page.export import write_codes
+from llamaherd.coding_page.serving import CodingPage
+from llamaherd.coding_page.sheet import make_sheet
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+FRAME = {
+    "text": [*TEXTS, "=1+1", 'a\r\nb, "c"'],
+    "label": ["Sports", "Money"] * 4,
+}
+SPANS = lh.Codebook("Who?", {"a": "", "b": ""}, type="spans")
+
+
+def sample_of(**more: Any) -> lh.GoldSample:
+    names = ["Sports", "Money", "War"]
+    return lh.gold_sample(
+        FRAME, 5, text="text", label="label", names=names, seed=1, **more
+    )
+
+
+def coded(path: Path, data: Any, codes: dict[str, list[Any]], book: Any = TOPICS) -> Any:
+    """Results after coders gave codes to the first texts."""
+    sheet = make_sheet(data, book, list(codes), None)
+    with opened(sheet, path) as (desk, _):
+        for coder, values in codes.items():
+            for i, value in enumerate(values):
+                if value is not None:
+                    desk.code(coder, i, value, "a note" if i == 0 else "")
+        return results_of(desk, data)
+
+
+def test_a_sample_gets_the_codes(tmp_path: Path) -> None:
+    sample = sample_of().with_codes({"anna": ["Sports"] * 5})
+    codes = {"anna": ["War", None, "Money"], "ben": ["War"]}
+    found = coded(tmp_path / "codes", sample, codes)
+    assert found.coders == ["anna", "ben"]
+    assert found.codes[0] == ["War", "Sports", "Money", "Sports", "Sports"]
+    assert found.codes[1] == ["War", None, None, None, None]
+    assert found.gold == ["War", "Sports", "Money", "Sports", "Sports"]
+
+
+def test_data_frames_get_columns(tmp_path: Path) -> None:
+    frame = pd.DataFrame(FRAME)
+    found = coded(tmp_path / "codes", frame, {"anna": ["War", None, "Money"]})
+    assert list(found.columns) == ["text", "label", "anna"]
+    assert found["anna"][0] == "War"
+    assert found["anna"].isna().sum() == 6
+    several = lh.Codebook("?", ["a", "b"], type="multiple")
+    codes = {"anna": [["b", "a"], []]}
+    found = coded(tmp_path / "several", FRAME, codes, several)
+    assert found["anna"][:3] == ["a; b", "none", None]
+
+
+def test_exported_files_are_read_by_read_gold(tmp_path: Path) -> None:
+    sample, path = sample_of(), tmp_path / "coded.csv"
+    sheet = make_sheet(sample, None, ["anna", "ben"], None)
+    assert sheet.codebook.names == sample.names
+    with opened(sheet, tmp_path / "codes") as (desk, _):
+        for i, value in enumerate(["War", "Money", "Sports"]):
+            desk.code("anna", i, value, "Sports, or not?")
+        write_codes(desk, path)
+        write_codes(desk, path)  # the same content
+        desk.code("ben", 4, "War")
+        with pytest.raises(ArgumentError, match="already exists") as caught:
+            write_codes(desk, path)
+        assert (caught.value.argument, caught.value.code) == ("path", "exists")
+        write_codes(desk, path, overwrite=True)
+        expected = results_of(desk, sample)
+    with pytest.warns(UserWarning, match="'anna note' was taken for notes"):
+        found = lh.read_gold(path)
+    assert found.coders == expected.coders == ["anna", "ben"]
+    assert found.codes == expected.codes
+    assert found.texts == sample.texts
+
+
+def test_exported_passages_are_read_by_read_spans(tmp_path: Path) -> None:
+    text = "\U0001f600 Ann met Bob."
+    path, span = tmp_path / "coded.jsonl", {"start": 2, "end": 5, "label": "a"}
+    sheet = make_sheet({"text": [text, *TEXTS]}, SPANS, ["anna", "ben"], None)
+    with opened(sheet, tmp_path / "codes") as (desk, _):
+        desk.code("anna", 0, [span], "sure")
+        desk.code("ben", 0, [])
+        desk.code("ben", 1, [{"start": 0, "end": 4, "label": "b"}])
+        write_codes(desk, path)
+        found = results_of(desk, None)
+    read = lh.read_spans(path)
+    assert read.rows() == found.rows()
+    assert read.coders == found.coders
+    assert read.rows()[0]["quote"] == "Ann"
+    assert read.coders["ben"][text] == ()
+    assert json.loads(path.read_text().split("\n")[0])["note"] == "sure"
+
+
+# ---- arguments ----
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"coders": ["anna", "Anna"]}, "coders"),
+        ({"coders": ["id"]}, "coders"),
+        ({"coders": [""]}, "coders"),
+        ({"coders": ["a\nb"]}, "coders"),
+        ({"coders": [f"c{i}" for i in range(51)]}, "coders"),
+        ({"tie_coder": "cleo"}, "tie_coder"),
+        ({"coders": ["a", "b"], "tie_coder": "b"}, "tie_coder"),
+        ({"codebook": None}, "codebook"),
+        ({"codebook": "topics.yaml"}, "codebook"),
+        ({"text": "no"}, "text"),
+        ({"id": "label"}, "data"),
+        ({"seed": -1}, "seed"),
+        ({"data": 3}, "data"),
+        ({"data": {"text": []}}, "data"),
+        ({"data": {"text": ["a", " "]}}, "data"),
+        ({"data": {"text": ["a"], "id": [None]}}, "data"),
+    ],
+)
+def test_wrong_arguments_are_named(options: dict[str, Any], argument: str) -> None:
+    given = {"data": FRAME, "codebook": TOPICS, "coders": None, "tie_coder": None}
+    given |= options
+    with pytest.raises((ArgumentError, ArgumentTypeError)) as caught:
+        make_sheet(
+            given.pop("data"),
+            given.pop("codebook"),
+            given.pop("coders"),
+            given.pop("tie_coder"),
+            **given,
+        )
+    assert caught.value.argument == argument
+
+
+def test_codebook_and_sample_have_to_fit() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    fields = lh.Codebook("?", schema=schema, type="fields")
+    with pytest.raises(ArgumentError, match="codebook must have labels"):
+        make_sheet(FRAME, fields, None, None)
+    other = lh.Codebook("?", ["Sports", "Weather"])
+    with pytest.raises(ArgumentError, match=r"has the label .Weather., which is none"):
+        make_sheet(sample_of(), other, None, None)
+    several = lh.Codebook("?", ["Sports", "Money", "War"], type="multiple")
+    with pytest.raises(ArgumentError, match="has several labels a text, and the sample"):
+        make_sheet(sample_of(), several, None, None)
+    without = lh.gold_sample({"label": ["a", "b"]}, 2, label="label")
+    with pytest.raises(ArgumentError, match="has no texts"):
+        make_sheet(without, None, None, None)
+
+
+def test_the_file_of_codes_is_beside_the_sheet(tmp_path: Path) -> None:
+    sheet = make_sheet(FRAME, TOPICS, None, None)
+    assert path_for(tmp_path / "a.csv", sheet, None) == tmp_path / "a.codes.sqlite"
+    assert path_for(FRAME, sheet, None).name == f"codes-{sheet.sha256[:8]}.sqlite"
+    for wrong in (tmp_path, tmp_path / "no" / "file"):
+        with pytest.raises(ArgumentError, match="path must be a file in a folder"):
+            path_for(FRAME, sheet, wrong)
+    with pytest.raises(ArgumentTypeError, match="path must be a str or a path"):
+        path_for(FRAME, sheet, 3)
+
+
+def test_code_texts_returns_what_was_coded_until_it_ends(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A browser codes a text and ends the page; the function then returns."""
+    links: list[str] = []
+
+    def visit(link: str) -> None:
+        links.append(link)
+        threading.Thread(target=_code_and_end, args=(capsys, link)).start()
+
+    monkeypatch.setattr("webbrowser.open", visit)
+    found = lh.code_texts(
+        FRAME, TOPICS, coders=["anna", "ben"], path=tmp_path / "codes", port=0
+    )
+    assert "/owner#" in links[0]
+    assert found["anna"].count("War") == 1
+    assert lh.code_texts.__doc__
+
+
+def _code_and_end(_capsys: object, link: str) -> None:
+    where = urlsplit(link)
+    for path, headers, body in (
+        ("/api/code", {"X-Coder": "anna"}, {"i": 2, "value": "War"}),
+        ("/api/stop", {"Authorization": f"Bearer {where.fragment}"}, {}),
+    ):
+        http = HTTPConnection(where.netloc, timeout=120)
+        http.request(
+            "POST",
+            path,
+            json.dumps(body),
+            {"content-type": "application/json", **headers},
+        )
+        assert http.getresponse().status == 200
+        http.close()
+
+
+# ---- the command ----
+
+
+@pytest.fixture
+def sheet(tmp_path: Path) -> Path:
+    path = tmp_path / "sample.csv"
+    sample_of().write(path)
+    lh.write_codebook(TOPICS, tmp_path / "topics.yaml")
+    return path
+
+
+@pytest.fixture
+def command(sheet: Path) -> Iterator[Callable[..., Any]]:
+    """A function that starts `llamaherd code`; it returns the process and its lines."""
+    started = []
+
+    def start(*more: str) -> tuple[subprocess.Popen[str], dict[str, str]]:
+        program = [sys.executable, "-m", "llamaherd.cli", "code", str(sheet)]
+        options = ["--codebook", str(sheet.with_name("topics.yaml")), "--port", "0"]
+        process = subprocess.Popen(
+            [*program, *options, "--coders", "anna,ben", "--no-browser", *more],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        lines = [process.stdout.readline().rsplit(maxsplit=1) for _ in range(3)]
+        return process, {name.strip(): link for name, link in lines}
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_kill_9_loses_no_code(sheet: Path, command: Callable[..., Any]) -> None:
+    process, links = command()
+    answered = []
+    for n in range(40):
+        http = HTTPConnection(urlsplit(links["anna"]).netloc, timeout=120)
+        value = TOPICS.names[n % 3]
+        body = json.dumps({"i": n % 5, "value": value, "note": str(n)})
+        head = {"X-Coder": "anna", "content-type": "application/json"}
+        http.request("POST", "/api/code", body, head)
+        if n == 39:
+            process.send_signal(signal.SIGKILL)  # in the middle of a request
+            http.close()
+            break
+        assert http.getresponse().status == 200
+        http.close()
+        answered.append(str(n))
+    process.wait()
+    loaded = make_sheet(sheet, TOPICS, ["anna", "ben"], None)
+    with opened(loaded, sheet.with_suffix(".codes.sqlite")) as (desk, store):
+        notes = [entry.act.note for entry in store.entries()]
+        assert notes[:39] == answered
+        assert desk.values("anna")[3] in TOPICS.names
+    out = sheet.with_name("coded.csv")
+    book = str(sheet.with_name("topics.yaml"))
+    export = ["--coders", "anna,ben", "--codebook", book, "--export", str(out)]
+    assert main(["code", str(sheet), *export]) == 0
+    with pytest.warns(UserWarning, match="notes"):
+        found = lh.read_gold(out)
+    assert all(code is not None for code in found.codes[0])
+
+
+def test_the_command_goes_on_with_the_same_links_and_ends_by_a_signal(
+    command: Callable[..., Any],
+) -> None:
+    process, links = command()
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 0
+    process, again = command()
+    assert {name: urlsplit(link).fragment for name, link in again.items()} == {
+        name: urlsplit(link).fragment for name, link in links.items()
+    }
+    assert set(links) == {"agreement and export", "anna", "ben"}
+
+
+def test_wrong_use_of_the_command(
+    sheet: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["code", str(tmp_path / "no.csv")]) == 2
+    assert main(["code", str(sheet), "--coders", "anna,,ben"]) == 2
+    assert "must be different names" in capsys.readouterr().err
+    odd = tmp_path / "odd.csv"
+    odd.write_text("id,text\n1,a\n2\n")
+    assert main(["code", str(odd), "--codebook", str(tmp_path / "topics.yaml")]) == 2
+    assert "has 1 cells and there are 2 columns" in capsys.readouterr().err
+
+
+def test_a_used_port_is_an_error(tmp_path: Path) -> None:
+    sheet = make_sheet(FRAME, TOPICS, None, None)
+    with (
+        opened(sheet, tmp_path / "codes") as (desk, _),
+        socket.create_server(("127.0.0.1", 0)) as other,
+    ):
+        port = other.getsockname()[1]
+        with pytest.raises(ArgumentError, match="host cannot be listened") as caught:
+            CodingPage(desk, "secret", host="127.0.0.1", port=port)
+    assert (caught.value.argument, caught.value.code) == ("host", "unusable")

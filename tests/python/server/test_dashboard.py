@@ -1,0 +1,116 @@
+"""The page of what the server does: its data, who gets them, and what it shows."""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+from browsing import visited
+from fake_context import answer
+from llamaherd.core.outcome import Counts
+from llamaherd.server.dashboard import DATA, PAGES
+from served import NAME, served
+
+if TYPE_CHECKING:
+    from fake_context import FakeContext
+    from playwright.sync_api import Browser
+    from served import Client
+
+pytestmark = pytest.mark.slow(reason="starts Chromium, as no other program runs a page")
+
+
+def test_data_are_of_this_moment(fake: FakeContext, client: Client) -> None:
+    before = client.ask("GET", DATA)[1]
+    client.post("/generate", {"prompt": "a", "max_tokens": 3})
+    status, got, headers = client.ask("GET", DATA)
+    assert (status, headers["cache-control"]) == (200, "no-store")
+    assert got["models"] == [NAME]
+    assert got["load"]["n_slots"] == fake.n_slots
+    assert got["counts"]["n_generated"] - before["counts"]["n_generated"] == 3
+    assert got["memory"]["process"] > 1 << 20
+    assert got["uptime_s"] > before["uptime_s"]
+
+
+def test_pages_are_open_and_data_need_the_key(fake: FakeContext) -> None:
+    with served(fake, api_key="secret") as client:
+        for path in PAGES:
+            with socket.create_connection(("127.0.0.1", client.port)) as own:
+                head = (
+                    f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+                )
+                own.sendall(head.encode())
+                text = own.makefile("rb").read().decode().lower()
+            assert text.startswith("http/1.1 200"), path
+            assert "content-security-policy: default-src 'none'" in text
+            assert NAME not in text.split("\r\n\r\n", 1)[1]
+            assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+            assert not re.search(r"<script[^>]*>[^<]|<style|\son\w+=|innerhtml", text)
+        assert client.ask("GET", DATA)[0] == 401
+        key = {"Authorization": "Bearer secret"}
+        assert client.ask("GET", DATA, headers=key)[0] == 200
+        other = {**key, "Origin": "http://evil.example"}
+        assert client.ask("GET", DATA, headers=other)[0] == 403
+        assert client.ask("GET", "/", headers={"Host": "evil.example"})[0] == 403
+        assert client.ask("POST", "/", {}, key)[0] == 405
+
+
+def test_looks_do_not_fill_the_log(client: Client, caplog: Any) -> None:
+    caplog.set_level("INFO")
+    client.ask("GET", DATA)
+    client.ask("GET", "/health")
+    assert [record.getMessage().split()[1] for record in caplog.records] == ["/health"]
+
+
+def test_the_engine_counts_for_the_page_only_while_somebody_looks(
+    chat_model: lh.Model,
+) -> None:
+    with lh.Context(chat_model, n_ctx=256, n_seq_max=2) as ctx:
+        lh.generate_parallel(ctx, ["One."], max_tokens=4)
+        assert ctx.loop.watched_counts() == Counts()  # nobody looked before
+        out = lh.generate_parallel(ctx, ["Two.", "Three."], max_tokens=4)
+        counts = ctx.loop.watched_counts()
+        assert counts.n_batches > out.stats.n_batches  # of both calls
+        assert counts.n_decode > 0
+
+
+def test_the_page_asks_for_the_key_and_shows_a_prompts_answer(
+    browser: Browser, fake: FakeContext
+) -> None:
+    why = "the server responded with a status of 401 (Unauthorized)"
+    refused = f"Failed to load resource: {why}"
+    with (
+        served(fake, api_key="secret") as client,
+        visited(browser, client.url, [refused]) as page,
+    ):
+        page.get_by_label("API key").fill("wrong")
+        page.get_by_role("button", name="Show").click()
+        page.get_by_text("This key is wrong.").wait_for()
+        page.get_by_label("API key").fill("secret")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name=NAME).wait_for()
+        page.get_by_text("0 of 4 slots").wait_for()
+        chart = page.get_by_role("img", name="running: 0, waiting: 0")
+        assert chart.count() == 1
+        page.get_by_label("Prompt", exact=True).fill("<b>x</b>")
+        page.get_by_label("Chat template").uncheck()
+        page.get_by_label("Tokens at most").fill("3")
+        page.get_by_label("Tokens of thinking").fill("2")
+        page.get_by_role("button", name="Send").click()
+        page.get_by_text("length, 7 + ").wait_for()
+        assert page.locator("#answer").inner_text() == answer("<b>x</b>", 3)
+        assert page.locator("#thought").inner_text() == "hm0 hm1"
+        page.get_by_label("JSON Schema").fill("{")
+        page.get_by_role("button", name="Send").click()
+        page.get_by_text("The schema is no JSON").wait_for()
+
+
+def test_a_phone_shows_all_without_scrolling_sideways(
+    browser: Browser, client: Client
+) -> None:
+    phone = {"viewport": {"width": 375, "height": 700}, "color_scheme": "dark"}
+    with visited(browser, client.url, **phone) as page:
+        page.get_by_text("0 of 4 slots").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") == 375
