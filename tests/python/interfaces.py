@@ -66,7 +66,7 @@ def of_server(path: str) -> Taken:
         own |= {"tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "n"}
         own |= {*answer_form.FIELDS, "repeat_penalty"}
         own |= {"reasoning_effort", "thinking_budget_tokens"}
-        own |= {"continue_final_message", "add_generation_prompt"}
+        own |= {"continue_final_message", "add_generation_prompt", "echo"}
         names = Completions.fields
         made = Completions(SimpleNamespace(), settings).understand({"prompt": "a"})
         if path == "/v1/chat/completions":

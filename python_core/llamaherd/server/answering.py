@@ -12,6 +12,7 @@ from llamaherd.core.errors import CutOffError
 from llamaherd.core.sampling import CONSTRAINTS
 from llamaherd.core.words import spoken_in
 from llamaherd.server import answer_form, errors
+from llamaherd.server.echo import start_echo
 from llamaherd.server.messages import (
     ClientGoneError,
     read_object,
@@ -122,6 +123,8 @@ class Answering:
             for prompt in parsed.prompts:
                 _check_ids(prompt, self._shared.ctx.model.n_vocab)
             with errors.renamed(parsed.names):
+                if parsed.echo:
+                    return parsed, start_echo(self._shared.ctx, parsed)
                 if parsed.n_answers > 1:
                     return parsed, start_several(self._shared.ctx, parsed)
                 return parsed, self._shared.ctx.submit(

@@ -26,6 +26,8 @@ class ParsedRequest:
         stream: Whether to send pieces as they are generated.
         with_usage: Whether to end a stream with the usage.
         tools: Functions that the answer may call; None for none.
+        echo: Whether the prompt comes back before its answer.
+        is_empty: Whether the answer has no tokens; `echo` only.
         names: Field of the request by argument of the library, for errors.
     """
 
@@ -36,6 +38,8 @@ class ParsedRequest:
     stream: bool = False
     with_usage: bool = True
     tools: ToolUse | None = None
+    echo: bool = False
+    is_empty: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -23,7 +23,7 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "continue_final_message": (False,),
     "documents": ([],),
     "dynatemp_range": (0,),
-    "echo": (False,),
+    "echo": (False,),  # in chats
     "function_call": ("none", "auto"),
     "functions": ([],),
     "include_reasoning": (True,),

@@ -42,7 +42,7 @@ _MOST_SAMPLES = 128  # as in OpenAI's API
 class Completions:
     """Format of `/v1/completions`."""
 
-    fields = _COMMON | {"prompt"}
+    fields = _COMMON | {"prompt", "echo"}
 
     def __init__(self, model: Model, settings: ServerSettings) -> None:
         self._model = model
@@ -52,17 +52,23 @@ class Completions:
         """See `Shape`."""
         given = _given(fields, self.fields)
         _check_model(given, self._settings)
-        max_tokens = _given_max_tokens(given) or MAX_TOKENS_OF_COMPLETION
+        echo = _flag(given, "echo")
+        max_tokens = _given_max_tokens(given, 0 if echo else 1)
+        is_empty = max_tokens == 0
+        if max_tokens is None:
+            max_tokens = MAX_TOKENS_OF_COMPLETION
         form = form_of(given)
         n_top = openai_logprobs.of_completion(given)
         prompts = _prompts(given)
         return ParsedRequest(
             prompts=prompts,
-            params=sampling_of(given, max_tokens, form),
+            params=sampling_of(given, max(1, max_tokens), form),
             options={} if n_top is None else {"logprobs": n_top},
             n=_n_samples(given, len(prompts)),
             stream=_flag(given, "stream"),
             with_usage=_with_usage(given),
+            echo=echo,
+            is_empty=is_empty,
             names=form.names,
         )
 
@@ -201,10 +207,10 @@ def _n_samples(given: Mapping[str, object], n_prompts: int) -> int:
     return n
 
 
-def _given_max_tokens(given: Mapping[str, object]) -> int | None:
+def _given_max_tokens(given: Mapping[str, object], least: int = 1) -> int | None:
     """Return the maximum number of tokens of a request, under either name."""
     found = {
-        name: checks.integer(name, given[name], 1)
+        name: checks.integer(name, given[name], least)
         for name in ("max_tokens", "max_completion_tokens")
         if name in given
     }

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from llamaherd.server.api_shape import usage
+from llamaherd.server.echo import EchoedResult
 from llamaherd.server.messages import dumps
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class _OpenAiAnswer(ABC):
     @property
     def _is_at_end(self) -> bool:
         """Whether a stream sends whole answers at its end instead of pieces."""
-        return self._parsed.n_answers > 1
+        return self._parsed.n_answers > 1 or self._parsed.echo
 
     def _chunk(self, choice: str) -> str:
         return f"{self._before_choice}{choice}]}}\n\n"
@@ -136,7 +137,8 @@ class CompletionAnswer(_OpenAiAnswer):
         )
 
     def _all(self, result: Result) -> dict[str, object]:
-        return {"text": result.text or ""}
+        echo = result.echo if isinstance(result, EchoedResult) else ""
+        return {"text": f"{echo}{result.text or ''}"}
 
     def _late(self, index: int, result: Result) -> list[dict[str, object]]:
         return [{"index": index, **self._all(result), **_OPEN}]
