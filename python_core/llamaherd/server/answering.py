@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -64,17 +65,17 @@ _QUICK = frozenset(
 _CONSTRAINTS = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools"})
 
 
-class Answering:
-    """ASGI application that answers the requests of one API.
+class Endpoint(ABC):
+    """ASGI application of a path that takes JSON.
 
     Args:
         shared: State shared by all requests.
-        shape: Format of requests and answers.
+        fields: Names of all fields of a request.
     """
 
-    def __init__(self, shared: SharedState, shape: ApiShape) -> None:
+    def __init__(self, shared: SharedState, fields: frozenset[str]) -> None:
         self._shared = shared
-        self._shape = shape
+        self._fields = fields
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, also after an error."""
@@ -84,14 +85,7 @@ class Answering:
                 scope, scope["llamaherd.incoming"], self._shared.bodies
             )
             with self._shared.queue.slot():
-                parsed, handle = await self._submit(fields, n_bytes)
-                running = self._shared.enter(
-                    Running(handle, receive, self._shared.timeout_s)
-                )
-                try:
-                    await self._answer(parsed, running, record, send)
-                finally:
-                    self._shared.leave(running)
+                await self.answer(fields, n_bytes, record, receive, send)
         except ClientGoneError:
             record.is_gone = True
         except asyncio.CancelledError:  # the server stops at once
@@ -100,6 +94,66 @@ class Answering:
                 await asyncio.wait_for(last_words, _LAST_WORDS_S)
         except Exception as error:  # noqa: BLE001 - nothing that a request does ends us
             await self._fail(error, record, send)
+
+    @abstractmethod
+    async def answer(
+        self,
+        fields: dict[str, object],
+        n_bytes: int,
+        record: RequestRecord,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Answer one request; errors are sent by the caller.
+
+        Args:
+            fields: Fields of the request.
+            n_bytes: Size of its body.
+            record: Record for the log.
+            receive: Channel that reports a disconnect.
+            send: Channel of the answer.
+        """
+
+    async def _fail(self, error: Exception, record: RequestRecord, send: Send) -> None:
+        known = errors.of_exception(error, self._fields)
+        if known is None:
+            # The message may contain a prompt.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            log.error("%s\n%s", type(error).__name__, frames)
+            known = errors.ApiError(500, "an error of the server's; see its log")
+        if record.status:  # the answer has begun: send an event with the error
+            await send_event(send, errors.event(known), is_last=True)
+        else:
+            await send_json(send, known.status, known.body, known.headers)
+
+
+class Answering(Endpoint):
+    """ASGI application that answers the requests of one API.
+
+    Args:
+        shared: State shared by all requests.
+        shape: Format of requests and answers.
+    """
+
+    def __init__(self, shared: SharedState, shape: ApiShape) -> None:
+        super().__init__(shared, shape.fields)
+        self._shape = shape
+
+    async def answer(
+        self,
+        fields: dict[str, object],
+        n_bytes: int,
+        record: RequestRecord,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """See `Endpoint`."""
+        parsed, handle = await self._submit(fields, n_bytes)
+        running = self._shared.enter(Running(handle, receive, self._shared.timeout_s))
+        try:
+            await self._answer(parsed, running, record, send)
+        finally:
+            self._shared.leave(running)
 
     async def _submit(
         self, fields: dict[str, object], n_bytes: int
@@ -150,18 +204,6 @@ class Answering:
             if not running.is_gone:
                 raise
             raise ClientGoneError from None
-
-    async def _fail(self, error: Exception, record: RequestRecord, send: Send) -> None:
-        known = errors.of_exception(error, self._shape.fields)
-        if known is None:
-            # The message may contain a prompt.
-            frames = "".join(traceback.format_tb(error.__traceback__))
-            log.error("%s\n%s", type(error).__name__, frames)
-            known = errors.ApiError(500, "an error of the server's; see its log")
-        if record.status:  # the answer has begun: send an event with the error
-            await send_event(send, errors.event(known), is_last=True)
-        else:
-            await send_json(send, known.status, known.body, known.headers)
 
 
 def _drop(pending: Future[tuple[ParsedRequest, Handle | SeveralAnswers]]) -> None:

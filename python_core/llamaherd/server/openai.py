@@ -19,6 +19,7 @@ from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
 from llamaherd.server.openai_logprobs import LogprobsWriter
 from llamaherd.server.openai_messages import chat_messages
 from llamaherd.server.openai_sampling import ALIASES, sampling_of
+from llamaherd.server.work_api import check_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +52,7 @@ class Completions:
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `Shape`."""
         given = _given(fields, self.fields)
-        _check_model(given, self._settings)
+        check_model(given, self._settings)
         echo = _flag(given, "echo")
         max_tokens = _given_max_tokens(given, 0 if echo else 1)
         is_empty = max_tokens == 0
@@ -91,7 +92,7 @@ class ChatCompletions:
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `Shape`."""
         given = _given(fields, self.fields)
-        _check_model(given, self._settings)
+        check_model(given, self._settings)
         max_tokens = _given_max_tokens(given)
         messages = chat_messages(given)
         last = messages[-1]
@@ -164,21 +165,6 @@ def _given(fields: Mapping[str, object], names: frozenset[str]) -> dict[str, obj
             # A known unsupported field needs no suggestion.
             raise unknown_field(name, () if is_known(name) else names)
     return given
-
-
-def _check_model(given: Mapping[str, object], settings: ServerSettings) -> None:
-    """Check that the request is for the model of this server."""
-    asked = given.get("model", settings.model_name)
-    if not isinstance(asked, str):
-        raise bad_field("model", f"model must be a string, not {checks.shown(asked)}")
-    if settings.name_of(asked) is None:
-        raise ApiError(
-            404,
-            f"the model here is {settings.model_name!r}, not {checks.quoted(asked)} (see "
-            "--alias and --any-model)",
-            param="model",
-            code="model_not_found",
-        )
 
 
 def _prompts(given: Mapping[str, object]) -> list[object]:
