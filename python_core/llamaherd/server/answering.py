@@ -7,6 +7,7 @@ import logging
 import traceback
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import CutOffError
@@ -181,12 +182,15 @@ class Answering(Endpoint):
                     return parsed, start_echo(self._shared.ctx, parsed)
                 if parsed.n_answers > 1:
                     return parsed, start_several(self._shared.ctx, parsed)
-                return parsed, self._shared.ctx.submit(
+                handle = self._shared.ctx.submit(
                     parsed.prompts[0],
                     params=parsed.params,
                     stream=parsed.stream,
                     **parsed.options,
                 )
+                if parsed.with_running_usage:
+                    parsed = replace(parsed, n_prompt_tokens=handle.n_prompt_tokens)
+                return parsed, handle
 
     async def _answer(
         self, parsed: ParsedRequest, running: Running, record: RequestRecord, send: Send

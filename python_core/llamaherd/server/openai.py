@@ -36,7 +36,8 @@ _COMMON = frozenset(
         *answer_form.FIELDS,
     )
 )
-_OF_STREAMS = frozenset(("include_obfuscation", "continuous_usage_stats"))
+_OF_STREAMS = ("include_usage", "continuous_usage_stats")
+_SHOWN_OF_STREAMS = tuple(f"stream_options.{name}" for name in _OF_STREAMS)
 _MOST_SAMPLES = 128  # as in OpenAI's API
 
 
@@ -67,7 +68,7 @@ class Completions:
             options={} if n_top is None else {"logprobs": n_top},
             n=_n_samples(given, len(prompts)),
             stream=_flag(given, "stream"),
-            with_usage=_with_usage(given),
+            **_usage_options(given),
             echo=echo,
             is_empty=is_empty,
             names=form.names,
@@ -116,7 +117,7 @@ class ChatCompletions:
             options=options if n_top is None else {**options, "logprobs": n_top},
             n=_n_samples(given, 1),
             stream=_flag(given, "stream"),
-            with_usage=_with_usage(given),
+            **_usage_options(given),
             tools=use,
             names=form.names,
         )
@@ -209,19 +210,24 @@ def _flag(given: Mapping[str, object], name: str) -> bool:
     return checks.flag(name, given.get(name, False))
 
 
-def _with_usage(given: Mapping[str, object]) -> bool:
-    """Whether a stream ends with the usage."""
+def _usage_options(given: Mapping[str, object]) -> dict[str, Any]:
+    """Return where a stream has the usage: at its end, and in each piece."""
     if "stream_options" not in given:
-        return False
+        return {"with_usage": False}
     options = given["stream_options"]
     if not _flag(given, "stream"):
         raise bad_field("stream_options", "stream_options is for streams")
     if not isinstance(options, dict):
         raise bad_field("stream_options", "stream_options must be an object")
     for name, value in options.items():
-        is_harmless = name in _OF_STREAMS and (value is None or value is False)
-        if name != "include_usage" and not is_harmless:
-            known = ("stream_options.include_usage",)
-            raise unknown_field(f"stream_options.{name}", known)
-    name = Argument("stream_options", (Field("include_usage"),))
-    return checks.flag(name, options.get("include_usage") or False)
+        is_harmless = name == "include_obfuscation" and (value is None or value is False)
+        if name not in _OF_STREAMS and not is_harmless:
+            raise unknown_field(f"stream_options.{name}", _SHOWN_OF_STREAMS)
+    at_end, in_pieces = (
+        checks.flag(
+            Argument("stream_options", (Field(name),)), options.get(name) or False
+        )
+        for name in _OF_STREAMS
+    )
+    # As in vLLM, the pieces have the usage only if the stream has it.
+    return {"with_usage": at_end, "with_running_usage": at_end and in_pieces}

@@ -312,7 +312,7 @@ BAD_BOTH = [
     ({"samplers": ["top_k"]}, "samplers"),
     ({"ignore_eos": 1}, "ignore_eos"),
     (
-        {"stream": True, "stream_options": {"continuous_usage_stats": True}},
+        {"stream": True, "stream_options": {"continuous_usage_stats": 1}},
         "stream_options.continuous_usage_stats",
     ),
     ({"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
