@@ -29,6 +29,7 @@ from llamaherd.server.messages import dumps
 from llamaherd.server.metrics import CONTENT_TYPE, Metrics
 from llamaherd.server.ollama import ShowApi, tags
 from llamaherd.server.openai import ChatCompletions, Completions
+from llamaherd.server.openapi import openapi
 from llamaherd.server.scores import ClassifyApi, ScoreApi
 from llamaherd.server.shared_state import SharedState
 from llamaherd.server.tokenizing import (
@@ -100,9 +101,11 @@ def create_app(
         Route("/tokenizer_info", pages.tokenizer_info),
         Route("/api/tags", pages.tags),
         Route("/version", pages.version),
+        Route("/openapi.json", pages.openapi),
         Route("/health", pages.health),
         Route("/metrics", pages.metrics),
     ]
+    pages.document = openapi(routes)
     paths = [route.path for route in routes]
 
     @asynccontextmanager
@@ -159,13 +162,18 @@ def _warm_up(model: Model, settings: ServerSettings) -> None:
 
 
 class _Pages:
-    """Routes of GET requests."""
+    """Routes of GET requests.
+
+    Attributes:
+        document: OpenAPI document of all routes.
+    """
 
     def __init__(self, ctx: Context, settings: ServerSettings, metrics: Metrics) -> None:
         self._ctx = ctx
         self._metrics = metrics
         self._settings = settings
         self._created = int(time.time())
+        self.document: dict[str, object] = {}
 
     def _of_name(self, name: str) -> dict[str, object]:
         return {
@@ -209,6 +217,10 @@ class _Pages:
     async def version(self, _request: Request) -> Response:
         """Return the version of llamaherd."""
         return _json({"version": llamaherd.__version__})
+
+    async def openapi(self, _request: Request) -> Response:
+        """Return the OpenAPI document."""
+        return _json(self.document)
 
     async def health(self, _request: Request) -> Response:
         """Return whether prompts can run."""

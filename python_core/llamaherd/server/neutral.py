@@ -70,6 +70,7 @@ _OF_CLIENTS: dict[str, tuple[type, ...]] = {
     "timings_per_token": (bool,),
     "user": (str,),
 }
+_JSON_TYPES = {bool: "boolean", str: "string", dict: "object"}
 # Fields of messages: those of answers, which clients send back, and names.
 _OF_MESSAGES: dict[str, tuple[type, ...]] = {
     "name": (str,),
@@ -100,6 +101,28 @@ def is_of_messages(name: str, value: object) -> bool:
     Clients send messages of answers back, with null for missing fields.
     """
     return value is None or value == [] or _is_one(_OF_MESSAGES, name, value)
+
+
+def is_of_client(name: str, value: object) -> bool:
+    """Whether a field only says something about the client."""
+    return name in _OF_CLIENTS and (value is None or _is_one(_OF_CLIENTS, name, value))
+
+
+def schemas(*, of_clients_only: bool = False) -> dict[str, dict[str, object]]:
+    """Return the JSON Schemas of these fields in requests, null left out.
+
+    Args:
+        of_clients_only: Leave out all but the fields about clients.
+    """
+    found: dict[str, dict[str, object]] = {}
+    if not of_clients_only:
+        found = {
+            name: {"enum": list(values)} if values else {"type": "null"}
+            for name, values in _NEUTRAL.items()
+        }
+    for name, kinds in _OF_CLIENTS.items():
+        found[name] = {"type": [_JSON_TYPES[kind] for kind in kinds]}
+    return found
 
 
 def _is_one(types: Mapping[str, tuple[type, ...]], name: str, value: object) -> bool:

@@ -38,7 +38,7 @@ _COMMON = frozenset(
 )
 _OF_STREAMS = ("include_usage", "continuous_usage_stats")
 _SHOWN_OF_STREAMS = tuple(f"stream_options.{name}" for name in _OF_STREAMS)
-_MOST_SAMPLES = 128  # as in OpenAI's API
+MOST_SAMPLES = 128  # as in OpenAI's API
 
 
 class Completions:
@@ -187,7 +187,7 @@ def _n_samples(given: Mapping[str, object], n_prompts: int) -> int:
     value = given.get("n", 1)
     if isinstance(value, float) and value.is_integer():  # JSON has one kind of number
         value = int(value)
-    n = checks.integer("n", value, 1, _MOST_SAMPLES)
+    n = checks.integer("n", value, 1, MOST_SAMPLES)
     if n * n_prompts > several.MOST:
         text = f"a request may have {several.MOST} answers, not {n * n_prompts}"
         raise bad_field("n" if n > 1 else "prompt", text)

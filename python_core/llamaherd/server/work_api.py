@@ -12,7 +12,7 @@ from llamaherd.server.answering import Endpoint
 from llamaherd.server.awaited import AwaitedWork
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
 from llamaherd.server.messages import ClientGoneError, send_json
-from llamaherd.server.neutral import asks_nothing
+from llamaherd.server.neutral import is_of_client
 from llamaherd.server.running import Running
 from llamaherd.server.wording import JSON
 
@@ -123,7 +123,7 @@ def given_fields(
         if name in names:
             if value is not None:
                 given[name] = value
-        elif not asks_nothing(name, value):
+        elif not is_of_client(name, value):
             raise unknown_field(name, names)
     for name in needed:
         if name not in given:
