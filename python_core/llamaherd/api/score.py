@@ -96,6 +96,7 @@ def start_score(
 def prepare_score(
     ctx: Host | Llama, prompts: object, continuations: object, options: ScoreOptions
 ) -> HostedCall[ScoreResults]:
+    """Check the arguments and create the work of the job of `start_score`."""
     context = open_context(ctx)
     model = context.model
     listed = checks.prompt_list(prompts)

@@ -53,9 +53,7 @@ class ScoredPrompts:
         requests: Requests, each for prompts with the same beginning.
     """
 
-    def __init__(
-        self, model: Model, prompts: Sequence[array[int]], n_top: int
-    ) -> None:
+    def __init__(self, model: Model, prompts: Sequence[array[int]], n_top: int) -> None:
         self._prompts = prompts
         self._groups: dict[tuple[int, ...], list[int]] = {}
         for i, tokens in enumerate(prompts):

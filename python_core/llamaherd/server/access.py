@@ -88,9 +88,7 @@ class AccessMiddleware:
         )
 
 
-def _sending(
-    record: RequestRecord, incoming: Incoming, send: Send, id_: bytes
-) -> Send:
+def _sending(record: RequestRecord, incoming: Incoming, send: Send, id_: bytes) -> Send:
     """Send an answer with the id of its request, and record its status.
 
     If the body of the request was not read completely, the connection is closed after the

@@ -14,6 +14,7 @@ from llamaherd.core.errors import CutOffError
 from llamaherd.core.sampling import CONSTRAINTS
 from llamaherd.core.words import spoken_in
 from llamaherd.server import answer_form, errors
+from llamaherd.server.awaited import AwaitedWork
 from llamaherd.server.echo import start_echo
 from llamaherd.server.messages import (
     ClientGoneError,
@@ -231,7 +232,7 @@ async def _send_pieces(
 ) -> list[Result]:
     """Send pieces as they arrive. An error before the first piece sets the status."""
     with suppress(CutOffError):  # raised after the last piece; `results` handles it
-        if not isinstance(running.handle, SeveralAnswers):
+        if not isinstance(running.handle, (SeveralAnswers, AwaitedWork)):
             async for piece in running.handle.pieces():
                 if record.status:
                     await send_event(send, answer.piece(piece))

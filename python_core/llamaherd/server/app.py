@@ -68,7 +68,6 @@ def create_app(
     shared = SharedState(ctx, settings)
     metrics = Metrics(ctx)
     pages = _Pages(ctx, settings, metrics)
-    model = ctx.model
     routes = [
         Route("/generate", Answering(shared, GenerateApi(settings)), methods=_POST),
         *_with_and_without_v1(
@@ -91,12 +90,7 @@ def create_app(
         ),
         *(
             Route(path, Working(shared, shape), methods=_POST)
-            for path, shape in {
-                "/tokenize": TokenizeApi(model, settings),
-                "/detokenize": DetokenizeApi(model, settings),
-                "/apply-template": TemplateApi(model, settings),
-                "/api/show": ShowApi(model, settings),
-            }.items()
+            for path, shape in _shapes_of_tokens(ctx.model, settings).items()
         ),
         Route("/tokenizer_info", pages.tokenizer_info),
         Route("/api/tags", pages.tags),
@@ -134,6 +128,16 @@ def _work_shapes(
         "/score": ScoreApi(ctx, settings),
         "/classify": ClassifyApi(ctx, settings),
         "/annotate": AnnotateApi(ctx, settings),
+    }
+
+
+def _shapes_of_tokens(model: Model, settings: ServerSettings) -> dict[str, WorkShape]:
+    """Return the formats of paths about tokens and models."""
+    return {
+        "/tokenize": TokenizeApi(model, settings),
+        "/detokenize": DetokenizeApi(model, settings),
+        "/apply-template": TemplateApi(model, settings),
+        "/api/show": ShowApi(model, settings),
     }
 
 

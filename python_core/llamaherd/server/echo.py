@@ -126,7 +126,9 @@ class _EchoCall:
         found = [
             result
             for i, each in enumerate(scores)
-            for result in self._of_prompt(i, each, None if answers is None else answers[i])
+            for result in self._of_prompt(
+                i, each, None if answers is None else answers[i]
+            )
         ]
         return Results(found, Stats(n_prompts=len(self._tokens)), self._n)
 

@@ -7,6 +7,7 @@ from typing import Any
 Schema = dict[str, Any]
 
 _TEXT: Schema = {"type": "string"}
+_TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _NUMBER: Schema = {"type": ["number", "null"]}
 
@@ -57,9 +58,7 @@ COMPONENTS: dict[str, Schema] = {
         },
         "required": ["role"],
     },
-    "Model": _object(
-        id=_TEXT, object={"const": "model"}, created=_COUNT, owned_by=_TEXT
-    ),
+    "Model": _object(id=_TEXT, object={"const": "model"}, created=_COUNT, owned_by=_TEXT),
 }
 ANSWERS: dict[str, Schema] = {
     "/generate": _object(
@@ -123,10 +122,10 @@ ANSWERS: dict[str, Schema] = {
     "/detokenize": _object(prompt=_TEXT, content=_TEXT),
     "/apply-template": _object(prompt=_TEXT),
     "/tokenizer_info": _object(
-        **dict.fromkeys(
-            ("bos_token", "eos_token", "pad_token", "chat_template"),
-            {"type": ["string", "null"]},
-        )
+        bos_token=_TEXT_OR_NULL,
+        eos_token=_TEXT_OR_NULL,
+        pad_token=_TEXT_OR_NULL,
+        chat_template=_TEXT_OR_NULL,
     ),
     "/api/tags": _object(models=_list(_object(name=_TEXT, model=_TEXT))),
     "/api/show": _object(details={"type": "object"}, capabilities=_list(_TEXT)),

@@ -6,7 +6,7 @@ from dataclasses import fields as fields_of
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.interfaces import OPENAI_NAMES, SERVER
+from llamaherd.asks.interfaces import SERVER
 from llamaherd.asks.settings import docs_of_options
 from llamaherd.core import checks
 from llamaherd.core.declared import first_sentence
@@ -218,7 +218,7 @@ def request_schema(path: str) -> Schema:
 def _body(path: str, more: Mapping[str, Schema] | None = None) -> Schema:
     found = _declared(path)
     if path in _OPENAIS:
-        found |= {name: found["repetition_penalty"] for name in ALIASES}
+        found |= dict.fromkeys(ALIASES, found["repetition_penalty"])
     found |= {**_OWN[path], **(more or {})}
     if path != "/generate":
         unused = neutral.schemas(of_clients_only=path not in _OPENAIS)
@@ -289,4 +289,3 @@ def _or_null(schema: Mapping[str, Any]) -> Schema:
     if rest == {"type": "null"}:
         return {**rest, **notes}
     return {"anyOf": [rest, {"type": "null"}], **notes}
-

@@ -155,9 +155,7 @@ def rendered_chat(
         getattr(parsed.params, name) is not None
         for name in ("schema", "regex", "grammar", "choices")
     )
-    (found,) = rendered_prompts(
-        model, parsed.prompts, options, [is_held], is_silent=True
-    )
+    (found,) = rendered_prompts(model, parsed.prompts, options, [is_held], is_silent=True)
     if isinstance(found.prompt, Refused):
         raise ChatTemplateError(found.prompt.reason)
     return str(found.prompt)

@@ -286,7 +286,10 @@ def test_what_lm_eval_asks_of_a_tokenizer(client: Client, ctx: lh.Context) -> No
     info = _get(client, "/tokenizer_info")
     assert {"eos_token", "bos_token", "pad_token", "chat_template"} <= info.keys()
     assert info["chat_template"] == TEMPLATE
-    for name, token in (("eos_token", ctx.model.info.eos), ("bos_token", ctx.model.info.bos)):
+    for name, token in (
+        ("eos_token", ctx.model.info.eos),
+        ("bos_token", ctx.model.info.bos),
+    ):
         got = _ok(
             client, "/tokenize", {"prompt": info[name], "add_special_tokens": False}
         )

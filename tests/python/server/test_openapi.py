@@ -106,7 +106,9 @@ def test_it_has_every_path(client: Client, document: Schema) -> None:
     shown = {p for p, each in document["paths"].items() if "post" in each}
     with_v1 = {f"/v1{path}" if f"/v1{path}" in SHAPES else path for path in shown}
     assert with_v1 == SHAPES.keys()
-    names = [each["operationId"] for p in document["paths"].values() for each in p.values()]
+    names = [
+        each["operationId"] for p in document["paths"].values() for each in p.values()
+    ]
     assert len(set(names)) == len(names)
 
 

@@ -482,9 +482,7 @@ def _deltas(client: Client, body: dict[str, Any]) -> tuple[list[Any], str]:
 
 @pytest.mark.parametrize("choice", [NAMED, "required"])
 @pytest.mark.parametrize("tools", [[PAINT], [PAINT, WIPE]], ids=["one", "two"])
-def test_a_forced_call_is_streamed(
-    client: Client, tools: list[Any], choice: Any
-) -> None:
+def test_a_forced_call_is_streamed(client: Client, tools: list[Any], choice: Any) -> None:
     body = {"messages": ASK, "tools": tools, "tool_choice": choice, "seed": 3}
     body |= {"max_tokens": 100}
     whole = client.post(CHAT, body)[1]["choices"][0]
