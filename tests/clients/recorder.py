@@ -2,8 +2,8 @@
 
     LLAMAHERD_RECORD=bodies.json make test-clients
 
-The bodies in tests/python/server/client_bodies.json are recorded with it. Texts of messages
-and descriptions are replaced, and token ids reduced to a vocabulary of 200.
+The bodies in tests/python/server/client_bodies.json are recorded with it. Texts of
+messages and descriptions are replaced, and token ids reduced to a vocabulary of 200.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from llamaherd.core.declared import defaults_of
 from llamaherd.core.request import NEUTRAL, Request
 from llamaherd.core.sampling import DEFAULT_SEED, PLAIN_SETTINGS
 from llamaherd.native.shim import ffi, lib
-from llamaherd.server import answer_form
+from llamaherd.server import answer_form, ends
 from llamaherd.server.annotations import AnnotateApi
 from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.generate import GenerateApi
@@ -79,7 +79,7 @@ def of_server(path: str) -> Taken:
     else:
         own = {"model", "prompt", "messages", "max_completion_tokens", "stream_options"}
         own |= {"tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "n"}
-        own |= {*answer_form.FIELDS, "repeat_penalty"}
+        own |= {*answer_form.FIELDS, *ends.FIELDS, "repeat_penalty"}
         own |= {"reasoning_effort", "thinking_budget_tokens"}
         own |= {"continue_final_message", "add_generation_prompt", "echo"}
         names = Completions.fields

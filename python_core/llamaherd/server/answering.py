@@ -64,7 +64,7 @@ _QUICK = frozenset(
     }
 )
 # Fields with constraints. Their compilations wait only for each other.
-_CONSTRAINTS = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools"})
+CONSTRAINING = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools", "codebook"})
 
 
 class Endpoint(ABC):
@@ -162,7 +162,7 @@ class Answering(Endpoint):
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
         if n_bytes < _LONG_BODY and fields.keys() <= _QUICK:
             return self._submit_now(fields)
-        is_compiled = not _CONSTRAINTS.isdisjoint(fields)
+        is_compiled = not CONSTRAINING.isdisjoint(fields)
         pool = self._shared.compiling if is_compiled else self._shared.pool
         pending = pool.submit(self._submit_now, fields)
         try:

@@ -95,6 +95,8 @@ _BOTH_OF_OPENAI: dict[str, Schema] = {
         "required": ["type"],
     },
     "structured_outputs": OBJECT,
+    "min_tokens": {"type": "integer", "minimum": 0},
+    "stop_token_ids": _TOKENS,
     "guided_json": {"type": ["object", "boolean", "string"]},
     "guided_regex": _TEXT,
     "guided_choice": {**_TEXTS, "minItems": 1},

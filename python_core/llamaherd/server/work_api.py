@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from llamaherd.core import checks
 from llamaherd.core.words import spoken_in
-from llamaherd.server.answering import Endpoint
+from llamaherd.server.answering import CONSTRAINING, Endpoint
 from llamaherd.server.awaited import AwaitedWork
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
 from llamaherd.server.messages import ClientGoneError, send_json
@@ -81,7 +81,9 @@ class Working(Endpoint):
         send: Send,
     ) -> None:
         """Answer one request."""
-        made = await asyncio.wrap_future(self._shared.pool.submit(self._prepare, fields))
+        is_compiled = not CONSTRAINING.isdisjoint(fields)
+        pool = self._shared.compiling if is_compiled else self._shared.pool
+        made = await asyncio.wrap_future(pool.submit(self._prepare, fields))
         if isinstance(made, dict):
             await send_json(send, 200, made)
             return

@@ -533,3 +533,24 @@ def test_each_piece_may_have_the_usage_so_far(client: Client, path: str) -> None
     only = {"continuous_usage_stats": True}
     events = client.events(path, {**ask, "stream_options": only})[:-1]
     assert all("usage" not in event for event in events)
+
+
+def test_the_end_of_an_answer_in_fields_of_vllm(client: Client, ctx: lh.Context) -> None:
+    ask = {"prompt": "a", "max_tokens": 5}
+    eos = ctx.model.info.eos
+    fields = {"min_tokens": 5, "ignore_eos": True, "stop_token_ids": [eos], "stop": []}
+    status, got = client.post(TEXT, {**ask, **fields})
+    assert (status, got["usage"]["completion_tokens"]) == (200, 5)
+    for wrong, name in (
+        ({"min_tokens": 2}, "min_tokens"),
+        ({"min_tokens": 6, "ignore_eos": True}, "min_tokens"),
+        ({"min_tokens": 2, "ignore_eos": True, "stop": "x"}, "min_tokens"),
+        ({"min_tokens": 2, "ignore_eos": True, "guided_regex": "a"}, "min_tokens"),
+        ({"min_tokens": -1}, "min_tokens"),
+        ({"stop_token_ids": [eos + 3]}, "stop_token_ids"),
+        ({"stop_token_ids": [1 << 40]}, "stop_token_ids"),
+        ({"stop_token_ids": [True]}, "stop_token_ids"),
+        ({"stop_token_ids": 5}, "stop_token_ids"),
+    ):
+        status, got = client.post(TEXT, {**ask, **wrong})
+        assert (status, got["error"]["param"]) == (400, name), got
