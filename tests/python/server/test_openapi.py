@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import llamaherd as lh
 import pytest
+import thorough
 import tiny_models
 from llamaherd.server import openapi_fields
 from llamaherd.server.annotations import AnnotateApi
@@ -174,3 +175,27 @@ def test_nothing_beyond_a_range_is_taken(
                 continue
             status, got = client.post(path, {**body, name: schema[side] + step})
             assert (status, got["error"]["param"]) == (400, name), got
+
+
+ODD: list[Any] = [
+    *(True, 0, -1, 1.5, 1e308, 1 << 63, "", "x", "\x00", "\ud800", [], [[]], {}),
+    *([None], [1 << 40], {"": None}, {"a": [1]}, [{"role": "user"}]),
+]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # settings without an effect
+@pytest.mark.more(reason="every value in every field: 9,000 requests")
+@pytest.mark.parametrize("path", list(SHAPES))
+def test_odd_values_are_answered_or_refused_by_name(
+    client: Client, document: Schema, path: str
+) -> None:
+    """In `make test` each field gets two of the values, in turn."""
+    bodies = BODIES[path]
+    n_values = thorough.sized(2, len(ODD))
+    for i, name in enumerate(sorted(_properties(_body_of(document, path)))):
+        for j in range(n_values):
+            odd = {name: ODD[(n_values * i + j) % len(ODD)]}
+            status, got = client.post(path, {**bodies[-1], **odd})
+            assert status in (200, 400, 404, 422), (odd, got)
+            if status == 400:
+                assert got["error"]["param"] is not None, (odd, got)
