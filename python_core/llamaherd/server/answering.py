@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
+from abc import ABC, abstractmethod
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import CutOffError
 from llamaherd.core.sampling import CONSTRAINTS
 from llamaherd.core.words import spoken_in
 from llamaherd.server import answer_form, errors
+from llamaherd.server.awaited import AwaitedWork
+from llamaherd.server.echo import start_echo
 from llamaherd.server.messages import (
     ClientGoneError,
     read_object,
@@ -60,20 +64,20 @@ _QUICK = frozenset(
     }
 )
 # Fields with constraints. Their compilations wait only for each other.
-_CONSTRAINTS = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools"})
+CONSTRAINING = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools", "codebook"})
 
 
-class Answering:
-    """ASGI application that answers the requests of one API.
+class Endpoint(ABC):
+    """ASGI application of a path that takes JSON.
 
     Args:
         shared: State shared by all requests.
-        shape: Format of requests and answers.
+        fields: Names of all fields of a request.
     """
 
-    def __init__(self, shared: SharedState, shape: ApiShape) -> None:
+    def __init__(self, shared: SharedState, fields: frozenset[str]) -> None:
         self._shared = shared
-        self._shape = shape
+        self._fields = fields
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, also after an error."""
@@ -83,14 +87,7 @@ class Answering:
                 scope, scope["llamaherd.incoming"], self._shared.bodies
             )
             with self._shared.queue.slot():
-                parsed, handle = await self._submit(fields, n_bytes)
-                running = self._shared.enter(
-                    Running(handle, receive, self._shared.timeout_s)
-                )
-                try:
-                    await self._answer(parsed, running, record, send)
-                finally:
-                    self._shared.leave(running)
+                await self.answer(fields, n_bytes, record, receive, send)
         except ClientGoneError:
             record.is_gone = True
         except asyncio.CancelledError:  # the server stops at once
@@ -100,12 +97,72 @@ class Answering:
         except Exception as error:  # noqa: BLE001 - nothing that a request does ends us
             await self._fail(error, record, send)
 
+    @abstractmethod
+    async def answer(
+        self,
+        fields: dict[str, object],
+        n_bytes: int,
+        record: RequestRecord,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Answer one request; errors are sent by the caller.
+
+        Args:
+            fields: Fields of the request.
+            n_bytes: Size of its body.
+            record: Record for the log.
+            receive: Channel that reports a disconnect.
+            send: Channel of the answer.
+        """
+
+    async def _fail(self, error: Exception, record: RequestRecord, send: Send) -> None:
+        known = errors.of_exception(error, self._fields)
+        if known is None:
+            # The message may contain a prompt.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            log.error("%s\n%s", type(error).__name__, frames)
+            known = errors.ApiError(500, "an error of the server's; see its log")
+        if record.status:  # the answer has begun: send an event with the error
+            await send_event(send, errors.event(known), is_last=True)
+        else:
+            await send_json(send, known.status, known.body, known.headers)
+
+
+class Answering(Endpoint):
+    """ASGI application that answers the requests of one API.
+
+    Args:
+        shared: State shared by all requests.
+        shape: Format of requests and answers.
+    """
+
+    def __init__(self, shared: SharedState, shape: ApiShape) -> None:
+        super().__init__(shared, shape.fields)
+        self._shape = shape
+
+    async def answer(
+        self,
+        fields: dict[str, object],
+        n_bytes: int,
+        record: RequestRecord,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """See `Endpoint`."""
+        parsed, handle = await self._submit(fields, n_bytes)
+        running = self._shared.enter(Running(handle, receive, self._shared.timeout_s))
+        try:
+            await self._answer(parsed, running, record, send)
+        finally:
+            self._shared.leave(running)
+
     async def _submit(
         self, fields: dict[str, object], n_bytes: int
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
         if n_bytes < _LONG_BODY and fields.keys() <= _QUICK:
             return self._submit_now(fields)
-        is_compiled = not _CONSTRAINTS.isdisjoint(fields)
+        is_compiled = not CONSTRAINING.isdisjoint(fields)
         pool = self._shared.compiling if is_compiled else self._shared.pool
         pending = pool.submit(self._submit_now, fields)
         try:
@@ -122,14 +179,19 @@ class Answering:
             for prompt in parsed.prompts:
                 _check_ids(prompt, self._shared.ctx.model.n_vocab)
             with errors.renamed(parsed.names):
+                if parsed.echo:
+                    return parsed, start_echo(self._shared.ctx, parsed)
                 if parsed.n_answers > 1:
                     return parsed, start_several(self._shared.ctx, parsed)
-                return parsed, self._shared.ctx.submit(
+                handle = self._shared.ctx.submit(
                     parsed.prompts[0],
                     params=parsed.params,
                     stream=parsed.stream,
                     **parsed.options,
                 )
+                if parsed.with_running_usage:
+                    parsed = replace(parsed, n_prompt_tokens=handle.n_prompt_tokens)
+                return parsed, handle
 
     async def _answer(
         self, parsed: ParsedRequest, running: Running, record: RequestRecord, send: Send
@@ -147,18 +209,6 @@ class Answering:
             if not running.is_gone:
                 raise
             raise ClientGoneError from None
-
-    async def _fail(self, error: Exception, record: RequestRecord, send: Send) -> None:
-        known = errors.of_exception(error, self._shape.fields)
-        if known is None:
-            # The message may contain a prompt.
-            frames = "".join(traceback.format_tb(error.__traceback__))
-            log.error("%s\n%s", type(error).__name__, frames)
-            known = errors.ApiError(500, "an error of the server's; see its log")
-        if record.status:  # the answer has begun: send an event with the error
-            await send_event(send, errors.event(known), is_last=True)
-        else:
-            await send_json(send, known.status, known.body, known.headers)
 
 
 def _drop(pending: Future[tuple[ParsedRequest, Handle | SeveralAnswers]]) -> None:
@@ -182,7 +232,7 @@ async def _send_pieces(
 ) -> list[Result]:
     """Send pieces as they arrive. An error before the first piece sets the status."""
     with suppress(CutOffError):  # raised after the last piece; `results` handles it
-        if not isinstance(running.handle, SeveralAnswers):
+        if not isinstance(running.handle, (SeveralAnswers, AwaitedWork)):
             async for piece in running.handle.pieces():
                 if record.status:
                     await send_event(send, answer.piece(piece))

@@ -58,7 +58,8 @@ class Dashboard:
 
     def routes(self) -> list[Route]:
         """Return the routes of the page and its data."""
-        return [*page_routes("llamaherd.server", PAGES), Route(DATA, self.data)]
+        data = Route(DATA, self.data, include_in_schema=False)
+        return [*page_routes("llamaherd.server", PAGES), data]
 
     async def data(self, _request: Request) -> Response:
         """Return load, counts of the engine and memory of this moment."""

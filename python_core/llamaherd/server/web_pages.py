@@ -42,7 +42,11 @@ def page_routes(package: str, names: Mapping[str, str]) -> list[Route]:
     """
     folder = files(package) / "static"
     return [
-        Route(path, _endpoint((folder / name).read_bytes(), name.rpartition(".")[2]))
+        Route(
+            path,
+            _endpoint((folder / name).read_bytes(), name.rpartition(".")[2]),
+            include_in_schema=False,
+        )
         for path, name in names.items()
     ]
 
