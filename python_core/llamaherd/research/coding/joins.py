@@ -105,7 +105,8 @@ def current_rows(
     if all_probs is not None and len(all_probs) != rows.n:
         _refuse(
             f"it was drawn from {len(all_probs)} texts, and there are {rows.n}. For "
-            "groups of texts there is by; a text is left out where its label is missing"
+            "groups of texts there is by; a text is left out where its label is missing; "
+            "some of the rows are enough if the sample was drawn with a column of ids"
         )
     design = getattr(gold, "design", None)
     new_rows = None
@@ -119,6 +120,22 @@ def current_rows(
     elif design is not None:
         _check_labels(gold, rows, drawn)
     return new_rows
+
+
+def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
+    """Return the sample for data that have some of the rows it was drawn from, by id.
+
+    The sample itself is returned if all rows are there, or if ids do not show which ones
+    are.
+    """
+    all_ids = getattr(gold, "all_ids", None)
+    if all_ids is None or rows.ids is None or rows.n >= len(all_ids):
+        return gold
+    at = {compared(each) or "": i for i, each in enumerate(all_ids)}
+    kept = [at.get(each, -1) for each in rows.ids]
+    if min(kept, default=-1) < 0 or len(set(kept)) < len(kept):
+        return gold
+    return gold.among(kept)
 
 
 def n_relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> int:  # noqa: ANN401

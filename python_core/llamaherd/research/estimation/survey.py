@@ -1,0 +1,65 @@
+"""Survey weights of texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.core.errors import ArgumentError
+from llamaherd.research import frames
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.statistics.sampling import Floats
+
+
+def weights_of(
+    frame: Any,  # noqa: ANN401 - a data frame of any kind
+    weights: str | Sequence[float] | None,
+    n_texts: int,
+) -> Floats:
+    """Return the survey weights of N texts, float64[N].
+
+    Args:
+        frame: The data.
+        weights: A column, or N numbers.
+        n_texts: N.
+
+    Raises:
+        ValueError: The column does not exist, or a weight is missing, negative or not
+            finite.
+    """
+    if weights is None:
+        raise ArgumentError(
+            "must be a column, or N numbers: the survey weights", argument="weights"
+        )
+    given = weights
+    if isinstance(weights, str):
+        given = frames.column(frame, weights, "weights")
+    values = np.array([np.nan if each is None else each for each in given], dtype=float)
+    if values.shape != (n_texts,):
+        raise ArgumentError(
+            f"must have {n_texts} values, one for each text, not {len(values)}",
+            argument="weights",
+            code="wrong_length",
+        )
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(bad) > 0:
+        raise ArgumentError(
+            f"must be finite and at least 0, not {values[bad[0]]:g}",
+            argument="weights",
+            place=(int(bad[0]),),
+            code="out_of_range",
+        )
+    if values.sum() <= 0:
+        raise ArgumentError(
+            "must be above 0 for some texts", argument="weights", code="out_of_range"
+        )
+    return np.asarray(values, dtype=np.float64)
+
+
+def mean_one(weights: Floats) -> Floats:
+    """Return weights that have the mean 1."""
+    return np.asarray(weights / weights.mean())
