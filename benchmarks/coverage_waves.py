@@ -43,7 +43,9 @@ def made(rng: np.random.Generator) -> dict[str, Any]:
     is_b = rng.random(N_TEXTS) < GROUP_B
     at = is_b.astype(int)
     code = rng.random(N_TEXTS) < np.array(SHARES)[at]
-    wrong = rng.random(N_TEXTS) < np.where(code, np.array(MISSED)[at], np.array(FALSE)[at])
+    wrong = rng.random(N_TEXTS) < np.where(
+        code, np.array(MISSED)[at], np.array(FALSE)[at]
+    )
     return {
         "id": np.arange(N_TEXTS).astype(str).tolist(),
         "label": np.where(code ^ wrong, "yes", "no").tolist(),
@@ -68,14 +70,23 @@ def by_errors(data: dict[str, Any], sample: lh.GoldSample) -> list[float]:
     return [sizes[cell] for cell in cells]
 
 
-def first(data: dict[str, Any], n: int, seed: int, **how: Any) -> lh.GoldSample:
+def first(
+    data: dict[str, Any],
+    n: int,
+    seed: int,
+    **how: Any,  # noqa: ANN401 - of gold_sample
+) -> lh.GoldSample:
     """The codes of a first wave."""
     own = {name: data[name] for name in ("id", "label", "group")}
     return coded(data, lh.gold_sample(own, n, label="label", id="id", seed=seed, **how))
 
 
 def more(
-    data: dict[str, Any], sample: lh.GoldSample, n: int, seed: int, **how: Any
+    data: dict[str, Any],
+    sample: lh.GoldSample,
+    n: int,
+    seed: int,
+    **how: Any,  # noqa: ANN401 - of gold_sample
 ) -> lh.GoldSample:
     """The codes of one more wave."""
     own = {name: data[name] for name in ("id", "label", "group")}
@@ -108,7 +119,9 @@ WAVES: dict[str, Callable[[dict[str, Any], int], lh.GoldSample]] = {
     "simple 100, then 100 by errors found": lambda data, seed: adaptive(
         data, (100, 100), seed
     ),
-    "five waves of 40, by errors found": lambda data, seed: adaptive(data, (40,) * 5, seed),
+    "five waves of 40, by errors found": lambda data, seed: adaptive(
+        data, (40,) * 5, seed
+    ),
     "two waves of 25, by errors found": lambda data, seed: adaptive(data, (25, 25), seed),
 }
 
@@ -142,7 +155,9 @@ def waves(n_draws: int) -> str:
 
 
 def estimates(
-    data: dict[str, Any], gold: Any, prob: str | None, **how: Any
+    data: dict[str, Any],
+    gold: lh.GoldSample | list[str | None],
+    prob: str | None,
 ) -> list[lh.Estimate]:
     """The share, and the difference of the groups."""
     own = {name: data[name] for name in ("id", "label", "group")}
@@ -156,7 +171,6 @@ def estimates(
             label="label",
             prob=prob,
             methods=["dsl", "gold"],
-            **how,
         )
         both += found.rows
     return both
@@ -255,7 +269,9 @@ def unequal(rng: np.random.Generator, in_sample: float) -> dict[str, Any]:
     is_b = rng.random(N_TEXTS) < in_sample
     at = is_b.astype(int)
     code = rng.random(N_TEXTS) < np.array(SHARES)[at]
-    wrong = rng.random(N_TEXTS) < np.where(code, np.array(MISSED)[at], np.array(FALSE)[at])
+    wrong = rng.random(N_TEXTS) < np.where(
+        code, np.array(MISSED)[at], np.array(FALSE)[at]
+    )
     return {
         "id": np.arange(N_TEXTS).astype(str).tolist(),
         "label": np.where(code ^ wrong, "yes", "no").tolist(),

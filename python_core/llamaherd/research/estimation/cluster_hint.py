@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from llamaherd.research import frames
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from llamaherd.research.estimation.comparing import Compared
     from llamaherd.research.estimation.fitting import Found
+    from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.statistics.sampling import Ints
 
 _LEAST_CLUSTERS = 10
@@ -128,3 +131,22 @@ def _widths(found: Found) -> dict[tuple[str, str, str], float]:
         for row in found.rows
         if row.method == method and not math.isnan(row.high - row.low)
     }
+
+
+def hinted(
+    texts: Population,
+    kept: Ints,
+    roles: set[str | None],
+    compared: Compared,
+    fit: Callable[[Ints], Compared],
+) -> list[str]:
+    """Return a note if texts cluster by a column that has no other role."""
+    used = {name for name in roles if name is not None}
+    column = clustering_column(texts.frame, texts.labels, kept, used)
+
+    def by_cluster(clusters: Ints) -> Found:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return fit(clusters).found
+
+    return cluster_hint(compared.found, column, by_cluster)

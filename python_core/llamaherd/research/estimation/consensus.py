@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.estimation.gold_use import ties
 from llamaherd.research.statistics.agreement import percent_agreement
 from llamaherd.research.statistics.dawid_skene import fitted, imputed
 from llamaherd.research.statistics.krippendorff import krippendorff_alpha
@@ -16,7 +18,7 @@ from llamaherd.research.statistics.krippendorff import krippendorff_alpha
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.estimation.gold_drawn import GoldSample
+    from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 Consensus = Literal["majority", "dawid_skene", "one_coin"]
@@ -180,6 +182,33 @@ def agreement_line(gold: GoldSample) -> str:
         f"{n_coders} coders agree in {alike.value:.0%} of the pairs of codes of "
         f"{alike.n_units} texts (Krippendorff's alpha, nominal: {value})"
     )
+
+
+def samples_of(
+    gold: GoldSample | Sequence[Any],
+    used: GoldUsed,
+    consensus: Consensus,
+    n_imputations: int,
+) -> tuple[list[GoldUsed], list[str]]:
+    """Return the sample with its codes, or with each draw of the right ones; and notes.
+
+    Raises:
+        ValueError: The codes do not allow a model of the coders.
+    """
+    if consensus == "majority":
+        return [used], []
+    if not isinstance(gold, GoldSample):
+        raise ArgumentError(
+            f"{consensus!r} needs a sample with codes of several people, not one code "
+            "for each text",
+            argument="consensus",
+            form="{name}: {problem}",
+        )
+    own = gold.coded_waves()
+    drawn = imputed_codes(own, consensus, n_imputations)
+    note = consensus_note(own, consensus, n_imputations)
+    used = replace(used, notes=[each for each in used.notes if each not in ties(own)])
+    return [replace(used, codes=codes) for codes in drawn], [note]
 
 
 def union_of(samples: Sequence[Sequence[str]]) -> frozenset[str]:

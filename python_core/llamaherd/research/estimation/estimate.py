@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.words import setting
 from llamaherd.research import frames
@@ -23,8 +21,9 @@ from llamaherd.research.coding.joins import (
 )
 from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.source import Source
+from llamaherd.research.coding.survey import mean_one, weights_of
 from llamaherd.research.estimation import formulas
-from llamaherd.research.estimation.cluster_hint import cluster_hint, clustering_column
+from llamaherd.research.estimation.cluster_hint import hinted
 from llamaherd.research.estimation.code_forms import in_one_form
 from llamaherd.research.estimation.comparing import Compared, by_predictions
 from llamaherd.research.estimation.consensus import (
@@ -32,8 +31,7 @@ from llamaherd.research.estimation.consensus import (
     N_IMPUTATIONS,
     Consensus,
     agreement_line,
-    consensus_note,
-    imputed_codes,
+    samples_of,
     union_of,
 )
 from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
@@ -45,8 +43,9 @@ from llamaherd.research.estimation.fitting import (
 )
 from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.gold_use import ties, used_gold
+from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped, named, numbered
+from llamaherd.research.estimation.label_checks import label_check_of
 from llamaherd.research.estimation.outcomes import (
     checked_labels,
     labels_of,
@@ -59,14 +58,10 @@ from llamaherd.research.estimation.predictions import (
     predictions_of,
 )
 from llamaherd.research.estimation.repeated import repeated
-from llamaherd.research.estimation.survey import mean_one, weights_of
-from llamaherd.research.statistics.representative import LabelCheck, label_check
 from llamaherd.research.statistics.sampling import TARGETS, Target
 from llamaherd.research.statistics.simultaneous import WAYS, Simultaneous
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.estimation.outcomes import Outcome
     from llamaherd.research.estimation.predictions import Predicted, Predictions
@@ -176,24 +171,15 @@ def estimate(  # noqa: PLR0917 - as in R
     """
     _check(formula, by=by, model=model)
     checks.choice("consensus", consensus, CONSENSUS)
-    if simultaneous is not None:
-        checks.choice("simultaneous", simultaneous, WAYS)
+    checks.choice("simultaneous", simultaneous, (None, *WAYS))
     several = has_several(coded, gold) if several is None else several
     texts, gold, notes = joined(coded, gold, label, text, several=several)
-    if isinstance(gold, str):
-        gold = frames.column(texts.frame, gold, "gold")
-    if isinstance(prob, str) and prob in frames.names(texts.frame):
-        prob = [float(each) for each in frames.column(texts.frame, prob, "prob")]
-    frames.check_index(gold, texts.frame, "gold")
-    frames.check_index(prob, texts.frame, "prob")
-    frames.check_index(weights, texts.frame, "weights")
+    gold, prob = _columns_of(texts, gold, prob, weights)
     texts, gold, are_numbers = in_one_form(texts, gold, several=several)
     if formula is not None and outcome is not None:
         formula = _with_outcome(formula, outcome, texts, several=several)
     survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
-    kept = _kept(texts, formula, by, cluster)
-    if survey is not None:
-        kept = kept[survey[kept] > 0]
+    kept = _kept(texts, formula, by, cluster, survey)
     used = used_gold(gold, prob, len(texts), kept)
     samples, more = samples_of(gold, used, consensus, n_imputations)
     samples = [each.among(kept, len(texts)) for each in samples]
@@ -258,9 +244,10 @@ def estimate(  # noqa: PLR0917 - as in R
     compared = repeated(samples, fit, level, simultaneous)
     if cluster is None and target == "population":
         roles = {texts.text_column, texts.label_column, texts.id_column, *named(by)}
-        roles |= formulas.columns_in(formula) if formula else set()
-        hint = hinted(texts, kept, roles, compared, lambda c: fit(0, samples[0], level, c))
-        notes += hint
+        roles |= set() if formula is None else formulas.columns_in(formula)
+        notes += hinted(
+            texts, kept, roles, compared, lambda c: fit(0, samples[0], level, c)
+        )
     made_of = result(
         compared.found,
         settings(samples[0], level),
@@ -281,75 +268,20 @@ def estimate(  # noqa: PLR0917 - as in R
     )
 
 
-def samples_of(
-    gold: GoldSample | Sequence[Any],
-    used: GoldUsed,
-    consensus: Consensus,
-    n_imputations: int,
-) -> tuple[list[GoldUsed], list[str]]:
-    """Return the sample with its codes, or with each draw of the right ones; and notes.
-
-    Raises:
-        ValueError: The codes do not allow a model of the coders.
-    """
-    if consensus == "majority":
-        return [used], []
-    if not isinstance(gold, GoldSample):
-        raise ArgumentError(
-            f"{consensus!r} needs a sample with codes of several people, not one code "
-            "for each text",
-            argument="consensus",
-            form="{name}: {problem}",
-        )
-    own = gold.coded_waves()
-    drawn = imputed_codes(own, consensus, n_imputations)
-    note = consensus_note(own, consensus, n_imputations)
-    used = dataclasses.replace(
-        used, notes=[each for each in used.notes if each not in ties(own)]
-    )
-    return [dataclasses.replace(used, codes=codes) for codes in drawn], [note]
-
-
-def hinted(
+def _columns_of(
     texts: Population,
-    kept: Ints,
-    roles: set[str | None],
-    compared: Compared,
-    fit: Callable[[Ints], Compared],
-) -> list[str]:
-    """Return a note if texts cluster by a column that has no other role."""
-    used = {name for name in roles if name is not None}
-    column = clustering_column(texts.frame, texts.labels, kept, used)
-
-    def by_cluster(clusters: Ints) -> Found:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            return fit(clusters).found
-
-    return cluster_hint(compared.found, column, by_cluster)
-
-
-def label_check_of(
-    texts: Population, gold: GoldSample | Sequence[Any], prob: object
-) -> LabelCheck | None:
-    """Compare labels of coded texts with all labels if the user says "simple".
-
-    Warns:
-        UserWarning: A simple sample would hardly have these labels.
-    """
-    if isinstance(gold, GoldSample) or prob != "simple":
-        return None
-    coded = [
-        label for label, code in zip(texts.labels, gold, strict=True) if code is not None
-    ]
-    found = label_check(texts.labels, coded)
-    if found.is_unlikely:
-        warn_caller(
-            f"the codes are hardly a simple sample: labels of coded texts differ from "
-            f"those of all texts. {found}. If texts were picked by their labels, give "
-            "the probability of each as prob; otherwise no estimate from them is valid"
-        )
-    return found
+    gold: Any,  # noqa: ANN401 - see estimate
+    prob: Any,  # noqa: ANN401 - see estimate
+    weights: object,
+) -> tuple[Any, Any]:
+    """Return codes and probabilities that are given as columns; check all indexes."""
+    if isinstance(gold, str):
+        gold = frames.column(texts.frame, gold, "gold")
+    if isinstance(prob, str) and prob in frames.names(texts.frame):
+        prob = [float(each) for each in frames.column(texts.frame, prob, "prob")]
+    for name, values in (("gold", gold), ("prob", prob), ("weights", weights)):
+        frames.check_index(values, texts.frame, name)
+    return gold, prob
 
 
 def _there(texts: Population, codes: Sequence[str]) -> set[str]:
@@ -508,8 +440,9 @@ def _kept(
     formula: str | None,
     by: str | Sequence[str] | None,
     cluster: str | None,
+    survey: Floats | None,
 ) -> Ints:
-    """Return rows with a label and values in all columns used."""
+    """Return rows with a label, a weight above 0 and values in all columns used."""
     if formula is not None:
         kept = formulas.complete_rows(texts.frame, formula, texts.labels)
     else:
@@ -518,6 +451,8 @@ def _kept(
     for name in names:
         values = frames.column(texts.frame, name, "by" if name != cluster else "cluster")
         kept = kept[[values[i] is not None for i in kept]]
+    if survey is not None:
+        kept = kept[survey[kept] > 0]
     if len(kept) == 0:
         raise ArgumentError(
             "must have at least one row with a label and a value in every column used",

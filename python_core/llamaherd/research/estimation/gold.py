@@ -15,6 +15,7 @@ from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.joins import hash_of_labels
 from llamaherd.research.coding.label_sets import scale_of
+from llamaherd.research.coding.survey import weights_of
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.estimation.gold_codes import listed_ids
 from llamaherd.research.estimation.gold_data import Population, own_ids
@@ -25,7 +26,6 @@ from llamaherd.research.estimation.gold_waves import (
     is_same_design,
     pooled,
 )
-from llamaherd.research.estimation.survey import weights_of
 from llamaherd.research.statistics import sampling, waves
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def gold_sample(
         confidence: For "uncertainty": a column, or N numbers from 0 to 1. None for the
             margin between the two most probable labels; with several labels per text, 2
             abs(p - 1/2) of the least certain label. Missing values count as 0.
-        floor: For "uncertainty" and "weights": share of the sample that is allocated evenly. Every
-            probability is at least floor * n / N.
+        floor: For "uncertainty" and "weights": share of the sample that is allocated
+            evenly. Every probability is at least floor * n / N.
         allocation: For "stratified": "proportional" to stratum sizes, "equal", or the
             number for each stratum by name; at least 2 if the stratum has them.
         names: Allowed labels of codes; () for those of `data`, or those in `label`.
@@ -111,7 +111,9 @@ def gold_sample(
         frames.check_index(values, frame, name)
     own = {} if after is None else after.design
     there = frames.names(frame)
-    known = {name: own[name] for name in ("text", "label", "id") if own.get(name) in there}
+    known = {
+        name: own[name] for name in ("text", "label", "id") if own.get(name) in there
+    }
     texts = Population.of(
         data,
         text=text or known.get("text"),

@@ -123,7 +123,9 @@ class Population:
         """
         has_text = np.ones(len(self), dtype=bool)
         if self.text_column is not None:
-            has_text = np.array([bool(text) and not is_blank(text) for text in self.texts])
+            has_text = np.array(
+                [bool(text) and not is_blank(text) for text in self.texts]
+            )
         has_text[list(self.drawn)] = False
         return np.flatnonzero(has_text)
 

@@ -91,7 +91,7 @@ class GoldSample:
     def draw_strata(self) -> Ints:
         """Stratum of each drawn text in its wave, int64[n]."""
         if self.waves:
-            return waves.combined(self.waves).strata
+            return waves.combined(self.waves).of(self.rows).strata
         return np.asarray(self.strata[self.rows])
 
     @property

@@ -158,10 +158,11 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
     _check_some(len(coded))
     open_wave = []
     if len(gold) < n_drawn:
-        open_wave = [
+        note = (
             f"{n_drawn - len(gold)} texts of the last wave have no codes yet: the waves "
             "before it are used alone"
-        ]
+        )
+        open_wave = [note]
     rows = np.array(gold.rows, dtype=np.int64)[coded]
     answers = answered(gold, coded)
     for note in answers.notes:
@@ -191,12 +192,13 @@ def _drawing(gold: GoldSample, coded: Ints, probs: Floats) -> Drawing | None:
     """
     if not gold.waves:
         return None
-    found = waves.combined(gold.waves)
-    weights, left = found.weights[coded], found.left[coded]
+    rows = [gold.rows[i] for i in coded]
+    found = waves.combined(gold.waves).of(rows)
+    weights, left = found.weights, found.left
     rates = probs * weights
     is_full = rates > 1 - _ROUNDING
     return Drawing(
-        scale=np.where(is_full, found.scale[coded], 1 / probs),
+        scale=np.where(is_full, found.scale, 1 / probs),
         left=np.where(is_full, left, 1 - (1 - left) * rates),
     )
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
-from llamaherd.research.coding.joins import RAW, SampleRows, current_rows
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
+from llamaherd.research.coding.joins import RAW, SampleRows, current_rows
 from llamaherd.research.estimation.gold_drawn import WAVE_FIELDS
 from llamaherd.research.statistics import waves
-from llamaherd.research.statistics.sampling import Draw
 from llamaherd.research.statistics.waves import Wave
 
 if TYPE_CHECKING:
@@ -21,14 +20,12 @@ if TYPE_CHECKING:
 
     from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.gold_drawn import GoldSample
-    from llamaherd.research.statistics.sampling import Floats, Ints
+    from llamaherd.research.statistics.sampling import Draw, Floats, Ints
 
 WAVES = "waves"  # kind of a sample whose waves have different designs
 
 
-def earlier_draw(
-    after: GoldSample, texts: Population
-) -> tuple[GoldSample, Population]:
+def earlier_draw(after: GoldSample, texts: Population) -> tuple[GoldSample, Population]:
     """Return an earlier sample with the rows of the data, and the texts that it left.
 
     Raises:
@@ -41,9 +38,7 @@ def earlier_draw(
             code="already_split",
         )
     known = texts.texts if texts.text_column is not None else None
-    data = SampleRows.of(
-        after, texts.frame, len(texts), texts=known, labels=texts.labels
-    )
+    data = SampleRows.of(after, texts.frame, len(texts), texts=known, labels=texts.labels)
     moved = replace(after.moved(current_rows(after, data)), all_ids=None)
     raw = f"{RAW}{texts.label_column}"
     if raw in frames.names(texts.frame):  # after recalibrate(): labels of the model

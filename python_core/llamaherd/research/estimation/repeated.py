@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
-from llamaherd.research.estimation.comparing import Compared
 from llamaherd.research.estimation.fitting import Found
 from llamaherd.research.statistics import rubin
 from llamaherd.research.statistics.intervals import student_quantile, within
@@ -19,6 +18,7 @@ from llamaherd.research.statistics.simultaneous import bonferroni, max_t
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from llamaherd.research.estimation.comparing import Compared
     from llamaherd.research.estimation.estimates import Estimate
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.sampling import Floats
@@ -45,7 +45,9 @@ def repeated(
         if len(samples) == 1:
             return first
         rest = _quietly(lambda: [fit(m, samples[m], own) for m in range(1, len(samples))])
-        return replace(first, found=combined([first.found, *(r.found for r in rest)], own))
+        return replace(
+            first, found=combined([first.found, *(r.found for r in rest)], own)
+        )
 
     made = at(level)
     if simultaneous is None:
@@ -75,7 +77,9 @@ def level_of_each(found: Found, level: float, simultaneous: Simultaneous) -> flo
     n_outcomes = len({outcome for outcome, _ in kinds})
     levels = [level]
     for outcome, method in kinds:
-        own = [row for row in found.rows if (row.outcome, row.method) == (outcome, method)]
+        own = [
+            row for row in found.rows if (row.outcome, row.method) == (outcome, method)
+        ]
         matrix, df = _together(own, found.covariances[outcome, method])
         levels.append(max_t(bonferroni(level, n_outcomes), matrix, df))
     return min(max(levels), bonferroni(level, most))

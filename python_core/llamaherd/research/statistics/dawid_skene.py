@@ -77,7 +77,8 @@ def fitted(
     posteriors = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1.0)
     before = -np.inf
     prior, errors, found, step = np.empty(0), np.empty(0), before, 0
-    for step in range(1, n_steps + 1):
+    while step < n_steps:
+        step += 1
         prior, errors = _maximized(given, posteriors, w, smoothing, one_coin=one_coin)
         posteriors, found = expected(given, prior, errors, w)
         if found - before < tolerance * max(float(w.sum()), 1.0):

@@ -127,7 +127,7 @@ class Problem:
 
     @property
     def drawn_terms(self) -> tuple[Floats, Floats]:
-        """Scales and weights of the codes in the variance of the draw, float64[n] each."""
+        """Scales and weights of codes in the variance of the draw, float64[n] each."""
         if self.drawing is None:
             return 1 / self.probs, 1 - self.probs
         return self.drawing.scale, self.drawing.left

@@ -52,14 +52,14 @@ class LabelCheck:
     def __str__(self) -> str:
         """Return the counts, and the probability."""
         rows = zip(self.labels, self.n_coded, self.expected, strict=True)
-        parts = [f"{label or 'none'}: {n} coded, {e:.1f} expected" for label, n, e in rows]
+        parts = [
+            f"{label or 'none'}: {n} coded, {e:.1f} expected" for label, n, e in rows
+        ]
         p = f"p = {self.p_value:.4f}" if self.p_value >= 1e-4 else "p < 0.0001"
         return f"{'; '.join(parts[:6])}{'; ..' if len(parts) > 6 else ''} ({p})"
 
 
-def label_check(
-    labels: Sequence[str | None], coded: Sequence[str | None]
-) -> LabelCheck:
+def label_check(labels: Sequence[str | None], coded: Sequence[str | None]) -> LabelCheck:
     """Compare the labels of coded texts with those of all texts.
 
     Args:

@@ -102,6 +102,18 @@ class Combined:
     strata: Ints
     all_probs: Floats
 
+    def of(self, rows: Sequence[int]) -> Combined:
+        """Return some of the drawn texts, in the order of their rows as given."""
+        at = np.searchsorted(self.rows, np.array(rows, dtype=np.int64))
+        return Combined(
+            rows=self.rows[at],
+            weights=self.weights[at],
+            scale=self.scale[at],
+            left=self.left[at],
+            strata=self.strata[at],
+            all_probs=self.all_probs,
+        )
+
 
 def shares(sizes: Sequence[int], n_texts: int) -> Floats:
     """Return the share of each wave in the estimate, float64[T], which sum to 1.
