@@ -14,169 +14,240 @@ from __future__ import annotations
 import argparse
 import math
 import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import llamaherd as lh
 import marked
 import numpy as np
+from llamaherd.research.estimation.comparing import Compared
+from llamaherd.research.estimation.fitting import FitSettings, fit_means
+from llamaherd.research.estimation.gold_use import GoldUsed
+from llamaherd.research.estimation.repeated import repeated
+from llamaherd.research.statistics import sampling, waves
+from llamaherd.research.statistics.dawid_skene import imputed
+from llamaherd.research.statistics.dsl import Drawing
 from llamaherd.research.statistics.representative import label_check
+from llamaherd.research.statistics.waves import Wave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from llamaherd.research.estimation.estimates import Estimate
+    from llamaherd.research.statistics.simultaneous import Simultaneous
+
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+Ints = np.ndarray[Any, np.dtype[np.int64]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "estimates.md"
-N_TEXTS, SEED = 1500, 5
-SHARES = (0.25, 0.55)  # of the label "yes" in groups A and B
-MISSED, FALSE = (0.1, 0.45), (0.15, 0.05)  # errors of the model in groups A and B
+N_TEXTS, SEED, LEVEL = 1500, 5, 0.95
+SHARES = np.array([0.25, 0.55])  # of the label in groups A and B
+MISSED, FALSE = np.array([0.1, 0.45]), np.array([0.15, 0.05])  # errors of the model
 GROUP_B = 0.4
-TRUTH = {
-    "share": (1 - GROUP_B) * SHARES[0] + GROUP_B * SHARES[1],
-    "difference": SHARES[1] - SHARES[0],
-}
-LABELS = ("a", "b", "c", "d")
+SHARE = float((1 - GROUP_B) * SHARES[0] + GROUP_B * SHARES[1])
+DIFFERENCE = float(SHARES[1] - SHARES[0])
+Hits = list[tuple[bool, float]]
 
 
-def made(rng: np.random.Generator) -> dict[str, Any]:
-    """Texts with their codes, as columns."""
-    is_b = rng.random(N_TEXTS) < GROUP_B
-    at = is_b.astype(int)
-    code = rng.random(N_TEXTS) < np.array(SHARES)[at]
-    wrong = rng.random(N_TEXTS) < np.where(
-        code, np.array(MISSED)[at], np.array(FALSE)[at]
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Texts:
+    """Texts with their groups, codes and labels, 0 or 1 each."""
+
+    group: Ints
+    code: Ints
+    label: Ints
+
+
+def made(rng: np.random.Generator, in_b: float = GROUP_B) -> Texts:
+    """Texts of which the model misses most in group B."""
+    group = (rng.random(N_TEXTS) < in_b).astype(np.int64)
+    code = (rng.random(N_TEXTS) < SHARES[group]).astype(np.int64)
+    wrong = rng.random(N_TEXTS) < np.where(code == 1, MISSED[group], FALSE[group])
+    return Texts(group=group, code=code, label=np.where(wrong, 1 - code, code))
+
+
+def first(texts: Texts, n: int, rng: np.random.Generator, kind: str) -> Wave:
+    """A simple wave, or one of equal strata of labels."""
+    if kind == "simple":
+        return wave_of(sampling.draw_simple(N_TEXTS, n, rng), np.arange(N_TEXTS))
+    labels = texts.label.tolist()
+    draw = sampling.draw_stratified(labels, n, rng, "equal")
+    return wave_of(draw, np.arange(N_TEXTS))
+
+
+def wave_of(draw: sampling.Draw, left: Ints) -> Wave:
+    """A draw from the texts that are left."""
+    probs, strata = np.zeros(N_TEXTS), np.full(N_TEXTS, -1, dtype=np.int64)
+    probs[left], strata[left] = draw.all_probs, draw.strata
+    return Wave(
+        rows=left[draw.rows],
+        probs=probs,
+        strata=strata,
+        n=len(draw.rows),
+        n_left=len(left),
     )
-    return {
-        "id": np.arange(N_TEXTS).astype(str).tolist(),
-        "label": np.where(code ^ wrong, "yes", "no").tolist(),
-        "group": np.where(is_b, "B", "A").tolist(),
-        "code": np.where(code, "yes", "no").tolist(),
-    }
 
 
-def coded(data: dict[str, Any], sample: lh.GoldSample) -> lh.GoldSample:
-    """The sample with all codes."""
-    return sample.with_codes([data["code"][row] for row in sample.rows])
+def later(
+    texts: Texts, before: Sequence[Wave], n: int, rng: np.random.Generator, kind: str
+) -> Wave:
+    """One more wave: simple, strata of groups, or by the errors found before."""
+    drawn = np.concatenate([wave.rows for wave in before])
+    left = np.setdiff1d(np.arange(N_TEXTS), drawn)
+    if kind == "simple":
+        return wave_of(sampling.draw_simple(len(left), n, rng), left)
+    if kind == "groups":
+        groups = texts.group[left].tolist()
+        return wave_of(sampling.draw_stratified(groups, n, rng, "equal"), left)
+    cells = 2 * texts.label + texts.group
+    wrong = texts.label[drawn] != texts.code[drawn]
+    n_wrong = np.bincount(cells[drawn], wrong, minlength=4)
+    rate = (n_wrong + 0.5) / (np.bincount(cells[drawn], minlength=4) + 1)
+    most = waves.highest([*(wave.n for wave in before), n], N_TEXTS)
+    probs = waves.bounded(np.sqrt(rate)[cells[left]], n, 0.0, most)
+    return wave_of(sampling.draw_unequal(probs, rng), left)
 
 
-def by_errors(data: dict[str, Any], sample: lh.GoldSample) -> list[float]:
-    """Sizes that grow with the error rate of a text's label and group so far."""
-    cells = list(zip(data["label"], data["group"], strict=True))
-    counts = dict.fromkeys(cells, np.zeros(2))
-    for row, code in zip(sample.rows, sample.gold, strict=True):
-        cell = cells[row]
-        counts[cell] = counts[cell] + np.array([code != data["label"][row], 1.0])
-    sizes = {cell: math.sqrt((n[0] + 0.5) / (n[1] + 1)) for cell, n in counts.items()}
-    return [sizes[cell] for cell in cells]
+def of_waves(drawn: Sequence[Wave]) -> GoldUsed:
+    """The codes of waves of different designs."""
+    found = waves.combined(drawn)
+    return GoldUsed(
+        rows=found.rows,
+        codes=[],
+        probs=1 / found.weights,
+        strata=found.strata,
+        is_even=False,
+        design="waves",
+        all_probs=found.all_probs,
+        all_strata=np.zeros(N_TEXTS, dtype=np.int64),
+        drawing=Drawing(scale=found.scale, left=found.left),
+    )
 
 
-def first(
-    data: dict[str, Any],
-    n: int,
-    seed: int,
-    **how: Any,  # noqa: ANN401 - of gold_sample
-) -> lh.GoldSample:
-    """The codes of a first wave."""
-    own = {name: data[name] for name in ("id", "label", "group")}
-    return coded(data, lh.gold_sample(own, n, label="label", id="id", seed=seed, **how))
+def of_one(rows: Ints, probs: Floats, strata: Ints, *, is_even: bool) -> GoldUsed:
+    """The codes of one draw, or of waves of one design."""
+    return GoldUsed(
+        rows=rows,
+        codes=[],
+        probs=probs[rows],
+        strata=strata[rows],
+        is_even=is_even,
+        design="one",
+        all_probs=probs,
+        all_strata=strata,
+    )
 
 
-def more(
-    data: dict[str, Any],
-    sample: lh.GoldSample,
-    n: int,
-    seed: int,
-    **how: Any,  # noqa: ANN401 - of gold_sample
-) -> lh.GoldSample:
-    """The codes of one more wave."""
-    own = {name: data[name] for name in ("id", "label", "group")}
-    return coded(data, lh.gold_sample(own, n, after=sample, seed=seed, **how))
+def simple_of(rows: Ints) -> GoldUsed:
+    """Codes as if they were a simple sample."""
+    probs = np.full(N_TEXTS, len(rows) / N_TEXTS)
+    return of_one(np.sort(rows), probs, np.zeros(N_TEXTS, dtype=np.int64), is_even=True)
 
 
-def adaptive(data: dict[str, Any], sizes: Sequence[int], seed: int) -> lh.GoldSample:
-    """A simple wave, and waves by the errors found before."""
-    sample = first(data, sizes[0], seed)
-    for i, n in enumerate(sizes[1:], start=1):
-        sample = more(data, sample, n, seed + i, prob=by_errors(data, sample))
-    return sample
-
-
-def _equal(data: dict[str, Any], seed: int) -> lh.GoldSample:
-    return first(data, 100, seed, by="label", allocation="equal")
-
-
-WAVES: dict[str, Callable[[dict[str, Any], int], lh.GoldSample]] = {
-    "simple, 200 at once": lambda data, seed: first(data, 200, seed),
-    "simple, 100 and 100": lambda data, seed: more(
-        data, first(data, 100, seed), 100, seed + 1
-    ),
-    "equal strata, 100 and 100": lambda data, seed: more(
-        data, _equal(data, seed), 100, seed + 1, by="label", allocation="equal"
-    ),
-    "simple 100, then strata of groups 100": lambda data, seed: more(
-        data, first(data, 100, seed), 100, seed + 1, by="group", allocation="equal"
-    ),
-    "simple 100, then 100 by errors found": lambda data, seed: adaptive(
-        data, (100, 100), seed
-    ),
-    "five waves of 40, by errors found": lambda data, seed: adaptive(
-        data, (40,) * 5, seed
-    ),
-    "two waves of 25, by errors found": lambda data, seed: adaptive(data, (25, 25), seed),
-}
-
-
-def waves(n_draws: int) -> str:
-    """Coverage of samples that were drawn in waves."""
-    wrong = "simple 100, then 100 by errors found, said to be simple"
-    names = [*WAVES, wrong]
-    lines = ["| waves | share: gold alone | share: DSL | difference of groups: DSL |"]
-    lines.append("|---|---:|---:|---:|")
-    for name in names:
-        found: dict[tuple[str, str], list[tuple[bool, float]]] = {}
-        for draw in range(n_draws):
-            data = made(np.random.default_rng([SEED, draw]))
-            is_wrong = name == wrong
-            key = "simple 100, then 100 by errors found" if is_wrong else name
-            sample = WAVES[key](data, 1000 * draw)
-            gold: Any = sample
-            if is_wrong:
-                own = dict(zip(sample.rows, sample.gold, strict=True))
-                gold = [own.get(i) for i in range(N_TEXTS)]
-            for row in estimates(data, gold, "simple" if is_wrong else None):
-                what = "share" if row.term == "share" else "difference"
-                if what == "share" and row.group:
-                    continue
-                hit = row.low <= TRUTH[what] <= row.high
-                found.setdefault((what, row.method), []).append((hit, row.high - row.low))
-        keys = [("share", "gold"), ("share", "dsl"), ("difference", "dsl")]
-        lines.append(f"| {name} | {' | '.join(cell(found[key]) for key in keys)} |")
-    return heading(n_draws) + "\n".join(lines) + "\n"
+def pooled(drawn: Sequence[Wave]) -> GoldUsed:
+    """Waves of one stratified design: pooled probabilities."""
+    rows, strata = np.sort(np.concatenate([w.rows for w in drawn])), drawn[0].strata
+    probs = (np.bincount(strata[rows]) / np.bincount(strata))[strata]
+    return of_one(rows, np.asarray(probs), strata, is_even=False)
 
 
 def estimates(
-    data: dict[str, Any],
-    gold: lh.GoldSample | list[str | None],
-    prob: str | None,
-) -> list[lh.Estimate]:
-    """The share, and the difference of the groups."""
-    own = {name: data[name] for name in ("id", "label", "group")}
-    both: list[lh.Estimate] = []
-    for by in (None, "group"):
-        found = lh.estimate(
-            own,
-            gold,
-            outcome="yes",
-            by=by,
-            label="label",
-            prob=prob,
-            methods=["dsl", "gold"],
-        )
-        both += found.rows
-    return both
+    texts: Texts,
+    gold: GoldUsed,
+    *,
+    in_groups: bool = False,
+    codes: Ints | None = None,
+    weights: Floats | None = None,
+    methods: tuple[Any, ...] = ("dsl", "gold"),
+    level: float = LEVEL,
+) -> Compared:
+    """The share of the label, or its shares in groups and their difference."""
+    settings = FitSettings(
+        gold=gold, methods=methods, level=level, target="population", weights=weights
+    )
+    groups = texts.group if in_groups else np.zeros(N_TEXTS, dtype=np.int64)
+    y = (texts.code[gold.rows] if codes is None else codes).astype(float)
+    outcome = ("yes", texts.label.astype(float), y)
+    names = ["A", "B"] if in_groups else [""]
+    found = fit_means([outcome], "share", groups, names, settings)
+    return Compared(found=found, widths=())
 
 
-def cell(found: list[tuple[bool, float]]) -> str:
+def two_waves(kind: str, then: str, sizes: Sequence[int]) -> Any:  # noqa: ANN401
+    """Return a function that draws waves."""
+
+    def drawn(texts: Texts, rng: np.random.Generator) -> list[Wave]:
+        made_of = [first(texts, sizes[0], rng, kind)]
+        for n in sizes[1:]:
+            made_of.append(later(texts, made_of, n, rng, then))
+        return made_of
+
+    return drawn
+
+
+def equal_twice(texts: Texts, rng: np.random.Generator) -> list[Wave]:
+    """Two waves of equal strata of labels."""
+    one = first(texts, 100, rng, "equal")
+    left = np.setdiff1d(np.arange(N_TEXTS), one.rows)
+    names = dict.fromkeys(texts.label.tolist())
+    sizes = dict.fromkeys(names, 50)
+    draw = sampling.draw_stratified(texts.label[left].tolist(), 100, rng, sizes)
+    two = wave_of(draw, left)
+    return [one, replace(two, strata=np.where(two.strata < 0, -1, one.strata))]
+
+
+ERRORS = "simple 100, then 100 by errors found"
+WAVES: dict[str, Any] = {
+    "simple, 100 and 100": (two_waves("simple", "simple", (100, 100)), "simple"),
+    "equal strata of labels, 100 and 100": (equal_twice, "pooled"),
+    "simple 100, then strata of groups 100": (
+        two_waves("simple", "groups", (100, 100)),
+        "waves",
+    ),
+    ERRORS: (two_waves("simple", "errors", (100, 100)), "waves"),
+    "five waves of 40, by errors found": (
+        two_waves("simple", "errors", (40,) * 5),
+        "waves",
+    ),
+    "two waves of 25, by errors found": (
+        two_waves("simple", "errors", (25, 25)),
+        "waves",
+    ),
+    f"{ERRORS}, taken for a simple sample": (
+        two_waves("simple", "errors", (100, 100)),
+        "simple",
+    ),
+}
+
+
+def waves_table(n_draws: int) -> str:
+    """Coverage of samples that were drawn in waves."""
+    lines = ["| waves | share: gold alone | share: DSL | difference of groups: DSL |"]
+    lines.append("|---|---:|---:|---:|")
+    for name, (draw_waves, way) in WAVES.items():
+        found: dict[str, Hits] = {"gold": [], "dsl": [], "difference": []}
+        for draw in range(n_draws):
+            rng = np.random.default_rng([SEED, draw])
+            texts = made(rng)
+            drawn = draw_waves(texts, rng)
+            if way == "simple":
+                gold = simple_of(np.concatenate([wave.rows for wave in drawn]))
+            else:
+                gold = pooled(drawn) if way == "pooled" else of_waves(drawn)
+            for row in estimates(texts, gold).found.rows:
+                found[row.method].append(hit(row, SHARE))
+            both = estimates(texts, gold, in_groups=True, methods=("dsl",)).found.rows
+            row = next(each for each in both if each.term == "difference")
+            found["difference"].append(hit(row, DIFFERENCE))
+        lines.append(f"| {name} | {' | '.join(map(cell, found.values()))} |")
+    return heading(n_draws) + "\n".join(lines) + "\n"
+
+
+def hit(row: Estimate, truth: float) -> tuple[bool, float]:
+    """Whether the interval has the truth, and its width."""
+    return row.low <= truth <= row.high, row.high - row.low
+
+
+def cell(found: Hits) -> str:
     """Coverage and median width."""
     hits, widths = zip(*found, strict=True)
     return f"{np.mean(hits):.1%} ({np.median(widths):.3f})"
@@ -200,131 +271,114 @@ CODERS = {
 
 def coders(n_draws: int) -> str:
     """Coverage of the share if coders err independently of each other."""
-    lines = ["| 200 codes, DSL | majority | Dawid-Skene | one-coin |"]
+    lines = ["| share, 200 codes, DSL | majority | Dawid-Skene | one-coin |"]
     lines.append("|---|---:|---:|---:|")
     for name, right in CODERS.items():
-        found: dict[str, list[tuple[bool, float]]] = {}
+        found: dict[str, Hits] = {"majority": [], "dawid_skene": [], "one_coin": []}
         for draw in range(n_draws):
             rng = np.random.default_rng([SEED, draw])
-            data = made(rng)
-            sample = first(data, 200, draw)
-            truth = np.array([data["code"][row] == "yes" for row in sample.rows])
-            given = {
-                f"coder {j}": np.where(
-                    truth ^ (rng.random(len(truth)) >= p), "yes", "no"
-                ).tolist()
-                for j, p in enumerate(right)
-            }
-            gold = lh.gold_sample(
-                {name: data[name] for name in ("id", "label", "group")},
-                200,
-                label="label",
-                id="id",
-                seed=draw,
-            ).with_codes(given)
-            for way in ("majority", "dawid_skene", "one_coin"):
-                row = lh.estimate(
-                    {"id": data["id"], "label": data["label"]},
-                    gold,
-                    outcome="yes",
-                    label="label",
-                    methods=["dsl"],
-                    consensus=way,
-                ).rows[0]
-                hit = row.low <= TRUTH["share"] <= row.high
-                found.setdefault(way, []).append((hit, row.high - row.low))
-        lines.append(f"| {name} | {' | '.join(cell(each) for each in found.values())} |")
+            texts = made(rng)
+            gold = simple_of(rng.choice(N_TEXTS, 200, replace=False))
+            truth = texts.code[gold.rows]
+            given = np.array(
+                [np.where(rng.random(200) < p, truth, 1 - truth) for p in right]
+            )
+            for way, hits in found.items():
+                codes = (2 * given.sum(axis=0) > len(right)).astype(np.int64)[None]
+                if way != "majority":
+                    codes = imputed(given, 2, 20, 1, one_coin=way == "one_coin")
+                hits.append(hit(_with_codes(texts, gold, codes), SHARE))
+        lines.append(f"| {name} | {' | '.join(map(cell, found.values()))} |")
     return heading(n_draws) + "\n".join(lines) + "\n"
+
+
+def _with_codes(texts: Texts, gold: GoldUsed, codes: Ints) -> Estimate:
+    def fit(m: int, own: GoldUsed, level: float) -> Compared:
+        return estimates(texts, own, codes=codes[m], methods=("dsl",), level=level)
+
+    return repeated([gold] * len(codes), fit, LEVEL, None).found.rows[0]
 
 
 def weights(n_draws: int) -> str:
     """Coverage where group B was sampled four times as often as it should be."""
-    lines = ["| share, 200 codes | with weights | without |", "|---|---:|---:|"]
-    in_sample = 4 * GROUP_B / (4 * GROUP_B + 1 - GROUP_B)
-    for name, how in {
-        "simple": {},
-        "strata of labels": {"by": "label", "allocation": "equal"},
-        "drawn by weights": {"prob": "weights", "weights": "w"},
-    }.items():
-        found: dict[str, list[tuple[bool, float]]] = {}
+    lines = ["| share, 200 codes, DSL | with weights | without |", "|---|---:|---:|"]
+    in_b = 4 * GROUP_B / (4 * GROUP_B + 1 - GROUP_B)
+    for name in ("simple", "equal strata of labels", "drawn by weights"):
+        found: dict[str, Hits] = {"with": [], "without": []}
         for draw in range(n_draws):
             rng = np.random.default_rng([SEED, draw])
-            data = unequal(rng, in_sample)
-            own = {key: data[key] for key in ("id", "label", "w")}
-            gold = coded(
-                data, lh.gold_sample(own, 200, label="label", id="id", seed=draw, **how)
-            )
-            for way in ("w", None):
-                row = lh.estimate(
-                    own, gold, outcome="yes", label="label", methods=["dsl"], weights=way
-                ).rows[0]
-                hit = row.low <= TRUTH["share"] <= row.high
-                found.setdefault(str(way), []).append((hit, row.high - row.low))
-        lines.append(f"| {name} | {cell(found['w'])} | {cell(found['None'])} |")
+            texts = made(rng, in_b)
+            w = np.where(texts.group == 1, 1.0, 4.0)
+            if name == "simple":
+                gold = simple_of(rng.choice(N_TEXTS, 200, replace=False))
+            elif name == "drawn by weights":
+                probs = sampling.inclusion_probs(w, 200, 0.3)
+                own = sampling.draw_unequal(probs, rng)
+                gold = of_one(own.rows, own.all_probs, own.strata, is_even=False)
+            else:
+                gold = pooled([first(texts, 200, rng, "equal")])
+            for way, used in (("with", w / w.mean()), ("without", None)):
+                row = estimates(texts, gold, weights=used, methods=("dsl",)).found.rows[0]
+                found[way].append(hit(row, SHARE))
+        lines.append(f"| {name} | {cell(found['with'])} | {cell(found['without'])} |")
     return heading(n_draws) + "\n".join(lines) + "\n"
 
 
-def unequal(rng: np.random.Generator, in_sample: float) -> dict[str, Any]:
-    """Texts with more of group B than the population has, and their weights."""
-    is_b = rng.random(N_TEXTS) < in_sample
-    at = is_b.astype(int)
-    code = rng.random(N_TEXTS) < np.array(SHARES)[at]
-    wrong = rng.random(N_TEXTS) < np.where(
-        code, np.array(MISSED)[at], np.array(FALSE)[at]
-    )
-    return {
-        "id": np.arange(N_TEXTS).astype(str).tolist(),
-        "label": np.where(code ^ wrong, "yes", "no").tolist(),
-        "code": np.where(code, "yes", "no").tolist(),
-        "w": np.where(is_b, 1.0, 4.0).tolist(),
-    }
+OF_GROUPS = np.array([[0.4, 0.3, 0.2, 0.1], [0.3, 0.3, 0.2, 0.2], [0.2, 0.3, 0.3, 0.2]])
 
 
 def many(n_draws: int) -> str:
     """Share of draws in which all intervals of a method have the truth."""
-    shares = np.array([[0.4, 0.3, 0.2, 0.1], [0.3, 0.3, 0.2, 0.2], [0.2, 0.3, 0.3, 0.2]])
     lines = [
         "| 4 labels in 3 groups, and differences: 20 intervals | all hold | mean width |"
     ]
     lines.append("|---|---:|---:|")
-    ways = (None, "bonferroni", "max_t")
-    found: dict[str | None, list[tuple[bool, float]]] = {way: [] for way in ways}
+    names: dict[Simultaneous | None, str] = {
+        None: "each by itself",
+        "bonferroni": "Bonferroni",
+        "max_t": "max-t",
+    }
+    found: dict[str, Hits] = {name: [] for name in names.values()}
     for draw in range(n_draws):
         rng = np.random.default_rng([SEED, draw])
         group = rng.integers(3, size=N_TEXTS)
-        edges = np.cumsum(shares, axis=1)[group]
+        edges = np.cumsum(OF_GROUPS, axis=1)[group]
         code = (rng.random(N_TEXTS)[:, None] > edges[:, :3]).sum(axis=1)
         wrong = rng.random(N_TEXTS) < 0.2
         label = np.where(wrong, rng.integers(4, size=N_TEXTS), code)
-        data = {
-            "id": np.arange(N_TEXTS).astype(str).tolist(),
-            "label": [LABELS[k] for k in label],
-            "code": [LABELS[k] for k in code],
-            "group": group.tolist(),
-        }
-        gold = first(data, 400, draw)
-        for way in ways:
-            rows = lh.estimate(
-                {name: data[name] for name in ("id", "label", "group")},
-                gold,
-                by="group",
-                label="label",
-                methods=["dsl"],
-                simultaneous=way,
-            ).rows
-            hits = []
-            for row in rows:
-                k = LABELS.index(row.outcome)
-                at = [int(each) for each in row.group.split(" - ")]
-                truth = shares[at[0], k] - (shares[at[1], k] if len(at) > 1 else 0.0)
-                hits.append(row.low <= truth <= row.high)
-            width = float(np.mean([row.high - row.low for row in rows]))
-            found[way].append((all(hits), width))
-    names = {None: "each by itself", "bonferroni": "Bonferroni", "max_t": "max-t"}
-    for way, name in names.items():
-        hits, widths = zip(*found[way], strict=True)
-        lines.append(f"| {name} | {np.mean(hits):.1%} | {np.mean(widths):.3f} |")
+        gold = simple_of(rng.choice(N_TEXTS, 400, replace=False))
+        for way, name in names.items():
+            rows = _of_labels(group, code, label, gold, way)
+            hits = [hit(row, _truth(row)) for row in rows]
+            width = float(np.mean([each[1] for each in hits]))
+            found[name].append((all(each[0] for each in hits), width))
+    for name, each in found.items():
+        hold, widths = zip(*each, strict=True)
+        lines.append(f"| {name} | {np.mean(hold):.1%} | {np.mean(widths):.3f} |")
     return heading(n_draws).split(". In")[0] + ".\n\n" + "\n".join(lines) + "\n"
+
+
+def _of_labels(
+    group: Ints, code: Ints, label: Ints, gold: GoldUsed, way: Simultaneous | None
+) -> Sequence[Estimate]:
+    outcomes = [
+        (str(k), (label == k).astype(float), (code[gold.rows] == k).astype(float))
+        for k in range(4)
+    ]
+
+    def fit(_: int, own: GoldUsed, level: float) -> Compared:
+        settings = FitSettings(
+            gold=own, methods=("dsl",), level=level, target="population"
+        )
+        found = fit_means(outcomes, "share", group, ["0", "1", "2"], settings)
+        return Compared(found=found, widths=())
+
+    return repeated([gold], fit, LEVEL, way).found.rows
+
+
+def _truth(row: Estimate) -> float:
+    k, at = int(row.outcome), [int(each) for each in row.group.split(" - ")]
+    return float(OF_GROUPS[at[0], k] - (OF_GROUPS[at[1], k] if len(at) > 1 else 0.0))
 
 
 def check(n_draws: int) -> str:
@@ -339,7 +393,7 @@ def check(n_draws: int) -> str:
         refused = 0
         for draw in range(n_draws):
             rng = np.random.default_rng([SEED, draw])
-            labels = np.array(made(rng)["label"])
+            labels = np.where(made(rng).label == 1, "yes", "no")
             p = np.where(labels == "yes", odds, 1.0)
             drawn = rng.choice(N_TEXTS, 200, replace=False, p=p / p.sum())
             refused += label_check(labels.tolist(), labels[drawn].tolist()).is_unlikely
@@ -348,7 +402,7 @@ def check(n_draws: int) -> str:
 
 
 PARTS: dict[str, Callable[[int], str]] = {
-    "waves": waves,
+    "waves": waves_table,
     "coders": coders,
     "weights": weights,
     "many": many,

@@ -45,7 +45,10 @@ dawid_skene <- function(gold, one_coin = FALSE) {
   names <- as_text(found[["names"]])
   coders <- as_text(found[["coders"]])
   probs <- rlang::set_names(lapply(found[["probs"]], numbers_of), paste0("p_", names))
-  labels <- c(list(id = as_text(found[["ids"]]), label = as_text(found[["labels"]])), probs)
+  labels <- c(
+    list(id = as_text(found[["ids"]]), label = as_text(found[["labels"]])),
+    probs
+  )
   k <- length(names)
   matrices <- lapply(found[["errors"]], \(values) {
     matrix(numbers_of(values), k, k, dimnames = list(right = names, code = names))

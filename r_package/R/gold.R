@@ -379,7 +379,7 @@ new_gold <- function(value) {
       gold = as_text(value[["gold"]]),
       parts = if (!is.null(value[["parts"]])) as_text(value[["parts"]]),
       design = value[["design"]],
-      history = history_of(value[["history"]])
+      history = if (!is.null(value[["history"]])) history_of(value[["history"]])
     ),
     json = value[["json"]],
     class = "llamaherd_gold"

@@ -77,7 +77,7 @@ class SampleRows:
             n=n,
             ids=None if ids is None else [compared(each) or "" for each in ids],
             texts=column("text") if texts is None else texts,
-            labels=None if found is None else [_label_form(each) for each in found],
+            labels=None if found is None else _label_forms(found),
         )
 
 
@@ -151,7 +151,7 @@ def n_relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) ->
 
 def hash_of_labels(labels: Sequence[Any]) -> str | None:
     """Return the SHA-256 of all labels in order; None without labels."""
-    formed = [_label_form(label) for label in labels]
+    formed = _label_forms(labels)
     return hash_of_texts(formed) if any(each is not None for each in formed) else None
 
 
@@ -235,6 +235,20 @@ def _check_labels(gold: Any, rows: SampleRows, drawn: Sequence[int]) -> None:  #
             "rows that are sorted by label have the same labels in many orders; "
             f"{_without(design)}"
         )
+
+
+def _label_forms(labels: Sequence[Any]) -> list[str | None]:
+    """Normalize labels for comparison; each text is read once."""
+    known: dict[str, str | None] = {}
+    out = []
+    for label in labels:
+        if not isinstance(label, str):
+            out.append(_label_form(label))
+            continue
+        if label not in known:
+            known[label] = _label_form(label)
+        out.append(known[label])
+    return out
 
 
 def _label_form(label: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds

@@ -203,8 +203,8 @@ def estimate(  # noqa: PLR0917 - as in R
     settings(samples[0], level)
     if formula is None:
         in_groups = grouped(texts, by, kept, order or {})
-        known = union_of([each.codes for each in samples])
-        there = _there(texts, [*known])
+        there = _there(texts, [*union_of([each.codes for each in samples])])
+        known = union_of([each.codes for each in samples[1:]])
         is_scale = scale_of(coded, gold, label) in ("interval", "ratio")
         outcome = number_outcome(outcome, there, by_default=are_numbers or is_scale)
 
