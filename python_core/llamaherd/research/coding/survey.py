@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,10 +36,12 @@ def weights_of(
         raise ArgumentError(
             "must be a column, or N numbers: the survey weights", argument="weights"
         )
-    given = weights
+    given: Sequence[float | None] = weights if not isinstance(weights, str) else ()
     if isinstance(weights, str):
         given = frames.column(frame, weights, "weights")
-    values = np.array([np.nan if each is None else each for each in given], dtype=float)
+    values: Floats = np.array(
+        [math.nan if each is None else float(each) for each in given], dtype=np.float64
+    )
     if values.shape != (n_texts,):
         raise ArgumentError(
             f"must have {n_texts} values, one for each text, not {len(values)}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.sampling import Floats
     from llamaherd.research.statistics.simultaneous import Simultaneous
+
+
+_Result = TypeVar("_Result")
 
 
 def repeated(
@@ -58,7 +61,7 @@ def repeated(
     return replace(made, found=replace(made.found, notes=notes))
 
 
-def _quietly(run: Callable[[], Any]) -> Any:  # noqa: ANN401 - what `run` returns
+def _quietly(run: Callable[[], _Result]) -> _Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return run()
@@ -90,11 +93,11 @@ def _together(rows: Sequence[Estimate], covariance: Floats) -> tuple[Floats, flo
     p = len(covariance)
     eye = np.eye(p)
     ways = np.array([*eye, *(eye[i] - eye[0] for i in range(1, p))])[: len(rows)]
-    known = [i for i, row in enumerate(rows) if not math.isnan(row.std_error)]
+    known = np.flatnonzero([not math.isnan(row.std_error) for row in rows])
     used = np.flatnonzero(~np.isnan(np.diag(covariance)))
     part = ways[np.ix_(known, used)]
     matrix = part @ covariance[np.ix_(used, used)] @ part.T
-    return matrix, min((rows[i].df for i in known), default=math.inf)
+    return matrix, min((rows[int(i)].df for i in known), default=math.inf)
 
 
 def combined(results: Sequence[Found], level: float) -> Found:

@@ -19,7 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.statistics.sampling import Floats
+    from llamaherd.research.statistics.sampling import Floats, Ints
 
 LEAST_P = 0.01  # below, a sample is said not to be simple
 _N_DRAWS = 9999
@@ -76,7 +76,8 @@ def label_check(labels: Sequence[str | None], coded: Sequence[str | None]) -> La
     if len(names) > 1 and 0 < n < of_all.sum():
         rng = np.random.default_rng(_SEED)
         draws = rng.multivariate_hypergeometric(of_all, n, _N_DRAWS, method="marginals")
-        far = _distance(draws, expected) >= _distance(of_coded[None], expected) - 1e-9
+        found = _distance(of_coded[None], expected)
+        far = _distance(draws, expected) >= found - 1e-9
         p_value = float((1 + far.sum()) / (1 + _N_DRAWS))
     return LabelCheck(
         labels=tuple(names),
@@ -87,6 +88,6 @@ def label_check(labels: Sequence[str | None], coded: Sequence[str | None]) -> La
     )
 
 
-def _distance(counts: Floats, expected: Floats) -> Floats:
+def _distance(counts: Ints, expected: Floats) -> Floats:
     """Return Pearson's statistic of each row."""
     return np.asarray(((counts - expected) ** 2 / expected).sum(axis=1))
