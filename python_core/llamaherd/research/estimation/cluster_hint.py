@@ -45,9 +45,9 @@ def clustering_column(
         Its name, a cluster for each kept row, and the intraclass correlation of the
         labels; None if there is no such column.
     """
-    own = [labels[i] for i in kept]
-    names = sorted({each for each in own if each is not None})
-    given = np.array([[each == name for name in names] for each in own], dtype=float)
+    number: dict[str | None, int] = {}
+    own = np.array([number.setdefault(labels[i], len(number)) for i in kept])
+    given = np.eye(len(number))[own]
     best = None
     for name in frames.names(frame):
         if name in used or name.startswith(("p_", "raw_")):
@@ -70,10 +70,10 @@ def _clusters(values: Sequence[Any], kept: Ints) -> Ints | None:
         if not isinstance(value, (str, int, np.integer)) or isinstance(value, bool):
             return None
         found[at] = numbers.setdefault(value, len(numbers))
+        if len(kept) < _LEAST_SIZE * len(numbers):
+            return None
     n = len(numbers)
-    if n < _LEAST_CLUSTERS or len(kept) < _LEAST_SIZE * n:
-        return None
-    return found
+    return found if n >= _LEAST_CLUSTERS else None
 
 
 def _explained(given: Any, clusters: Ints) -> tuple[float, float]:  # noqa: ANN401 - Floats
