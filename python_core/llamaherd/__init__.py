@@ -95,6 +95,7 @@ from llamaherd.research.coding.codebook_file import read_codebook, write_codeboo
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.prompts import PromptPreview, prompt_preview
 from llamaherd.research.coding.scales import NumberScale, number_scale
+from llamaherd.research.estimation.consensus import DawidSkene, dawid_skene
 from llamaherd.research.estimation.estimate import estimate
 from llamaherd.research.estimation.estimates import Estimate, Estimates
 from llamaherd.research.estimation.gold import gold_sample
@@ -166,6 +167,7 @@ __all__ = [
     "ContextError",
     "Continuation",
     "CutOffError",
+    "DawidSkene",
     "Disagreements",
     "DownloadError",
     "EmbedJob",
@@ -241,6 +243,7 @@ __all__ = [
     "cohen_kappa",
     "compare_codebooks",
     "compute_confusion_matrices",
+    "dawid_skene",
     "detokenize",
     "disagreements",
     "download_model",

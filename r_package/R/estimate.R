@@ -68,13 +68,27 @@
 #' @param predictions What is corrected by the codes: `"labels"`, or `"probs"`, the probabilities of
 #'   all labels (columns `p_<label>`). `NULL` is `"probs"` after [recalibrate()] and `"labels"`
 #'   otherwise. With probabilities the result compares the widths of the intervals.
+#' @param weights Survey weights: a column, or a number of at least 0 per text. Estimates then
+#'   describe the population that the weighted texts stand for; the scale of the weights does not
+#'   matter.
+#' @param consensus The right code of texts whose coders disagree: `"majority"`, see `gold`; or a
+#'   model of coders' errors, `"dawid_skene"` or `"one_coin"`, see [dawid_skene()]. With a model,
+#'   estimates from several draws of the right codes are combined by Rubin's rules, so that
+#'   intervals include this uncertainty.
+#' @param n_imputations Number of these draws.
+#' @param simultaneous `NULL`: each interval holds by itself. `"bonferroni"` or `"max_t"`: all
+#'   intervals of a method hold together at `level`. `"max_t"` uses the correlations of the
+#'   estimates of an outcome, and its intervals are shorter.
 #' @returns A `llamaherd_estimates`. As a data frame it has one row per estimate and method:
 #'   `outcome`, `term`, `group`, `method`, `estimate`, `std_error`, `low`, `high`, `lam` and `df`,
 #'   the degrees of freedom of the interval. [coef()], [vcov()] and [confint()] return the values of
 #'   one method, by default the first. Further elements are `n_texts`, `n_gold`, `design`, `notes`,
 #'   `predictions`, which is `"recalibrated"` after [recalibrate()], and `widths`, a data frame of
-#'   the mean widths of intervals by predictions and method, with no rows for labels.
-#' @seealso [gold_sample()], [gold_size()], [recalibrate()]
+#'   the mean widths of intervals by predictions and method, with no rows for labels; `agreement`, a
+#'   sentence on the agreement of several coders; and `label_check`, for `prob = "simple"` a data
+#'   frame with the labels of the coded texts beside those that a simple sample would have, with the
+#'   attribute `p_value`.
+#' @seealso [gold_sample()], [gold_size()], [recalibrate()], [dawid_skene()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
 #' # 2,000 speeches; the model misses half of what party B says against.
@@ -111,7 +125,11 @@ estimate <- function(
   target = c("population", "texts"),
   cluster = NULL,
   several = NULL,
-  predictions = NULL
+  predictions = NULL,
+  weights = NULL,
+  consensus = c("majority", "dawid_skene", "one_coin"),
+  n_imputations = 20L,
+  simultaneous = NULL
 ) {
   error_call <- rlang::current_env()
   check_data(coded, error_call, "coded")
@@ -142,6 +160,7 @@ estimate <- function(
   }
   by <- columns_named(rlang::enquo(by), coded, "by", error_call)
   cluster <- one_column(rlang::enquo(cluster), coded, "cluster", error_call)
+  weights <- column_or_values(rlang::enquo(weights), coded, "weights", error_call)
   methods <- check_methods(methods, error_call)
   options <- list(
     label = label,
@@ -150,7 +169,13 @@ estimate <- function(
     methods = as_py_list(methods),
     level = check_number(level),
     target = check_choice(target, c("population", "texts")),
-    prob = check_prob(prob, "simple", error_call)
+    prob = check_prob(prob, "simple", error_call),
+    weights = weights_given(weights, coded),
+    consensus = check_choice(consensus, c("majority", "dawid_skene", "one_coin")),
+    n_imputations = check_whole(n_imputations, min = 2),
+    simultaneous = if (!is.null(simultaneous)) {
+      check_choice(simultaneous, c("bonferroni", "max_t"))
+    }
   )
   uses <- c(label, text, if (!is.null(design)) gold_columns(gold, coded))
   probs <- probs_used(coded, label, predictions, error_call)
@@ -165,7 +190,11 @@ estimate <- function(
     options$outcome <- check_outcome(outcome, error_call)
     options$cluster <- cluster
     options$order <- levels_by(coded, by)
-    columns <- py_columns(coded, c(uses, by, cluster))
+    uses <- c(uses, by, cluster)
+    if (is.null(cluster)) {
+      uses <- c(uses, cluster_columns(coded, uses))
+    }
+    columns <- py_columns(coded, uses)
     found <- py_call("estimate_means", columns, codes, options)
   } else {
     if (!rlang::is_formula(formula) || length(formula) != 3) {
@@ -179,10 +208,19 @@ estimate <- function(
     if (several) {
       check_has_label(formula, label, error_call)
     }
+    options$used <- as_py_list(all.vars(formula))
+    if (is.null(cluster)) {
+      uses <- c(uses, cluster_columns(coded, c(uses, all.vars(formula))))
+    }
     columns <- py_columns(coded, uses)
     read <- codes_in_one_form(columns, codes, options)
     names <- names(probs)
-    matrices <- formula_matrices(coded, formula, label, read, cluster, error_call, names)
+    matrices_of <- function(codes) {
+      read$codes <- codes
+      formula_matrices(coded, formula, label, read, cluster, error_call, names, weights)
+    }
+    matrices <- matrices_of(read$codes)
+    matrices$draws <- lapply(read$draws, matrices_of)
     found <- py_call("estimate_regression", columns, read$gold, matrices, options)
   }
   result <- new_estimates(found, options, formula, methods)
@@ -197,6 +235,22 @@ estimate <- function(
     )
   })
   result
+}
+
+# Survey weights of all rows for Python.
+weights_given <- function(weights, coded) {
+  if (is.character(weights)) {
+    weights <- coded[[weights]]
+  }
+  if (!is.null(weights)) as_py_numbers(weights)
+}
+
+# Other columns of texts or whole numbers, by which texts may cluster. Few, as they are copied.
+cluster_columns <- function(coded, used) {
+  is_kind <- \(x) is.character(x) || is.factor(x) || is.integer(x)
+  names <- setdiff(names(coded), used)
+  found <- Filter(\(name) is_kind(coded[[name]]) && is.null(dim(coded[[name]])), names)
+  utils::head(found, max(0, 1e6 %/% max(nrow(coded), 1)))
 }
 
 check_methods <- function(x, error_call) {
@@ -266,7 +320,8 @@ codes_in_one_form <- function(columns, codes, options) {
     labels = as_text(read[["labels"]]),
     rows = as.integer(unlist(read[["rows"]]) + 1),
     codes = as_text(read[["codes"]]),
-    gold = read[["gold"]]
+    gold = read[["gold"]],
+    draws = lapply(read[["draws"]], as_text)
   )
 }
 
@@ -310,10 +365,23 @@ new_estimates <- function(found, options, formula, methods) {
       line = found[["line"]],
       predictions = found[["predictions"]],
       widths = widths_of(found[["widths"]]),
+      simultaneous = found[["simultaneous"]],
+      agreement = found[["agreement"]],
+      label_check = label_check_of(found[["label_check"]]),
       source = found[["source"]]
     ),
     class = "llamaherd_estimates"
   )
+}
+
+# Labels of coded texts beside those expected, as a data frame.
+label_check_of <- function(check) {
+  if (is.null(check)) {
+    return(NULL)
+  }
+  numbers <- lapply(check[c("n_texts", "n_coded", "expected")], numbers_of)
+  columns <- c(list(label = as_text(check[["label"]])), numbers)
+  structure(new_frame(columns, length(columns$label)), p_value = check[["p_value"]])
 }
 
 # Returns mean widths of intervals as a data frame.
@@ -383,6 +451,10 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NUL
   level <- check_number(level %||% object$level)
   if (level <= 0 || level >= 1) {
     abort_argument("level", "above 0 and below 1", level, rlang::current_env())
+  }
+  if (!is.null(object$simultaneous) && level != object$level) {
+    must <- "the level of the estimates, which hold together; use estimate(level = ) for others"
+    abort_argument("level", must, level, rlang::current_env())
   }
   limits <- cbind(rows$low, rows$high)
   if (level != object$level) {

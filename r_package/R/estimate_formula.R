@@ -37,7 +37,8 @@ formula_matrices <- function(
   codes,
   cluster,
   error_call,
-  names = NULL
+  names = NULL,
+  weights = NULL
 ) {
   if (!label %in% all.vars(formula)) {
     must <- sprintf("a formula that uses the column of labels, `%s`", label)
@@ -55,6 +56,10 @@ formula_matrices <- function(
       frame <- stats::model.frame(formula, frames$labels, na.action = stats::na.pass)
       used <- c(frame, if (!is.null(cluster)) coded[cluster])
       keep <- stats::complete.cases(used) & !is.na(codes$labels)
+      if (!is.null(weights)) {
+        given <- unlist(weights_given(weights, coded))
+        keep <- keep & !is.na(given) & given > 0
+      }
       list(frame = frame, keep = keep)
     },
     error = \(cnd) {

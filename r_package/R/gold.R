@@ -16,9 +16,21 @@
 #' * `"uncertainty"`: higher probabilities for texts with less certain labels; estimates are more
 #'   precise if the model's confidence predicts its errors. `floor` is the share of the sample that
 #'   is distributed evenly, so that no text has a very small probability.
+#' * `"weights"`: probabilities grow with survey weights, for which see `weights`.
 #' * A vector of probabilities, one per text, with sum `n`.
 #'
 #' Texts chosen by hand have no inclusion probabilities and allow no valid inference.
+#'
+#' @section Waves:
+#' `gold_sample(data, n, after = gold)` draws `n` more texts of those that are left, and returns one
+#' sample of all waves, with the codes so far; `history` has a row per wave. Waves of one design
+#' (`"simple"`, or `"stratified"` by the same columns without numbers in `allocation`) are one
+#' sample of that design, with the pooled inclusion probabilities. In all other cases the
+#' probabilities of a wave may depend on the codes of earlier waves: given these, each wave gives an
+#' unbiased estimate, and the waves are averaged with weights that depend on their sizes (Des Raj
+#' 1956; Farquhar, Gal and Rainforth 2021; Zrnic and Candès 2024). `probs` is then 1 / weight.
+#' Decide the sizes of waves before you see codes. `write_gold(uncoded = TRUE)` writes only the
+#' texts without a code, and `read_gold()` keeps the codes of the others.
 #'
 #' @section The CSV file:
 #' The columns are `id`, `text` and one column per coder, to be filled in with labels. The file
@@ -35,7 +47,8 @@
 #' @param n Number of texts to draw.
 #' @param by Columns whose combinations are strata: names, or unquoted as in `c(party, year)`.
 #' @param prob Sampling design; see below. `NULL` is `"stratified"` with `by` and `"simple"`
-#'   otherwise.
+#'   otherwise; with `after` the design of that sample. With `after`, only the numbers of texts that
+#'   are left count, and are scaled to sum to `n`.
 #' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL` uses
 #'   those that `data` knows; for `id` a column called `id` without missing or duplicated values,
 #'   and row numbers otherwise. Codes are matched to texts by identifiers, also after `data` was
@@ -43,13 +56,15 @@
 #' @param confidence For `"uncertainty"`: a column, or a number per text from 0 to 1, of the model's
 #'   confidence. `NULL` uses the column `margin` of [annotate_texts()]; with several labels
 #'   `2 * abs(p - 1/2)` of the least certain label.
-#' @param floor For `"uncertainty"`: the minimum probability of a text is `floor * n / nrow(data)`.
+#' @param floor For `"uncertainty"` and `"weights"`: the minimum probability of a text is `floor * n / nrow(data)`.
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
 #'   number for each stratum. At least 2 texts are drawn per stratum if it has them.
 #' @param names Labels that codes may have. `NULL` uses those of `data`.
 #' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
 #' @param several Whether a text may have several labels, joined by `"; "`. `NULL` is TRUE if `data`
 #'   says so.
+#' @param after A `llamaherd_gold` of earlier waves, with or without codes; see below.
+#' @param weights For `"weights"`: a column, or a number per text, of survey weights.
 #' @param gold A `llamaherd_gold`.
 #' @param path Path of a CSV file. For `read_gold()` also several paths, one per coder, or a data
 #'   frame with a column `id` and one column per coder. A warning reports texts of the sample
@@ -61,19 +76,26 @@
 #' @param shuffle TRUE writes texts in random order.
 #' @param bom TRUE writes a byte order mark, by which Excel recognises UTF-8.
 #' @param overwrite TRUE replaces an existing file, which may have codes.
+#' @param uncoded TRUE writes only texts that nobody has coded yet.
 #' @param delimiter Separator of cells: `","`, `";"` or `"\t"`. In locales with a decimal comma
 #'   Excel expects `";"` and shows a file with `","` as one column. `read_gold()` recognises all
 #'   three.
 #' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the drawn
 #'   rows of `data`; their `ids`, `texts`, `labels` and `probs`; `all_probs`, the inclusion
 #'   probability of every row of `data`; `strata`; `names`; `codes`, a list with one character
-#'   vector per coder; `gold`, the majority code; and `design`. As a data frame it has one row per
+#'   vector per coder; `gold`, the majority code; `design`; and `history`, a data frame with one row
+#'   per wave: `wave`, `kind`, `n`, `N` (texts that it was drawn from), `seed` and `n_coded` (codes
+#'   when it was drawn). As a data frame it has one row per
 #'   text: `id`, `text`, `model_label`, `inclusion_prob` and the coders' columns. It can be stored
 #'   with [saveRDS()].
 #'
 #'   `write_gold()`: `path`, invisibly.
 #' @references Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992. Hartley, Rao,
-#'   *Sampling with Unequal Probabilities and without Replacement*, 1962.
+#'   *Sampling with Unequal Probabilities and without Replacement*, 1962. Des Raj, *Some Estimators
+#'   in Sampling with Varying Probabilities without Replacement*, JASA 51, 1956. Farquhar, Gal,
+#'   Rainforth, *On Statistical Bias In Active Learning*, ICLR 2021
+#'   ([arXiv 2101.11665](https://arxiv.org/abs/2101.11665)). Zrnic, Candès, *Active Statistical
+#'   Inference*, ICML 2024 ([arXiv 2403.03208](https://arxiv.org/abs/2403.03208)).
 #' @seealso [estimate()], [gold_size()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
@@ -89,6 +111,9 @@
 #' write_gold(gold, path, coders = c("anna", "ben"))
 #' # ... two people fill in the columns anna and ben ...
 #' read_gold(path, gold)
+#'
+#' # 20 more texts, of the same design.
+#' gold_sample(speeches, 20, after = gold, seed = 2)$history
 gold_sample <- function(
   data,
   n,
@@ -102,23 +127,40 @@ gold_sample <- function(
   allocation = "proportional",
   names = NULL,
   seed = NULL,
-  several = NULL
+  several = NULL,
+  after = NULL,
+  weights = NULL
 ) {
   error_call <- rlang::current_env()
   check_data(data, error_call)
   known <- coded_columns(data)
+  before <- if (!is.null(after)) check_gold(after, error_call, "after")
+  of_after <- Filter(\(name) name %in% names(data), after$design[c("text", "label")])
+  known <- utils::modifyList(as.list(of_after), Filter(Negate(is.null), as.list(known)))
   by <- columns_named(rlang::enquo(by), data, "by", error_call)
   text <- one_column(rlang::enquo(text), data, "text", error_call) %||% known$text
   label <- one_column(rlang::enquo(label), data, "label", error_call) %||% known$label
   id <- one_column(rlang::enquo(id), data, "id", error_call)
   confidence <- column_or_values(rlang::enquo(confidence), data, "confidence", error_call)
-  if (identical(prob, "uncertainty")) {
+  weights <- column_or_values(rlang::enquo(weights), data, "weights", error_call)
+  is_again <- is.null(prob) && is.null(by) && identical(after$design$kind, "uncertainty")
+  is_uncertainty <- identical(prob, "uncertainty") || is_again
+  if (is_uncertainty) {
     confidence <- confidence %||% known$margin %||% known$prob
   }
-  several <- if (is.null(several)) isTRUE(known$several) else check_flag(several)
-  each <- if (several && identical(prob, "uncertainty")) known$each
+  several <- if (is.null(several)) {
+    isTRUE(known$several) || isTRUE(after$design$several)
+  } else {
+    check_flag(several)
+  }
+  each <- if (several && is_uncertainty) known$each
   is_factor <- !is.null(label) && is.factor(data[[label]])
   uses <- c(text, label, id, by, each, if (is.character(confidence)) confidence)
+  uses <- c(uses, if (is.character(weights)) weights)
+  if (!is.null(after)) {
+    again <- setdiff(if (is.null(prob) && is.null(by)) unlist(after$design$by), "label")
+    uses <- c(uses, gold_columns(after, data), intersect(again, names(data)))
+  }
   # A column `id` is used if its values are unique.
   uses <- c(uses, if (is.null(id) && length(uses) > 0) intersect("id", names(data)))
   if (length(uses) == 0) {
@@ -128,7 +170,7 @@ gold_sample <- function(
   }
   options <- list(
     by = if (!is.null(by)) as_py_list(by),
-    prob = check_prob(prob, c("simple", "stratified", "uncertainty"), error_call),
+    prob = check_prob(prob, gold_designs, error_call),
     text = text,
     label = label,
     id = id,
@@ -141,7 +183,9 @@ gold_sample <- function(
     codebook = known$codebook,
     each = as_py_list(each),
     levels = if (is_factor) as_py_list(levels(data[[label]])),
-    ordered = is_factor && is.ordered(data[[label]])
+    ordered = is_factor && is.ordered(data[[label]]),
+    after = before,
+    weights = if (is.numeric(weights)) as_py_numbers(weights) else weights
   )
   columns <- py_columns(data, uses)
   drawn <- new_gold(py_call("gold_draw", columns, check_whole(n, min = 1), options))
@@ -156,6 +200,8 @@ gold_sample <- function(
   drawn
 }
 
+gold_designs <- c("simple", "stratified", "uncertainty", "weights")
+
 #' @rdname gold_sample
 #' @export
 write_gold <- function(
@@ -166,7 +212,8 @@ write_gold <- function(
   shuffle = TRUE,
   bom = TRUE,
   overwrite = FALSE,
-  delimiter = ","
+  delimiter = ",",
+  uncoded = FALSE
 ) {
   error_call <- rlang::current_env()
   json <- check_gold(gold, error_call)
@@ -177,7 +224,8 @@ write_gold <- function(
     shuffle = check_flag(shuffle),
     bom = check_flag(bom),
     delimiter = check_choice(delimiter, c(",", ";", "\t")),
-    overwrite = check_flag(overwrite)
+    overwrite = check_flag(overwrite),
+    uncoded = check_flag(uncoded)
   )
   py_call("gold_write", json, expand_path(path), options)
   document_event("write_gold", \() list(path = log_path(path), n = length(gold$ids)))
@@ -330,11 +378,22 @@ new_gold <- function(value) {
       codes = rlang::set_names(codes, coders),
       gold = as_text(value[["gold"]]),
       parts = if (!is.null(value[["parts"]])) as_text(value[["parts"]]),
-      design = value[["design"]]
+      design = value[["design"]],
+      history = if (!is.null(value[["history"]])) history_of(value[["history"]])
     ),
     json = value[["json"]],
     class = "llamaherd_gold"
   )
+}
+
+# A row for each wave of a sample.
+history_of <- function(value) {
+  numbers <- lapply(value[c("n", "N", "seed", "n_coded")], numbers_of)
+  columns <- c(
+    list(wave = as.integer(unlist(value[["wave"]])), kind = as_text(value[["kind"]])),
+    numbers
+  )
+  new_frame(columns, length(columns$wave))
 }
 
 check_gold <- function(x, error_call, arg = "gold") {
@@ -395,7 +454,9 @@ format.llamaherd_gold <- function(x, ...) {
         simple = "simply",
         stratified = "in strata",
         uncertainty = "by uncertainty",
-        given = "by the probabilities given"
+        weights = "by weights",
+        given = "by the probabilities given",
+        waves = "in waves of different designs"
       )[[x$design$kind]]
     ),
     sprintf(
@@ -404,6 +465,9 @@ format.llamaherd_gold <- function(x, ...) {
       range[[2]],
       x$design$seed
     ),
+    if (isTRUE(nrow(x$history) > 1)) {
+      sprintf("waves of %s texts", paste(x$history$n, collapse = ", "))
+    },
     sprintf("%d coded, by %d coder%s", n_coded, n_coders, if (n_coders == 1) "" else "s")
   )
 }

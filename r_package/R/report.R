@@ -185,7 +185,9 @@ estimates_for_report <- function(x) {
     design = x$design,
     notes = as_py_list(x$notes),
     source = x$source,
-    grouped_by = as_py_list(x$grouped_by)
+    grouped_by = as_py_list(x$grouped_by),
+    simultaneous = x$simultaneous,
+    agreement = x$agreement
   )
 }
 

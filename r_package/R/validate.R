@@ -49,6 +49,8 @@
 #' @param several Whether a text may have several labels, joined by `"; "`, with `""` or `"none"`
 #'   for no label. Each label is then evaluated as a yes/no question, and accuracy is the share of
 #'   texts with exactly the right labels. `NULL` takes it from `annotations` or `gold`.
+#' @param weights Survey weights: a column, or a number of at least 0 per text. Texts count by
+#'   weight / inclusion probability.
 #' @returns A `llamaherd_validation`, which prints as a page: a list with
 #'
 #'   * `table`: all numbers as a long data frame with the columns `part`, `measure`, `label`,
@@ -97,7 +99,8 @@ validate <- function(
   level = 0.95,
   n_bootstrap = 2000L,
   seed = 0L,
-  several = NULL
+  several = NULL,
+  weights = NULL
 ) {
   error_call <- rlang::current_env()
   if (!all(nzchar(rlang::names2(as.list(substitute(list(...)))[-1])))) {
@@ -136,6 +139,8 @@ validate <- function(
     own <- c(own, list(label_col = label_col, truth_col = truth_col), models)
     return(compare_models(own, error_call))
   }
+  of_columns <- if (is.data.frame(annotations)) annotations else data.frame()
+  weights <- column_or_values(rlang::enquo(weights), of_columns, "weights", error_call)
   coded <- coded_parts(annotations, label_col, label_is_default, prob, error_call)
   gold <- gold_parts(gold, coded, truth_col, error_call)
   several <- if (is.null(several)) coded$several || gold$several else check_flag(several)
@@ -151,7 +156,8 @@ validate <- function(
     level = check_number(level),
     n_bootstrap = check_whole(n_bootstrap, min = 0),
     seed = check_whole(seed, min = 0),
-    several = several
+    several = several,
+    weights = weights_given(weights, of_columns)
   )
   found <- py_call(
     "validate",
@@ -220,7 +226,8 @@ validate_by_place <- function(call, env) {
     level,
     n_bootstrap,
     seed,
-    several
+    several,
+    weights
   ) {
     NULL
   }

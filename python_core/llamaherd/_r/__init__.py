@@ -47,6 +47,7 @@ from llamaherd._r.embeddings import (
 )
 from llamaherd._r.estimation import (
     codes_in_one_form,
+    dawid_skene,
     estimate_means,
     estimate_regression,
     gold_draw,
@@ -184,6 +185,7 @@ __all__ = [
     "context_plan",
     "contextual_check",
     "coverage_curve",
+    "dawid_skene",
     "detokenize",
     "disagreements",
     "embed_result",

@@ -12,19 +12,24 @@ from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.label_sets import confidence_of
+from llamaherd.research.coding.survey import mean_one, weights_of
+from llamaherd.research.estimation import consensus as consensuses
 from llamaherd.research.estimation import estimate as estimating
+from llamaherd.research.estimation.cluster_hint import hinted
 from llamaherd.research.estimation.code_forms import in_one_form
-from llamaherd.research.estimation.comparing import by_predictions
+from llamaherd.research.estimation.comparing import Compared, by_predictions
 from llamaherd.research.estimation.fitting import fit_regression
 from llamaherd.research.estimation.formulas import Matrices, averaged
 from llamaherd.research.estimation.gold import gold_sample, warn_of_examples
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_read import read_gold
 from llamaherd.research.estimation.gold_use import used_gold
+from llamaherd.research.estimation.label_checks import label_check_of
 from llamaherd.research.estimation.predictions import (
     comparable,
     predictions_of,
 )
+from llamaherd.research.estimation.repeated import repeated
 from llamaherd.research.frames import Categories
 from llamaherd.research.statistics import sampling
 from llamaherd.research.statistics.paired_size import PairedSize
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from llamaherd.research.estimation.estimates import Estimates
+    from llamaherd.research.estimation.fitting import FitSettings
+    from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.sampling import Floats, GoldSize
 
 
@@ -63,12 +70,14 @@ def gold_draw(
         n: Number of texts to draw.
         options: Options of `gold_sample`; `seed` as a float, if any; `each`, the columns
             of probabilities for several labels, otherwise []; `codebook` as JSON, or
-            None.
+            None; `after`, a sample as JSON, or None.
 
     Warns:
         UserWarning: See `gold_sample`.
     """
     arguments = dict(options)
+    if arguments.get("after") is not None:
+        arguments["after"] = GoldSample.from_json(arguments["after"])
     each = [columns[name] for name in arguments.pop("each")]
     if each and arguments["confidence"] is None:
         probs = np.array(each, dtype=np.float64).T  # None becomes NaN
@@ -160,7 +169,8 @@ def codes_in_one_form(
 
     Returns:
         `labels`, N of them; `rows` and `codes`, the indices and codes of rows with a
-        code; `gold` with the codes in this form.
+        code; `gold` with the codes in this form; `draws`, lists like `codes` with the
+        right ones by a model of the coders, [] without one.
     """
     several = options["several"]
     texts, sample, _ = estimating.joined(
@@ -181,6 +191,39 @@ def codes_in_one_form(
         "rows": [float(row) for row, _ in coded],
         "codes": [clean(code) for _, code in coded],
         "gold": read.to_json() if isinstance(read, GoldSample) else list(given),
+        "draws": [[clean(code) for code in draw] for draw in _draws(read, options)],
+    }
+
+
+def _draws(
+    gold: GoldSample | Sequence[Any], options: Mapping[str, Any]
+) -> list[list[str]]:
+    consensus = options.get("consensus", "majority")
+    if consensus == "majority" or not isinstance(gold, GoldSample):
+        return []
+    own = gold.coded_waves()
+    return consensuses.imputed_codes(own, consensus, int(options["n_imputations"]))
+
+
+@boundary
+def dawid_skene(sample: str, one_coin: bool) -> dict[str, Any]:
+    """Return labels and coders' error rates by the model of Dawid and Skene.
+
+    Args:
+        sample: Sample as JSON.
+        one_coin: See `llamaherd.dawid_skene`.
+    """
+    found = consensuses.dawid_skene(GoldSample.from_json(sample), one_coin=one_coin)
+    return {
+        "ids": [clean(each) for each in found.ids],
+        "labels": [clean(each) for each in found.labels],
+        "names": [clean(each) for each in found.names],
+        "coders": [clean(each) for each in found.coders],
+        "probs": found.probs.T.tolist(),
+        "shares": found.shares.tolist(),
+        "accuracy": list(found.accuracy.values()),
+        "errors": [matrix.T.ravel().tolist() for matrix in found.errors],
+        "line": str(found),
     }
 
 
@@ -231,9 +274,12 @@ def estimate_regression(
             these texts and for those with codes; `y_hat` and `y`; `clusters`, a number
             for each used text, or None; `terms`; `outcome`; `has_label_right`; `formula`;
             `each`, for predictions by probabilities and each label `x_hat` (None for the
-            same) and `y_hat` if all texts had it.
+            same) and `y_hat` if all texts had it; `draws`, the same for each draw of the
+            right codes, if there are draws.
         options: `label`, `text`, `several`, `model`, `methods`, `level`, `target`,
-            `prob`, `predictions`.
+            `prob`, `predictions`, `weights`, `consensus`, `n_imputations`,
+            `simultaneous`; `cluster`, whether there are clusters; `used`, columns of the
+            formula.
     """
     texts, sample, notes = estimating.joined(
         dict(columns),
@@ -243,40 +289,51 @@ def estimate_regression(
         several=options["several"],
     )
     kept = np.array(matrices["kept"], dtype=np.int64)
-    used = used_gold(sample, options["prob"], len(texts), kept).among(kept, len(texts))
+    used = used_gold(sample, options["prob"], len(texts), kept)
+    consensus, n = options["consensus"], int(options["n_imputations"])
+    samples, more = consensuses.samples_of(sample, used, consensus, n)
+    samples = [each.among(kept, len(texts)) for each in samples]
     clusters = matrices["clusters"]
-    settings = estimating.settings_of(
-        used,
-        methods=options["methods"],
-        level=options["level"],
-        target=options["target"],
-        clusters=None if clusters is None else np.array(clusters, dtype=np.int64),
-    )
-    made = Matrices(
-        x_hat=_columns(matrices["x_hat"]),
-        y_hat=np.array(matrices["y_hat"], dtype=np.float64),
-        x=_columns(matrices["x"]),
-        y=np.array(matrices["y"], dtype=np.float64),
-        terms=tuple(matrices["terms"]),
-        outcome=matrices["outcome"],
-        has_label_right=matrices["has_label_right"],
-    )
-    if len(made.y_hat) != len(kept) or len(made.y) != len(used.rows):
-        raise ArgumentError(
-            "have other rows than the texts and codes", argument="matrices"
-        )
+    weights = options["weights"]
+    if weights is not None:
+        weights = mean_one(weights_of(None, weights, len(texts))[kept])
     predicted = predictions_of(
         dict(columns), texts, options["predictions"], several=options["several"]
     )
-    predicted = comparable(predicted, texts, used.codes, kept)
-    by_way = [made]
-    if predicted[0].probs is not None:
-        by_way = averaged(made, predicted, kept, _by_name(matrices["each"], made))
-    at = {id(each): own for each, own in zip(predicted, by_way, strict=True)}
     kind: Literal["ols", "logit"] = "logit" if options["model"] == "logit" else "ols"
-    compared = by_predictions(
-        predicted, settings, lambda one, own: fit_regression(kind, at[id(one)], own)
-    )
+
+    def settings_with(own: GoldUsed, level: float, by: Any) -> FitSettings:  # noqa: ANN401
+        return estimating.settings_of(
+            own,
+            methods=options["methods"],
+            level=level,
+            target=options["target"],
+            clusters=None if by is None else np.array(by, dtype=np.int64),
+            weights=weights,
+        )
+
+    def fit(m: int, own: GoldUsed, level: float, by: Any = clusters) -> Compared:  # noqa: ANN401
+        given = (matrices.get("draws") or [matrices])[m]
+        made = _matrices(given, len(kept), len(own.rows))
+        ways = comparable(predicted, texts, own.codes, kept)
+        by_way = [made]
+        if ways[0].probs is not None:
+            by_way = averaged(made, ways, kept, _by_name(given["each"], made))
+        at = {id(each): one for each, one in zip(ways, by_way, strict=True)}
+        return by_predictions(
+            ways,
+            settings_with(own, level, by),
+            lambda one, each: fit_regression(kind, at[id(one)], each),
+        )
+
+    level = options["level"]
+    settings = settings_with(samples[0], level, clusters)
+    compared = repeated(samples, fit, level, options["simultaneous"])
+    if clusters is None and options["target"] == "population":
+        roles = {texts.text_column, texts.label_column, texts.id_column, *options["used"]}
+        more += hinted(
+            texts, kept, roles, compared, lambda by: fit(0, samples[0], level, by)
+        )
     found = estimating.result(
         compared.found,
         settings,
@@ -284,11 +341,37 @@ def estimate_regression(
         formula=matrices["formula"],
         n_kept=len(kept),
         texts=texts,
-        notes=notes,
+        notes=[*notes, *more],
     )
     return _estimates(
-        replace(found, predictions=predicted[0].kind, widths=compared.widths)
+        replace(
+            found,
+            predictions=predicted[0].kind,
+            widths=compared.widths,
+            simultaneous=options["simultaneous"],
+            agreement=consensuses.agreement_line(sample)
+            if isinstance(sample, GoldSample)
+            else "",
+            label_check=label_check_of(texts, sample, options["prob"]),
+        )
     )
+
+
+def _matrices(given: Mapping[str, Any], n_texts: int, n_codes: int) -> Matrices:
+    made = Matrices(
+        x_hat=_columns(given["x_hat"]),
+        y_hat=np.array(given["y_hat"], dtype=np.float64),
+        x=_columns(given["x"]),
+        y=np.array(given["y"], dtype=np.float64),
+        terms=tuple(given["terms"]),
+        outcome=given["outcome"],
+        has_label_right=given["has_label_right"],
+    )
+    if len(made.y_hat) != n_texts or len(made.y) != n_codes:
+        raise ArgumentError(
+            "have other rows than the texts and codes", argument="matrices"
+        )
+    return made
 
 
 def _by_name(
@@ -317,6 +400,7 @@ def for_r(sample: GoldSample) -> dict[str, Any]:
     design = {
         name: value if isinstance(value, (str, bool, type(None))) else _plain(value)
         for name, value in sample.design.items()
+        if name != "history"
     }
     return {
         "json": sample.to_json(),
@@ -333,6 +417,14 @@ def for_r(sample: GoldSample) -> dict[str, Any]:
         "codes": [list(codes) for codes in sample.codes],
         "parts": sample.parts,
         "design": design,
+        "history": {
+            "wave": [float(each["wave"]) for each in sample.history],
+            "kind": [str(each["kind"]) for each in sample.history],
+            "n": [float(each["n"]) for each in sample.history],
+            "N": [float(each["N"]) for each in sample.history],
+            "seed": [float(each["seed"]) for each in sample.history],
+            "n_coded": [float(each["n_coded"]) for each in sample.history],
+        },
     }
 
 
@@ -369,5 +461,21 @@ def _estimates(found: Estimates) -> dict[str, Any]:
             "method": [each.method for each in found.widths],
             "width": [each.width for each in found.widths],
         },
+        "simultaneous": found.simultaneous,
+        "agreement": found.agreement,
+        "label_check": _label_check(found),
         "source": None if found.source is None else json.dumps(found.source.to_dict()),
+    }
+
+
+def _label_check(found: Estimates) -> dict[str, Any] | None:
+    check = found.label_check
+    if check is None:
+        return None
+    return {
+        "label": [clean_or_none(each) for each in check.labels],
+        "n_texts": [float(each) for each in check.n_texts],
+        "n_coded": [float(each) for each in check.n_coded],
+        "expected": list(check.expected),
+        "p_value": check.p_value,
     }

@@ -99,7 +99,8 @@ def validate(
             JSON, or None; `expected` values of numeric labels, or None.
         gold: `codes`, a list for each coder; `coders`, their names; for a sample, its
             `json`, else None, and `columns` of the data that identify its texts.
-        options: `scale`, `level`, `n_bootstrap`, `seed`, `several`.
+        options: `scale`, `level`, `n_bootstrap`, `seed`, `several`; `weights`, numbers or
+            None.
     """
     texts, content = coded["texts"], coded["codebook"]
     expected = coded.get("expected")
@@ -131,6 +132,7 @@ def validate(
         n_bootstrap=options["n_bootstrap"],
         seed=options["seed"],
         several=options["several"],
+        weights=options.get("weights"),
     )
     return _validation(found)
 

@@ -160,3 +160,16 @@ test_that("sizes are about what the texts are a sample of, or about them", {
   )
   expect_error(gold_size(0.05, population = 200), "too few for a width of 0.05")
 })
+
+test_that("coders who err have tables", {
+  local_fake()
+  gold <- gold_sample(texts(), 4, text = text, label = "label", seed = 3)
+  gold <- read_gold(data.frame(id = gold$ids, ann = "yes"), gold)
+  found <- dawid_skene(gold, one_coin = TRUE)
+  expect_identical(as.data.frame(found)$label, rep("yes", 4))
+  expect_identical(as.data.frame(found)$p_no, rep(0.25, 4))
+  expect_identical(names(found$accuracy), names(gold$codes))
+  expect_identical(found$errors[[1]]["no", "yes"], 0.1)
+  expect_output(print(found), "4 texts, 1 coders")
+  expect_error(dawid_skene(gold, one_coin = NA), "one_coin")
+})

@@ -77,7 +77,7 @@ class SampleRows:
             n=n,
             ids=None if ids is None else [compared(each) or "" for each in ids],
             texts=column("text") if texts is None else texts,
-            labels=None if found is None else [_label_form(each) for each in found],
+            labels=None if found is None else _label_forms(found),
         )
 
 
@@ -105,7 +105,8 @@ def current_rows(
     if all_probs is not None and len(all_probs) != rows.n:
         _refuse(
             f"it was drawn from {len(all_probs)} texts, and there are {rows.n}. For "
-            "groups of texts there is by; a text is left out where its label is missing"
+            "groups of texts there is by; a text is left out where its label is missing; "
+            "some of the rows are enough if the sample was drawn with a column of ids"
         )
     design = getattr(gold, "design", None)
     new_rows = None
@@ -121,6 +122,22 @@ def current_rows(
     return new_rows
 
 
+def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
+    """Return the sample for data that have some of the rows it was drawn from, by id.
+
+    The sample itself is returned if all rows are there, or if ids do not show which ones
+    are.
+    """
+    all_ids = getattr(gold, "all_ids", None)
+    if all_ids is None or rows.ids is None or rows.n >= len(all_ids):
+        return gold
+    at = {compared(each) or "": i for i, each in enumerate(all_ids)}
+    kept = [at.get(each, -1) for each in rows.ids]
+    if min(kept, default=-1) < 0 or len(set(kept)) < len(kept):
+        return gold
+    return gold.among(kept)
+
+
 def n_relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> int:  # noqa: ANN401
     """Count drawn texts whose model label changed since the draw."""
     if rows.labels is None or not any(label is not None for label in gold.labels):
@@ -134,7 +151,7 @@ def n_relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) ->
 
 def hash_of_labels(labels: Sequence[Any]) -> str | None:
     """Return the SHA-256 of all labels in order; None without labels."""
-    formed = [_label_form(label) for label in labels]
+    formed = _label_forms(labels)
     return hash_of_texts(formed) if any(each is not None for each in formed) else None
 
 
@@ -218,6 +235,20 @@ def _check_labels(gold: Any, rows: SampleRows, drawn: Sequence[int]) -> None:  #
             "rows that are sorted by label have the same labels in many orders; "
             f"{_without(design)}"
         )
+
+
+def _label_forms(labels: Sequence[Any]) -> list[str | None]:
+    """Normalize labels for comparison; each text is read once."""
+    known: dict[str, str | None] = {}
+    out = []
+    for label in labels:
+        if not isinstance(label, str):
+            out.append(_label_form(label))
+            continue
+        if label not in known:
+            known[label] = _label_form(label)
+        out.append(known[label])
+    return out
 
 
 def _label_form(label: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds

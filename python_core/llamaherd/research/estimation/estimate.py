@@ -13,12 +13,27 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.words import setting
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.joins import SampleRows, current_rows, n_relabelled
+from llamaherd.research.coding.joins import (
+    SampleRows,
+    current_rows,
+    filtered,
+    n_relabelled,
+)
 from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.source import Source
+from llamaherd.research.coding.survey import mean_one, weights_of
 from llamaherd.research.estimation import formulas
+from llamaherd.research.estimation.cluster_hint import hinted
 from llamaherd.research.estimation.code_forms import in_one_form
-from llamaherd.research.estimation.comparing import by_predictions
+from llamaherd.research.estimation.comparing import Compared, by_predictions
+from llamaherd.research.estimation.consensus import (
+    CONSENSUS,
+    N_IMPUTATIONS,
+    Consensus,
+    agreement_line,
+    samples_of,
+    union_of,
+)
 from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
 from llamaherd.research.estimation.fitting import (
     FitSettings,
@@ -30,6 +45,7 @@ from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped, named, numbered
+from llamaherd.research.estimation.label_checks import label_check_of
 from llamaherd.research.estimation.outcomes import (
     checked_labels,
     labels_of,
@@ -41,13 +57,15 @@ from llamaherd.research.estimation.predictions import (
     comparable,
     predictions_of,
 )
+from llamaherd.research.estimation.repeated import repeated
 from llamaherd.research.statistics.sampling import TARGETS, Target
+from llamaherd.research.statistics.simultaneous import WAYS, Simultaneous
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.estimation.outcomes import Outcome
     from llamaherd.research.estimation.predictions import Predicted, Predictions
-    from llamaherd.research.statistics.sampling import Ints
+    from llamaherd.research.statistics.sampling import Floats, Ints
 
 Model = Literal["mean", "ols", "logit"]
 MODELS: tuple[Model, ...] = ("mean", "ols", "logit")
@@ -71,6 +89,10 @@ def estimate(  # noqa: PLR0917 - as in R
     order: Mapping[str, Sequence[Any]] | None = None,
     several: bool | None = None,
     predictions: Predictions | None = None,
+    weights: str | Sequence[float] | None = None,
+    consensus: Consensus = "majority",
+    n_imputations: int = N_IMPUTATIONS,
+    simultaneous: Simultaneous | None = None,
 ) -> Estimates:
     """Estimate shares, means, differences or regressions of human codes.
 
@@ -121,6 +143,17 @@ def estimate(  # noqa: PLR0917 - as in R
             "p_<label>", or a mapping from labels to columns. None uses the probabilities
             of the result of `recalibrate`, and labels otherwise. With probabilities the
             result compares the widths of the intervals.
+        weights: Survey weights: a column, or N numbers of at least 0. Estimates then
+            describe the population that the weighted texts stand for. Their scale does
+            not matter; texts with weight 0 are left out.
+        consensus: The right code of a text whose coders disagree: "majority", see `gold`;
+            "dawid_skene" or "one_coin" for a model of coders' errors, see `dawid_skene`.
+            With a model, estimates are made with several draws of the right codes and
+            combined by Rubin's rules, so that intervals include this uncertainty.
+        n_imputations: Number of these draws.
+        simultaneous: None: each interval holds by itself. "bonferroni" or "max_t": all
+            intervals of a method hold together at this level; "max_t" uses the
+            correlations of the estimates of an outcome, and is shorter.
 
     Returns:
         Estimates with standard errors and intervals. Texts without a label, or with a
@@ -133,71 +166,122 @@ def estimate(  # noqa: PLR0917 - as in R
 
     Source:
         arXiv 2306.04746 (DSL), arXiv 2311.01453 (PPI++), arXiv 2309.16598
-        (cross-prediction-powered inference, after `recalibrate`).
+        (cross-prediction-powered inference, after `recalibrate`); see also
+        `llamaherd.research.statistics.waves`, `.dawid_skene` and `.simultaneous`.
     """
     _check(formula, by=by, model=model)
+    checks.choice("consensus", consensus, CONSENSUS)
+    checks.choice("simultaneous", simultaneous, (None, *WAYS))
     several = has_several(coded, gold) if several is None else several
     texts, gold, notes = joined(coded, gold, label, text, several=several)
-    if isinstance(gold, str):
-        gold = frames.column(texts.frame, gold, "gold")
-    if isinstance(prob, str) and prob in frames.names(texts.frame):
-        prob = [float(each) for each in frames.column(texts.frame, prob, "prob")]
-    frames.check_index(gold, texts.frame, "gold")
-    frames.check_index(prob, texts.frame, "prob")
+    gold, prob = _columns_of(texts, gold, prob, weights)
     texts, gold, are_numbers = in_one_form(texts, gold, several=several)
     if formula is not None and outcome is not None:
         formula = _with_outcome(formula, outcome, texts, several=several)
-    kept = _kept(texts, formula, by, cluster)
+    survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
+    kept = _kept(texts, formula, by, cluster, survey)
     used = used_gold(gold, prob, len(texts), kept)
+    samples, more = samples_of(gold, used, consensus, n_imputations)
+    samples = [each.among(kept, len(texts)) for each in samples]
     predicted = predictions_of(coded, texts, predictions, several=several)
-    settings = settings_of(
-        used.among(kept, len(texts)),
-        methods=methods,
-        level=level,
-        target=target,
-        clusters=None if cluster is None else numbered(texts, cluster, kept)[0],
-    )
+    clusters = None if cluster is None else numbered(texts, cluster, kept)[0]
     model = model or ("mean" if formula is None else "ols")
-    notes += cluster_notes(coded, cluster)
+    notes += [*cluster_notes(coded, cluster), *more]
+
+    def settings(
+        own: GoldUsed, own_level: float, own_clusters: Ints | None = clusters
+    ) -> FitSettings:
+        return settings_of(
+            own,
+            methods=methods,
+            level=own_level,
+            target=target,
+            clusters=own_clusters,
+            weights=None if survey is None else mean_one(survey[kept]),
+        )
+
+    settings(samples[0], level)
     if formula is None:
         in_groups = grouped(texts, by, kept, order or {})
-        there = _there(texts, settings.gold.codes)
+        there = _there(texts, [*union_of([each.codes for each in samples])])
+        known = union_of([each.codes for each in samples[1:]])
         is_scale = scale_of(coded, gold, label) in ("interval", "ratio")
         outcome = number_outcome(outcome, there, by_default=are_numbers or is_scale)
-        compared = by_predictions(
-            predicted,
-            settings,
-            lambda one, own: _means(
-                texts, kept, outcome, in_groups, own, one, several=several
-            ),
-        )
+
+        def fit(_: int, own: GoldUsed, own_level: float, *by_cluster: Ints) -> Compared:
+            return by_predictions(
+                predicted,
+                settings(own, own_level, *by_cluster),
+                lambda one, each: _means(
+                    texts,
+                    kept,
+                    outcome,
+                    in_groups,
+                    each,
+                    one,
+                    several=several,
+                    known=known,
+                ),
+            )
+
     else:
         formulas.check_label(formula, texts.label_column or "", several=several)
-        predicted = comparable(predicted, texts, settings.gold.codes, kept)
         kind: Literal["ols", "logit"] = "logit" if model == "logit" else "ols"
-        are_labels = [each.kind for each in predicted] == ["labels"]
-        made = formulas.matrices(
-            texts, formula, kept, settings.gold, () if are_labels else predicted
-        )
-        at = {id(each): own for each, own in zip(predicted, made, strict=True)}
-        compared = by_predictions(
-            predicted,
-            settings,
-            lambda one, own: fit_regression(kind, at[id(one)], own),
+
+        def fit(_: int, own: GoldUsed, own_level: float, *by_cluster: Ints) -> Compared:
+            ways = comparable(predicted, texts, own.codes, kept)
+            are_labels = [each.kind for each in ways] == ["labels"]
+            made = formulas.matrices(
+                texts, formula, kept, own, () if are_labels else ways
+            )
+            at = {id(each): one for each, one in zip(ways, made, strict=True)}
+            return by_predictions(
+                ways,
+                settings(own, own_level, *by_cluster),
+                lambda one, each: fit_regression(kind, at[id(one)], each),
+            )
+
+    compared = repeated(samples, fit, level, simultaneous)
+    if cluster is None and target == "population":
+        roles = {texts.text_column, texts.label_column, texts.id_column, *named(by)}
+        roles |= set() if formula is None else formulas.columns_in(formula)
+        notes += hinted(
+            texts, kept, roles, compared, lambda c: fit(0, samples[0], level, c)
         )
     made_of = result(
         compared.found,
-        settings,
+        settings(samples[0], level),
         model=model,
         formula=formula,
         n_kept=len(kept),
         texts=texts,
         notes=notes,
     )
-    made_of = dataclasses.replace(
-        made_of, predictions=predicted[0].kind, widths=compared.widths
+    return dataclasses.replace(
+        made_of,
+        predictions=predicted[0].kind,
+        widths=compared.widths,
+        grouped_by=tuple(named(by)),
+        simultaneous=simultaneous,
+        agreement=agreement_line(gold) if isinstance(gold, GoldSample) else "",
+        label_check=label_check_of(texts, gold, prob),
     )
-    return dataclasses.replace(made_of, grouped_by=tuple(named(by)))
+
+
+def _columns_of(
+    texts: Population,
+    gold: Any,  # noqa: ANN401 - see estimate
+    prob: Any,  # noqa: ANN401 - see estimate
+    weights: object,
+) -> tuple[Any, Any]:
+    """Return codes and probabilities that are given as columns; check all indexes."""
+    if isinstance(gold, str):
+        gold = frames.column(texts.frame, gold, "gold")
+    if isinstance(prob, str) and prob in frames.names(texts.frame):
+        prob = [float(each) for each in frames.column(texts.frame, prob, "prob")]
+    for name, values in (("gold", gold), ("prob", prob), ("weights", weights)):
+        frames.check_index(values, texts.frame, name)
+    return gold, prob
 
 
 def _there(texts: Population, codes: Sequence[str]) -> set[str]:
@@ -212,6 +296,7 @@ def settings_of(
     level: float,
     target: Target,
     clusters: Ints | None,
+    weights: Floats | None = None,
 ) -> FitSettings:
     """Check the settings of a call and return them.
 
@@ -248,6 +333,7 @@ def settings_of(
         level=level,
         target=target,
         clusters=clusters,
+        weights=weights,
     )
 
 
@@ -266,7 +352,7 @@ def result(
     n_texts = len(texts)
     notes = [*notes, *gold.notes]
     if n_kept < n_texts:
-        why = "they have no label, or a value that is used is missing"
+        why = "they have no label or weight, or a value that is used is missing"
         notes.append(f"texts left out: {n_texts - n_kept} of {n_texts}; {why}")
     return Estimates(
         rows=tuple(found.rows),
@@ -331,9 +417,16 @@ def joined(
         return texts, gold, []
     known = texts.texts if texts.text_column is not None else None
     rows = SampleRows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
+    n_before = len(gold.all_probs)
+    gold = filtered(gold, rows)
     new_rows = current_rows(gold, rows)
     n_other = n_relabelled(gold, rows, new_rows)
     notes = []
+    if len(texts) < n_before:
+        notes.append(
+            f"{len(texts)} of the {n_before} texts that the sample was drawn from are "
+            f"used, with {len(gold)} of those drawn: estimates describe these"
+        )
     if n_other:
         notes.append(
             f"{n_other} of {len(gold)} texts of the gold sample have another label than "
@@ -347,8 +440,9 @@ def _kept(
     formula: str | None,
     by: str | Sequence[str] | None,
     cluster: str | None,
+    survey: Floats | None,
 ) -> Ints:
-    """Return rows with a label and values in all columns used."""
+    """Return rows with a label, a weight above 0 and values in all columns used."""
     if formula is not None:
         kept = formulas.complete_rows(texts.frame, formula, texts.labels)
     else:
@@ -357,6 +451,8 @@ def _kept(
     for name in names:
         values = frames.column(texts.frame, name, "by" if name != cluster else "cluster")
         kept = kept[[values[i] is not None for i in kept]]
+    if survey is not None:
+        kept = kept[survey[kept] > 0]
     if len(kept) == 0:
         raise ArgumentError(
             "must have at least one row with a label and a value in every column used",
@@ -375,6 +471,7 @@ def _means(  # noqa: PLR0917 - one caller
     predicted: Predicted,
     *,
     several: bool,
+    known: frozenset[str],
 ) -> Found:
     labels = [predicted.labels[i] or "" for i in kept]
     groups, names = in_groups
@@ -387,6 +484,7 @@ def _means(  # noqa: PLR0917 - one caller
         shares=(
             None if predicted.probs is None else lambda name: predicted.shares(name, kept)
         ),
+        known=known,
     )
     return fit_means(numbers, term, groups, names, settings)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.coding.source import Source
     from llamaherd.research.estimation.widths import Width
+    from llamaherd.research.statistics.representative import LabelCheck
     from llamaherd.research.statistics.sampling import Floats
 
 Method = Literal["dsl", "ppi", "gold", "naive"]
@@ -79,6 +80,11 @@ class Estimates:
         grouped_by: Columns that define the groups.
         predictions: Predictions that were corrected: "labels", "probs" or "recalibrated".
         widths: Mean widths of the intervals by these and other predictions; () by labels.
+        simultaneous: "bonferroni" or "max_t" if all intervals of a method hold together;
+            None if each holds by itself.
+        agreement: Sentence on the agreement of the coders; "" for one coder.
+        label_check: Labels of coded texts beside those of all, for codes that are said to
+            be a simple sample; None for others.
     """
 
     rows: tuple[Estimate, ...]
@@ -95,6 +101,9 @@ class Estimates:
     grouped_by: tuple[str, ...] = ()
     predictions: str = "labels"
     widths: tuple[Width, ...] = ()
+    simultaneous: str | None = None
+    agreement: str = ""
+    label_check: LabelCheck | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -173,6 +182,12 @@ class Estimates:
         lines = [
             f"{head}: {self.n_texts:,} texts, {self.n_gold} with codes ({self.design})",
         ]
+        lines += [self.agreement] if self.agreement else []
+        if self.simultaneous is not None:
+            way = {"max_t": "max-t", "bonferroni": "Bonferroni"}[self.simultaneous]
+            lines.append(f"all intervals of a method hold together ({way})")
+        if self.label_check is not None:
+            lines.append(f"labels of the coded texts: {self.label_check}")
         for method in self.methods:
             title = TITLES[method]
             if self.predictions != "labels":

@@ -62,6 +62,7 @@ class Cell:
         size: Largest size of a case.
         most: Total if all texts were cases.
         cap: Upper bound of the total.
+        left: Share of the variance that remains when drawn texts have no sampling error.
     """
 
     stratum: int
@@ -73,6 +74,7 @@ class Cell:
     size: float
     most: float
     cap: float
+    left: float = 1.0
 
 
 def reach(
@@ -91,9 +93,9 @@ def reach(
     below, above = np.zeros(p), np.zeros(p)
     for g in range(p):
         own = problem.x[:, g] != 0
-        whole = float(problem.x_hat[:, g].sum())
+        whole = float(problem.x_hat[:, g] @ problem.survey)
         if not has_labels:
-            whole = float((1 / problem.probs[own]).sum())
+            whole = float(problem.code_weights[own].sum())
         for cell in cells(problem, g, span, has_labels=has_labels):
             if cell.n_cases >= FEW:
                 continue
@@ -117,12 +119,17 @@ def cells(problem: Problem, g: int, span: float, *, has_labels: bool) -> Iterato
         own = coded & (drawn == h)
         if problem.target == "texts" and (all_probs[here] >= 1).all():
             continue
-        weights, n_codes = 1 / problem.probs[own], int(own.sum())
+        weights, n_codes = problem.code_weights[own], int(own.sum())
+        survey = problem.survey[here]
+        probs = all_probs[here] / survey  # of a text as heavy as its survey weight
+        left = 1.0
+        if problem.target == "texts":  # drawn texts have no sampling error
+            left = max(float(1 - all_probs[here].mean()), 0.0)
         y, hat = problem.y[own], problem.y_hat[problem.rows[own]]
-        most = max(float(weights.sum()), float(here.sum())) * span
+        most = max(float(weights.sum()), float(survey.sum())) * span
         if not has_labels:
             yield from _rate(
-                int(h), y, low, weights, problem, own, all_probs[here], span, most
+                int(h), y, low, weights, problem, own, probs, span, most, left
             )
             continue
         room = problem.y_hat[here] - low  # largest downward error
@@ -137,10 +144,11 @@ def cells(problem: Problem, g: int, span: float, *, has_labels: bool) -> Iterato
                 terms=_by_cluster(problem, own, np.where(is_case, wrong * weights, 0.0)),
                 n_cases=int(is_case.sum()),
                 n_codes=n_codes,
-                probs=all_probs[here][may],
+                probs=probs[may],
                 size=float(gap.max()),
                 most=most,
-                cap=float(gap.sum()),
+                cap=float(gap @ survey),
+                left=left,
             )
 
 
@@ -154,6 +162,7 @@ def _rate(  # noqa: PLR0917 - one caller
     probs: Floats,
     span: float,
     most: float,
+    left: float,
 ) -> Iterator[Cell]:
     """Yield the cell of codes alone; no cell for scores that vary."""
     is_binary = bool(np.isin(y, (low, low + span)).all())
@@ -171,6 +180,7 @@ def _rate(  # noqa: PLR0917 - one caller
         size=span,
         most=most,
         cap=most,
+        left=left,
     )
 
 
@@ -184,13 +194,10 @@ def _distances(
         heavy *= len(rows) / len(np.unique(rows))  # errors of one cluster are dependent
     limits = counts.total(cell.terms, heavy, cell.most, level, cell.cap)
     share = limits.value / cell.most if cell.most > 0 else 0.0
-    left = 1.0
-    if problem.target == "texts":  # drawn texts have no sampling error
-        left = float(1 - cell.probs.mean())
     of_t = far**2 * float((cell.terms**2).sum()) * (1 - share)
     down = max((limits.value - limits.low) ** 2 - of_t, 0.0)
     up = max((limits.high - limits.value) ** 2 - of_t, 0.0)
-    return down * left, up * left
+    return down * cell.left, up * cell.left
 
 
 def _by_cluster(problem: Problem, own: Flags, terms: Floats) -> Floats:

@@ -49,6 +49,7 @@ class FitSettings:
         target: See `Problem`.
         clusters: See `Problem`.
         are_probs: True if predictions are probabilities, or made of them.
+        weights: float64[N], survey weights with mean 1; None if all texts count alike.
     """
 
     gold: GoldUsed
@@ -57,6 +58,7 @@ class FitSettings:
     target: Target
     clusters: Ints | None = None
     are_probs: bool = False
+    weights: Floats | None = None
 
     def problem(
         self, kind: Kind, x_hat: Floats, y_hat: Floats, x: Floats, y: Floats
@@ -76,12 +78,15 @@ class FitSettings:
             all_probs=self.gold.all_probs,
             all_strata=self.gold.all_strata,
             slack=float(np.ptp([*y, *y_hat])) / 2 if self.are_probs else 0.0,
+            weights=self.weights,
+            drawing=self.gold.drawing,
         )
 
     @property
     def is_plain(self) -> bool:
         """True if the sample meets the assumptions of the original PPI++."""
-        return self.gold.is_even and self.target == "population" and self.clusters is None
+        is_even = self.gold.is_even and self.weights is None
+        return is_even and self.target == "population" and self.clusters is None
 
     @property
     def notes_of_ppi(self) -> list[str]:
@@ -90,6 +95,8 @@ class FitSettings:
             return []
         if not self.gold.is_even:
             return [notes.WEIGHTED]
+        if self.weights is not None:
+            return [notes.SURVEY]
         return [notes.TEXTS if self.target == "texts" else notes.CLUSTERS]
 
 
@@ -153,7 +160,7 @@ def fit_regression(kind: Kind, made: Matrices, settings: FitSettings) -> Found:
     found_notes += notes.few_errors(made.outcome, problem, settings.gold.names)
     found_notes += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
     if kind == "logit":
-        found_notes += notes.few_events(made.y, 1 / problem.probs, p)
+        found_notes += notes.few_events(made.y, problem.code_weights, p)
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
     for method in methods:

@@ -102,6 +102,11 @@ def complete_rows(frame: object, formula: str, labels: Sequence[str | None]) -> 
     return rows[[labels[i] is not None for i in rows]]
 
 
+def columns_in(formula: str) -> set[str]:
+    """Return the names that occur in a formula."""
+    return _required(formula)
+
+
 def check_label(formula: str, label: str, *, several: bool = False) -> None:
     """Check that the formula uses labels; otherwise there is nothing to correct.
 

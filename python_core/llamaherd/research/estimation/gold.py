@@ -15,17 +15,25 @@ from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.joins import hash_of_labels
 from llamaherd.research.coding.label_sets import scale_of
+from llamaherd.research.coding.survey import weights_of
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.estimation.gold_codes import listed_ids
 from llamaherd.research.estimation.gold_data import Population, own_ids
-from llamaherd.research.statistics import sampling
+from llamaherd.research.estimation.gold_waves import (
+    check_highest,
+    earlier_draw,
+    highest_prob,
+    is_same_design,
+    pooled,
+)
+from llamaherd.research.statistics import sampling, waves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.research.coding.codebook import Example
     from llamaherd.research.estimation.gold_drawn import GoldSample
-    from llamaherd.research.statistics.sampling import Allocation
+    from llamaherd.research.statistics.sampling import Allocation, Floats
 
 
 def gold_sample(
@@ -43,6 +51,8 @@ def gold_sample(
     names: Sequence[str] = (),
     seed: int | None = None,
     several: bool | None = None,
+    after: GoldSample | None = None,
+    weights: str | Sequence[float] | None = None,
 ) -> GoldSample:
     """Draw texts for human coding, with known inclusion probabilities.
 
@@ -52,8 +62,11 @@ def gold_sample(
         by: Columns whose combinations are strata; for `prob="stratified"` without
             columns, the label.
         prob: "simple": equal probabilities. "stratified": simple within strata.
-            "uncertainty": probability grows with 1 - `confidence`. Or N probabilities
-            that sum to n. By default (None) "stratified" with `by`, "simple" without.
+            "uncertainty": probability grows with 1 - `confidence`. "weights":
+            probability grows with survey weights. Or N probabilities that sum to n; with
+            `after` those of texts that are left count, and are scaled to sum to n. By
+            default (None) "stratified" with `by`, "simple" without, and with `after` the
+            design of that sample.
         text: Column of texts; None for that of `data`.
         label: Column of the model's labels; None for that of `data`.
         id: Column of unique identifiers; None for the column "id" if its values are
@@ -62,14 +75,22 @@ def gold_sample(
         confidence: For "uncertainty": a column, or N numbers from 0 to 1. None for the
             margin between the two most probable labels; with several labels per text, 2
             abs(p - 1/2) of the least certain label. Missing values count as 0.
-        floor: For "uncertainty": share of the sample that is allocated evenly. Every
-            probability is at least floor * n / N.
+        floor: For "uncertainty" and "weights": share of the sample that is allocated
+            evenly. Every probability is at least floor * n / N.
         allocation: For "stratified": "proportional" to stratum sizes, "equal", or the
             number for each stratum by name; at least 2 if the stratum has them.
         names: Allowed labels of codes; () for those of `data`, or those in `label`.
         seed: Seed of the draw; None for a random one, which is recorded in `design`.
         several: True if a text may have several labels, joined by "; ". None to take it
             from `data`, otherwise False.
+        after: Sample of an earlier wave, with or without codes: n more texts are drawn
+            of those that are left, and the result is one sample of all waves. Waves of
+            one design ("simple", or "stratified" by the same columns without numbers in
+            `allocation`) are one sample of that design, with the pooled probabilities.
+            In other cases probabilities may depend on the codes of earlier waves, and
+            estimates weight waves as described in `llamaherd.research.statistics.waves`.
+            Decide the sizes of waves before you see codes.
+        weights: For "weights": a column, or N survey weights.
 
     Returns:
         The sample. Missing and blank texts are never drawn.
@@ -82,57 +103,67 @@ def gold_sample(
         UserWarning: Some drawn texts are examples of the codebook.
     """
     frame = data.frame if isinstance(data, Coded) else data
-    for name, values in (("prob", prob), ("confidence", confidence)):
+    for name, values in (
+        ("prob", prob),
+        ("confidence", confidence),
+        ("weights", weights),
+    ):
         frames.check_index(values, frame, name)
+    own = {} if after is None else after.design
+    there = frames.names(frame)
+    known = {
+        name: own[name] for name in ("text", "label", "id") if own.get(name) in there
+    }
     texts = Population.of(
         data,
-        text=text,
-        label=label,
-        id=own_ids(frame) if id is None else id,
-        names=names,
-        several=several,
+        text=text or known.get("text"),
+        label=label or (None if isinstance(data, Coded) else known.get("label")),
+        id=(known.get("id") or own_ids(frame)) if id is None else id,
+        names=names or (() if after is None else after.names),
+        several=own.get("several") if several is None else several,
     )
+    if after is not None:
+        after, texts = earlier_draw(after, texts)
+        if prob is None and by is None:
+            prob, by = _again(after.design)
     if seed is None:
         seed = int(np.random.default_rng().integers(2**53))
     checks.integer("seed", seed, 0, 2**53)
     kind = prob if isinstance(prob, str) else None
     if prob is None:
         kind = "simple" if by is None else "stratified"
-    rng = np.random.default_rng(seed)
-    there = texts.there
-    checks.integer("n", n, 1, max(len(there), 1))
-    more: dict[str, Any] = {}
-    if kind is None:
-        given = np.asarray(prob, dtype=np.float64)
-        draw = sampling.draw_unequal(texts.of_rows(given, "prob"), rng)
-        _check_n(n, draw)
-        more["given"] = True
-    elif kind == "stratified":
-        strata = texts.strata(by)
-        draw = sampling.draw_stratified(strata, n, rng, allocation)
-        more = {"by": by or "label", "strata": dict(Counter(strata))}
-        more["drawn"] = dict(Counter(strata[i] for i in draw.rows))
-        more["allocation"] = (
-            allocation if isinstance(allocation, str) else dict(allocation)
-        )
-    elif kind == "uncertainty":
-        sizes = 1 - texts.confidence(confidence)
-        draw = sampling.draw_unequal(sampling.inclusion_probs(sizes, n, floor), rng)
-        more = {"floor": floor}
-    else:
-        checks.choice("prob", kind, ("simple", "stratified", "uncertainty"))
-        draw = sampling.draw_simple(len(there), n, rng)
+    checks.integer("n", n, 1, max(len(texts.there), 1))
+    most = 1.0 if after is None else highest_prob(after, n)
+    draw, more, same = _drawn(
+        texts,
+        n,
+        kind,
+        np.random.default_rng(seed),
+        by=by,
+        sizes=prob if kind is None else weights,
+        confidence=confidence,
+        floor=floor,
+        allocation=allocation,
+        after=after,
+        most=most,
+    )
     if by is not None and kind != "stratified":
         raise ArgumentError(
             f"is for {setting('prob', 'stratified')}, not {checks.shown(prob)}",
             argument="by",
         )
+    if weights is not None and kind != "weights":
+        raise ArgumentError(
+            f"is for {setting('prob', 'weights')}, not {checks.shown(prob)}",
+            argument="weights",
+        )
     scale = scale_of(data, None, texts.label_column)
+    n_missing = len(texts) - len(texts.there) - len(texts.drawn)
     design = {
         "kind": kind or "given",
         "n": n,
         "N": len(texts),
-        "n_missing": len(texts) - len(there),
+        "n_missing": n_missing,
         "seed": seed,
         "sha256": texts.sha256,
         "labels_sha256": hash_of_labels(texts.labels),
@@ -146,7 +177,89 @@ def gold_sample(
     drawn = texts.sample(draw, design)
     if isinstance(data, Coded):
         warn_of_examples(drawn, getattr(data.codebook, "examples", ()))
-    return drawn
+    if after is None:
+        return drawn
+    return pooled(after, drawn, texts.there, is_same=same)
+
+
+def _again(design: Mapping[str, Any]) -> tuple[str | None, Any]:
+    """Return `prob` and `by` of an earlier draw, to draw in the same way.
+
+    Raises:
+        ValueError: The draw had probabilities that cannot be used again.
+    """
+    kind = str(design["kind"])
+    if kind not in {"simple", "stratified", "uncertainty"}:
+        raise ArgumentError(
+            f"must be given, as the sample of after is {kind!r}",
+            argument="prob",
+            code="missing",
+        )
+    by = design.get("by")
+    return kind, None if by == "label" else by
+
+
+def _drawn(
+    texts: Population,
+    n: int,
+    kind: str | None,
+    rng: np.random.Generator,
+    *,
+    by: str | Sequence[str] | None,
+    sizes: Any,  # noqa: ANN401 - N numbers, or a column
+    confidence: str | Sequence[float] | None,
+    floor: float,
+    allocation: Allocation | Mapping[str, int],
+    after: GoldSample | None,
+    most: float,
+) -> tuple[sampling.Draw, dict[str, Any], bool]:
+    """Draw from the texts that are left.
+
+    Returns:
+        The draw; what the design records of it; and whether it continues an earlier
+        sample as one sample of the same design.
+    """
+
+    def unequal(own: Floats, at_least: float) -> sampling.Draw:
+        if after is None:
+            probs = sampling.inclusion_probs(own, n, at_least)
+        else:
+            probs = waves.bounded(own, n, at_least, most)
+        return sampling.draw_unequal(probs, rng)
+
+    if kind is None:
+        given = texts.of_rows(np.asarray(sizes, dtype=np.float64), "prob")
+        if after is not None:
+            return unequal(given, 0.0), {"given": True}, False
+        draw = sampling.draw_unequal(given, rng)
+        _check_n(n, draw)
+        return draw, {"given": True}, False
+    if kind == "uncertainty":
+        checks.real("floor", floor, 0, 1)
+        own = 1 - texts.confidence(confidence)
+        return unequal(own, floor), {"floor": floor}, False
+    if kind == "weights":
+        checks.real("floor", floor, 0, 1)
+        own = texts.of_rows(weights_of(texts.frame, sizes, len(texts)), "weights")
+        return unequal(own, floor), {"floor": floor}, False
+    if kind == "stratified":
+        strata = texts.strata(by)
+        draw = sampling.draw_stratified(strata, n, rng, allocation)
+        more = {
+            "kind": kind,
+            "by": by or "label",
+            "strata": dict(Counter(strata)),
+            "drawn": dict(Counter(strata[i] for i in draw.rows)),
+            "allocation": allocation if isinstance(allocation, str) else dict(allocation),
+        }
+        same = after is not None and is_same_design(after, draw, texts.there, more)
+        if after is not None and not same:
+            check_highest(draw, most, strata)
+        return draw, more, same
+    checks.choice("prob", kind, ("simple", "stratified", "uncertainty", "weights"))
+    draw = sampling.draw_simple(len(texts.there), n, rng)
+    same = after is not None and is_same_design(after, draw, texts.there, {"kind": kind})
+    return draw, {}, same
 
 
 def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:

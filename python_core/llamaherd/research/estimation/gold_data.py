@@ -43,6 +43,7 @@ class Population:
         text_column: Name of the column of texts; None without one.
         label_column: Name of the column of labels.
         id_column: Name of the column of identifiers; None for row numbers.
+        drawn: Rows that an earlier wave drew.
     """
 
     data: Any
@@ -55,6 +56,7 @@ class Population:
     text_column: str | None
     label_column: str | None
     id_column: str | None
+    drawn: frozenset[int] = frozenset()
 
     @classmethod
     def of(
@@ -115,12 +117,17 @@ class Population:
 
     @cached_property
     def there(self) -> Ints:
-        """Rows with a text to code; all rows if the column of texts is unknown."""
-        if self.text_column is None:
-            return np.arange(len(self))
-        return np.flatnonzero(
-            [text is not None and not is_blank(text) for text in self.texts]
-        )
+        """Rows with a text to code; all rows if the column of texts is unknown.
+
+        Rows that an earlier wave drew are left out.
+        """
+        has_text = np.ones(len(self), dtype=bool)
+        if self.text_column is not None:
+            has_text = np.array(
+                [bool(text) and not is_blank(text) for text in self.texts]
+            )
+        has_text[list(self.drawn)] = False
+        return np.flatnonzero(has_text)
 
     @cached_property
     def sha256(self) -> str:

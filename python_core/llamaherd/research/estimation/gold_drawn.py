@@ -25,6 +25,8 @@ from llamaherd.research.coding.label_sets import (
 )
 from llamaherd.research.estimation import gold_file
 from llamaherd.research.estimation.gold_codes import CodeReader, summary_of_problems
+from llamaherd.research.statistics import waves
+from llamaherd.research.statistics.waves import Wave
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +37,8 @@ _FORMAT = 1
 # Columns of the CSV that do not belong to coders.
 OURS = ("id", "text", "model_label", "inclusion_prob")
 PART = "part"  # another one, if the sample was split
+# Fields of a design that describe a draw.
+WAVE_FIELDS = ("kind", "n", "seed", "by", "strata", "drawn", "allocation", "floor")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,6 +62,8 @@ class GoldSample:
         coders: Names of the coders.
         all_ids: N identifiers of all texts, for matching data in another order; None for
             row numbers.
+        waves: Draws of a sample that was drawn in waves of different designs; () if it
+            was drawn at once, or if its waves are one sample of their design.
     """
 
     rows: list[int]
@@ -71,6 +77,7 @@ class GoldSample:
     codes: list[list[str | None]] = field(default_factory=list)
     coders: list[str] = field(default_factory=list)
     all_ids: list[str] | None = None
+    waves: tuple[Wave, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -79,6 +86,28 @@ class GoldSample:
     def probs(self) -> Floats:
         """Inclusion probabilities of the drawn texts, float64[n]."""
         return np.asarray(self.all_probs[self.rows])
+
+    @property
+    def draw_strata(self) -> Ints:
+        """Stratum of each drawn text in its wave, int64[n]."""
+        if self.waves:
+            return waves.combined(self.waves).of(self.rows).strata
+        return np.asarray(self.strata[self.rows])
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """Record of each draw: "wave", "kind", "n", "N", "seed", and what the kind needs.
+
+        "N" is the number of texts that the wave drew from, "n_coded" the number of codes
+        when it was drawn.
+        """
+        known = self.design.get("history")
+        if known is not None:
+            return [dict(each) for each in known]
+        design = self.design
+        own = {name: design[name] for name in WAVE_FIELDS if name in design}
+        n_texts = design.get("N", len(self.all_probs)) - design.get("n_missing", 0)
+        return [{"wave": 1, **own, "N": n_texts, "n_coded": 0}]
 
     @property
     def several(self) -> bool:
@@ -112,6 +141,73 @@ class GoldSample:
             all_probs=probs,
             strata=strata,
             all_ids=None,
+            waves=tuple(each.moved(np.array(new_rows)) for each in self.waves),
+        )
+
+    def among(self, kept: Sequence[int]) -> GoldSample:
+        """Return the sample for a subset of the texts, which codes did not decide.
+
+        Args:
+            kept: Rows of the subset, in the order of its data.
+
+        Raises:
+            ValueError: The sample was split; its parts can be used for a subset.
+        """
+        if self.parts is not None:
+            raise ArgumentError(
+                "is split: give a part, by gold_part(), to use it for a subset of the "
+                "texts",
+                argument="gold",
+                code="already_split",
+            )
+        new_rows = np.full(len(self.all_probs), -1, dtype=np.int64)
+        new_rows[list(kept)] = np.arange(len(kept))
+        at = [i for i, row in enumerate(self.rows) if new_rows[row] >= 0]
+        hashes = {"sha256", "labels_sha256"}
+        own = {name: v for name, v in self.design.items() if name not in hashes}
+        return replace(
+            self,
+            all_probs=self.all_probs[list(kept)],
+            strata=self.strata[list(kept)],
+            all_ids=None,
+            waves=tuple(w.among(np.array(kept), new_rows) for w in self.waves),
+            design=own,
+            **self._texts_at(at, [int(new_rows[self.rows[i]]) for i in at]),
+        )
+
+    def _texts_at(self, at: Sequence[int], rows: list[int]) -> dict[str, Any]:
+        """Return fields of some of the drawn texts, whose rows are given."""
+        return {
+            "rows": rows,
+            "ids": [self.ids[i] for i in at],
+            "texts": [self.texts[i] for i in at],
+            "labels": [self.labels[i] for i in at],
+            "codes": [[column[i] for i in at] for column in self.codes],
+        }
+
+    def coded_waves(self) -> GoldSample:
+        """Return the sample without the last waves, as long as these have no code."""
+        is_coded = np.zeros(len(self.all_probs), dtype=bool)
+        is_coded[self.rows] = [code is not None for code in self.gold]
+        used = waves.with_codes(self.waves, is_coded) if self.waves else ()
+        if len(used) == len(self.waves):
+            return self
+        one, found = len(used) == 1, waves.combined(used)
+        at = np.flatnonzero(np.isin(self.rows, found.rows)).tolist()
+        history = self.history[: len(used)]
+        return replace(
+            self,
+            all_probs=used[0].probs if one else found.all_probs,
+            strata=used[0].strata if one else self.strata,
+            waves=() if one else used,
+            design={
+                **self.design,
+                **(history[0] if one else {}),
+                "N": self.design["N"],
+                "n": len(at),
+                "history": history,
+            },
+            **self._texts_at(at, [self.rows[i] for i in at]),
         )
 
     @property
@@ -225,6 +321,7 @@ class GoldSample:
         bom: bool = True,
         delimiter: Literal[",", ";", "\t"] = ",",
         overwrite: bool = False,
+        uncoded: bool = False,
     ) -> None:
         """Write a CSV file for coding, and a sidecar `path`.json with the design.
 
@@ -246,6 +343,8 @@ class GoldSample:
                 comma, and shows a file with "," as one column. `read_gold` recognizes
                 all.
             overwrite: Overwrite an existing file.
+            uncoded: Write only texts that nobody has coded yet, such as those of a second
+                wave. `read_gold` keeps the codes of the others.
 
         Raises:
             ValueError: A coder's name is not allowed as a column name, or a file with
@@ -276,7 +375,10 @@ class GoldSample:
         ]
         rows = [header]
         probs = self.probs
+        done = [uncoded and code is not None for code in self.gold]
         for i in order.tolist():
+            if done[i]:
+                continue
             cells = [self.ids[i], self.texts[i] or ""]
             if not blind:
                 cells += [self.labels[i] or "", repr(float(probs[i]))]
@@ -336,6 +438,17 @@ class GoldSample:
             "coders": self.coders,
             **({} if self.all_ids is None else {"all_ids": self.all_ids}),
         }
+        if self.waves:
+            stored["waves"] = [
+                {
+                    "rows": each.rows.tolist(),
+                    "probs": each.probs.tolist(),
+                    "strata": each.strata.tolist(),
+                    "n": each.n,
+                    "n_left": each.n_left,
+                }
+                for each in self.waves
+            ]
         stored["probs_sha256"] = _probs_sha256(self.all_probs)
         return json.dumps(stored, ensure_ascii=False)
 
@@ -360,6 +473,7 @@ class GoldSample:
                 codes=[list(each) for each in stored["codes"]],
                 coders=list(stored["coders"]),
                 all_ids=_texts_or_none(stored.get("all_ids")),
+                waves=tuple(_wave(each) for each in stored.get("waves") or ()),
             )
             checksum, form = stored["probs_sha256"], stored["llamaherd_gold"]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -370,7 +484,10 @@ class GoldSample:
             raise ArgumentError(
                 f"is a gold sample of another format, {form!r}", argument="text"
             )
-        if checksum != _probs_sha256(made.all_probs):
+        is_other = bool(made.waves) and not np.allclose(
+            waves.combined(made.waves).all_probs, made.all_probs, rtol=1e-9, atol=0
+        )
+        if is_other or checksum != _probs_sha256(made.all_probs):
             raise ArgumentError(
                 "the inclusion probabilities of the stored gold sample were changed: it "
                 "gives no valid estimates; use the sample as it was drawn",
@@ -386,6 +503,16 @@ class GoldSample:
             f"<GoldSample: {len(self)} of {len(self.all_probs)} texts, "
             f"{self.design['kind']}, {n_coded} coded by {len(self.coders)} coders>"
         )
+
+
+def _wave(stored: Mapping[str, Any]) -> Wave:
+    return Wave(
+        rows=np.array(stored["rows"], dtype=np.int64),
+        probs=np.array(stored["probs"], dtype=np.float64),
+        strata=np.array(stored["strata"], dtype=np.int64),
+        n=int(stored["n"]),
+        n_left=int(stored["n_left"]),
+    )
 
 
 def _texts_or_none(values: Sequence[Any] | None) -> list[str] | None:

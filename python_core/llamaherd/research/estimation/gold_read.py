@@ -96,16 +96,20 @@ def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
             )
     _warn_of_missing(sample, {i for sheet in sheets for i in sheet.rows})
     columns = [name for sheet in sheets for name in sheet.codes]
+    known = dict(zip(sample.coders, sample.codes, strict=True))
     for sheet in sheets:
         is_one = len(sheet.codes) == 1
-        sample = sample.with_codes(
-            {
-                name
-                if columns.count(name) == 1
-                else sheet.stem + ("" if is_one else f".{name}"): values
-                for name, values in sheet.codes.items()
-            }
-        )
+        named = {
+            name
+            if columns.count(name) == 1
+            else sheet.stem + ("" if is_one else f".{name}"): values
+            for name, values in sheet.codes.items()
+        }
+        for name, values in named.items():
+            for i, code in enumerate(known.get(name, ())):
+                if i not in sheet.rows:  # a sheet of another wave
+                    values[i] = code
+        sample = sample.with_codes(named)
     return sample
 
 
@@ -147,7 +151,8 @@ def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
 
 def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
     """Warn of texts of the sample without a row in the input; `there` has the others."""
-    missing = [i for i in range(len(sample)) if i not in there]
+    coded = sample.gold
+    missing = [i for i in range(len(sample)) if i not in there and coded[i] is None]
     if not missing:
         return
     warn_caller(

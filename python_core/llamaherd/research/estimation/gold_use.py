@@ -16,12 +16,15 @@ from llamaherd.research.codes import text_of
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.nonresponse import answered
 from llamaherd.research.estimation.outcomes import labels_of
+from llamaherd.research.statistics import waves
+from llamaherd.research.statistics.dsl import Drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.statistics.sampling import Floats, Ints
 
+_ROUNDING = 1e-9  # of rates
 UNKNOWN = (
     "gold has no inclusion probabilities, the probability with which each text came to "
     "be coded: without them no estimate from it is valid, however many texts were coded. "
@@ -49,6 +52,7 @@ class GoldUsed:
         all_probs: float64[N], inclusion probabilities of all texts; None if unknown.
         all_strata: int64[N], strata of all texts; None if unknown.
         names: Names of the strata, by their numbers.
+        drawing: Terms of the draw's variance if the sample was drawn in several waves.
     """
 
     rows: Ints
@@ -61,6 +65,7 @@ class GoldUsed:
     all_probs: Floats | None = None
     all_strata: Ints | None = None
     names: dict[int, str] = field(default_factory=dict)
+    drawing: Drawing | None = None
 
     def among(self, kept: Ints, n_texts: int) -> GoldUsed:
         """Return the sample for a subset of texts, with indices into the subset."""
@@ -78,6 +83,7 @@ class GoldUsed:
             all_probs=None if self.all_probs is None else self.all_probs[kept],
             all_strata=None if self.all_strata is None else self.all_strata[kept],
             names=self.names,
+            drawing=None if self.drawing is None else self.drawing.of(here),
         )
 
 
@@ -145,9 +151,18 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
     _check_positive(
         gold.all_probs, kept, [ids.get(i, str(i + 1)) for i in range(n_texts)]
     )
+    n_drawn = len(gold)
+    gold = gold.coded_waves()
     codes = gold.gold
     coded = np.flatnonzero([code is not None for code in codes])
     _check_some(len(coded))
+    open_wave = []
+    if len(gold) < n_drawn:
+        note = (
+            f"{n_drawn - len(gold)} texts of the last wave have no codes yet: the waves "
+            "before it are used alone"
+        )
+        open_wave = [note]
     rows = np.array(gold.rows, dtype=np.int64)[coded]
     answers = answered(gold, coded)
     for note in answers.notes:
@@ -157,17 +172,38 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
         rows=rows,
         codes=[codes[i] or "" for i in coded],
         probs=answers.probs,
-        strata=gold.strata[rows],
-        is_even=bool(np.ptp(gold.all_probs[kept]) == 0) and answers.is_even,
+        strata=gold.draw_strata[coded],
+        is_even=not gold.waves
+        and bool(np.ptp(gold.all_probs[kept]) == 0)
+        and answers.is_even,
         design=str(gold.design["kind"]),
-        notes=[*answers.notes, *_ties(gold)],
+        notes=[*answers.notes, *open_wave, *ties(gold)],
         all_probs=answers.all_probs,
         all_strata=gold.strata,
         names={h: str(name) for h, name in enumerate(names)},
+        drawing=_drawing(gold, coded, answers.probs),
     )
 
 
-def _ties(gold: GoldSample) -> list[str]:
+def _drawing(gold: GoldSample, coded: Ints, probs: Floats) -> Drawing | None:
+    """Return the terms of the variance of a sample that was drawn in waves.
+
+    Where codes are missing, response counts as one more random draw of the whole weight.
+    """
+    if not gold.waves:
+        return None
+    rows = [gold.rows[i] for i in coded]
+    found = waves.combined(gold.waves).of(rows)
+    weights, left = found.weights, found.left
+    rates = probs * weights
+    is_full = rates > 1 - _ROUNDING
+    return Drawing(
+        scale=np.where(is_full, found.scale, 1 / probs),
+        left=np.where(is_full, left, 1 - (1 - left) * rates),
+    )
+
+
+def ties(gold: GoldSample) -> list[str]:
     """Return a note on the number of texts with ties among coders."""
     several = bool(gold.design.get("several"))
     n_coded = n_ties = 0

@@ -53,18 +53,20 @@ def answered(gold: GoldSample, coded: Ints) -> Answered:
     probs = gold.all_probs[rows[coded]]
     if len(coded) == len(gold):
         return Answered(probs=probs, all_probs=gold.all_probs)
-    strata = gold.strata[rows]
+    strata = gold.draw_strata
     rates = _rates(strata, coded)
     if (rates[strata] == 0).any():
         raise ArgumentError(
-            "has a stratum of which no text is coded yet; code some texts of each: "
-            f"{gold.design.get('strata')}",
+            "has a stratum, or a wave, of which no text is coded yet; code some texts of "
+            f"each: {gold.design.get('strata') or gold.design.get('history')}",
             argument="gold",
         )
     head = (
         f"{len(gold) - len(coded)} of {len(gold)} texts of the gold sample have no code"
     )
-    of_all = np.where(gold.strata >= 0, rates[gold.strata], 0.0)
+    of_all = np.where(gold.strata >= 0, len(coded) / len(gold), 0.0)
+    if not gold.waves:
+        of_all = np.where(gold.strata >= 0, rates[gold.strata], 0.0)
     names = [label or "no label" for label in gold.labels]
     cells = _numbered([(int(h), n) for h, n in zip(strata, names, strict=True)])
     of_cell = _rates(cells, coded)

@@ -33,6 +33,7 @@ WEIGHTED = (
     "probabilities (active inference, arXiv 2403.03208)"
 )
 TEXTS = "ppi: for target='texts' the variance is that of the draw alone, as for dsl"
+SURVEY = "ppi: with survey weights the variance is that of weighted texts, as for dsl"
 CLUSTERS = "ppi: with cluster the variance is that of sums of clusters, as for dsl"
 RIGHT = "ppi is left out: the label is a covariate, and PPI is for labels as the outcome"
 _UNSEEN = "by Wilson's limits, as the codes show no wrong label, or no difference: "
@@ -126,7 +127,7 @@ def few_heavy(problem: Problem) -> list[str]:
     usual = np.sort(probs)[len(probs) // 100]  # quantile, robust to a single text
     heavy = probs <= 2 * usual
     own = problem.probs <= 2 * usual
-    n = kish_n(1 / problem.probs[own])
+    n = kish_n(problem.code_weights[own])
     share = float(heavy.mean())
     if n >= FEW or share < _LARGE:
         return _unequal(problem)
@@ -140,7 +141,7 @@ def few_heavy(problem: Problem) -> list[str]:
 
 def _unequal(problem: Problem) -> list[str]:
     """Return notes on unequal weights with an effective share of codes below half."""
-    n, effective = len(problem.probs), kish_n(1 / problem.probs)
+    n, effective = len(problem.probs), kish_n(problem.code_weights)
     if effective >= n / 2:
         return []
     note = (
@@ -187,7 +188,7 @@ def high_leverage(problem: Problem) -> list[str]:
     Source: Huber, "Robust Statistics", 1981, section 7.2. Thresholds are six times the
         mean leverage, and 0.1.
     """
-    root = np.sqrt(1 / problem.probs)[:, None] * problem.x
+    root = np.sqrt(problem.code_weights)[:, None] * problem.x
     q, _ = np.linalg.qr(root)
     most = float((q**2).sum(axis=1).max())
     usual = max(_LEVERAGE, 6 * problem.x.shape[1] / len(problem.y))
@@ -259,7 +260,7 @@ def warned(notes: Sequence[str]) -> list[str]:
     unique = list(dict.fromkeys(notes))
     for note in unique:
         if (
-            note not in {WEIGHTED, TEXTS, CLUSTERS, RIGHT, _NO_ERRORS}
+            note not in {WEIGHTED, TEXTS, SURVEY, CLUSTERS, RIGHT, _NO_ERRORS}
             and _UNSEEN not in note
         ):
             warn_caller(note)

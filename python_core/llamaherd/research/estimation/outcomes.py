@@ -65,6 +65,7 @@ def shares_or_scores(
     *,
     several: bool,
     shares: Callable[[str], Floats] | None = None,
+    known: frozenset[str] = frozenset(),
 ) -> tuple[str, list[Numbers]]:
     """Return outcomes of texts and codes as numbers, and the name of their mean.
 
@@ -76,6 +77,7 @@ def shares_or_scores(
         several: True if a text may have several labels, joined.
         shares: Function that returns the probability of a label in each text, float64[N];
             None to use the labels.
+        known: More labels that occur, in other draws of the codes.
 
     Raises:
         ValueError: A label does not exist, or has no number.
@@ -86,7 +88,7 @@ def shares_or_scores(
                 "must be labels, not numbers for them: a text may have several",
                 argument="outcome",
             )
-        scores = _scores(outcome, {*labels, *codes})
+        scores = _scores(outcome, {*labels, *codes, *known})
         of_labels = np.array([scores[label] for label in labels])
         if shares is not None:
             of_labels = sum(
@@ -97,7 +99,7 @@ def shares_or_scores(
         return "mean", [("score", of_labels, of_codes)]
     of_texts = [labels_of(each, several=several) for each in labels]
     of_people = [labels_of(each, several=several) for each in codes]
-    there = frozenset().union(*of_texts, *of_people)
+    there = known.union(*of_texts, *of_people)
     return "share", [
         (
             name,

@@ -222,6 +222,7 @@ def estimates_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Estimates
         "grouped_by",
     )
     result = {name: getattr(found, name) for name in names}
+    result |= {name: getattr(found, name, None) for name in ("simultaneous", "agreement")}
     result["source"] = getattr(found, "source", None)
     made: dict[str, Any] = plain({"rows": found.to_dicts(), **result})
     return made

@@ -25,7 +25,14 @@ _KINDS = {
     "simple": "simply, all texts equally probable",
     "stratified": "a fixed number of each stratum,",
     "uncertainty": "the less sure the model is, the more probable",
+    "weights": "the larger its survey weight, the more probable",
     "given": "by probabilities that were given",
+    "waves": "in waves of different designs",
+}
+
+TOGETHER = {
+    "bonferroni": "All intervals of a method hold together at this level (Bonferroni).",
+    "max_t": "All intervals of a method hold together at this level (max-t).",
 }
 
 _SCALES = {
@@ -224,10 +231,13 @@ def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Bloc
         facts.append(["allocation", design["allocation"]])
     for name, n in design.get("drawn", {}).items():
         facts.append([f"of {name}", f"{n:,} of {design['strata'][name]:,}"])
-    facts += [
-        ["seed", str(design["seed"])],
-        ["SHA-256 of all ids and texts", design["sha256"]],
-    ]
+    for wave in design.get("history", ()):
+        what = f"{wave['n']:,} of {wave['N']:,}, {_KINDS[wave['kind']]}"
+        after = f"; {wave['n_coded']:,} codes before it; seed {wave['seed']}"
+        facts.append([f"wave {wave['wave']}", what + after])
+    facts.append(["seed", str(design["seed"])])
+    if "sha256" in design:  # not of a part of the texts
+        facts.append(["SHA-256 of all ids and texts", design["sha256"]])
     return [{"kind": "heading", "text": "How the gold sample was drawn"}, _facts(facts)]
 
 
@@ -308,6 +318,8 @@ def _estimates(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | Non
             f"{what}{fields['n_texts']:,} texts; {fields['n_gold']:,} of them were coded "
             f"by people ({shown(fields['design'])})."
         ),
+        _text(f"{shown(fields['agreement'])}.") if fields.get("agreement") else None,
+        _text(TOGETHER[fields["simultaneous"]]) if fields.get("simultaneous") else None,
         *(_note(shown(note)) for note in fields["notes"]),
         _table(head, rows, numbers={2, 3, 4}),
         draw(lambda: pictures.estimates_picture(whole)),

@@ -79,6 +79,13 @@ def gold_split(
             argument="gold",
             code="already_split",
         )
+    if sample.waves:
+        raise ArgumentError(
+            "was drawn in waves of different designs, which no part keeps: split a "
+            "sample of one wave, or of waves of one design",
+            argument="gold",
+            code="waves",
+        )
     if "part" in sample.design:
         raise ArgumentError(
             f"is the part {sample.design['part']!r} of a sample: split the whole sample",

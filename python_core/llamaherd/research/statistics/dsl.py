@@ -54,6 +54,23 @@ _MOST_LEVERAGE = 0.9  # largest leverage of one text, so that its term stays fin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Drawing:
+    """Draws of several waves, each conditional on the waves before it.
+
+    Attributes:
+        scale: float64[n], weight of each code's term in its own wave.
+        left: float64[n], 1 - probability of the code's wave.
+    """
+
+    scale: Floats
+    left: Floats
+
+    def of(self, rows: Ints) -> Drawing:
+        """Return the terms of some of the codes."""
+        return Drawing(scale=self.scale[rows], left=self.left[rows])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
     """Regression with labels as outcome or covariates; a mean has a column of ones.
 
@@ -76,6 +93,9 @@ class Problem:
         has_leverage: True to scale the variance terms of codes by their leverage, as in
             HC3.
         slack: Largest distance of a right prediction from the code: 0 for labels.
+        weights: float64[N], survey weights of all texts; None if all count alike.
+        drawing: Terms of the draw's variance if 1 / probs is a combined weight of several
+            waves, see `Drawing`; None for a sample that was drawn at once.
     """
 
     kind: Kind
@@ -92,6 +112,25 @@ class Problem:
     all_strata: Ints | None = None
     has_leverage: bool = False
     slack: float = 0.0
+    weights: Floats | None = None
+    drawing: Drawing | None = None
+
+    @property
+    def survey(self) -> Floats:
+        """Survey weights of all texts, float64[N]; ones without weights."""
+        return np.ones(len(self.y_hat)) if self.weights is None else self.weights
+
+    @property
+    def code_weights(self) -> Floats:
+        """Weights of the codes, float64[n]: survey weight / inclusion probability."""
+        return np.asarray(self.survey[self.rows] / self.probs)
+
+    @property
+    def drawn_terms(self) -> tuple[Floats, Floats]:
+        """Scales and weights of codes in the variance of the draw, float64[n] each."""
+        if self.drawing is None:
+            return 1 / self.probs, 1 - self.probs
+        return self.drawing.scale, self.drawing.left
 
     @property
     def of_all_texts(self) -> tuple[Floats, Ints]:
@@ -139,13 +178,13 @@ def naive(problem: Problem) -> Estimated:
     Raises:
         FitError: The equation has no solution.
     """
-    ones = np.ones(len(problem.y_hat))
-    theta = fitted(problem.kind, problem.x_hat, problem.y_hat, ones)
-    terms = scores(problem.kind, problem.x_hat, problem.y_hat, theta)
+    v = problem.survey
+    theta = fitted(problem.kind, problem.x_hat, problem.y_hat, v)
+    terms = scores(problem.kind, problem.x_hat, problem.y_hat, theta) * v[:, None]
     n_texts, p = problem.x_hat.shape
     more = 0 if problem.clusters is None else 1
     meat = _clustered(terms, problem.clusters) * (n_texts - more) / max(n_texts - p, 1)
-    bread = information(problem.kind, problem.x_hat, ones, theta)
+    bread = information(problem.kind, problem.x_hat, v, theta)
     return Estimated(theta=theta, covariance=sandwich(bread, meat))
 
 
@@ -193,11 +232,13 @@ def _freedom(problem: Problem, lam: float, theta: Floats, bread: Floats) -> Floa
     Each stratum's variance component has its number of codes minus one. None without
     strata, with a single stratum, or with clusters.
     """
-    strata, probs = problem.strata, problem.probs[:, None]
+    strata = problem.strata
     if strata is None or problem.clusters is not None or np.ptp(strata) == 0:
         return None
+    scale, left = problem.drawn_terms
     hat = lam * scores(problem.kind, problem.x_hat, problem.y_hat, theta)
-    own = (scores(problem.kind, problem.x, problem.y, theta) - hat[problem.rows]) / probs
+    own = scores(problem.kind, problem.x, problem.y, theta) - hat[problem.rows]
+    own *= (problem.survey[problem.rows] * scale)[:, None]
     terms = np.linalg.solve(bread, own.T).T
     names, sizes = np.unique(strata, return_counts=True)
     df = np.asarray(sizes - 1, dtype=np.float64)
@@ -206,7 +247,7 @@ def _freedom(problem: Problem, lam: float, theta: Floats, bread: Floats) -> Floa
             np.diag(
                 _hajek(
                     terms[strata == h],
-                    1 - problem.probs[strata == h],
+                    left[strata == h],
                     strata[strata == h],
                 )
             )
@@ -219,12 +260,12 @@ def _freedom(problem: Problem, lam: float, theta: Floats, bread: Floats) -> Floa
 def _stacked(problem: Problem, lam: float) -> tuple[Floats, Floats, Floats]:
     """Stack the equation's rows: labels, codes, and the labels replaced by codes."""
     x_hat, y_hat, rows = problem.x_hat, problem.y_hat, problem.rows
-    inverse = 1 / problem.probs
+    inverse = problem.code_weights
     if lam == 0:
         return problem.x, problem.y, inverse
     x = np.concatenate([x_hat, problem.x, x_hat[rows]])
     y = np.concatenate([y_hat, problem.y, y_hat[rows]])
-    weights = np.concatenate([np.full(len(y_hat), lam), inverse, -lam * inverse])
+    weights = np.concatenate([lam * problem.survey, inverse, -lam * inverse])
     return x, y, weights
 
 
@@ -241,8 +282,9 @@ def _bread(problem: Problem, lam: float, theta: Floats) -> Floats:
 def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
     """Return the variance of the equation's left side, float64[p, p]."""
     kind, rows, probs = problem.kind, problem.rows, problem.probs[:, None]
-    terms = lam * scores(kind, problem.x_hat, problem.y_hat, theta)
-    change = scores(kind, problem.x, problem.y, theta) - terms[rows]
+    v = problem.survey[:, None]
+    terms = lam * scores(kind, problem.x_hat, problem.y_hat, theta) * v
+    change = scores(kind, problem.x, problem.y, theta) * v[rows] - terms[rows]
     if problem.has_leverage:
         change *= _jackknife(problem, lam, theta)[:, None]
     terms[rows] += change / probs
@@ -256,7 +298,8 @@ def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
     independent = (change * ((1 - probs) / probs**2)).T @ change
     drawn = independent * small
     if problem.strata is not None:
-        drawn = _hajek(change / probs, 1 - problem.probs, problem.strata)
+        scale, left = problem.drawn_terms
+        drawn = _hajek(change * scale[:, None], left, problem.strata)
         drawn *= small * max(n - 1, 1) / n
     if problem.target == "texts":
         return np.asarray(drawn)
@@ -280,7 +323,7 @@ def _jackknife(problem: Problem, lam: float, theta: Floats) -> Floats:
     hat = problem.x_hat[problem.rows]
     own = np.einsum("ij,jk,ik->i", problem.x, inverse, problem.x)
     own -= lam * np.einsum("ij,jk,ik->i", hat, inverse, hat)
-    return np.asarray(1 / (1 - np.clip(own / problem.probs, 0, _MOST_LEVERAGE)))
+    return np.asarray(1 / (1 - np.clip(own * problem.code_weights, 0, _MOST_LEVERAGE)))
 
 
 def _hajek(terms: Floats, weights: Floats, strata: Ints) -> Floats:

@@ -12,7 +12,7 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import is_missing, read
-from llamaherd.research.coding.joins import SampleRows, current_rows
+from llamaherd.research.coding.joins import SampleRows, current_rows, filtered
 from llamaherd.research.statistics.ratings import listed
 
 _ROUNDING = 1e-9  # of probabilities that are sums
@@ -210,8 +210,11 @@ def codes_of(
             argument="gold",
         )
     if hasattr(gold, "rows") and hasattr(gold, "codes"):
+        if getattr(gold, "waves", ()):
+            gold = gold.coded_waves()
         frame = getattr(coded, "frame", coded)
         data = SampleRows.of(gold, frame, n, texts=answers.texts, labels=answers.labels)
+        gold = filtered(gold, data)
         return _of_sample(gold, n, current_rows(gold, data))
     frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:

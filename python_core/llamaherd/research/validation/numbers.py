@@ -34,7 +34,11 @@ def scale_of_numbers(labels: Sequence[Any], scale: Scale) -> Scale:
 
 
 def compared_numbers(
-    answers: ModelLabels, codes: Codes, scale: Scale, level: float
+    answers: ModelLabels,
+    codes: Codes,
+    scale: Scale,
+    level: float,
+    weights: Floats | None,
 ) -> tuple[NumberAgreement | None, NumberAgreement | None]:
     """Compare the model with people, and people with each other, by their numbers.
 
@@ -52,7 +56,6 @@ def compared_numbers(
     if people is None or model is None:
         return None, None
     by_coder = people.reshape(len(codes.codes), -1)
-    weights = None if codes.inclusion is None else 1 / codes.inclusion
     known = np.isfinite(by_coder)
     n_known = known.sum(axis=0)
     total = np.where(known, by_coder, 0).sum(axis=0)

@@ -13,8 +13,10 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.words import setting
+from llamaherd.research import frames
 from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.source import Source
+from llamaherd.research.coding.survey import weights_of
 from llamaherd.research.statistics import (
     accuracy_of,
     brier_score,
@@ -107,6 +109,7 @@ def validate(
     n_bootstrap: int = 2000,
     seed: int = 0,
     several: bool | None = None,
+    weights: Any = None,  # noqa: ANN401 - a column, or numbers
 ) -> Validation:
     """Compare a model's labels with human codes.
 
@@ -139,6 +142,8 @@ def validate(
             for none of them. Each label is then scored as present or absent, and accuracy
             is the share of texts with exactly the right labels. None to take it from
             `coded` or `gold`.
+        weights: Survey weights: a column of `coded`, or n numbers of at least 0. Texts
+            count by weight / inclusion probability.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -162,11 +167,11 @@ def validate(
         sets.majority_of(codes.codes, names or ()) if are_sets else _majority(codes.codes)
     )
     given = [answers.labels[row] for row in codes.rows]
-    weights = None if codes.inclusion is None else 1 / codes.inclusion
+    unit_weights = _unit_weights(coded, codes, weights, len(answers.labels))
     how = _How(
         names=[False, True] if are_sets else names,
         scale=scale,
-        w=np.ones(len(given)) if weights is None else weights,
+        w=np.ones(len(given)) if unit_weights is None else unit_weights,
         level=level,
         n_bootstrap=n_bootstrap,
         seed=seed,
@@ -175,7 +180,7 @@ def validate(
         given,
         right,
         labels=names,
-        unit_weights=weights,
+        unit_weights=unit_weights,
         level=level,
         n_bootstrap=n_bootstrap,
         seed=seed,
@@ -188,13 +193,15 @@ def validate(
     hits = np.array([a == b for a, b in zip(given, right, strict=True)], dtype=bool)
     calibration, coverage = _by_confidence(answers, codes, judged, hits, how)
     numbers, of_people = (
-        (None, None) if are_sets else compared_numbers(answers, codes, scale, level)
+        (None, None)
+        if are_sets
+        else compared_numbers(answers, codes, scale, level, unit_weights)
     )
     found = Validation(
         n_texts=len(answers.labels),
         n_gold=len(codes.rows),
         coders=codes.coders,
-        is_weighted=weights is not None,
+        is_weighted=unit_weights is not None,
         design=codes.design,
         several=are_sets,
         scale=scale,
@@ -215,6 +222,21 @@ def validate(
     if are_sets:
         found = _in_words(found)
     return found.with_warnings(warnings_of(found, answers, codes, n_ties))
+
+
+def _unit_weights(
+    coded: Any,  # noqa: ANN401 - of many kinds
+    codes: Codes,
+    weights: Any,  # noqa: ANN401 - of many kinds
+    n_texts: int,
+) -> Floats | None:
+    """Return survey weight / inclusion probability of the coded texts; None for ones."""
+    if weights is None:
+        return None if codes.inclusion is None else 1 / codes.inclusion
+    frame = getattr(coded, "frame", coded)
+    frames.check_index(weights, frame, "weights")
+    own = weights_of(frame, weights, n_texts)[codes.rows]
+    return own if codes.inclusion is None else np.asarray(own / codes.inclusion)
 
 
 def _agreements(

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.research.coding.texts import same_rows
+from llamaherd.research.statistics.representative import label_check
 
 if TYPE_CHECKING:
     from llamaherd.research.validation.inputs import Codes, ModelLabels
@@ -29,6 +30,7 @@ def warnings_of(
         *_of_recall(found),
         *_of_intervals(found),
         *_of_codes(found, codes, n_ties),
+        *_of_picked(found, answers, codes),
         *_of_labels(found, answers, codes),
     ]
     return tuple(lines)
@@ -132,6 +134,22 @@ def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
             "codebook may be unclear, and accuracy means little."
         )
     return lines
+
+
+def _of_picked(found: Validation, answers: ModelLabels, codes: Codes) -> list[str]:
+    """Return a warning if codes without a design are hardly those of a simple sample."""
+    if codes.is_sample or found.several or found.scale in ("interval", "ratio"):
+        return []
+    labels = [None if each is None else str(each) for each in answers.labels]
+    check = label_check(labels, [labels[row] for row in codes.rows])
+    if not check.is_unlikely:
+        return []
+    line = (
+        "Labels of the coded texts differ from those of all texts, so that these are "
+        "hardly a simple sample, and the numbers are of these texts, not of all: "
+        f"{check}."
+    )
+    return [line]
 
 
 def _of_labels(found: Validation, answers: ModelLabels, codes: Codes) -> list[str]:

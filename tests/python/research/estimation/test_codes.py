@@ -93,6 +93,7 @@ def test_a_label_counts_where_it_is_among_several(outcome: Any) -> None:
         lh.estimate(DATA, CODES, outcome={"a": 1, "b": 2}, prob="simple", several=True)
 
 
+@pytest.mark.filterwarnings("ignore:the codes are hardly")  # they are of strata
 def test_the_codebook_or_the_sample_knows_of_several() -> None:
     wanted = lh.estimate(DATA, CODES, prob="simple", several=True)
     several = lh.estimate(coded_by("multiple"), CODES, prob="simple")

@@ -99,7 +99,7 @@ def test_what_cannot_be_joined_is_refused() -> None:
             use(twice, with_ids)
     others = bare.assign(key=[*bare["key"][1:], "new"])
     refused(others, with_ids, r"the id '.*' is not in column 'key'")
-    refused(bare[:-1], with_ids, "it was drawn from 400 texts, and there are 399")
+    refused(SORTED[:-1], drawn, "it was drawn from 400 texts, and there are 399")
     edited = SORTED.assign(text=SORTED["text"] + "!")
     refused(edited, with_ids, "texts or their order")
 

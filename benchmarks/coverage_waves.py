@@ -1,0 +1,426 @@
+"""Coverage of 95% intervals from waves, coders who err, weights, and many estimates.
+
+python benchmarks/coverage_waves.py [--draws 400] [--only waves|coders|weights|many|check]
+
+Each draw makes 1,500 texts of two groups with codes, and labels that miss more in one of
+the groups. Waves after the first may depend on the codes so far: texts are drawn by the
+error rate of their label and group in the waves before. The truth is that of the
+distribution. docs/estimates.md gets the tables; a part that was run by itself replaces
+its table only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import marked
+import numpy as np
+from llamaherd.research.estimation.comparing import Compared
+from llamaherd.research.estimation.fitting import FitSettings, fit_means
+from llamaherd.research.estimation.gold_use import GoldUsed
+from llamaherd.research.estimation.repeated import repeated
+from llamaherd.research.statistics import sampling, waves
+from llamaherd.research.statistics.dawid_skene import imputed
+from llamaherd.research.statistics.dsl import Drawing
+from llamaherd.research.statistics.representative import label_check
+from llamaherd.research.statistics.waves import Wave
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from llamaherd.research.estimation.estimates import Estimate
+    from llamaherd.research.statistics.simultaneous import Simultaneous
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "estimates.md"
+N_TEXTS, SEED, LEVEL = 1500, 5, 0.95
+SHARES = np.array([0.25, 0.55])  # of the label in groups A and B
+MISSED, FALSE = np.array([0.1, 0.45]), np.array([0.15, 0.05])  # errors of the model
+GROUP_B = 0.4
+SHARE = float((1 - GROUP_B) * SHARES[0] + GROUP_B * SHARES[1])
+DIFFERENCE = float(SHARES[1] - SHARES[0])
+Hits = list[tuple[bool, float]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Texts:
+    """Texts with their groups, codes and labels, 0 or 1 each."""
+
+    group: Ints
+    code: Ints
+    label: Ints
+
+
+def made(rng: np.random.Generator, in_b: float = GROUP_B) -> Texts:
+    """Texts of which the model misses most in group B."""
+    group = (rng.random(N_TEXTS) < in_b).astype(np.int64)
+    code = (rng.random(N_TEXTS) < SHARES[group]).astype(np.int64)
+    wrong = rng.random(N_TEXTS) < np.where(code == 1, MISSED[group], FALSE[group])
+    return Texts(group=group, code=code, label=np.where(wrong, 1 - code, code))
+
+
+def first(texts: Texts, n: int, rng: np.random.Generator, kind: str) -> Wave:
+    """A simple wave, or one of equal strata of labels."""
+    if kind == "simple":
+        return wave_of(sampling.draw_simple(N_TEXTS, n, rng), np.arange(N_TEXTS))
+    labels = texts.label.tolist()
+    draw = sampling.draw_stratified(labels, n, rng, "equal")
+    return wave_of(draw, np.arange(N_TEXTS))
+
+
+def wave_of(draw: sampling.Draw, left: Ints) -> Wave:
+    """A draw from the texts that are left."""
+    probs, strata = np.zeros(N_TEXTS), np.full(N_TEXTS, -1, dtype=np.int64)
+    probs[left], strata[left] = draw.all_probs, draw.strata
+    return Wave(
+        rows=left[draw.rows],
+        probs=probs,
+        strata=strata,
+        n=len(draw.rows),
+        n_left=len(left),
+    )
+
+
+def later(
+    texts: Texts, before: Sequence[Wave], n: int, rng: np.random.Generator, kind: str
+) -> Wave:
+    """One more wave: simple, strata of groups, or by the errors found before."""
+    drawn = np.concatenate([wave.rows for wave in before])
+    left = np.setdiff1d(np.arange(N_TEXTS), drawn)
+    if kind == "simple":
+        return wave_of(sampling.draw_simple(len(left), n, rng), left)
+    if kind == "groups":
+        groups = texts.group[left].tolist()
+        return wave_of(sampling.draw_stratified(groups, n, rng, "equal"), left)
+    cells = 2 * texts.label + texts.group
+    wrong = texts.label[drawn] != texts.code[drawn]
+    n_wrong = np.bincount(cells[drawn], wrong, minlength=4)
+    rate = (n_wrong + 0.5) / (np.bincount(cells[drawn], minlength=4) + 1)
+    most = waves.highest([*(wave.n for wave in before), n], N_TEXTS)
+    probs = waves.bounded(np.sqrt(rate)[cells[left]], n, 0.0, most)
+    return wave_of(sampling.draw_unequal(probs, rng), left)
+
+
+def of_waves(drawn: Sequence[Wave]) -> GoldUsed:
+    """The codes of waves of different designs."""
+    found = waves.combined(drawn)
+    return GoldUsed(
+        rows=found.rows,
+        codes=[],
+        probs=1 / found.weights,
+        strata=found.strata,
+        is_even=False,
+        design="waves",
+        all_probs=found.all_probs,
+        all_strata=np.zeros(N_TEXTS, dtype=np.int64),
+        drawing=Drawing(scale=found.scale, left=found.left),
+    )
+
+
+def of_one(rows: Ints, probs: Floats, strata: Ints, *, is_even: bool) -> GoldUsed:
+    """The codes of one draw, or of waves of one design."""
+    return GoldUsed(
+        rows=rows,
+        codes=[],
+        probs=probs[rows],
+        strata=strata[rows],
+        is_even=is_even,
+        design="one",
+        all_probs=probs,
+        all_strata=strata,
+    )
+
+
+def simple_of(rows: Ints) -> GoldUsed:
+    """Codes as if they were a simple sample."""
+    probs = np.full(N_TEXTS, len(rows) / N_TEXTS)
+    return of_one(np.sort(rows), probs, np.zeros(N_TEXTS, dtype=np.int64), is_even=True)
+
+
+def pooled(drawn: Sequence[Wave]) -> GoldUsed:
+    """Waves of one stratified design: pooled probabilities."""
+    rows, strata = np.sort(np.concatenate([w.rows for w in drawn])), drawn[0].strata
+    probs = (np.bincount(strata[rows]) / np.bincount(strata))[strata]
+    return of_one(rows, np.asarray(probs), strata, is_even=False)
+
+
+def estimates(
+    texts: Texts,
+    gold: GoldUsed,
+    *,
+    in_groups: bool = False,
+    codes: Ints | None = None,
+    weights: Floats | None = None,
+    methods: tuple[Any, ...] = ("dsl", "gold"),
+    level: float = LEVEL,
+) -> Compared:
+    """The share of the label, or its shares in groups and their difference."""
+    settings = FitSettings(
+        gold=gold, methods=methods, level=level, target="population", weights=weights
+    )
+    groups = texts.group if in_groups else np.zeros(N_TEXTS, dtype=np.int64)
+    y = (texts.code[gold.rows] if codes is None else codes).astype(float)
+    outcome = ("yes", texts.label.astype(float), y)
+    names = ["A", "B"] if in_groups else [""]
+    found = fit_means([outcome], "share", groups, names, settings)
+    return Compared(found=found, widths=())
+
+
+def two_waves(kind: str, then: str, sizes: Sequence[int]) -> Any:  # noqa: ANN401
+    """Return a function that draws waves."""
+
+    def drawn(texts: Texts, rng: np.random.Generator) -> list[Wave]:
+        made_of = [first(texts, sizes[0], rng, kind)]
+        for n in sizes[1:]:
+            made_of.append(later(texts, made_of, n, rng, then))
+        return made_of
+
+    return drawn
+
+
+def equal_twice(texts: Texts, rng: np.random.Generator) -> list[Wave]:
+    """Two waves of equal strata of labels."""
+    one = first(texts, 100, rng, "equal")
+    left = np.setdiff1d(np.arange(N_TEXTS), one.rows)
+    names = dict.fromkeys(texts.label.tolist())
+    sizes = dict.fromkeys(names, 50)
+    draw = sampling.draw_stratified(texts.label[left].tolist(), 100, rng, sizes)
+    two = wave_of(draw, left)
+    return [one, replace(two, strata=np.where(two.strata < 0, -1, one.strata))]
+
+
+ERRORS = "simple 100, then 100 by errors found"
+WAVES: dict[str, Any] = {
+    "simple, 100 and 100": (two_waves("simple", "simple", (100, 100)), "simple"),
+    "equal strata of labels, 100 and 100": (equal_twice, "pooled"),
+    "simple 100, then strata of groups 100": (
+        two_waves("simple", "groups", (100, 100)),
+        "waves",
+    ),
+    ERRORS: (two_waves("simple", "errors", (100, 100)), "waves"),
+    "five waves of 40, by errors found": (
+        two_waves("simple", "errors", (40,) * 5),
+        "waves",
+    ),
+    "two waves of 25, by errors found": (
+        two_waves("simple", "errors", (25, 25)),
+        "waves",
+    ),
+    f"{ERRORS}, taken for a simple sample": (
+        two_waves("simple", "errors", (100, 100)),
+        "simple",
+    ),
+}
+
+
+def waves_table(n_draws: int) -> str:
+    """Coverage of samples that were drawn in waves."""
+    lines = ["| waves | share: gold alone | share: DSL | difference of groups: DSL |"]
+    lines.append("|---|---:|---:|---:|")
+    for name, (draw_waves, way) in WAVES.items():
+        found: dict[str, Hits] = {"gold": [], "dsl": [], "difference": []}
+        for draw in range(n_draws):
+            rng = np.random.default_rng([SEED, draw])
+            texts = made(rng)
+            drawn = draw_waves(texts, rng)
+            if way == "simple":
+                gold = simple_of(np.concatenate([wave.rows for wave in drawn]))
+            else:
+                gold = pooled(drawn) if way == "pooled" else of_waves(drawn)
+            for row in estimates(texts, gold).found.rows:
+                found[row.method].append(hit(row, SHARE))
+            both = estimates(texts, gold, in_groups=True, methods=("dsl",)).found.rows
+            row = next(each for each in both if each.term == "difference")
+            found["difference"].append(hit(row, DIFFERENCE))
+        lines.append(f"| {name} | {' | '.join(map(cell, found.values()))} |")
+    return heading(n_draws) + "\n".join(lines) + "\n"
+
+
+def hit(row: Estimate, truth: float) -> tuple[bool, float]:
+    """Whether the interval has the truth, and its width."""
+    return row.low <= truth <= row.high, row.high - row.low
+
+
+def cell(found: Hits) -> str:
+    """Coverage and median width."""
+    hits, widths = zip(*found, strict=True)
+    return f"{np.mean(hits):.1%} ({np.median(widths):.3f})"
+
+
+def heading(n_draws: int) -> str:
+    """Number of draws and Monte Carlo error."""
+    error = math.sqrt(0.95 * 0.05 / n_draws)
+    return (
+        f"{n_draws} draws of {N_TEXTS:,} texts; standard error of a coverage of 95%: "
+        f"{error:.1%}. In parentheses the median width.\n\n"
+    )
+
+
+CODERS = {
+    "three coders, right in 95, 90, 85%": (0.95, 0.9, 0.85),
+    "three coders, right in 90, 75, 75%": (0.9, 0.75, 0.75),
+    "five coders, right in 80% each": (0.8,) * 5,
+}
+
+
+def coders(n_draws: int) -> str:
+    """Coverage of the share if coders err independently of each other."""
+    lines = ["| share, 200 codes, DSL | majority | Dawid-Skene | one-coin |"]
+    lines.append("|---|---:|---:|---:|")
+    for name, right in CODERS.items():
+        found: dict[str, Hits] = {"majority": [], "dawid_skene": [], "one_coin": []}
+        for draw in range(n_draws):
+            rng = np.random.default_rng([SEED, draw])
+            texts = made(rng)
+            gold = simple_of(rng.choice(N_TEXTS, 200, replace=False))
+            truth = texts.code[gold.rows]
+            given = np.array(
+                [np.where(rng.random(200) < p, truth, 1 - truth) for p in right]
+            )
+            for way, hits in found.items():
+                codes = (2 * given.sum(axis=0) > len(right)).astype(np.int64)[None]
+                if way != "majority":
+                    codes = imputed(given, 2, 20, 1, one_coin=way == "one_coin")
+                hits.append(hit(_with_codes(texts, gold, codes), SHARE))
+        lines.append(f"| {name} | {' | '.join(map(cell, found.values()))} |")
+    return heading(n_draws) + "\n".join(lines) + "\n"
+
+
+def _with_codes(texts: Texts, gold: GoldUsed, codes: Ints) -> Estimate:
+    def fit(m: int, own: GoldUsed, level: float) -> Compared:
+        return estimates(texts, own, codes=codes[m], methods=("dsl",), level=level)
+
+    return repeated([gold] * len(codes), fit, LEVEL, None).found.rows[0]
+
+
+def weights(n_draws: int) -> str:
+    """Coverage where group B was sampled four times as often as it should be."""
+    lines = ["| share, 200 codes, DSL | with weights | without |", "|---|---:|---:|"]
+    in_b = 4 * GROUP_B / (4 * GROUP_B + 1 - GROUP_B)
+    for name in ("simple", "equal strata of labels", "drawn by weights"):
+        found: dict[str, Hits] = {"with": [], "without": []}
+        for draw in range(n_draws):
+            rng = np.random.default_rng([SEED, draw])
+            texts = made(rng, in_b)
+            w = np.where(texts.group == 1, 1.0, 4.0)
+            if name == "simple":
+                gold = simple_of(rng.choice(N_TEXTS, 200, replace=False))
+            elif name == "drawn by weights":
+                probs = sampling.inclusion_probs(w, 200, 0.3)
+                own = sampling.draw_unequal(probs, rng)
+                gold = of_one(own.rows, own.all_probs, own.strata, is_even=False)
+            else:
+                gold = pooled([first(texts, 200, rng, "equal")])
+            for way, used in (("with", w / w.mean()), ("without", None)):
+                row = estimates(texts, gold, weights=used, methods=("dsl",)).found.rows[0]
+                found[way].append(hit(row, SHARE))
+        lines.append(f"| {name} | {cell(found['with'])} | {cell(found['without'])} |")
+    return heading(n_draws) + "\n".join(lines) + "\n"
+
+
+OF_GROUPS = np.array([[0.4, 0.3, 0.2, 0.1], [0.3, 0.3, 0.2, 0.2], [0.2, 0.3, 0.3, 0.2]])
+
+
+def many(n_draws: int) -> str:
+    """Share of draws in which all intervals of a method have the truth."""
+    lines = [
+        "| 4 labels in 3 groups, and differences: 20 intervals | all hold | mean width |"
+    ]
+    lines.append("|---|---:|---:|")
+    names: dict[Simultaneous | None, str] = {
+        None: "each by itself",
+        "bonferroni": "Bonferroni",
+        "max_t": "max-t",
+    }
+    found: dict[str, Hits] = {name: [] for name in names.values()}
+    for draw in range(n_draws):
+        rng = np.random.default_rng([SEED, draw])
+        group = rng.integers(3, size=N_TEXTS)
+        edges = np.cumsum(OF_GROUPS, axis=1)[group]
+        code = (rng.random(N_TEXTS)[:, None] > edges[:, :3]).sum(axis=1)
+        wrong = rng.random(N_TEXTS) < 0.2
+        label = np.where(wrong, rng.integers(4, size=N_TEXTS), code)
+        gold = simple_of(rng.choice(N_TEXTS, 400, replace=False))
+        for way, name in names.items():
+            rows = _of_labels(group, code, label, gold, way)
+            hits = [hit(row, _truth(row)) for row in rows]
+            width = float(np.mean([each[1] for each in hits]))
+            found[name].append((all(each[0] for each in hits), width))
+    for name, each in found.items():
+        hold, widths = zip(*each, strict=True)
+        lines.append(f"| {name} | {np.mean(hold):.1%} | {np.mean(widths):.3f} |")
+    return heading(n_draws).split(". In")[0] + ".\n\n" + "\n".join(lines) + "\n"
+
+
+def _of_labels(
+    group: Ints, code: Ints, label: Ints, gold: GoldUsed, way: Simultaneous | None
+) -> Sequence[Estimate]:
+    outcomes = [
+        (str(k), (label == k).astype(float), (code[gold.rows] == k).astype(float))
+        for k in range(4)
+    ]
+
+    def fit(_: int, own: GoldUsed, level: float) -> Compared:
+        settings = FitSettings(
+            gold=own, methods=("dsl",), level=level, target="population"
+        )
+        found = fit_means(outcomes, "share", group, ["0", "1", "2"], settings)
+        return Compared(found=found, widths=())
+
+    return repeated([gold], fit, LEVEL, way).found.rows
+
+
+def _truth(row: Estimate) -> float:
+    k, at = int(row.outcome), [int(each) for each in row.group.split(" - ")]
+    return float(OF_GROUPS[at[0], k] - (OF_GROUPS[at[1], k] if len(at) > 1 else 0.0))
+
+
+def check(n_draws: int) -> str:
+    """Share of draws that the check of a simple sample refuses."""
+    lines = ["| 200 codes that are said to be simple | warned of |", "|---|---:|"]
+    for name, odds in {
+        "a simple sample": 1.0,
+        "texts with the label *yes* drawn 1.5 times as often": 1.5,
+        "twice as often": 2.0,
+        "three times as often": 3.0,
+    }.items():
+        refused = 0
+        for draw in range(n_draws):
+            rng = np.random.default_rng([SEED, draw])
+            labels = np.where(made(rng).label == 1, "yes", "no")
+            p = np.where(labels == "yes", odds, 1.0)
+            drawn = rng.choice(N_TEXTS, 200, replace=False, p=p / p.sum())
+            refused += label_check(labels.tolist(), labels[drawn].tolist()).is_unlikely
+        lines.append(f"| {name} | {refused / n_draws:.1%} |")
+    return f"{n_draws} draws.\n\n" + "\n".join(lines) + "\n"
+
+
+PARTS: dict[str, Callable[[int], str]] = {
+    "waves": waves_table,
+    "coders": coders,
+    "weights": weights,
+    "many": many,
+    "check": check,
+}
+
+
+def main() -> None:
+    """Write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=400)
+    parser.add_argument("--only", choices=list(PARTS))
+    given = parser.parse_args()
+    warnings.simplefilter("ignore", UserWarning)
+    names = [given.only] if given.only else list(PARTS)
+    for name in names:
+        marked.write(PAGE, {f"coverage: {name}": PARTS[name](given.draws)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Hint at columns by which texts cluster, if none was named."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.research import frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from llamaherd.research.estimation.comparing import Compared
+    from llamaherd.research.estimation.fitting import Found
+    from llamaherd.research.estimation.gold_data import Population
+    from llamaherd.research.statistics.sampling import Ints
+
+_LEAST_CLUSTERS = 10
+_LEAST_SIZE = 1.5  # mean number of texts of a cluster
+_UNLIKELY = 4.0  # distance of F from 1, in standard errors
+_WIDER = 1.1  # ratio of widths that matters
+
+
+def clustering_column(
+    frame: Any,  # noqa: ANN401 - a data frame of any kind
+    labels: Sequence[str | None],
+    kept: Ints,
+    used: Collection[str],
+) -> tuple[str, Ints, float] | None:
+    """Return the column whose values explain the labels best, beyond chance.
+
+    Columns of texts or whole numbers count that have at least ten values and are not
+    those of single texts.
+
+    Args:
+        frame: The data.
+        labels: N labels.
+        kept: Rows of the texts that are used.
+        used: Columns that have another role.
+
+    Returns:
+        Its name, a cluster for each kept row, and the intraclass correlation of the
+        labels; None if there is no such column.
+    """
+    number: dict[str | None, int] = {}
+    own = np.array([number.setdefault(labels[i], len(number)) for i in kept])
+    given = np.eye(len(number))[own]
+    best = None
+    for name in frames.names(frame):
+        if name in used or name.startswith(("p_", "raw_")):
+            continue
+        clusters = _clusters(frames.column(frame, name, "cluster"), kept)
+        if clusters is None:
+            continue
+        far, correlation = _explained(given, clusters)
+        if far > _UNLIKELY and (best is None or correlation > best[2]):
+            best = (name, clusters, correlation)
+    return best
+
+
+def _clusters(values: Sequence[Any], kept: Ints) -> Ints | None:
+    """Return the cluster of each kept row; None if the column has no clusters."""
+    numbers: dict[Any, int] = {}
+    found = np.empty(len(kept), dtype=np.int64)
+    for at, i in enumerate(kept):
+        value = values[i]
+        if not isinstance(value, (str, int, np.integer)) or isinstance(value, bool):
+            return None
+        found[at] = numbers.setdefault(value, len(numbers))
+        if len(kept) < _LEAST_SIZE * len(numbers):
+            return None
+    n = len(numbers)
+    return found if n >= _LEAST_CLUSTERS else None
+
+
+def _explained(given: Any, clusters: Ints) -> tuple[float, float]:  # noqa: ANN401 - Floats
+    """Return how far F is from 1, and the intraclass correlation of the labels.
+
+    Source: Snedecor, Cochran, "Statistical Methods", 1967, section 10.20.
+    """
+    n, sizes = len(clusters), np.bincount(clusters)
+    k = len(sizes)
+    sums = np.zeros((k, given.shape[1]))
+    np.add.at(sums, clusters, given)
+    means = sums / sizes[:, None]
+    between = float((sizes[:, None] * (means - given.mean(axis=0)) ** 2).sum()) / (k - 1)
+    inside = float(((given - means[clusters]) ** 2).sum()) / (n - k)
+    size = (n - float((sizes**2).sum()) / n) / (k - 1)
+    if inside <= 0:
+        return (math.inf, 1.0) if between > 0 else (0.0, 0.0)
+    spread = math.sqrt(2 * (n - 1) / ((k - 1) * (n - k)))
+    correlation = (between - inside) / (between + (size - 1) * inside)
+    return (between / inside - 1) / spread, correlation
+
+
+def cluster_hint(
+    found: Found,
+    column: tuple[str, Ints, float] | None,
+    fit: Callable[[Ints], Found],
+) -> list[str]:
+    """Return a note if intervals by clusters are wider.
+
+    Args:
+        found: Estimates without clusters.
+        column: See `clustering_column`.
+        fit: Function that estimates with clusters.
+    """
+    if column is None:
+        return []
+    name, clusters, correlation = column
+    own, wide = _widths(found), _widths(fit(clusters))
+    ratios = [wide[key] / own[key] for key in own if own[key] > 0 and key in wide]
+    ratio = float(np.median(ratios)) if ratios else 1.0
+    if not ratio > _WIDER:
+        return []
+    note = (
+        f"texts with the same {name!r} have similar labels (intraclass correlation "
+        f"{correlation:.2f}): if they are dependent, name the column as cluster; "
+        f"intervals of {found.rows[0].method} are then {ratio:.1f} times as wide"
+    )
+    return [note]
+
+
+def _widths(found: Found) -> dict[tuple[str, str, str], float]:
+    method = found.rows[0].method
+    return {
+        (row.outcome, row.term, row.group): row.high - row.low
+        for row in found.rows
+        if row.method == method and not math.isnan(row.high - row.low)
+    }
+
+
+def hinted(
+    texts: Population,
+    kept: Ints,
+    roles: set[str | None],
+    compared: Compared,
+    fit: Callable[[Ints], Compared],
+) -> list[str]:
+    """Return a note if texts cluster by a column that has no other role."""
+    used = {name for name in roles if name is not None}
+    column = clustering_column(texts.frame, texts.labels, kept, used)
+
+    def by_cluster(clusters: Ints) -> Found:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return fit(clusters).found
+
+    return cluster_hint(compared.found, column, by_cluster)

@@ -1,0 +1,216 @@
+"""The right label of texts whose coders disagree, by a model of the coders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.estimation.gold_use import ties
+from llamaherd.research.statistics.agreement import percent_agreement
+from llamaherd.research.statistics.dawid_skene import fitted, imputed
+from llamaherd.research.statistics.krippendorff import krippendorff_alpha
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+Consensus = Literal["majority", "dawid_skene", "one_coin"]
+CONSENSUS: tuple[Consensus, ...] = ("majority", "dawid_skene", "one_coin")
+N_IMPUTATIONS = 20
+_LEAST_CODERS = 3
+_LEAST_TEXTS = 20  # texts with two codes or more
+_SEED = 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DawidSkene:
+    """Labels and coders' error rates by the model of Dawid and Skene.
+
+    Attributes:
+        ids: n identifiers of the texts with a code.
+        names: The K labels that coders gave.
+        coders: Names of the J coders.
+        probs: float64[n, K], probability of each label to be the right one.
+        shares: float64[K], share of each label among these texts, unweighted.
+        errors: float64[J, K, K], probability of a coder's code (last) given the right
+            label.
+        one_coin: True if a coder has one probability to be right.
+    """
+
+    ids: list[str]
+    names: tuple[str, ...]
+    coders: tuple[str, ...]
+    probs: Floats
+    shares: Floats
+    errors: Floats
+    one_coin: bool
+
+    @property
+    def labels(self) -> list[str]:
+        """The most probable label of each text."""
+        return [self.names[j] for j in self.probs.argmax(axis=1)]
+
+    @property
+    def accuracy(self) -> dict[str, float]:
+        """Estimated share of right codes of each coder."""
+        right = np.einsum("k,jkk->j", self.shares, self.errors)
+        return dict(zip(self.coders, right.tolist(), strict=True))
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame with `id`, `label` and a column `p_<label>` for each label.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        probs = {f"p_{name}": self.probs[:, k] for k, name in enumerate(self.names)}
+        return pd.DataFrame({"id": self.ids, "label": self.labels, **probs})
+
+    def __str__(self) -> str:
+        form = "one-coin" if self.one_coin else "a matrix of error rates for each coder"
+        lines = [f"{len(self.ids)} texts, {len(self.coders)} coders, {form}"]
+        lines += [f"  {name}: right in {p:.1%}" for name, p in self.accuracy.items()]
+        sure = self.probs.max(axis=1)
+        lines.append(f"  {int((sure < 0.9).sum())} texts have no label of 90% or more")
+        return "\n".join(lines)
+
+
+def dawid_skene(gold: GoldSample, *, one_coin: bool = False) -> DawidSkene:
+    """Estimate which label is right where coders disagree, and how often each coder errs.
+
+    Args:
+        gold: Sample with codes of three coders or more.
+        one_coin: True to give each coder a single probability to be right, which needs
+            fewer codes; False for a matrix of error rates.
+
+    Returns:
+        Probabilities of labels for the texts with a code, and error rates.
+
+    Raises:
+        ValueError: There are fewer than three coders, or fewer than 20 texts with two
+            codes; or texts may have several labels.
+
+    Source: Dawid, Skene, Applied Statistics 28, 1979.
+    """
+    codes, names, at = _matrix(gold)
+    found = fitted(codes, len(names), one_coin=one_coin)
+    return DawidSkene(
+        ids=[gold.ids[i] for i in at],
+        names=names,
+        coders=tuple(gold.coders),
+        probs=found.posteriors,
+        shares=found.posteriors.mean(axis=0),
+        errors=found.errors,
+        one_coin=one_coin,
+    )
+
+
+def imputed_codes(
+    gold: GoldSample, consensus: Consensus, n_imputations: int
+) -> list[list[str]]:
+    """Draw the right labels of the texts with a code, several times.
+
+    Raises:
+        ValueError: See `dawid_skene`, or `n_imputations` is out of range.
+    """
+    checks.integer("n_imputations", n_imputations, 2, 1000)
+    codes, names, _ = _matrix(gold)
+    one_coin = consensus == "one_coin"
+    draws = imputed(codes, len(names), n_imputations, _SEED, one_coin=one_coin)
+    return [[names[k] for k in draw] for draw in draws.tolist()]
+
+
+def consensus_note(gold: GoldSample, consensus: Consensus, n_imputations: int) -> str:
+    """Return a note on the model, with the accuracy of each coder."""
+    found = dawid_skene(gold, one_coin=consensus == "one_coin")
+    coders = ", ".join(f"{name} {p:.0%}" for name, p in found.accuracy.items())
+    title = "one-coin Dawid-Skene" if found.one_coin else "Dawid-Skene"
+    return (
+        f"the right code is drawn {n_imputations} times by the {title} model of coders "
+        f"({coders} of the codes right), and intervals include that it is uncertain; the "
+        "model takes coders' errors for independent"
+    )
+
+
+def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
+    """Return codes as numbers, int64[J, n], their labels, and the coded texts."""
+    if gold.several:
+        raise ArgumentError(
+            "may have several labels for a text, which this model of coders cannot have",
+            argument="gold",
+            code="several",
+        )
+    columns = gold.codes
+    at = [i for i in range(len(gold)) if any(column[i] is not None for column in columns)]
+    n_both = sum(sum(column[i] is not None for column in columns) > 1 for i in at)
+    if len(columns) < _LEAST_CODERS or n_both < _LEAST_TEXTS:
+        raise ArgumentError(
+            f"must have {_LEAST_CODERS} coders at least, and {_LEAST_TEXTS} texts with "
+            f"two codes or more, for a model of their errors; it has {len(columns)} and "
+            f"{n_both}",
+            argument="gold",
+            code="few_coders",
+        )
+    there = {code for column in columns for code in column if code is not None}
+    names = [name for name in gold.names if name in there]
+    names += sorted(there.difference(names))
+    number = {name: k for k, name in enumerate(names)}
+    codes = [[number.get(column[i] or "", -1) for i in at] for column in columns]
+    return np.array(codes, dtype=np.int64), tuple(names), at
+
+
+def agreement_line(gold: GoldSample) -> str:
+    """Return a sentence on the agreement of the coders; "" for one coder."""
+    n_coders = sum(any(code is not None for code in column) for column in gold.codes)
+    if n_coders < 2 or gold.several:
+        return ""
+    weights = (1 / gold.probs).tolist()
+    alike = percent_agreement(gold.codes, unit_weights=weights)
+    if alike.n_units == 0:
+        return f"{n_coders} coders, none of whom coded the same texts"
+    alpha = krippendorff_alpha(gold.codes, unit_weights=weights, n_bootstrap=0)
+    value = "undefined" if np.isnan(alpha.value) else f"{alpha.value:.2f}"
+    return (
+        f"{n_coders} coders agree in {alike.value:.0%} of the pairs of codes of "
+        f"{alike.n_units} texts (Krippendorff's alpha, nominal: {value})"
+    )
+
+
+def samples_of(
+    gold: GoldSample | Sequence[Any],
+    used: GoldUsed,
+    consensus: Consensus,
+    n_imputations: int,
+) -> tuple[list[GoldUsed], list[str]]:
+    """Return the sample with its codes, or with each draw of the right ones; and notes.
+
+    Raises:
+        ValueError: The codes do not allow a model of the coders.
+    """
+    if consensus == "majority":
+        return [used], []
+    if not isinstance(gold, GoldSample):
+        raise ArgumentError(
+            f"{consensus!r} needs a sample with codes of several people, not one code "
+            "for each text",
+            argument="consensus",
+            form="{name}: {problem}",
+        )
+    own = gold.coded_waves()
+    drawn = imputed_codes(own, consensus, n_imputations)
+    note = consensus_note(own, consensus, n_imputations)
+    used = replace(used, notes=[each for each in used.notes if each not in ties(own)])
+    return [replace(used, codes=codes) for codes in drawn], [note]
+
+
+def union_of(samples: Sequence[Sequence[str]]) -> frozenset[str]:
+    """Return all labels of several draws."""
+    return frozenset(code for codes in samples for code in codes)

@@ -1,0 +1,163 @@
+"""The right label where coders disagree, by the model of Dawid and Skene.
+
+Each coder has a matrix of error rates: the probability of each code given the right
+label. Labels and matrices are estimated together by expectation maximization, starting
+from the shares of each text's codes. In the one-coin form a coder is right with a single
+probability, and all wrong codes are equally probable.
+
+Codes of different coders must be independent given the right label; texts that are hard
+for everybody violate this, and make coders look better than they are.
+
+Sources: Dawid, Skene, "Maximum Likelihood Estimation of Observer Error-Rates Using the EM
+Algorithm", Applied Statistics 28, 1979; for the one-coin form Zhang, Chen, Zhou, Jordan,
+"Spectral Methods Meet EM", J. Mach. Learn. Res. 17, 2016; for the draws of labels Rubin,
+"Multiple Imputation for Nonresponse in Surveys", 1987, section 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+_LEAST = 1e-300  # probabilities below would have no logarithm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fitted:
+    """Estimates by expectation maximization.
+
+    Attributes:
+        posteriors: float64[n, K], probability of each label for each text.
+        prior: float64[K], share of each label in the sample.
+        errors: float64[J, K, K], probability of coder j's code (last) given the right
+            label.
+        n_steps: Number of steps.
+        log_likelihood: Logarithm of the likelihood.
+    """
+
+    posteriors: Floats
+    prior: Floats
+    errors: Floats
+    n_steps: int
+    log_likelihood: float
+
+
+def fitted(
+    codes: Ints,
+    n_labels: int,
+    *,
+    one_coin: bool = False,
+    smoothing: float = 0.01,
+    n_steps: int = 1000,
+    tolerance: float = 1e-8,
+    counts: Floats | None = None,
+) -> Fitted:
+    """Estimate labels and coders' error rates.
+
+    Args:
+        codes: int64[J, n], index of each coder's code; -1 where there is none.
+        n_labels: K.
+        one_coin: True for one probability per coder.
+        smoothing: Added to each count of codes, so that no probability is 0.
+        n_steps: Largest number of steps.
+        tolerance: Smallest change of the log-likelihood per text that goes on.
+        counts: float64[n], number of times each text counts; None for once.
+    """
+    n_coders, n = codes.shape
+    w = np.ones(n) if counts is None else counts
+    given = np.zeros((n_coders, n, n_labels))
+    at = np.nonzero(codes >= 0)
+    given[at[0], at[1], codes[at]] = 1.0
+    votes = given.sum(axis=0)
+    posteriors = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1.0)
+    before = -np.inf
+    prior, errors, found, step = np.empty(0), np.empty(0), before, 0
+    while step < n_steps:
+        step += 1
+        prior, errors = _maximized(given, posteriors, w, smoothing, one_coin=one_coin)
+        posteriors, found = expected(given, prior, errors, w)
+        if found - before < tolerance * max(float(w.sum()), 1.0):
+            break
+        before = found
+    return Fitted(
+        posteriors=posteriors,
+        prior=prior,
+        errors=errors,
+        n_steps=step,
+        log_likelihood=found,
+    )
+
+
+def _maximized(
+    given: Floats, posteriors: Floats, w: Floats, smoothing: float, *, one_coin: bool
+) -> tuple[Floats, Floats]:
+    """Return the shares of labels and the error rates for given probabilities."""
+    weighted = posteriors * w[:, None]
+    prior = weighted.sum(axis=0) + smoothing
+    counts = np.einsum("nk,jnc->jkc", weighted, given)
+    n_labels = counts.shape[1]
+    if one_coin:
+        right = np.einsum("jkk->j", counts) + smoothing
+        total = counts.sum(axis=(1, 2)) + n_labels * smoothing
+        share = (right / np.maximum(total, _LEAST))[:, None, None]
+        others = (1 - share) / max(n_labels - 1, 1)
+        errors = np.where(np.eye(n_labels, dtype=bool), share, others)
+    else:
+        counts += smoothing
+        errors = counts / np.maximum(counts.sum(axis=2, keepdims=True), _LEAST)
+    return np.asarray(prior / prior.sum()), np.asarray(errors)
+
+
+def expected(
+    given: Floats, prior: Floats, errors: Floats, w: Floats
+) -> tuple[Floats, float]:
+    """Return each text's probabilities of labels, and the log-likelihood.
+
+    Args:
+        given: float64[J, n, K], 1 for the code of a coder.
+        prior: float64[K].
+        errors: float64[J, K, K].
+        w: float64[n], number of times each text counts.
+    """
+    logs = np.log(np.maximum(errors, _LEAST))
+    joint = np.log(np.maximum(prior, _LEAST)) + np.einsum("jnc,jkc->nk", given, logs)
+    most = joint.max(axis=1, keepdims=True)
+    parts = np.exp(joint - most)
+    sums = parts.sum(axis=1, keepdims=True)
+    log_likelihood = float(w @ (most + np.log(sums)).ravel())
+    return np.asarray(parts / sums), log_likelihood
+
+
+def imputed(
+    codes: Ints, n_labels: int, n_draws: int, seed: int, *, one_coin: bool = False
+) -> Ints:
+    """Draw the right labels, int64[n_draws, n].
+
+    Each draw fits the model to a bootstrap sample of texts, so that draws differ by the
+    uncertainty of the error rates and by that of each text's label given these.
+
+    Args:
+        codes: See `fitted`.
+        n_labels: K.
+        n_draws: Number of draws.
+        seed: Seed.
+        one_coin: True for one probability per coder.
+    """
+    rng = np.random.default_rng(seed)
+    n = codes.shape[1]
+    given = np.zeros((*codes.shape, n_labels))
+    at = np.nonzero(codes >= 0)
+    given[at[0], at[1], codes[at]] = 1.0
+    out = np.empty((n_draws, n), dtype=np.int64)
+    for draw in range(n_draws):
+        counts = np.bincount(rng.integers(n, size=n), minlength=n).astype(np.float64)
+        one = fitted(codes, n_labels, one_coin=one_coin, counts=counts, tolerance=1e-5)
+        probs, _ = expected(given, one.prior, one.errors, np.ones(n))
+        points = rng.random(n)[:, None]
+        out[draw] = np.minimum((np.cumsum(probs, axis=1) < points).sum(1), n_labels - 1)
+    return out

@@ -1,0 +1,93 @@
+"""Test for codes that are said to be of a simple random sample.
+
+If they are, the labels of the coded texts are drawn without replacement from those of all
+texts: their counts have a multivariate hypergeometric distribution. Pearson's statistic
+is compared with draws from it, so that the test is valid for any number of texts.
+
+Source: Hope, "A simplified Monte Carlo significance test procedure", J. R. Stat. Soc. B
+30, 1968.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+LEAST_P = 0.01  # below, a sample is said not to be simple
+_N_DRAWS = 9999
+_SEED = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelCheck:
+    """Labels of coded texts beside those of all texts.
+
+    Attributes:
+        labels: The labels; None for texts without one.
+        n_texts: Number of texts with each label.
+        n_coded: Number of coded texts with each label.
+        expected: Number of coded texts with each label if they were a simple sample.
+        p_value: Probability of counts that differ as much or more in a simple sample.
+    """
+
+    labels: tuple[str | None, ...]
+    n_texts: tuple[int, ...]
+    n_coded: tuple[int, ...]
+    expected: tuple[float, ...]
+    p_value: float
+
+    @property
+    def is_unlikely(self) -> bool:
+        """True if a simple sample would hardly have these labels."""
+        return self.p_value < LEAST_P
+
+    def __str__(self) -> str:
+        """Return the counts, and the probability."""
+        rows = zip(self.labels, self.n_coded, self.expected, strict=True)
+        parts = [
+            f"{label or 'none'}: {n} coded, {e:.1f} expected" for label, n, e in rows
+        ]
+        p = f"p = {self.p_value:.4f}" if self.p_value >= 1e-4 else "p < 0.0001"
+        return f"{'; '.join(parts[:6])}{'; ..' if len(parts) > 6 else ''} ({p})"
+
+
+def label_check(labels: Sequence[str | None], coded: Sequence[str | None]) -> LabelCheck:
+    """Compare the labels of coded texts with those of all texts.
+
+    Args:
+        labels: Labels of all texts.
+        coded: Labels of the coded ones among them.
+    """
+    totals, counts = Counter(labels), Counter(coded)
+    names = sorted(totals, key=lambda name: (name is None, str(name)))
+    of_all = np.array([totals[name] for name in names], dtype=np.int64)
+    of_coded = np.array([counts[name] for name in names], dtype=np.int64)
+    n = int(of_coded.sum())
+    expected = of_all * n / max(int(of_all.sum()), 1)
+    p_value = 1.0
+    if len(names) > 1 and 0 < n < of_all.sum():
+        rng = np.random.default_rng(_SEED)
+        draws = rng.multivariate_hypergeometric(of_all, n, _N_DRAWS, method="marginals")
+        found = _distance(of_coded[None], expected)
+        far = _distance(draws, expected) >= found - 1e-9
+        p_value = float((1 + far.sum()) / (1 + _N_DRAWS))
+    return LabelCheck(
+        labels=tuple(names),
+        n_texts=tuple(of_all.tolist()),
+        n_coded=tuple(of_coded.tolist()),
+        expected=tuple(expected.tolist()),
+        p_value=p_value,
+    )
+
+
+def _distance(counts: Ints, expected: Floats) -> Floats:
+    """Return Pearson's statistic of each row."""
+    return np.asarray(((counts - expected) ** 2 / expected).sum(axis=1))

@@ -1,0 +1,66 @@
+"""Intervals that hold for many estimates at once.
+
+Sources: Dunn, "Multiple Comparisons Among Means", J. Am. Stat. Assoc. 56, 1961
+(Bonferroni); Hothorn, Bretz, Westfall, "Simultaneous Inference in General Parametric
+Models", Biometrical J. 50, 2008 (the largest of correlated t statistics).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from llamaherd.research.statistics.intervals import student_quantile
+
+if TYPE_CHECKING:
+    from llamaherd.research.statistics.sampling import Floats
+
+Simultaneous = Literal["bonferroni", "max_t"]
+WAYS: tuple[Simultaneous, ...] = ("bonferroni", "max_t")
+_N_DRAWS = 100_000
+_SEED = 1
+
+
+def bonferroni(level: float, n: int) -> float:
+    """Return the level of each of n intervals that hold together."""
+    return 1 - (1 - level) / max(n, 1)
+
+
+def max_t(level: float, covariance: Floats, df: float) -> float:
+    """Return the level of each interval so that all hold together.
+
+    Args:
+        level: Level of all together.
+        covariance: float64[m, m], covariances of the estimates.
+        df: Degrees of freedom of the t distribution.
+
+    Returns:
+        The level, at most that by Bonferroni.
+    """
+    errors = np.sqrt(np.diag(covariance))
+    used = errors > 0
+    m = int(used.sum())
+    if m < 2:
+        return level
+    correlation = covariance[np.ix_(used, used)] / np.outer(errors[used], errors[used])
+    values, vectors = np.linalg.eigh(correlation)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    rng = np.random.default_rng(_SEED)
+    draws = np.abs(rng.normal(size=(_N_DRAWS, m)) @ root.T).max(axis=1)
+    if not math.isinf(df):
+        draws /= np.sqrt(rng.chisquare(df, _N_DRAWS) / df)
+    return min(level_at(float(np.quantile(draws, level)), df), bonferroni(level, m))
+
+
+def level_at(quantile: float, df: float) -> float:
+    """Return the level whose quantile of Student's t is given."""
+    low, high = 0.0, 1 - 1e-12
+    for _ in range(60):
+        middle = (low + high) / 2
+        if student_quantile(middle, df) < quantile:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2

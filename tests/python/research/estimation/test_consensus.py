@@ -1,0 +1,160 @@
+"""Coders who err, many intervals at once, and hints about the design."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llamaherd as lh
+import numpy as np
+import pandas as pd
+import pytest
+from llamaherd.research.statistics.dawid_skene import fitted
+
+# Samples are small, and estimate() says so.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+N = 600
+RNG = np.random.default_rng(7)
+SPEAKER = RNG.integers(0, 40, N)
+CODE = np.where(RNG.random(N) < RNG.random(40)[SPEAKER], "yes", "no")
+DATA = pd.DataFrame(
+    {
+        "id": range(N),
+        "label": np.where(RNG.random(N) < 0.2, "no", CODE),
+        "party": RNG.choice(["A", "B"], N),
+        "speaker": [f"s{i}" for i in SPEAKER],
+    }
+)
+PLAIN = DATA[["id", "label", "party"]]
+
+
+def gold(rights: tuple[float, ...] = (0.95, 0.8, 0.8)) -> lh.GoldSample:
+    drawn = lh.gold_sample(DATA, 150, label="label", seed=3)
+    truth, rng = CODE[drawn.rows], np.random.default_rng(1)
+    other = np.where(truth == "yes", "no", "yes")
+    codes = {
+        f"coder {j}": np.where(rng.random(150) < right, truth, other).tolist()
+        for j, right in enumerate(rights)
+    }
+    return drawn.with_codes(codes)
+
+
+@pytest.mark.parametrize("consensus", ["dawid_skene", "one_coin"])
+def test_intervals_include_that_the_right_code_is_uncertain(consensus: Any) -> None:
+    by = lh.estimate(PLAIN, gold(), outcome="yes", consensus=consensus)
+    plain = lh.estimate(PLAIN, gold(), outcome="yes")
+    widths = [
+        {row.method: row.high - row.low for row in found.rows} for found in (by, plain)
+    ]
+    assert widths[0]["gold"] > widths[1]["gold"]
+    assert widths[0]["naive"] == pytest.approx(widths[1]["naive"])
+    assert any("coder 0 9" in note for note in by.notes)
+    again = lh.estimate(PLAIN, gold(), outcome="yes", consensus=consensus)
+    assert str(again) == str(by)
+
+
+def test_coders_without_errors_leave_the_estimate_as_it_is() -> None:
+    sample = gold((1.0, 1.0, 1.0))
+    one = lh.estimate(PLAIN, sample, outcome="yes", consensus="one_coin", methods=["dsl"])
+    other = lh.estimate(PLAIN, sample, outcome="yes", methods=["dsl"])
+    assert one.rows[0].estimate == pytest.approx(other.rows[0].estimate, abs=1e-9)
+    assert one.rows[0].std_error == pytest.approx(other.rows[0].std_error, rel=1e-6)
+
+
+def test_regressions_have_it_too() -> None:
+    formula = "label == 'yes' ~ party"
+    found = lh.estimate(
+        PLAIN, gold(), formula, model="logit", methods=["dsl"], consensus="one_coin"
+    )
+    plain = lh.estimate(PLAIN, gold(), formula, model="logit", methods=["dsl"])
+    assert found.rows[0].std_error > plain.rows[0].std_error
+    errors = np.sqrt(np.diag(found.covariance("dsl")))
+    assert errors == pytest.approx([row.std_error for row in found.rows])
+
+
+def test_labels_and_coders_of_the_model() -> None:
+    sample = gold()
+    found = lh.dawid_skene(sample)
+    codes = np.array(
+        [[["no", "yes"].index(c or "") for c in own] for own in sample.codes]
+    )
+    expected = fitted(codes, 2)
+    assert found.names == ("no", "yes")
+    assert found.probs == pytest.approx(expected.posteriors)
+    assert found.accuracy["coder 0"] > found.accuracy["coder 1"]
+    assert found.to_pandas().columns.tolist() == ["id", "label", "p_no", "p_yes"]
+    assert "coder 0: right in" in str(found)
+
+
+def test_few_coders_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 coders at least"):
+        lh.dawid_skene(gold((0.9, 0.8)))
+    with pytest.raises(ValueError, match="codes of several people"):
+        lh.estimate(
+            PLAIN, CODE.tolist(), prob="simple", consensus="one_coin", outcome="yes"
+        )
+    with pytest.raises(ValueError, match="consensus"):
+        lh.estimate(PLAIN, gold(), consensus="first")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="n_imputations"):
+        lh.estimate(PLAIN, gold(), consensus="one_coin", n_imputations=1)
+
+
+def test_agreement_is_printed_beside_estimates() -> None:
+    found = lh.estimate(PLAIN, gold(), outcome="yes")
+    alpha = lh.krippendorff_alpha(gold().codes, n_bootstrap=0).value
+    assert "3 coders agree in" in found.agreement
+    assert f"{alpha:.2f}" in found.agreement
+    assert found.agreement in str(found)
+    assert not lh.estimate(PLAIN, gold((1.0,)), outcome="yes").agreement
+
+
+def test_intervals_that_hold_together_are_wider() -> None:
+    each, max_t, bonferroni = (
+        lh.estimate(PLAIN, gold(), by="party", methods=["gold"], simultaneous=way)
+        for way in (None, "max_t", "bonferroni")
+    )
+    alone = lh.estimate(
+        PLAIN, gold(), by="party", methods=["gold"], level=1 - 0.05 / len(each.rows)
+    )
+    for one, two, three, four in zip(
+        each.rows, max_t.rows, bonferroni.rows, alone.rows, strict=True
+    ):
+        assert one.high - one.low < two.high - two.low <= three.high - three.low
+        assert (three.low, three.high) == pytest.approx((four.low, four.high))
+        assert one.estimate == two.estimate == three.estimate
+    assert max_t.level == 0.95
+    assert "hold together (max-t)" in str(max_t)
+
+
+def test_a_column_by_which_texts_cluster_is_hinted_at() -> None:
+    found = lh.estimate(DATA, gold(), outcome="yes")
+    hint = next(note for note in found.notes if "'speaker'" in note)
+    named = lh.estimate(DATA, gold(), outcome="yes", cluster="speaker")
+    ratio = (named.rows[0].high - named.rows[0].low) / (
+        found.rows[0].high - found.rows[0].low
+    )
+    assert f"{ratio:.1f} times as wide" in hint
+    assert not any("'speaker'" in note for note in named.notes)
+
+
+def test_columns_without_clusters_are_not_hinted_at() -> None:
+    mixed = RNG.permutation(DATA["speaker"].to_numpy())
+    data = PLAIN.assign(other=mixed, number=RNG.normal(size=N), unique=range(N))
+    assert not any("similar labels" in n for n in lh.estimate(data, gold()).notes)
+
+
+def test_codes_of_picked_texts_are_hardly_simple() -> None:
+    picked = np.where((DATA["label"] == "yes") & (np.arange(N) % 2 == 0), CODE, None)
+    with pytest.warns(UserWarning, match="hardly a simple sample"):
+        found = lh.estimate(PLAIN, picked.tolist(), prob="simple", methods=["gold"])
+    assert found.label_check is not None
+    assert found.label_check.n_coded[0] == 0
+    checked = lh.validate(PLAIN, picked.tolist(), label="label")
+    assert any("hardly a simple sample" in line for line in checked.warnings)
+
+
+def test_codes_of_a_simple_sample_are_believed() -> None:
+    codes = [code if i % 3 == 0 else None for i, code in enumerate(CODE)]
+    found = lh.estimate(PLAIN, codes, prob="simple", methods=["gold"])
+    assert found.label_check is not None
+    assert found.label_check.p_value > 0.05
+    assert "labels of the coded texts" in str(found)

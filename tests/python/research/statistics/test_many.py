@@ -1,0 +1,79 @@
+"""Many estimates at once, combined draws, and codes that are said to be simple."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from llamaherd.research.statistics import rubin
+from llamaherd.research.statistics.representative import label_check
+from llamaherd.research.statistics.simultaneous import bonferroni, level_at, max_t
+from scipy import stats
+
+
+def test_independent_estimates_get_sidaks_level() -> None:
+    assert max_t(0.95, np.diag([1.0, 4.0, 9.0]), math.inf) == pytest.approx(
+        0.95 ** (1 / 3), abs=0.001
+    )
+
+
+def test_one_estimate_twice_needs_no_more() -> None:
+    assert max_t(0.95, np.ones((2, 2)), math.inf) == pytest.approx(0.95, abs=0.002)
+
+
+def test_correlated_estimates_get_the_quantile_of_the_multivariate_t() -> None:
+    covariance = np.array([[1.0, 0.6, 0.3], [0.6, 1.0, 0.5], [0.3, 0.5, 1.0]])
+    level = max_t(0.9, covariance, 12.0)
+    c = stats.t.ppf(0.5 + level / 2, 12)
+    t = stats.multivariate_t(shape=covariance, df=12, seed=1)
+    inside = (np.abs(t.rvs(50_000, random_state=2)) <= c).all(axis=1).mean()
+    assert inside == pytest.approx(0.9, abs=0.01)
+    assert level < bonferroni(0.9, 3)
+
+
+def test_the_level_of_a_quantile() -> None:
+    assert level_at(float(stats.t.ppf(0.985, 7)), 7.0) == pytest.approx(0.97, abs=1e-6)
+
+
+def test_rubins_rules_by_hand() -> None:
+    values = np.array([1.0, 2.0, 4.0])
+    added = rubin.between(values)
+    assert added == pytest.approx((4 / 3) * np.var(values, ddof=1))
+    gamma = added / (0.5 + added)
+    by_draws = 2 / gamma**2
+    observed = 31 / 33 * 30 * (1 - gamma)
+    assert rubin.freedom(0.5, added, 3, 30.0) == pytest.approx(
+        1 / (1 / by_draws + 1 / observed)
+    )
+    assert rubin.freedom(0.5, 0.0, 3, 30.0) == 30.0
+
+
+def test_a_simple_sample_is_refused_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(4)
+    labels = rng.choice(["a", "b", "c"], 600, p=[0.7, 0.25, 0.05])
+    p_values = np.array(
+        [
+            label_check(
+                labels.tolist(), rng.choice(labels, 80, replace=False).tolist()
+            ).p_value
+            for _ in range(60)
+        ]
+    )
+    assert (p_values < 0.1).mean() < 0.25
+    assert np.median(p_values) == pytest.approx(0.5, abs=0.25)
+
+
+def test_its_probability_is_near_that_of_chi_square() -> None:
+    labels = ["a"] * 6000 + ["b"] * 3000 + ["c"] * 1000
+    coded = ["a"] * 100 + ["b"] * 70 + ["c"] * 30
+    check = label_check(labels, coded)
+    chi = stats.chisquare([100, 70, 30], [120, 60, 20]).pvalue
+    assert check.p_value == pytest.approx(chi, abs=0.01)
+    assert check.expected == (120.0, 60.0, 20.0)
+    assert "a: 100 coded, 120.0 expected" in str(check)
+
+
+def test_nothing_to_compare_is_no_reason_to_warn() -> None:
+    assert label_check(["a"] * 10, ["a"] * 3).p_value == 1.0
+    assert label_check(["a", "b"], ["a", "b"]).p_value == 1.0
