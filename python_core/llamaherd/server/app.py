@@ -25,6 +25,7 @@ from llamaherd.server.limits import Guard
 from llamaherd.server.messages import dumps
 from llamaherd.server.metrics import CONTENT_TYPE, Metrics
 from llamaherd.server.openai import ChatCompletions, Completions
+from llamaherd.server.responses import Responses
 from llamaherd.server.shared_state import SharedState
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ def create_app(ctx: Context, settings: ServerSettings) -> Starlette:
             Route(
                 "/chat/completions",
                 Answering(shared, ChatCompletions(ctx.model, settings)),
+                methods=_POST,
+            ),
+            Route(
+                "/responses",
+                Answering(shared, Responses(ctx.model, settings)),
                 methods=_POST,
             ),
             Route("/models", pages.models),

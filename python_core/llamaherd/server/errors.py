@@ -146,7 +146,7 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
 
 def _asks(names: Collection[str]) -> str:
     """Return the field that has the prompt."""
-    return "messages" if "messages" in names else "prompt"
+    return next((name for name in ("messages", "input") if name in names), "prompt")
 
 
 def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
