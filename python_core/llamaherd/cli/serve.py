@@ -36,6 +36,7 @@ Ctrl-C ends it: what runs may end first; a second Ctrl-C ends it at once.
 _where = section("Where it listens")
 _size = section("How much runs at once")
 _limits = section("Limits")
+_batches = section("Files and batches")
 _chats = section("How chats are rendered")
 _COUNT = Whole(1)
 
@@ -208,6 +209,21 @@ def _key(given: str | None) -> str | None:
     show_default=True,
     help="Maximum number of open connections; further ones get status 503.",
 )
+@_batches(
+    "--data",
+    metavar="DIR",
+    help="Folder of files and batches, made if needed. Batches then survive the end of "
+    "the server, and the next one with this folder goes on with them. Default: a "
+    "temporary folder, removed at the end.",
+)
+@_batches(
+    "--max-file",
+    type=_COUNT,
+    default=200 << 20,
+    metavar="BYTES",
+    show_default=True,
+    help="Maximum size of a file of a batch; larger ones get status 413.",
+)
 @_limits(
     "--max-tokens",
     type=_COUNT,
@@ -310,6 +326,8 @@ def _serve_on(
         queue=options["queue"],
         timeout_s=options["timeout"],
         max_body=options["max_body"],
+        data=None if options["data"] is None else Path(options["data"]),
+        max_file=options["max_file"],
         max_tokens=options["max_tokens"],
         thinking=options["thinking"],
         template=_template(options["template"]),

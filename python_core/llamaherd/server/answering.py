@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import CutOffError
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 1.0  # maximum time to send the last event to a client that does not read
+_LAST_PRIORITY = -100  # of requests of batches, which yield their slots to others
 # Length that tokenizes in about a millisecond; longer texts leave the event loop.
 _LONG_BODY = 1 << 14
 # Fields that are cheap to parse in a short body. A request with other fields is parsed
@@ -82,11 +84,11 @@ class Answering:
             fields, n_bytes = await read_object(
                 scope, scope["llamaherd.incoming"], self._shared.bodies
             )
-            with self._shared.queue.slot():
-                parsed, handle = await self._submit(fields, n_bytes)
-                running = self._shared.enter(
-                    Running(handle, receive, self._shared.timeout_s)
-                )
+            is_background = record.is_background
+            with nullcontext() if is_background else self._shared.queue.slot():
+                parsed, handle = await self._submit(fields, n_bytes, is_background)
+                timeout_s = None if is_background else self._shared.timeout_s
+                running = self._shared.enter(Running(handle, receive, timeout_s))
                 try:
                     await self._answer(parsed, running, record, send)
                 finally:
@@ -101,13 +103,13 @@ class Answering:
             await self._fail(error, record, send)
 
     async def _submit(
-        self, fields: dict[str, object], n_bytes: int
+        self, fields: dict[str, object], n_bytes: int, is_background: bool
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
         if n_bytes < _LONG_BODY and fields.keys() <= _QUICK:
-            return self._submit_now(fields)
+            return self._submit_now(fields, is_background)
         is_compiled = not _CONSTRAINTS.isdisjoint(fields)
         pool = self._shared.compiling if is_compiled else self._shared.pool
-        pending = pool.submit(self._submit_now, fields)
+        pending = pool.submit(self._submit_now, fields, is_background)
         try:
             return await asyncio.wrap_future(pending)
         except asyncio.CancelledError:
@@ -115,10 +117,13 @@ class Answering:
             raise
 
     def _submit_now(
-        self, fields: dict[str, object]
+        self, fields: dict[str, object], is_background: bool
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
         with spoken_in(JSON):
             parsed = self._shape.understand(fields)
+            if is_background:
+                last = {"priority": _LAST_PRIORITY}
+                parsed = replace(parsed, options={**parsed.options, **last})
             for prompt in parsed.prompts:
                 _check_ids(prompt, self._shared.ctx.model.n_vocab)
             with errors.renamed(parsed.names):

@@ -18,6 +18,8 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ChatTemplateError, LlamaHerdError
 from llamaherd.server.access import AccessMiddleware
 from llamaherd.server.answering import Answering
+from llamaherd.server.batches.pages import BatchPages
+from llamaherd.server.batches.service import BatchService, batch_endpoints
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import ApiError
 from llamaherd.server.generate import GenerateApi
@@ -76,11 +78,16 @@ def create_app(ctx: Context, settings: ServerSettings) -> Starlette:
         Route("/health", pages.health),
         Route("/metrics", pages.metrics),
     ]
+    batches = BatchService(shared, settings.data, batch_endpoints(routes))
+    batch_pages = BatchPages(batches, shared, settings.max_file)
+    routes += _with_and_without_v1(*batch_pages.routes())
     paths = [route.path for route in routes]
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        await batches.resume()
         yield
+        await batches.close()
         shared.close()
 
     app = Starlette(

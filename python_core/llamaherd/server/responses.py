@@ -1,6 +1,6 @@
 """Requests of `/v1/responses`, which keep nothing on the server.
 
-A request is rewritten as one of `/v1/chat/completions`, so that both give the same answer.
+A request is rewritten as one of `/v1/chat/completions`, so both give the same answer.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from served import NAME, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from served import Client
 
