@@ -27,7 +27,7 @@ class ParsedRequest:
         with_usage: Whether to end a stream with the usage.
         tools: Functions that the answer may call; None for none.
         names: Field of the request by argument of the library, for errors.
-        echo: Settings of the request that the answer repeats.
+        repeated: Settings of the request that the answer repeats.
     """
 
     prompts: Sequence[Any]
@@ -38,7 +38,7 @@ class ParsedRequest:
     with_usage: bool = True
     tools: ToolUse | None = None
     names: Mapping[str, str] = field(default_factory=dict)
-    echo: Mapping[str, object] = field(default_factory=dict)
+    repeated: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def n_answers(self) -> int:

@@ -84,7 +84,7 @@ class Responses:
             error.param = _NAMES.get(error.param or "", error.param)
             raise
         names = {key: _NAMES.get(field, field) for key, field in parsed.names.items()}
-        return replace(parsed, names=names, echo=_echo(given, fields))
+        return replace(parsed, names=names, repeated=_repeated(given, fields))
 
     def answer(self, parsed: ParsedRequest) -> ResponseAnswer:
         """Return the writer of one answer."""
@@ -219,7 +219,7 @@ def _tool_choice(value: object) -> object:
     return {"type": "function", "function": {"name": value.get("name")}}
 
 
-def _echo(given: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
+def _repeated(given: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
     """Return the settings that a response repeats."""
     defaults: dict[str, object] = {
         "instructions": None,

@@ -170,7 +170,7 @@ class ResponseAnswer:
             "previous_response_id": None,
             "store": False,
             "truncation": "disabled",
-            **self._parsed.echo,
+            **self._parsed.repeated,
             "usage": None if result is None else _usage(result),
         }
 

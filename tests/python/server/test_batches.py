@@ -148,8 +148,8 @@ def test_clients_are_answered_while_a_batch_runs(
 def test_a_cancelled_batch_keeps_what_is_answered(
     sdk: openai.OpenAI, fake: FakeContext
 ) -> None:
-    content = _jsonl([_line(0), *(_line(i, prompt="p", max_tokens=400) for i in (1, 2))])
-    fake.step_s = 0.01
+    content = _jsonl([_line(0), *(_line(i, prompt="p", max_tokens=4) for i in (1, 2))])
+    fake.held, fake.step_s = "p", 0.01
     batch = _batch(sdk, content)
     wait_until(lambda: sdk.batches.retrieve(batch.id).request_counts.completed == 1)
     with pytest.raises(openai.ConflictError):
@@ -360,14 +360,14 @@ def test_a_killed_server_loses_no_answer(chat_model: lh.Model, tmp_path: Path) -
 
 def test_batches_go_on_with_the_next_server(fake: FakeContext, tmp_path: Path) -> None:
     """The server ends while the second request of three runs."""
-    requests = [_line(0), _line(1, prompt="b", max_tokens=400), _line(2)]
-    fake.step_s = 0.01
+    requests = [_line(0), _line(1, prompt="b", max_tokens=4), _line(2)]
+    fake.held, fake.step_s = "b", 0.01
     with served(fake, data=tmp_path, grace_s=0.1) as client:
         sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="none")
         batch = _batch(sdk, _jsonl(requests))
         wait_until(lambda: sdk.batches.retrieve(batch.id).request_counts.completed == 2)
         sdk.close()
-    fake.step_s = 0.0
+    fake.held = ""
     (tmp_path / "files" / ("file-" + "0" * 24)).write_bytes(b"of an upload cut off")
     with served(fake, data=tmp_path) as client:
         sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="none")

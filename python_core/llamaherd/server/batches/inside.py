@@ -20,6 +20,8 @@ async def ask(
 ) -> tuple[int, dict[str, Any]]:
     """Send a request to an application; return the status and the body of its answer.
 
+    The status is 0 if there is no answer.
+
     Args:
         app: Application of one path.
         shared: State of the server.
@@ -54,4 +56,5 @@ async def ask(
     incoming = Incoming(scope, receive, shared.connections)
     scope["llamaherd.incoming"] = incoming
     await app(scope, incoming.receive, send)
-    return status, json.loads(b"".join(parts))
+    # Without a response the request was given up.
+    return status, json.loads(b"".join(parts)) if parts else {}

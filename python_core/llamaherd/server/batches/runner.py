@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 # Requests of a batch that wait or run at once, so that a free slot is filled at once.
 _AT_ONCE = 64
-_TO_RETRY = (429, 503)  # the server is full or stops, which is not the request's fault
+_TO_RETRY = (0, 429, 503)  # the server is full or stops, not the request's fault
 _RETRY_S = 0.5
 _EXPIRED = {"code": "batch_expired", "message": "the batch expired before it ran"}
 
