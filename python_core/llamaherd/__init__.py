@@ -66,6 +66,7 @@ from llamaherd.core.errors import (
     PromptError,
     QuantizeError,
     SamplerError,
+    ServerError,
     ThinkingWarning,
 )
 from llamaherd.core.results import Result, Results
@@ -216,6 +217,7 @@ __all__ = [
     "SamplerError",
     "SamplingParams",
     "ScoreResults",
+    "ServerError",
     "SpanCodes",
     "SpanValidation",
     "Stats",

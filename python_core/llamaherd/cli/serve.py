@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +113,17 @@ def _key(given: str | None) -> str | None:
     metavar="N",
     show_default=True,
     help="0 uses any free port.",
+)
+@_where(
+    "--ready-file",
+    metavar="FILE",
+    help="Written when clients can connect: JSON with url and pid.",
+)
+@_where(
+    "--while-stdin-open",
+    is_flag=True,
+    help="End, as after Ctrl-C, when standard input closes: with the program that "
+    "started the server.",
 )
 @_where(
     "--allowed-host",
@@ -306,6 +320,25 @@ def _template(path: str | None) -> str | None:
         raise click.UsageError(f"--template {path} cannot be read: {error}.") from None
 
 
+def _end_with_stdin() -> None:
+    """End the server when standard input closes."""
+    while sys.stdin.buffer.read(1 << 16):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _tell_ready(line: str, bound: socket.socket, path: str | None) -> None:
+    """Report that clients can connect, on standard output and in a file."""
+    from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
+
+    print(line, flush=True)  # noqa: T201
+    if path is not None:
+        told = {"url": serving.url(bound), "pid": os.getpid()}
+        draft = Path(f"{path}.new")
+        draft.write_text(json.dumps(told), encoding="utf-8")
+        draft.replace(path)
+
+
 def _serve_on(
     bound: socket.socket, host: str, options: dict[str, Any], key: str | None
 ) -> int:
@@ -350,11 +383,13 @@ def _serve_on(
             deterministic=options["deterministic"],
         ) as ctx,
     ):
+        if options["while_stdin_open"]:
+            threading.Thread(target=_end_with_stdin, daemon=True).start()
         line = f"llamaherd serves {name} at {serving.url(bound)} (Ctrl-C ends it)"
         server = serving.Server(
             create_app(ctx, settings),
             grace_s=options["grace"],
-            when_ready=lambda: print(line, flush=True),  # noqa: T201
+            when_ready=lambda: _tell_ready(line, bound, options["ready_file"]),
         )
         server.run([bound])
         return server.status

@@ -219,7 +219,9 @@ def _tool_choice(value: object) -> object:
     return {"type": "function", "function": {"name": value.get("name")}}
 
 
-def _repeated(given: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
+def _repeated(
+    given: Mapping[str, object], fields: Mapping[str, object]
+) -> dict[str, object]:
     """Return the settings that a response repeats."""
     defaults: dict[str, object] = {
         "instructions": None,
