@@ -211,4 +211,4 @@ def timed_out(seconds: float) -> ApiError:
 
 def event(error: ApiError) -> str:
     """Return an error within a stream of events, in the format of OpenAI."""
-    return f"data: {json.dumps(error.body)}\n\n"
+    return f"data: {json.dumps({'type': 'error', **error.body})}\n\n"

@@ -54,6 +54,7 @@ _REFUSED: dict[str, tuple[str, tuple[object, ...]]] = {
     "moderation": ("this server has no moderation", ()),
 }
 _KINDS = ("text", "json_object", "json_schema")
+_SUMMARIES = ("auto", "concise", "detailed")
 _LOGPROBS = "message.output_text.logprobs"
 _INCLUDES = (_LOGPROBS, "reasoning.encrypted_content")  # the latter without an effect
 # Name of a field here by its name in chats, for errors.
@@ -176,6 +177,10 @@ def _reasoning(value: object) -> dict[str, object]:
     own = _object("reasoning", value)
     for name in own.keys() - {"effort", "summary", "generate_summary"}:
         raise unknown_field(f"reasoning.{name}", ["reasoning.effort"])
+    summary = own.get("summary") or own.get("generate_summary")
+    if summary is not None:
+        where = Argument("reasoning", (Field("summary"),))
+        checks.choice(where, summary, _SUMMARIES)
     effort = own.get("effort")
     if effort is None:
         return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.server.api_shape import counts
@@ -48,6 +49,8 @@ class ResponseAnswer:
         self._n_events = 0
         self._output: list[_Item] = []  # items that are complete
         self._open: _Item | None = None  # item whose text is being sent
+        reasoning: Any = parsed.repeated.get("reasoning") or {}
+        self._is_summary = reasoning.get("summary") is not None
 
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
         """See `Answer`."""
@@ -55,7 +58,7 @@ class ResponseAnswer:
         text, calls, reason = self._read(result)
         status = _status(reason)
         if result.thinking is not None:
-            self._output.append(_reasoning(result.thinking, "completed"))
+            self._output.append(self._reasoning(result.thinking, "completed"))
         if text is not None:
             message = _message(text, status, self._logprobs_of(result))
             self._output.append(message)
@@ -71,7 +74,7 @@ class ResponseAnswer:
     def piece(self, piece: TextPiece) -> str:
         """See `Answer`."""
         if piece.kind == "thinking":
-            return self._grow(_reasoning("", "in_progress"), piece)
+            return self._grow(self._reasoning("", "in_progress"), piece)
         if self._parsed.tools is not None:
             return ""  # it may be a call, which is read when it is whole
         return self._grow(_message("", "in_progress", []), piece)
@@ -97,30 +100,35 @@ class ResponseAnswer:
         if self._open is None or self._open["type"] != new["type"]:
             events = self._close("completed")
             self._open = new
-            (part,) = new["content"]
-            shown = {**new, "content": []}
+            part = _part(new)
+            names = _NAMES[part["type"]]
+            shown = {**new, names.parts: []}
             events += self._event("response.output_item.added", item=shown)
-            events += self._event("response.content_part.added", **_PART, part=part)
-        (part,) = self._open["content"]
+            events += self._event(f"{names.part}.added", **names.place, part=part)
+        part = _part(self._open)
         part["text"] += piece
         if not piece:
             return events
-        return events + self._event(_delta_of(part), **_PART, delta=piece, **_none(part))
+        names = _NAMES[part["type"]]
+        none = _none(part)
+        return events + self._event(
+            f"{names.text}.delta", **names.place, delta=piece, **none
+        )
 
     def _close(self, status: str, logprobs: list[Any] | None = None) -> str:
         """Return the events that end the item whose text is being sent."""
         item = self._open
         if item is None:
             return ""
-        (part,) = item["content"]
+        part = _part(item)
+        names = _NAMES[part["type"]]
         text = {"text": part["text"], **_none(part)}
         if "logprobs" in part:
             part["logprobs"] = text["logprobs"] = logprobs or []
         item["status"] = status
-        done = _delta_of(part).removesuffix("delta") + "done"
         events = (
-            self._event(done, **_PART, **text)
-            + self._event("response.content_part.done", **_PART, part=part)
+            self._event(f"{names.text}.done", **names.place, **text)
+            + self._event(f"{names.part}.done", **names.place, part=part)
             + self._event("response.output_item.done", item=item)
         )
         self._output.append(item)
@@ -180,6 +188,14 @@ class ResponseAnswer:
             return result.text or "", [], str(result.finish_reason)
         return self._parsed.tools.read(self._model, result)
 
+    def _reasoning(self, text: str, status: str) -> _Item:
+        """Return the item of a thought, which is its own summary if one is asked for."""
+        item: _Item = {"id": _new_id("rs"), "type": "reasoning", "status": status}
+        if self._is_summary:
+            return {**item, "summary": [{"type": "summary_text", "text": text}]}
+        content = [{"type": "reasoning_text", "text": text}]
+        return {**item, "summary": [], "content": content}
+
     def _logprobs_of(self, result: Result) -> list[Any]:
         if self._logprobs is None:
             return []
@@ -187,11 +203,45 @@ class ResponseAnswer:
         return list(found) if isinstance(found, list) else []
 
 
-_PART = {"content_index": 0}
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Names of a kind of text.
+
+    Attributes:
+        text: Start of the events of its pieces.
+        part: Start of the events of its part of an item.
+        parts: Field of the item that has its parts.
+        index: Field of the events with the number of the part.
+    """
+
+    text: str
+    part: str
+    parts: str = "content"
+    index: str = "content_index"
+
+    @property
+    def place(self) -> dict[str, int]:
+        """Place of the only part."""
+        return {self.index: 0}
 
 
-def _delta_of(part: _Item) -> str:
-    return f"response.{part['type']}.delta"
+_NAMES = {
+    "output_text": _Names("response.output_text", "response.content_part"),
+    "reasoning_text": _Names("response.reasoning_text", "response.content_part"),
+    "summary_text": _Names(
+        "response.reasoning_summary_text",
+        "response.reasoning_summary_part",
+        "summary",
+        "summary_index",
+    ),
+}
+
+
+def _part(item: _Item) -> _Item:
+    """Return the only part of an item."""
+    (part,) = item.get("content") or item["summary"]
+    found: _Item = part
+    return found
 
 
 def _none(part: _Item) -> dict[str, object]:
@@ -205,16 +255,6 @@ def _new_id(start: str) -> str:
 
 def _status(reason: str) -> str:
     return "incomplete" if reason == "length" else "completed"
-
-
-def _reasoning(text: str, status: str) -> _Item:
-    return {
-        "id": _new_id("rs"),
-        "type": "reasoning",
-        "summary": [],
-        "content": [{"type": "reasoning_text", "text": text}],
-        "status": status,
-    }
 
 
 def _message(text: str, status: str, logprobs: list[Any]) -> _Item:

@@ -254,6 +254,16 @@ def test_a_stream_is_as_its_package_expects(
     assert "".join(deltas) == answer(fake.handles[1].prompt, 3)
 
 
+def test_a_stream_with_a_summary_is_as_its_package_expects(client: Client) -> None:
+    reasoning = {"summary": "auto"}
+    body = {"input": "a", "max_output_tokens": 2, "thinking": 2, "reasoning": reasoning}
+    types = [event["type"] for event in _checked_events(client, body)]
+    start = "response.reasoning_summary"
+    assert [each.removeprefix(start) for each in types if each.startswith(start)] == [
+        *("_part.added", "_text.delta", "_text.delta", "_text.done", "_part.done")
+    ]
+
+
 def test_a_stream_with_a_schema_and_with_a_call(real: openai.OpenAI) -> None:
     with real.responses.stream(
         model=NAME, input="a", text_format=Colour, max_output_tokens=300
@@ -350,6 +360,7 @@ def test_log_probabilities(real: openai.OpenAI) -> None:
         ),
         ({"reasoning": {"effort": 1}}, "reasoning"),
         ({"reasoning": {"depth": 1}}, "reasoning.depth"),
+        ({"reasoning": {"summary": "short"}}, "reasoning"),
         ({"stream_options": {"include_usage": True}}, "stream_options.include_usage"),
         ({"temperature": -1}, "temperature"),
         ({"input": None}, "input"),
