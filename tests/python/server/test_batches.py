@@ -207,7 +207,7 @@ def test_too_many_requests_are_refused(
         ({"input_file_id": "file-1"}, "input_file_id"),
         ({"input_file_id": "../batches.sqlite"}, "input_file_id"),
         ({"input_file_id": 1}, "input_file_id"),
-        ({"endpoint": "/generate"}, "endpoint"),
+        ({"endpoint": "/v1/models"}, "endpoint"),
         ({"endpoint": "/v1/batches"}, "endpoint"),
         ({"completion_window": "1 week"}, "completion_window"),
         ({"completion_window": "31d"}, "completion_window"),
