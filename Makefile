@@ -32,6 +32,7 @@ LLAMA := .venv/.llama
 PACKAGE := .venv/.package
 DEV := .venv/.dev
 DOCS := .venv/.docs
+CLIENTS := build/clients/.clients
 R_PACKAGE := .rlib/.package
 
 # Folders are listed too: their time changes when a file is removed.
@@ -50,6 +51,10 @@ $(DEV): $(LLAMA) scripts/requirements-dev.txt scripts/requirements-oracles.txt \
 
 $(DOCS): $(LLAMA) scripts/requirements-docs.txt
 	@scripts/setup_python.sh docs && touch $@
+
+$(CLIENTS): $(LLAMA) scripts/requirements-clients.txt
+	@mkdir -p build
+	@scripts/setup_python.sh clients && touch $@
 
 $(R_PACKAGE): DESCRIPTION r_package/DESCRIPTION $(call inputs,r_package/R r_package/data r_package/NAMESPACE r_package/man r_package/inst) | system
 	@scripts/setup_r.sh && touch $@
@@ -71,7 +76,7 @@ $(TEMPLATES): | $(DEV)
 
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-long test-capi test-python test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-long test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers reliability strangers bench bench-quick bench-report
 
 help: ## this list
@@ -109,6 +114,9 @@ test-capi: system-dev $(DEV) models ## the C API's tests alone
 
 test-python: system-dev setup $(DEV) models ## pytest alone
 	@scripts/test.sh python
+
+test-clients: setup $(DEV) models $(CLIENTS) ## other people's programs against a real server: openai, litellm, instructor, LangChain, lm_eval
+	@scripts/test.sh clients
 
 test-cluster: system-dev setup $(DEV) models ## the long tests of many machines: killed actors, cut cables, SLURM (root)
 	@scripts/setup_system.sh cluster

@@ -677,8 +677,9 @@ typedef struct lh_request {
   /* token sequences of the choices in `sampling`; NULL: as the tokenizer splits each
    * text */
   const lh_choice_paths* paths;
-  /* for an answer: 0: none; 1: log-probability of each token; 1 + k: also those of the
-   * k most likely alternatives, k <= LH_MAX_LOGPROBS. */
+  /* 0: none; 1: log-probability of each token of the answer; 1 + k: also those of the k
+   * most likely alternatives, k <= LH_MAX_LOGPROBS. For a score, the tokens are those of
+   * its nodes, in their order. */
   int32_t logprobs;
   /* thought before the answer or the score; NULL: none */
   const lh_thinking* thinking;
@@ -807,10 +808,10 @@ typedef struct lh_client_info {
   double t_first_s;
   /* Log-probabilities (natural logarithm) under the model itself: before bias, grammar,
    * penalties and temperature. */
-  int32_t n_scores;           /* nodes of lh_request's score */
-  const double* scores;       /* float64[n_scores]; NaN: not computed */
-  int32_t n_logprobs;         /* tokens of the answer; -1: not requested */
-  int32_t n_top;              /* alternatives per token */
+  int32_t n_scores;     /* nodes of lh_request's score */
+  const double* scores; /* float64[n_scores]; NaN: not computed */
+  int32_t n_logprobs;   /* tokens of the answer, nodes of the score; -1: not requested */
+  int32_t n_top;        /* alternatives per token */
   const double* logprobs;     /* float64[n_logprobs]; NaN: no logits row was computed */
   const int32_t* top_tokens;  /* int32[n_logprobs, n_top], most likely first; -1: none */
   const double* top_logprobs; /* float64[n_logprobs, n_top] */

@@ -3,6 +3,7 @@
 #   setup_python.sh llama    .venv itself and llama-cpp-python, compiled for this processor
 #   setup_python.sh package  the package llamaherd, from this folder
 #   setup_python.sh dev      the tools of scripts/requirements-dev.txt, and requirements-oracles.txt
+#   setup_python.sh clients  programs that ask the server, in build/clients (requirements-clients.txt)
 #   setup_python.sh docs     what builds the site of the Python package
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -51,6 +52,18 @@ install_dev() {
 install_dev_steps() {
   pip install -r scripts/requirements-dev.txt
   pip install --no-deps -r scripts/requirements-oracles.txt
+}
+
+# Their pins contradict those of the tools, and pip would search for minutes: the list is whole.
+install_clients() {
+  say 'installing programs that ask the server'
+  logged python-clients install_clients_steps
+}
+
+install_clients_steps() {
+  "$VENV_PYTHON" -m venv --clear build/clients
+  build/clients/bin/python -m pip --disable-pip-version-check install --no-deps \
+    -r scripts/requirements-clients.txt
 }
 
 install_docs() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the named stages of tests, all of them even when one fails, and ends with one line
-# on each: test.sh capi capi_long python python_long r imports readme cluster asan tsan
+# on each: test.sh capi capi_long python python_long r imports readme clients cluster asan tsan
 # valgrind coverage_c coverage_python fuzz.
 # `//` separates lanes, which run side by side: test.sh capi r // python. The output of a
 # lane after the first is shown when it has ended.
@@ -58,6 +58,12 @@ stage_python_long() {
 
 stage_cluster() {
   "$VENV_PYTHON" -m pytest --timeout=1800 tests/cluster
+}
+
+# Programs that ask a server, without llamaherd in their environment.
+stage_clients() {
+  LLAMAHERD_PROGRAM="$PWD/.venv/bin/llamaherd" build/clients/bin/python -m pytest \
+    -c tests/clients/pytest.ini --rootdir tests/clients --confcutdir tests/clients tests/clients
 }
 
 stage_readme() {

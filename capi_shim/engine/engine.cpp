@@ -270,6 +270,7 @@ std::unique_ptr<lh::Task> lh_engine::make_task_behind(const lh_request& request,
     lh::require_range("tokens of a prompt and its longest continuation but for the last",
                       int64_t{n_prompt} + score->depth(), 1, stage_->n_prompt_max);
     find_way(*score);
+    if (request.logprobs > 0) score->keep_top(request.logprobs - 1);
     return std::make_unique<lh::Scoring>(std::move(score));
   }
   if (request.max_tokens == 0) return std::make_unique<lh::Prefix>(request.whole != 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <string>
 
 #include "guard.hpp"
@@ -78,9 +79,39 @@ int32_t Score::path_token(int32_t i) const {
   return tokens_[static_cast<size_t>(path_[static_cast<size_t>(i)])];
 }
 
-void Score::read(int32_t row, const float* logits) noexcept {
+void Score::keep_top(int32_t n) {
+  n_top_ = std::min(n, n_vocab_);
+  const size_t n_all = tokens_.size() * static_cast<size_t>(n_top_);
+  top_tokens_.assign(n_all, -1);
+  top_.assign(n_all, std::nan(""));
+}
+
+// Returns false if memory is insufficient.
+bool Score::read_top(size_t slot, const float* logits, double log_sum, LogitRow& reader) {
+  try {
+    std::vector<llama_token_data> highest;
+    reader.find(logits);
+    reader.take_top_k(n_top_, highest);
+    for (int32_t i = first_child_[slot]; i < first_child_[slot + 1]; ++i) {
+      const auto child = static_cast<size_t>(children_[static_cast<size_t>(i)]);
+      size_t at = child * static_cast<size_t>(n_top_);
+      for (const llama_token_data& each : highest) {
+        top_tokens_[at] = each.id;
+        top_[at++] = static_cast<double>(each.logit) - log_sum;
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+void Score::read(int32_t row, const float* logits, LogitRow& reader) noexcept {
   const auto slot = slot_of(node_of_row(row));
-  const double log_sum = logits == nullptr ? std::nan("") : log_sum_exp(logits, n_vocab_);
+  double log_sum = logits == nullptr ? std::nan("") : log_sum_exp(logits, n_vocab_);
+  if (n_top_ > 0 && !std::isnan(log_sum) && !read_top(slot, logits, log_sum, reader)) {
+    log_sum = std::nan("");
+  }
   for (int32_t i = first_child_[slot]; i < first_child_[slot + 1]; ++i) {
     const auto child = static_cast<size_t>(children_[static_cast<size_t>(i)]);
     logprobs_[child] = std::isnan(log_sum)

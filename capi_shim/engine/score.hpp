@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "llamaherd.h"
+#include "logit_row.hpp"
 
 namespace lh {
 
@@ -35,13 +36,17 @@ class Score {
   // Tests whether tokens have to be removed before all paths are read.
   bool has_branches() const { return has_branches_; }
   void set_way(Way way) { way_ = way; }
+  // Keeps the n most likely alternatives to the token of each node, n >= 0. Called before
+  // the first row is read.
+  void keep_top(int32_t n);
   bool is_by_state() const { return way_.by_state; }
 
   // Number of rows of the path read so far. Row 0 belongs to the prompt's last token, row
   // i to the i-th token of the path.
   int32_t n_read() const { return n_read_; }
-  // Reads a row of float32[n_vocab]. Several threads may read different rows.
-  void read(int32_t row, const float* logits) noexcept;
+  // Reads a row of float32[n_vocab]. Several threads may read different rows, each with a
+  // reader of its own.
+  void read(int32_t row, const float* logits, LogitRow& reader) noexcept;
   // Counts n_rows rows as read. Returns false if any of them contained non-finite values.
   bool count_rows(int32_t n_rows);
   // Tests whether all rows of the path were read.
@@ -58,6 +63,11 @@ class Score {
 
   // float64[n_nodes]
   const std::vector<double>& logprobs() const { return logprobs_; }
+  // Number of alternatives per node; -1: keep_top was not called.
+  int32_t n_top() const { return n_top_; }
+  // int32 and float64 [n_nodes, n_top], most likely first; token -1: not computed.
+  const std::vector<int32_t>& top_tokens() const { return top_tokens_; }
+  const std::vector<double>& top() const { return top_; }
 
   std::vector<uint8_t> start;  // state after the prompt, if needed
 
@@ -66,6 +76,7 @@ class Score {
   bool has_children(size_t node) const {
     return first_child_[node + 1] < first_child_[node + 2];
   }
+  bool read_top(size_t slot, const float* logits, double log_sum, LogitRow& reader);
   double end_logprob(size_t node) const;
   int32_t open_node();
   int32_t next_sought();
@@ -84,6 +95,9 @@ class Score {
   std::vector<int32_t> path_;  // nodes of the current path
   int32_t n_read_ = 0;         // rows of the path read so far
   std::vector<double> logprobs_;
+  int32_t n_top_ = -1;
+  std::vector<int32_t> top_tokens_;
+  std::vector<double> top_;
   std::vector<int32_t> ends_;  // empty: every path is read
   int32_t best_ = -1;
 };

@@ -42,9 +42,8 @@ int32_t Scoring::first_row(const Client& client) const {
   return client.n_prompt - 1 + score_->n_read();
 }
 
-void Scoring::read(Client& /*client*/, int32_t i, float* logits,
-                   LogitRow& /*row*/) noexcept {
-  score_->read(score_->n_read() + i, logits);
+void Scoring::read(Client& /*client*/, int32_t i, float* logits, LogitRow& row) noexcept {
+  score_->read(score_->n_read() + i, logits, row);
 }
 
 void Scoring::settle(const StepServices& step, BatchPart& part, LogitRow& /*row*/) {
@@ -85,6 +84,12 @@ void Scoring::describe(lh_client_info& info) const {
   }
   info.n_scores = static_cast<int32_t>(score_->logprobs().size());
   info.scores = score_->logprobs().data();
+  if (score_->n_top() < 0) return;
+  info.n_logprobs = info.n_scores;
+  info.n_top = score_->n_top();
+  info.logprobs = info.scores;
+  info.top_tokens = score_->top_tokens().data();
+  info.top_logprobs = score_->top().data();
 }
 
 // Continues after rows were read: with the rest of the path, or with the next path after

@@ -15,9 +15,12 @@ from llamaherd.core.declared import defaults_of
 from llamaherd.core.request import NEUTRAL, Request
 from llamaherd.core.sampling import DEFAULT_SEED, PLAIN_SETTINGS
 from llamaherd.native.shim import ffi, lib
-from llamaherd.server import answer_form
+from llamaherd.server import answer_form, ends
+from llamaherd.server.annotations import AnnotateApi
+from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.generate import GenerateApi
 from llamaherd.server.openai import ChatCompletions, Completions
+from llamaherd.server.scores import ClassifyApi, ScoreApi
 from llamaherd.server.settings import ServerSettings
 from llamaherd.tables.spec import AT_TOP, KEYS, RunSpec
 
@@ -55,8 +58,20 @@ def of_run_file(table: str) -> Taken:
     return {**KEYS[table], **top}
 
 
+# Paths that pass options on to the library, and their other fields.
+WHOLE: dict[str, tuple[Any, set[str]]] = {
+    "/v1/embeddings": (EmbeddingsApi, {"input", "encoding_format", "dimensions"}),
+    "/v1/score": (ScoreApi, {"prompts", "continuations"}),
+    "/v1/classify": (ClassifyApi, {"prompts"}),
+    "/v1/annotate": (AnnotateApi, {"texts", "codebook"}),
+}
+
+
 def of_server(path: str) -> Taken:
     """Fields of requests, with the defaults of one that names no field."""
+    if path in WHOLE:
+        shape, own = WHOLE[path]
+        return dict.fromkeys(shape.fields - own - {"model"}, UNSEEN)
     settings = ServerSettings(model_name="m")
     if path == "/generate":
         made = GenerateApi().understand({"prompt": "a"})
@@ -64,9 +79,9 @@ def of_server(path: str) -> Taken:
     else:
         own = {"model", "prompt", "messages", "max_completion_tokens", "stream_options"}
         own |= {"tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "n"}
-        own |= {*answer_form.FIELDS, "repeat_penalty"}
+        own |= {*answer_form.FIELDS, *ends.FIELDS, "repeat_penalty"}
         own |= {"reasoning_effort", "thinking_budget_tokens"}
-        own |= {"continue_final_message", "add_generation_prompt"}
+        own |= {"continue_final_message", "add_generation_prompt", "echo"}
         names = Completions.fields
         made = Completions(SimpleNamespace(), settings).understand({"prompt": "a"})
         if path == "/v1/chat/completions":

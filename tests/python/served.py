@@ -103,12 +103,19 @@ def started(model: lh.Model, *options: str, before: str = "pass") -> Iterator[Cl
 
 
 @contextmanager
-def served(ctx: Any, *, grace_s: float = 5.0, **settings: Any) -> Iterator[Client]:
+def served(
+    ctx: Any,
+    *,
+    grace_s: float = 5.0,
+    embedding_model: lh.Model | None = None,
+    **settings: Any,
+) -> Iterator[Client]:
     """A server on a context, on this machine, until the block ends."""
     bound = serving.bind("127.0.0.1", 0)
     settings = {"hosts": hosts_of(bound, "127.0.0.1"), **settings}
     ready = threading.Event()
-    app = create_app(ctx, ServerSettings(model_name=NAME, **settings))
+    known = ServerSettings(model_name=NAME, **settings)
+    app = create_app(ctx, known, embedding_model)
     server = serving.Server(app, grace_s=grace_s, when_ready=ready.set)
     port = bound.getsockname()[1]
     thread = threading.Thread(target=server.run, args=([bound],))

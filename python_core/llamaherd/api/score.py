@@ -74,7 +74,7 @@ def score_parallel(
     """
     options = ScoreOptions.of(ScoreSettings, settings, progress=progress)
     return run_to_end(
-        lambda: _prepare_score(ctx, prompts, continuations, options),
+        lambda: prepare_score(ctx, prompts, continuations, options),
         progress,
         prompts,
         _nothing_scored,
@@ -90,12 +90,13 @@ def start_score(
 ) -> Job[ScoreResults]:
     """Start `score_parallel` in the background; returns at once, same arguments."""
     options = ScoreOptions.of(ScoreSettings, settings)
-    return start(lambda: _prepare_score(ctx, prompts, continuations, options))
+    return start(lambda: prepare_score(ctx, prompts, continuations, options))
 
 
-def _prepare_score(
+def prepare_score(
     ctx: Host | Llama, prompts: object, continuations: object, options: ScoreOptions
 ) -> HostedCall[ScoreResults]:
+    """Check the arguments and create the work of the job of `start_score`."""
     context = open_context(ctx)
     model = context.model
     listed = checks.prompt_list(prompts)

@@ -242,6 +242,13 @@ _OPENAI_DEFAULTS = {
     "temperature": (1.0, "OpenAI's API has this default"),
     "seed": (-1, "OpenAI's API draws anew each time"),
 }
+_WHOLE = _for("an answer comes when it is whole", "progress")
+_SCORED = {
+    **_WHOLE,
+    **_for("the server's owner sets it (--template)", "template"),
+    **_for("each row has its error", "on_error"),
+    **_for("the server stores no answers", "journal"),
+}
 SERVER = {
     "/generate": Interface(
         options=GenerateOptions,
@@ -263,6 +270,20 @@ SERVER = {
         defaults={
             **_OPENAI_DEFAULTS,
             "max_tokens": (MAX_TOKENS_OF_CHAT, "clients expect a whole answer"),
+        },
+    ),
+    "/v1/embeddings": Interface(
+        options=EmbedOptions,
+        lacks={**_WHOLE, **_for("the server's owner sets it (--n-threads)", "n_threads")},
+    ),
+    "/v1/score": Interface(options=ScoreOptions, lacks=_SCORED),
+    "/v1/classify": Interface(options=ClassifyOptions, lacks=_SCORED),
+    "/v1/annotate": Interface(
+        options=AnnotateOptions,
+        lacks={
+            **_SCORED,
+            **_for("the answer has a row for each text", "columns"),
+            **_for("GET /version says it", "versions"),
         },
     ),
 }

@@ -61,6 +61,10 @@ class Continuations:
                 return j, i
         return None
 
+    def nodes(self, i: int) -> list[int]:
+        """Return the nodes of continuation i."""
+        return self._paths[i]
+
     def token_logprobs(self, i: int, scores: Sequence[float]) -> list[float]:
         """Return the log-probabilities of the tokens of continuation i."""
         return [scores[node] for node in self._paths[i]]

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, sectio
 
 if TYPE_CHECKING:
     import socket
+    from contextlib import AbstractContextManager
+
+    from llamaherd.model.model import Model
 
 KEY_VARIABLE = "LLAMAHERD_API_KEY"
 _HELP = """\
@@ -159,6 +163,12 @@ def _key(given: str | None) -> str | None:
     "--any-model",
     is_flag=True,
     help="Accept any model name in requests; answers contain the right one.",
+)
+@_where(
+    "--embedding-model",
+    metavar="FILE",
+    help="Model for /v1/embeddings, such as an encoder. Default: the vectors are those "
+    "of MODEL.gguf.",
 )
 @_size(
     "--n-seq-max",
@@ -339,6 +349,24 @@ def _tell_ready(line: str, bound: socket.socket, path: str | None) -> None:
         draft.replace(path)
 
 
+def _stem(path: str | None) -> str | None:
+    return None if path is None else Path(path).stem
+
+
+def _embedding_model(
+    given: str | None, *, progress: bool
+) -> AbstractContextManager[Model | None]:
+    """Load the model for embeddings; None without one."""
+    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.model.model import Model  # noqa: PLC0415
+
+    if given is None:
+        return nullcontext()
+    return Model(
+        model_path(given, check_memory=True, name="--embedding-model", progress=progress)
+    )
+
+
 def _serve_on(
     bound: socket.socket, host: str, options: dict[str, Any], key: str | None
 ) -> int:
@@ -370,11 +398,13 @@ def _serve_on(
         api_key=key,
         hosts=hosts_of(bound, host, options["allowed_hosts"]),
         connections=ConnectionLimits(most=serving.room_for(options["connections"])),
+        embedding_name=_stem(options["embedding_model"]),
     )
     watched = sys.stderr.isatty()
     path = model_path(options["model"], check_memory=True, name="MODEL", progress=watched)
     with (
         Model(path) as model,
+        _embedding_model(options["embedding_model"], progress=watched) as embedding_model,
         Context(
             model,
             n_ctx=options["n_ctx"] or "auto",
@@ -387,7 +417,7 @@ def _serve_on(
             threading.Thread(target=_end_with_stdin, daemon=True).start()
         line = f"llamaherd serves {name} at {serving.url(bound)} (Ctrl-C ends it)"
         server = serving.Server(
-            create_app(ctx, settings),
+            create_app(ctx, settings, embedding_model),
             grace_s=options["grace"],
             when_ready=lambda: _tell_ready(line, bound, options["ready_file"]),
         )

@@ -15,19 +15,24 @@ class TextPiece(str):
 
     Attributes:
         kind: "thinking" for a part of the thought, "answer" for a part of the answer.
+        n_tokens: Number of tokens of the answer up to this piece; 0 in a thought.
     """
 
-    __slots__ = ("kind",)
+    __slots__ = ("kind", "n_tokens")
     kind: PieceKind
+    n_tokens: int
 
-    def __new__(cls, text: str, kind: PieceKind = "answer") -> TextPiece:  # noqa: PYI034 - typing.Self needs Python 3.11
+    def __new__(  # noqa: PYI034 - typing.Self needs Python 3.11
+        cls, text: str, kind: PieceKind = "answer", n_tokens: int = 0
+    ) -> TextPiece:
         """Make a piece of a text."""
         self = super().__new__(cls, text)
         self.kind = kind
+        self.n_tokens = n_tokens
         return self
 
-    def __reduce__(self) -> tuple[type[TextPiece], tuple[str, PieceKind]]:
-        return TextPiece, (str(self), self.kind)
+    def __reduce__(self) -> tuple[type[TextPiece], tuple[str, PieceKind, int]]:
+        return TextPiece, (str(self), self.kind, self.n_tokens)
 
 
 class PieceStream:

@@ -126,6 +126,11 @@ def is_control(model: CData, token: int) -> bool:
     return bool(lib.lh_token_is_control(model, token))
 
 
+def ends_answer(model: CData, token: int) -> bool:
+    """Whether a token ends an answer."""
+    return bool(lib.lh_token_is_eog(model, token))
+
+
 # Bits of enum llama_token_attr.
 _UNKNOWN = 1
 _CONTROL = 8

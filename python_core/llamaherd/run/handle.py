@@ -230,7 +230,7 @@ class Handle:
             if piece.kind == "thinking":
                 self._add_thought(piece.text)
             else:
-                self._add(piece.text)
+                self._add(piece.text, piece.n_tokens)
             self._changed.notify_all()
         self._notify()
 
@@ -245,7 +245,7 @@ class Handle:
         else:
             self._result = result
         self._add_thought((output.thinking or "")[self._n_thought_chars :])
-        self._add(output.text[self._n_chars :])
+        self._add(output.text[self._n_chars :], len(output.tokens))
 
     def on_end(self, error: BaseException | None) -> None:
         """Take the end of the group."""
@@ -262,9 +262,9 @@ class Handle:
 
     # ---- internal ----
 
-    def _add(self, text: str) -> None:
+    def _add(self, text: str, n_tokens: int) -> None:
         if text:
-            self._pieces.append(TextPiece(text))
+            self._pieces.append(TextPiece(text, n_tokens=n_tokens))
             self._n_chars += len(text)
 
     def _add_thought(self, text: str) -> None:

@@ -11,6 +11,7 @@ from llamaherd.server.api_shape import counts
 from llamaherd.server.errors import ApiError, stopping
 from llamaherd.server.messages import Incoming, send_json
 from llamaherd.server.record import RequestRecord
+from llamaherd.server.request_id import HEADER, request_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -62,7 +63,7 @@ class AccessMiddleware:
         scope["llamaherd.record"] = record = RequestRecord()
         incoming = Incoming(scope, receive, self._shared.connections)
         scope["llamaherd.incoming"] = incoming
-        sent = _sending(record, incoming, send)
+        sent = _sending(record, incoming, send, request_id(scope))
         try:
             self._guard.check(scope, is_open=scope["path"] in OPEN)
             if self._shared.is_ending and scope["path"] != FIGURES:
@@ -87,8 +88,8 @@ class AccessMiddleware:
         )
 
 
-def _sending(record: RequestRecord, incoming: Incoming, send: Send) -> Send:
-    """Send an answer and record its status.
+def _sending(record: RequestRecord, incoming: Incoming, send: Send, id_: bytes) -> Send:
+    """Send an answer with the id of its request, and record its status.
 
     If the body of the request was not read completely, the connection is closed after the
     answer, as the rest would be parsed as the next request. The rest is read before, so
@@ -98,8 +99,10 @@ def _sending(record: RequestRecord, incoming: Incoming, send: Send) -> Send:
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
             record.status = message["status"]
+            headers = [*message["headers"], (HEADER, id_)]
             if not incoming.is_whole:
-                message = {**message, "headers": _closing(message["headers"])}
+                headers = _closing(headers)
+            message = {**message, "headers": headers}
             await send(message)
         elif incoming.is_whole or message.get("more_body", False):
             await send(message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
+from abc import ABC, abstractmethod
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from llamaherd.core.errors import CutOffError
 from llamaherd.core.sampling import CONSTRAINTS
 from llamaherd.core.words import spoken_in
 from llamaherd.server import answer_form, errors
+from llamaherd.server.awaited import AwaitedWork
+from llamaherd.server.echo import start_echo
 from llamaherd.server.messages import (
     ClientGoneError,
     read_object,
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 1.0  # maximum time to send the last event to a client that does not read
-_LAST_PRIORITY = -100  # of requests of batches, which yield their slots to others
+LAST_PRIORITY = -100  # of requests of batches, which yield their slots to others
 # Length that tokenizes in about a millisecond; longer texts leave the event loop.
 _LONG_BODY = 1 << 14
 # Fields that are cheap to parse in a short body. A request with other fields is parsed
@@ -62,20 +65,20 @@ _QUICK = frozenset(
     }
 )
 # Fields with constraints. Their compilations wait only for each other.
-_CONSTRAINTS = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools"})
+CONSTRAINING = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools", "codebook"})
 
 
-class Answering:
-    """ASGI application that answers the requests of one API.
+class Endpoint(ABC):
+    """ASGI application of a path that takes JSON.
 
     Args:
         shared: State shared by all requests.
-        shape: Format of requests and answers.
+        fields: Names of all fields of a request.
     """
 
-    def __init__(self, shared: SharedState, shape: ApiShape) -> None:
+    def __init__(self, shared: SharedState, fields: frozenset[str]) -> None:
         self._shared = shared
-        self._shape = shape
+        self._fields = fields
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, also after an error."""
@@ -85,14 +88,10 @@ class Answering:
                 scope, scope["llamaherd.incoming"], self._shared.bodies
             )
             is_background = record.is_background
+            if is_background and "priority" in self._fields:
+                fields["priority"] = LAST_PRIORITY
             with nullcontext() if is_background else self._shared.queue.slot():
-                parsed, handle = await self._submit(fields, n_bytes, is_background)
-                timeout_s = None if is_background else self._shared.timeout_s
-                running = self._shared.enter(Running(handle, receive, timeout_s))
-                try:
-                    await self._answer(parsed, running, record, send)
-                finally:
-                    self._shared.leave(running)
+                await self.answer(fields, n_bytes, record, receive, send)
         except ClientGoneError:
             record.is_gone = True
         except asyncio.CancelledError:  # the server stops at once
@@ -102,12 +101,73 @@ class Answering:
         except Exception as error:  # noqa: BLE001 - nothing that a request does ends us
             await self._fail(error, record, send)
 
+    @abstractmethod
+    async def answer(
+        self,
+        fields: dict[str, object],
+        n_bytes: int,
+        record: RequestRecord,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Answer one request; errors are sent by the caller.
+
+        Args:
+            fields: Fields of the request.
+            n_bytes: Size of its body.
+            record: Record for the log.
+            receive: Channel that reports a disconnect.
+            send: Channel of the answer.
+        """
+
+    async def _fail(self, error: Exception, record: RequestRecord, send: Send) -> None:
+        known = errors.of_exception(error, self._fields)
+        if known is None:
+            # The message may contain a prompt.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            log.error("%s\n%s", type(error).__name__, frames)
+            known = errors.ApiError(500, "an error of the server's; see its log")
+        if record.status:  # the answer has begun: send an event with the error
+            await send_event(send, errors.event(known), is_last=True)
+        else:
+            await send_json(send, known.status, known.body, known.headers)
+
+
+class Answering(Endpoint):
+    """ASGI application that answers the requests of one API.
+
+    Args:
+        shared: State shared by all requests.
+        shape: Format of requests and answers.
+    """
+
+    def __init__(self, shared: SharedState, shape: ApiShape) -> None:
+        super().__init__(shared, shape.fields)
+        self._shape = shape
+
+    async def answer(
+        self,
+        fields: dict[str, object],
+        n_bytes: int,
+        record: RequestRecord,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """See `Endpoint`."""
+        parsed, handle = await self._submit(fields, n_bytes, record.is_background)
+        timeout_s = None if record.is_background else self._shared.timeout_s
+        running = self._shared.enter(Running(handle, receive, timeout_s))
+        try:
+            await self._answer(parsed, running, record, send)
+        finally:
+            self._shared.leave(running)
+
     async def _submit(
         self, fields: dict[str, object], n_bytes: int, is_background: bool
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
         if n_bytes < _LONG_BODY and fields.keys() <= _QUICK:
             return self._submit_now(fields, is_background)
-        is_compiled = not _CONSTRAINTS.isdisjoint(fields)
+        is_compiled = not CONSTRAINING.isdisjoint(fields)
         pool = self._shared.compiling if is_compiled else self._shared.pool
         pending = pool.submit(self._submit_now, fields, is_background)
         try:
@@ -122,19 +182,24 @@ class Answering:
         with spoken_in(JSON):
             parsed = self._shape.understand(fields)
             if is_background:
-                last = {"priority": _LAST_PRIORITY}
+                last = {"priority": LAST_PRIORITY}
                 parsed = replace(parsed, options={**parsed.options, **last})
             for prompt in parsed.prompts:
                 _check_ids(prompt, self._shared.ctx.model.n_vocab)
             with errors.renamed(parsed.names):
+                if parsed.echo:
+                    return parsed, start_echo(self._shared.ctx, parsed)
                 if parsed.n_answers > 1:
                     return parsed, start_several(self._shared.ctx, parsed)
-                return parsed, self._shared.ctx.submit(
+                handle = self._shared.ctx.submit(
                     parsed.prompts[0],
                     params=parsed.params,
                     stream=parsed.stream,
                     **parsed.options,
                 )
+                if parsed.with_running_usage:
+                    parsed = replace(parsed, n_prompt_tokens=handle.n_prompt_tokens)
+                return parsed, handle
 
     async def _answer(
         self, parsed: ParsedRequest, running: Running, record: RequestRecord, send: Send
@@ -152,18 +217,6 @@ class Answering:
             if not running.is_gone:
                 raise
             raise ClientGoneError from None
-
-    async def _fail(self, error: Exception, record: RequestRecord, send: Send) -> None:
-        known = errors.of_exception(error, self._shape.fields)
-        if known is None:
-            # The message may contain a prompt.
-            frames = "".join(traceback.format_tb(error.__traceback__))
-            log.error("%s\n%s", type(error).__name__, frames)
-            known = errors.ApiError(500, "an error of the server's; see its log")
-        if record.status:  # the answer has begun: send an event with the error
-            await send_event(send, errors.event(known), is_last=True)
-        else:
-            await send_json(send, known.status, known.body, known.headers)
 
 
 def _drop(pending: Future[tuple[ParsedRequest, Handle | SeveralAnswers]]) -> None:
@@ -187,7 +240,7 @@ async def _send_pieces(
 ) -> list[Result]:
     """Send pieces as they arrive. An error before the first piece sets the status."""
     with suppress(CutOffError):  # raised after the last piece; `results` handles it
-        if not isinstance(running.handle, SeveralAnswers):
+        if not isinstance(running.handle, (SeveralAnswers, AwaitedWork)):
             async for piece in running.handle.pieces():
                 if record.status:
                     await send_event(send, answer.piece(piece))

@@ -25,7 +25,11 @@ class ParsedRequest:
         n: Number of answers to each prompt.
         stream: Whether to send pieces as they are generated.
         with_usage: Whether to end a stream with the usage.
+        with_running_usage: Whether each piece of a stream has the usage so far.
+        n_prompt_tokens: Number of tokens of the prompt, for the usage so far.
         tools: Functions that the answer may call; None for none.
+        echo: Whether the prompt comes back before its answer.
+        is_empty: Whether the answer has no tokens; `echo` only.
         names: Field of the request by argument of the library, for errors.
         repeated: Settings of the request that the answer repeats.
     """
@@ -36,7 +40,11 @@ class ParsedRequest:
     n: int = 1
     stream: bool = False
     with_usage: bool = True
+    with_running_usage: bool = False
+    n_prompt_tokens: int = 0
     tools: ToolUse | None = None
+    echo: bool = False
+    is_empty: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
     repeated: Mapping[str, object] = field(default_factory=dict)
 

@@ -38,6 +38,7 @@ _TYPES = {
 }
 _WITH_PARTS = ("messages", "stream_options")  # objects whose fields are named in OpenAI's
 # errors
+_PROMPTS = ("messages", "prompts", "input", "texts")  # fields; else "prompt"
 _NO_RETRY = (("x-should-retry", "false"),)  # OpenAI's clients read this header
 
 
@@ -147,15 +148,15 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
 
 def _asks(names: Collection[str]) -> str:
     """Return the field that has the prompt."""
-    return next((name for name in ("messages", "input") if name in names), "prompt")
+    return next((name for name in _PROMPTS if name in names), "prompt")
 
 
 def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
     """Return the error of an invalid argument, with the client's name for it."""
 
     def field(argument: Argument) -> Argument:
-        if argument.name == "prompts":  # the library takes a list of prompts, a request
-            # has one
+        if argument.name == "prompts" and "prompts" not in names:
+            # The library takes a list of prompts, a request has one.
             return Argument(_asks(names), argument.place[1:])
         if argument.name == "variables" and "variables" not in names:
             return Argument("chat_template_kwargs", argument.place)

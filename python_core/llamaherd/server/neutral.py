@@ -23,13 +23,12 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "continue_final_message": (False,),
     "documents": ([],),
     "dynatemp_range": (0,),
-    "echo": (False,),
+    "echo": (False,),  # in chats
     "function_call": ("none", "auto"),
     "functions": ([],),
     "include_reasoning": (True,),
     "include_stop_str_in_output": (False,),
     "length_penalty": (1,),
-    "min_tokens": (0,),
     "modalities": (["text"],),
     "prediction": (),
     "prompt_logprobs": (),
@@ -39,7 +38,6 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "return_token_ids": (False,),
     "samplers": (),
     "skip_special_tokens": (True,),
-    "stop_token_ids": ([],),
     "suffix": ("",),
     "thinking": (),
     "thinking_budget_tokens": (),
@@ -70,6 +68,7 @@ _OF_CLIENTS: dict[str, tuple[type, ...]] = {
     "timings_per_token": (bool,),
     "user": (str,),
 }
+_JSON_TYPES = {bool: "boolean", str: "string", dict: "object"}
 # Fields of messages: those of answers, which clients send back, and names.
 _OF_MESSAGES: dict[str, tuple[type, ...]] = {
     "name": (str,),
@@ -100,6 +99,28 @@ def is_of_messages(name: str, value: object) -> bool:
     Clients send messages of answers back, with null for missing fields.
     """
     return value is None or value == [] or _is_one(_OF_MESSAGES, name, value)
+
+
+def is_of_client(name: str, value: object) -> bool:
+    """Whether a field only says something about the client."""
+    return name in _OF_CLIENTS and (value is None or _is_one(_OF_CLIENTS, name, value))
+
+
+def schemas(*, of_clients_only: bool = False) -> dict[str, dict[str, object]]:
+    """Return the JSON Schemas of these fields in requests, null left out.
+
+    Args:
+        of_clients_only: Leave out all but the fields about clients.
+    """
+    found: dict[str, dict[str, object]] = {}
+    if not of_clients_only:
+        found = {
+            name: {"enum": list(values)} if values else {"type": "null"}
+            for name, values in _NEUTRAL.items()
+        }
+    for name, kinds in _OF_CLIENTS.items():
+        found[name] = {"type": [_JSON_TYPES[kind] for kind in kinds]}
+    return found
 
 
 def _is_one(types: Mapping[str, tuple[type, ...]], name: str, value: object) -> bool:

@@ -9,7 +9,7 @@ from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.requests import make_requests
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
-from llamaherd.server import answer_form, openai_logprobs, several, tools
+from llamaherd.server import answer_form, ends, openai_logprobs, several, tools
 from llamaherd.server.answer_form import form_of
 from llamaherd.server.api_shape import ParsedRequest
 from llamaherd.server.chats import FIELDS, chat_options, check_last_message
@@ -19,6 +19,7 @@ from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
 from llamaherd.server.openai_logprobs import LogprobsWriter
 from llamaherd.server.openai_messages import chat_messages
 from llamaherd.server.openai_sampling import ALIASES, sampling_of
+from llamaherd.server.work_api import check_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,16 +34,18 @@ _COMMON = frozenset(
         *("model", "max_completion_tokens", "stream_options", "n", "logprobs"),
         *ALIASES,
         *answer_form.FIELDS,
+        *ends.FIELDS,
     )
 )
-_OF_STREAMS = frozenset(("include_obfuscation", "continuous_usage_stats"))
-_MOST_SAMPLES = 128  # as in OpenAI's API
+_OF_STREAMS = ("include_usage", "continuous_usage_stats")
+_SHOWN_OF_STREAMS = tuple(f"stream_options.{name}" for name in _OF_STREAMS)
+MOST_SAMPLES = 128  # as in OpenAI's API
 
 
 class Completions:
     """Format of `/v1/completions`."""
 
-    fields = _COMMON | {"prompt"}
+    fields = _COMMON | {"prompt", "echo"}
 
     def __init__(self, model: Model, settings: ServerSettings) -> None:
         self._model = model
@@ -51,18 +54,25 @@ class Completions:
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `Shape`."""
         given = _given(fields, self.fields)
-        _check_model(given, self._settings)
-        max_tokens = _given_max_tokens(given) or MAX_TOKENS_OF_COMPLETION
+        check_model(given, self._settings)
+        echo = _flag(given, "echo")
+        max_tokens = _given_max_tokens(given, 0 if echo else 1)
+        is_empty = max_tokens == 0
+        if max_tokens is None:
+            max_tokens = MAX_TOKENS_OF_COMPLETION
         form = form_of(given)
+        ends.check_ends(given, self._model, form, max_tokens)
         n_top = openai_logprobs.of_completion(given)
         prompts = _prompts(given)
         return ParsedRequest(
             prompts=prompts,
-            params=sampling_of(given, max_tokens, form),
+            params=sampling_of(given, max(1, max_tokens), form),
             options={} if n_top is None else {"logprobs": n_top},
             n=_n_samples(given, len(prompts)),
             stream=_flag(given, "stream"),
-            with_usage=_with_usage(given),
+            **_usage_options(given),
+            echo=echo,
+            is_empty=is_empty,
             names=form.names,
         )
 
@@ -85,7 +95,7 @@ class ChatCompletions:
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `Shape`."""
         given = _given(fields, self.fields)
-        _check_model(given, self._settings)
+        check_model(given, self._settings)
         max_tokens = _given_max_tokens(given)
         messages = chat_messages(given)
         last = messages[-1]
@@ -93,6 +103,7 @@ class ChatCompletions:
         check_last_message(given, is_assistants=is_assistants)
         options = chat_options(given, self._settings)
         form = form_of(given)
+        ends.check_ends(given, self._model, form, max_tokens)
         use = tools.tools_of(given, self._model, self._settings.template)
         if use is not None:
             if form.constraint:
@@ -109,7 +120,7 @@ class ChatCompletions:
             options=options if n_top is None else {**options, "logprobs": n_top},
             n=_n_samples(given, 1),
             stream=_flag(given, "stream"),
-            with_usage=_with_usage(given),
+            **_usage_options(given),
             tools=use,
             names=form.names,
         )
@@ -160,21 +171,6 @@ def _given(fields: Mapping[str, object], names: frozenset[str]) -> dict[str, obj
     return given
 
 
-def _check_model(given: Mapping[str, object], settings: ServerSettings) -> None:
-    """Check that the request is for the model of this server."""
-    asked = given.get("model", settings.model_name)
-    if not isinstance(asked, str):
-        raise bad_field("model", f"model must be a string, not {checks.shown(asked)}")
-    if settings.name_of(asked) is None:
-        raise ApiError(
-            404,
-            f"the model here is {settings.model_name!r}, not {checks.quoted(asked)} (see "
-            "--alias and --any-model)",
-            param="model",
-            code="model_not_found",
-        )
-
-
 def _prompts(given: Mapping[str, object]) -> list[object]:
     """Return the prompts of a completion: texts or lists of token ids."""
     if "prompt" not in given:
@@ -194,17 +190,17 @@ def _n_samples(given: Mapping[str, object], n_prompts: int) -> int:
     value = given.get("n", 1)
     if isinstance(value, float) and value.is_integer():  # JSON has one kind of number
         value = int(value)
-    n = checks.integer("n", value, 1, _MOST_SAMPLES)
+    n = checks.integer("n", value, 1, MOST_SAMPLES)
     if n * n_prompts > several.MOST:
         text = f"a request may have {several.MOST} answers, not {n * n_prompts}"
         raise bad_field("n" if n > 1 else "prompt", text)
     return n
 
 
-def _given_max_tokens(given: Mapping[str, object]) -> int | None:
+def _given_max_tokens(given: Mapping[str, object], least: int = 1) -> int | None:
     """Return the maximum number of tokens of a request, under either name."""
     found = {
-        name: checks.integer(name, given[name], 1)
+        name: checks.integer(name, given[name], least)
         for name in ("max_tokens", "max_completion_tokens")
         if name in given
     }
@@ -217,19 +213,24 @@ def _flag(given: Mapping[str, object], name: str) -> bool:
     return checks.flag(name, given.get(name, False))
 
 
-def _with_usage(given: Mapping[str, object]) -> bool:
-    """Whether a stream ends with the usage."""
+def _usage_options(given: Mapping[str, object]) -> dict[str, Any]:
+    """Return where a stream has the usage: at its end, and in each piece."""
     if "stream_options" not in given:
-        return False
+        return {"with_usage": False}
     options = given["stream_options"]
     if not _flag(given, "stream"):
         raise bad_field("stream_options", "stream_options is for streams")
     if not isinstance(options, dict):
         raise bad_field("stream_options", "stream_options must be an object")
     for name, value in options.items():
-        is_harmless = name in _OF_STREAMS and (value is None or value is False)
-        if name != "include_usage" and not is_harmless:
-            known = ("stream_options.include_usage",)
-            raise unknown_field(f"stream_options.{name}", known)
-    name = Argument("stream_options", (Field("include_usage"),))
-    return checks.flag(name, options.get("include_usage") or False)
+        is_harmless = name == "include_obfuscation" and (value is None or value is False)
+        if name not in _OF_STREAMS and not is_harmless:
+            raise unknown_field(f"stream_options.{name}", _SHOWN_OF_STREAMS)
+    at_end, in_pieces = (
+        checks.flag(
+            Argument("stream_options", (Field(name),)), options.get(name) or False
+        )
+        for name in _OF_STREAMS
+    )
+    # As in vLLM, the pieces have the usage only if the stream has it.
+    return {"with_usage": at_end, "with_running_usage": at_end and in_pieces}

@@ -8,7 +8,9 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from llamaherd.server.api_shape import usage
+from llamaherd.server.echo import EchoedResult
 from llamaherd.server.messages import dumps
+from llamaherd.server.tool_stream import CallStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,10 +46,7 @@ class _OpenAiAnswer(ABC):
         self._model_name = model_name
         self._parsed = parsed
         self._logprobs = logprobs
-        # With usage, all chunks except the last have a null usage.
-        no_usage = ',"usage":null' if parsed.with_usage else ""
-        head = dumps(self._head(self._chunk_object))[:-1]
-        self._before_choice = f'data: {head}{no_usage},"choices":['
+        self._chunk_head = f"data: {dumps(self._head(self._chunk_object))[:-1]}"
 
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
         """See `Answer`."""
@@ -69,13 +68,14 @@ class _OpenAiAnswer(ABC):
         for i, result in enumerate(results):
             if self._is_at_end:
                 events += [self._chunk(dumps(each)) for each in self._late(i, result)]
+            n_tokens = result.n_thinking_tokens + result.n_generated_tokens
             last = {
                 "index": i,
                 **self._nothing(),
                 "logprobs": self._logprobs_of(result),
                 "finish_reason": self._reason(result),
             }
-            events.append(self._chunk(dumps(last)))
+            events.append(self._chunk(dumps(last), n_tokens))
         if self._parsed.with_usage:
             used = {"choices": [], "usage": usage(results)}
             events.append(
@@ -86,10 +86,19 @@ class _OpenAiAnswer(ABC):
     @property
     def _is_at_end(self) -> bool:
         """Whether a stream sends whole answers at its end instead of pieces."""
-        return self._parsed.n_answers > 1
+        return self._parsed.n_answers > 1 or self._parsed.echo
 
-    def _chunk(self, choice: str) -> str:
-        return f"{self._before_choice}{choice}]}}\n\n"
+    def _chunk(self, choice: str, n_tokens: int = 0) -> str:
+        """Return an event with a choice; n_tokens is the number of tokens so far."""
+        # With usage, all chunks except the last have a null usage, or that so far.
+        shown = ',"usage":null' if self._parsed.with_usage else ""
+        if self._parsed.with_running_usage:
+            n_prompt = self._parsed.n_prompt_tokens
+            shown = (
+                f',"usage":{{"prompt_tokens":{n_prompt},"completion_tokens":{n_tokens},'
+                f'"total_tokens":{n_prompt + n_tokens}}}'
+            )
+        return f'{self._chunk_head}{shown},"choices":[{choice}]}}\n\n'
 
     def _head(self, kind: str) -> dict[str, object]:
         return {
@@ -132,11 +141,13 @@ class CompletionAnswer(_OpenAiAnswer):
     def piece(self, piece: TextPiece) -> str:
         """See `Answer`."""
         return self._chunk(
-            f'{{"index":0,"text":{dumps(piece)},"logprobs":null,"finish_reason":null}}'
+            f'{{"index":0,"text":{dumps(piece)},"logprobs":null,"finish_reason":null}}',
+            piece.n_tokens,
         )
 
     def _all(self, result: Result) -> dict[str, object]:
-        return {"text": result.text or ""}
+        echo = result.echo if isinstance(result, EchoedResult) else ""
+        return {"text": f"{echo}{result.text or ''}"}
 
     def _late(self, index: int, result: Result) -> list[dict[str, object]]:
         return [{"index": index, **self._all(result), **_OPEN}]
@@ -175,6 +186,9 @@ class ChatAnswer(_OpenAiAnswer):
         super().__init__(model_name, parsed, logprobs)
         self._model = model
         self._reads: dict[int, tuple[str | None, list[FunctionCall], str]] = {}
+        use = parsed.tools
+        # A forced call, whose arguments are streamed.
+        self._call = CallStream(use) if use is not None and use.forced else None
 
     def start(self) -> str:
         """Return the first event of each answer, with the role."""
@@ -187,17 +201,25 @@ class ChatAnswer(_OpenAiAnswer):
         """See `Answer`. vLLM and llama-server have the same name for thoughts."""
         if piece.kind == "thinking":
             return self._delta(f'"reasoning_content":{dumps(piece)}')
+        if self._call is not None:
+            return "".join(
+                self._delta(f'"tool_calls":[{dumps(each)}]', n_tokens=piece.n_tokens)
+                for each in self._call.add(piece)
+            )
         if self._parsed.tools is not None:
             return ""  # it may be a call, which is read when it is whole
-        return self._delta(f'"content":{dumps(piece)}')
+        return self._delta(f'"content":{dumps(piece)}', n_tokens=piece.n_tokens)
 
-    def _delta(self, inside: str, index: int = 0) -> str:
+    def _delta(self, inside: str, index: int = 0, n_tokens: int = 0) -> str:
         start = f'{{"index":{index},"delta":{{{inside}}}'
-        return self._chunk(f'{start},"logprobs":null,"finish_reason":null}}')
+        return self._chunk(f'{start},"logprobs":null,"finish_reason":null}}', n_tokens)
 
     @property
     def _is_at_end(self) -> bool:
-        return super()._is_at_end or self._parsed.tools is not None
+        if super()._is_at_end:
+            return True
+        is_streamed = self._call is not None and self._call.has_begun
+        return self._parsed.tools is not None and not is_streamed
 
     def _read(self, result: Result) -> tuple[str | None, list[FunctionCall], str]:
         """Return content, calls and finish reason, each answer read once."""

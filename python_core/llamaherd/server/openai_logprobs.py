@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.model.tokens import token_bytes
+from llamaherd.server.echo import EchoedResult
 from llamaherd.server.errors import bad_field
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Result
     from llamaherd.model.model import Model
 
+_Row = tuple[int, float, dict[int, float]]  # token, log-probability, alternatives
 MOST = 20  # alternatives, as in OpenAI's API
 
 
@@ -76,20 +78,48 @@ class LogprobsWriter:
             name: []
             for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")
         }
+        start, n_before = self._prompt(result)
         before = b""
-        for token, logprob, top in self._rows(result):
+        for token, logprob, top in [*start, *self._rows(result)]:
             found["tokens"].append(self._text(token))
             found["token_logprobs"].append(_number(logprob))
-            # As in OpenAI's API the token of the answer is always among them.
-            among = {**top, token: logprob}
-            found["top_logprobs"].append(
-                {self._text(t): _number(value) for t, value in among.items()}
-            )
-            found["text_offset"].append(len(before.decode(errors="ignore")))
+            found["top_logprobs"].append(self._among(token, logprob, top))
+            n_chars = len(before.decode(errors="ignore"))
+            found["text_offset"].append(max(0, n_chars - n_before))
             before += self._bytes(token)
+        if start:  # the first token of a text has no probability
+            found["top_logprobs"][0] = None
         return {**found}
 
-    def _rows(self, result: Result) -> list[tuple[int, float, dict[int, float]]]:
+    def _prompt(self, result: Result) -> tuple[list[_Row], int]:
+        """Return the rows of an echoed prompt, and characters that its text lacks.
+
+        A text lacks the start token, and the space that some vocabularies put before it.
+        """
+        scores = result.scores_of_prompt if isinstance(result, EchoedResult) else None
+        if scores is None or not isinstance(result, EchoedResult):
+            return [], 0
+        logprobs, tops = [math.nan, *scores.logprobs], [{}, *scores.top]
+        rows = [
+            (token, logprob, dict(list(top.items())[: self._n]))
+            for token, logprob, top in zip(scores.tokens, logprobs, tops, strict=True)
+        ]
+        whole = b"".join(map(self._bytes, scores.tokens)).decode(errors="replace")
+        return rows, max(0, len(whole) - len(result.echo))
+
+    def _among(
+        self, token: int, logprob: float, top: Mapping[int, float]
+    ) -> dict[str, float | None]:
+        """Return the alternatives by their texts; the token itself is among them.
+
+        Of tokens with the same text, the most likely one counts.
+        """
+        among: dict[str, float | None] = {}
+        for each, value in {**top, token: logprob}.items():
+            among.setdefault(self._text(each), _number(value))
+        return among
+
+    def _rows(self, result: Result) -> list[_Row]:
         """Return token, log-probability and alternatives of each token."""
         logprobs = result.logprobs or []
         tops = result.top_logprobs or [{} for _ in logprobs]

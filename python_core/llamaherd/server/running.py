@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core.errors import CutOffError
 from llamaherd.core.results import Result
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive
 
     from llamaherd.run.handle import Handle
+    from llamaherd.server.awaited import AwaitedWork
 
 
 Reason = Literal["gone", "timeout", "stopping"]
@@ -26,14 +27,14 @@ class Running:
     and `results` raises the reason.
 
     Args:
-        handle: Handle of the prompt, or of several answers.
+        handle: Handle of the prompt, of several answers, or of other work.
         receive: Channel that reports a disconnect.
         timeout_s: Maximum duration in seconds; None for no limit.
     """
 
     def __init__(
         self,
-        handle: Handle | SeveralAnswers,
+        handle: Handle | SeveralAnswers | AwaitedWork[Any],
         receive: Receive,
         timeout_s: float | None,
     ) -> None:
@@ -82,6 +83,17 @@ class Running:
         if any(each.finish_reason == "cancelled" for each in results):
             raise self._error()
         return results
+
+    async def outcome(self) -> Any:  # noqa: ANN401 - of any work
+        """Wait for the results of a job that is no call of `Result`s.
+
+        Raises:
+            ApiError: The work was ended early.
+        """
+        found = await self.handle
+        if self._reason is not None:
+            raise self._error()
+        return found
 
     def _error(self) -> ApiError:
         if self._reason == "timeout" and self._timeout_s is not None:

@@ -42,6 +42,7 @@ class ServerSettings:
         merge_system: Whether to put the system text into the first message of the user
             where the template refuses it.
         connections: Limits on connections and on slow clients.
+        embedding_name: Name of the model for embeddings; None without one.
     """
 
     model_name: str
@@ -61,6 +62,7 @@ class ServerSettings:
     variables: Mapping[str, object] = field(default_factory=dict)
     merge_system: bool = False
     connections: ConnectionLimits = _LIMITS
+    embedding_name: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

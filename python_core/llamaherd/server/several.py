@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from llamaherd.api.generate import prepare_generate
@@ -12,14 +10,13 @@ from llamaherd.asks.options import GenerateOptions
 from llamaherd.core.errors import AnswerError, GenerationError, PromptError
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
-from llamaherd.run.job import Job
+from llamaherd.server.awaited import AwaitedJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
     from llamaherd.core.results import Result
     from llamaherd.run.host import Host
-    from llamaherd.run.hosted import HostedCall
     from llamaherd.server.api_shape import ParsedRequest
 
 MOST = 2048  # answers of a request
@@ -43,48 +40,8 @@ def start_several(ctx: Host, parsed: ParsedRequest) -> SeveralAnswers:
     return SeveralAnswers(prepare_generate(ctx, parsed.prompts, options))
 
 
-class SeveralAnswers:
-    """Answers of one request, as one call. `await` returns them, ordered by prompt.
-
-    Args:
-        call: Call that computes them.
-    """
-
-    def __init__(self, call: HostedCall[Results]) -> None:
-        self._call = call
-        self._lock = Lock()
-        self._listeners: list[Callable[[], object]] = []
-        self._is_done = False
-        self._job: Job[Results] = Job(self)
-
-    @property
-    def progress(self) -> object:
-        """Counts of what is finished."""
-        return self._call.progress
-
-    @property
-    def problem(self) -> str:
-        """Warning for the caller after the run; always ""."""
-        return self._call.problem
-
-    def run(self) -> Results:
-        """Compute the answers, on the thread of the job."""
-        try:
-            return self._call.run()
-        finally:
-            with self._lock:
-                self._is_done = True
-                listeners, self._listeners = self._listeners, []
-            for listener in listeners:
-                listener()
-
-    def done(self) -> bool:
-        """Whether all answers are finished."""
-        return self._is_done
-
-    def cancel(self) -> None:
-        """End the call within a step; returns at once."""
-        self._call.cancel()
+class SeveralAnswers(AwaitedJob[Results]):
+    """Answers of one request, as one call. `await` returns them, ordered by prompt."""
 
     def __await__(self) -> Generator[object, None, list[Result]]:
         """Wait for the answers.
@@ -93,22 +50,10 @@ class SeveralAnswers:
             GenerationError: A prompt failed; the results begin with it.
             ContextClosedError: The context was closed.
         """
-        return self._wait().__await__()
+        return self._answers().__await__()
 
-    async def _wait(self) -> list[Result]:
-        loop = asyncio.get_running_loop()
-        event = asyncio.Event()
-        with self._lock:
-            if self._is_done:
-                event.set()
-            else:
-                self._listeners.append(lambda: loop.call_soon_threadsafe(event.set))
-        try:
-            await event.wait()
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        results = self._job.outcome()
+    async def _answers(self) -> list[Result]:
+        results = await self.outcome()
         return [_answer(each) for samples in results.samples for each in samples]
 
 

@@ -1,6 +1,7 @@
 // Scores: log-probabilities of given continuations, which the toy tells as well.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <random>
@@ -173,6 +174,43 @@ TEST_CASE("long continuations are decoded in pieces") {
   for (const bool unified : {true, false}) {
     Fixture f(2048, 4, unified);
     score_and_check(f, kHello, {Tokens(200, 'a'), toy::tokens("b"), Tokens(90, 'c')});
+  }
+}
+
+TEST_CASE("a score has the most likely alternatives to each of its tokens") {
+  for (const int32_t n_top : {0, 3}) {
+    Fixture f;
+    const Tree tree(kLabels);
+    toy::Request request = scoring(1, kHello, tree);
+    request.native.logprobs = 1 + n_top;
+    toy::submit(f.engine, request);
+    toy::run_all(f.engine);
+    check_scores(f.engine, 1, kHello, kLabels, tree);
+    const lh_client_info info = f.engine.get(1);
+    REQUIRE(info.n_logprobs == tree.native.n_nodes);
+    REQUIRE(info.n_top == n_top);
+    for (int32_t k = 0; k < info.n_logprobs; ++k) {
+      Tokens before = kHello;
+      Tokens path;
+      for (int32_t at = tree.parent[static_cast<size_t>(k)]; at >= 0;
+           at = tree.parent[static_cast<size_t>(at)]) {
+        path.push_back(tree.token[static_cast<size_t>(at)]);
+      }
+      before.insert(before.end(), path.rbegin(), path.rend());
+      const std::vector<double> expected = fake::logprobs(before);
+      CHECK(info.logprobs[k] == info.scores[k]);
+      double last = 0.0;
+      for (int32_t i = k * n_top; i < (k + 1) * n_top; ++i) {
+        const auto token = static_cast<size_t>(info.top_tokens[i]);
+        CHECK(std::abs(info.top_logprobs[i] - expected[token]) < 2e-6);
+        CHECK(info.top_logprobs[i] <= last);
+        last = info.top_logprobs[i];
+      }
+      if (n_top == 0) continue;
+      const double most = *std::max_element(expected.begin(), expected.end());
+      CHECK(std::abs(info.top_logprobs[k * n_top] - most) < 2e-6);
+    }
+    f.engine.release(1);
   }
 }
 

@@ -277,7 +277,7 @@ def test_messages_of_an_answer_can_be_sent_back(
 
 
 def test_a_known_field_that_is_not_supported_has_no_suggestion(client: Client) -> None:
-    message = client.post(TEXT, {"prompt": "a", "echo": True})[1]["error"]["message"]
+    message = client.post(TEXT, {"prompt": "a", "best_of": 2})[1]["error"]["message"]
     assert "did you mean" not in message
 
 
@@ -312,7 +312,7 @@ BAD_BOTH = [
     ({"samplers": ["top_k"]}, "samplers"),
     ({"ignore_eos": 1}, "ignore_eos"),
     (
-        {"stream": True, "stream_options": {"continuous_usage_stats": True}},
+        {"stream": True, "stream_options": {"continuous_usage_stats": 1}},
         "stream_options.continuous_usage_stats",
     ),
     ({"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
@@ -423,8 +423,8 @@ def test_models(sdk: openai.OpenAI) -> None:
 
 def test_errors_are_those_of_the_sdk(sdk: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
-        sdk.completions.create(model=NAME, prompt="a", echo=True)
-    assert (caught.value.param, caught.value.code) == ("echo", "unsupported_parameter")
+        sdk.completions.create(model=NAME, prompt="a", best_of=2)
+    assert (caught.value.param, caught.value.code) == ("best_of", "unsupported_parameter")
     with pytest.raises(openai.InternalServerError):
         sdk.completions.create(model=NAME, prompt="fail")
 

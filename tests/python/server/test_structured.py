@@ -14,7 +14,8 @@ import pytest
 import tiny_models
 from llamaherd.server.openai import ChatCompletions
 from llamaherd.server.settings import ServerSettings
-from llamaherd.server.tools import tools_of
+from llamaherd.server.tool_stream import CallStream
+from llamaherd.server.tools import ToolUse, tools_of
 from served import NAME, served
 
 if TYPE_CHECKING:
@@ -374,7 +375,10 @@ def test_a_forced_call_follows_the_schema(
     if is_stream:
         events = client.events(CHAT, {**ask, "stream": True})[:-1]
         deltas = [each["choices"][0]["delta"] for each in events]
-        (calls,) = [delta["tool_calls"] for delta in deltas if "tool_calls" in delta]
+        parts = [call for delta in deltas for call in delta.get("tool_calls", [])]
+        calls = [parts[0]]
+        for part in parts[1:]:
+            calls[0]["function"]["arguments"] += part["function"]["arguments"]
         assert not any(delta.get("content") for delta in deltas)
         assert events[-1]["choices"][0]["finish_reason"] == reason
     else:
@@ -465,3 +469,88 @@ BAD_TOOLS: list[tuple[dict[str, Any], str]] = [
 def test_wrong_functions(client: Client, fields: dict[str, Any], param: str) -> None:
     status, got = client.post(CHAT, {"messages": ASK, **fields})
     assert (status, got["error"]["param"]) == (400, param), got
+
+
+def _deltas(client: Client, body: dict[str, Any]) -> tuple[list[Any], str]:
+    """Elements of `tool_calls` of a stream, and the reason of its end."""
+    events = client.events(CHAT, {**body, "stream": True})
+    choices = [event["choices"][0] for event in events[:-1]]
+    assert all("content" not in each["delta"] for each in choices[1:])
+    found = [c for each in choices for c in each["delta"].get("tool_calls", [])]
+    return found, choices[-1]["finish_reason"]
+
+
+@pytest.mark.parametrize("choice", [NAMED, "required"])
+@pytest.mark.parametrize("tools", [[PAINT], [PAINT, WIPE]], ids=["one", "two"])
+def test_a_forced_call_is_streamed(client: Client, tools: list[Any], choice: Any) -> None:
+    body = {"messages": ASK, "tools": tools, "tool_choice": choice, "seed": 3}
+    body |= {"max_tokens": 100}
+    whole = client.post(CHAT, body)[1]["choices"][0]
+    (call,) = whole["message"]["tool_calls"]
+    deltas, reason = _deltas(client, body)
+    assert reason == whole["finish_reason"]
+    first, *others = deltas
+    assert first["type"] == "function"
+    assert first["id"].startswith("call_")
+    assert first["function"] == {"name": call["function"]["name"], "arguments": ""}
+    assert all(each.keys() == {"index", "function"} for each in others)
+    assert len(others) > 1
+    arguments = "".join(each["function"]["arguments"] for each in others)
+    assert json.loads(arguments) == json.loads(call["function"]["arguments"])
+
+
+def test_a_forced_call_that_is_cut_is_streamed(client: Client) -> None:
+    body = {"messages": ASK, "tools": [PAINT], "tool_choice": "required"}
+    deltas, reason = _deltas(client, {**body, "max_tokens": 2})
+    assert reason == "length"
+    assert deltas[0]["function"]["name"] == "paint"
+
+
+def test_calls_end_where_their_arguments_end() -> None:
+    use = ToolUse([PAINT, WIPE], ("paint", "wipe"))
+    text = '{"name": "wipe", "arguments": {"a": "}\\"{", "b": [{}, {"c": 1}]}}'
+    for size in (1, 2, 3, 7, len(text)):
+        stream = CallStream(use)
+        pieces = [text[i : i + size] for i in range(0, len(text), size)]
+        deltas = [delta for piece in pieces for delta in stream.add(piece)]
+        assert deltas[0]["function"]["name"] == "wipe"
+        found = "".join(each["function"]["arguments"] for each in deltas)
+        assert found == '{"a": "}\\"{", "b": [{}, {"c": 1}]}'
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+def test_each_piece_may_have_the_usage_so_far(client: Client, path: str) -> None:
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    ask = {**_ask(path), "max_tokens": 6, "ignore_eos": True, "stream": True}
+    events = client.events(path, {**ask, "stream_options": options})[:-1]
+    usages = [event["usage"] for event in events]
+    last = usages[-1]
+    assert last["completion_tokens"] == 6
+    assert all(u["prompt_tokens"] == last["prompt_tokens"] for u in usages)
+    numbers = [usage["completion_tokens"] for usage in usages]
+    assert numbers == sorted(numbers)
+    assert numbers[-2] == 6
+    only = {"continuous_usage_stats": True}
+    events = client.events(path, {**ask, "stream_options": only})[:-1]
+    assert all("usage" not in event for event in events)
+
+
+def test_the_end_of_an_answer_in_fields_of_vllm(client: Client, ctx: lh.Context) -> None:
+    ask = {"prompt": "a", "max_tokens": 5}
+    eos = ctx.model.info.eos
+    fields = {"min_tokens": 5, "ignore_eos": True, "stop_token_ids": [eos], "stop": []}
+    status, got = client.post(TEXT, {**ask, **fields})
+    assert (status, got["usage"]["completion_tokens"]) == (200, 5)
+    for wrong, name in (
+        ({"min_tokens": 2}, "min_tokens"),
+        ({"min_tokens": 6, "ignore_eos": True}, "min_tokens"),
+        ({"min_tokens": 2, "ignore_eos": True, "stop": "x"}, "min_tokens"),
+        ({"min_tokens": 2, "ignore_eos": True, "guided_regex": "a"}, "min_tokens"),
+        ({"min_tokens": -1}, "min_tokens"),
+        ({"stop_token_ids": [eos + 3]}, "stop_token_ids"),
+        ({"stop_token_ids": [1 << 40]}, "stop_token_ids"),
+        ({"stop_token_ids": [True]}, "stop_token_ids"),
+        ({"stop_token_ids": 5}, "stop_token_ids"),
+    ):
+        status, got = client.post(TEXT, {**ask, **wrong})
+        assert (status, got["error"]["param"]) == (400, name), got

@@ -1,0 +1,105 @@
+"""Log-probabilities of the tokens of whole prompts, with the most likely alternatives."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llamaherd.asks.trees import Continuations
+from llamaherd.core.request import Request, too_long
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.core.results import Result
+    from llamaherd.model.model import Model
+
+# Prompts whose first tokens are equal are computed as one tree. Fewer equal tokens would
+# save less than computing the prompts beside each other.
+_LEAST_SHARED = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptScores:
+    """Log-probabilities of a prompt of n tokens.
+
+    Attributes:
+        tokens: The n tokens.
+        logprobs: Natural logarithm of the probability of the tokens from the second on,
+            given the tokens before.
+        top: For each of these tokens the most likely alternatives, most likely first: a
+            map from token id to log-probability.
+        following: The most likely tokens after the prompt, in the same form.
+        n_reused: Number of tokens that were computed for another prompt.
+    """
+
+    tokens: list[int]
+    logprobs: list[float]
+    top: list[dict[int, float]]
+    following: dict[int, float]
+    n_reused: int = 0
+
+
+class ScoredPrompts:
+    """Requests for the log-probabilities of prompts.
+
+    Args:
+        model: Model that will run the requests.
+        prompts: int32[n], tokens of each prompt, at least one.
+        n_top: Number of alternatives.
+
+    Attributes:
+        requests: Requests, each for prompts with the same beginning.
+    """
+
+    def __init__(self, model: Model, prompts: Sequence[array[int]], n_top: int) -> None:
+        self._prompts = prompts
+        self._groups: dict[tuple[int, ...], list[int]] = {}
+        for i, tokens in enumerate(prompts):
+            is_long = len(tokens) > _LEAST_SHARED
+            key = tuple(tokens[:_LEAST_SHARED]) if is_long else (-1, i)
+            self._groups.setdefault(key, []).append(i)
+        # The row after a prompt is computed for a node behind it, whatever its token is.
+        self._trees = [
+            Continuations([array("i", [*prompts[i][1:], 0]) for i in group])
+            for group in self._groups.values()
+        ]
+        self.requests = [
+            _request(model, prompts[group[0]], each, n_top)
+            for group, each in zip(self._groups.values(), self._trees, strict=True)
+        ]
+
+    def of_results(self, results: Sequence[Result]) -> list[PromptScores | Result]:
+        """Return the scores of each prompt; the result of a prompt that failed."""
+        found: dict[int, PromptScores | Result] = {}
+        groups = self._groups.values()
+        for group, each, result in zip(groups, self._trees, results, strict=True):
+            n_before = 0
+            for j, i in enumerate(group):
+                if result.logprobs is None or result.top_logprobs is None:
+                    found[i] = result
+                    continue
+                nodes = each.nodes(j)
+                found[i] = PromptScores(
+                    tokens=list(self._prompts[i]),
+                    logprobs=[result.logprobs[node] for node in nodes[:-1]],
+                    top=[result.top_logprobs[node] for node in nodes[:-1]],
+                    following=result.top_logprobs[nodes[-1]],
+                    n_reused=1 + sum(n < n_before for n in nodes[:-1]) if n_before else 0,
+                )
+                n_before = max(n_before, 1 + max(nodes))
+        return [found[i] for i in range(len(self._prompts))]
+
+
+def _request(
+    model: Model, prompt: array[int], each: Continuations, n_top: int
+) -> Request:
+    tree = each.tree
+    request = Request(
+        tokens=prompt[:1], max_tokens=max(1, tree.depth), tree=tree, logprobs=n_top
+    )
+    problem = too_long(request, model.n_ctx_train, "the model was trained for")
+    if not problem:
+        return request
+    return Request(tokens=prompt, max_tokens=1, problem=problem)

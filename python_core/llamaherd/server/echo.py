@@ -1,0 +1,210 @@
+"""Prompts that come back with their answers, with log-probabilities of their tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from llamaherd.api.generate import prepare_generate
+from llamaherd.asks.options import GenerateOptions
+from llamaherd.asks.prompt_scores import PromptScores, ScoredPrompts
+from llamaherd.core.argument import Argument
+from llamaherd.core.errors import PromptError
+from llamaherd.core.failure import Failure
+from llamaherd.core.results import Result, Results
+from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.stats import Stats
+from llamaherd.model.tokens import prompt_tokens, token_bytes
+from llamaherd.native.vocabulary import ends_answer
+from llamaherd.run.call import Call
+from llamaherd.run.hosted import HostedCall
+from llamaherd.server.several import SeveralAnswers
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Sequence
+
+    from llamaherd.core.stats import Progress
+    from llamaherd.run.host import Host
+    from llamaherd.server.api_shape import ParsedRequest
+
+# Settings with which the answer of a token is the most likely one after the prompt.
+_PLAIN = SamplingParams(temperature=0.0, max_tokens=1, stop=(), logit_bias={})
+_WITHOUT_EFFECT = frozenset(
+    {"seed", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "mirostat_tau"}
+    | {"mirostat_eta", "repeat_last_n", "dry_base", "dry_allowed_length", "dry_breakers"}
+    | {"dry_penalty_last_n", "xtc_threshold"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EchoedResult(Result):
+    """Answer with its prompt.
+
+    Attributes:
+        echo: Text of the prompt.
+        scores_of_prompt: Tokens of the prompt with their log-probabilities; None without
+            them.
+    """
+
+    echo: str
+    scores_of_prompt: PromptScores | None = None
+
+
+def start_echo(ctx: Host, parsed: ParsedRequest) -> SeveralAnswers:
+    """Start a call for the answers of a request that wants its prompts back.
+
+    Raises:
+        TypeError: A field has the wrong type.
+        ValueError: A field is out of range.
+        PromptError: A prompt is empty.
+        ContextClosedError: The context was closed.
+    """
+    return SeveralAnswers(_EchoCall(ctx, parsed))
+
+
+class _EchoCall:
+    """Call that computes prompts with their log-probabilities, then their answers.
+
+    With log-probabilities a single greedy token is read where the prompt ends, so that
+    the prompt is computed once. Other answers compute it a second time.
+    """
+
+    problem = ""
+
+    def __init__(self, ctx: Host, parsed: ParsedRequest) -> None:
+        ctx.check_open()
+        self._model = ctx.model
+        self._n = parsed.n
+        n_top = parsed.options.get("logprobs")
+        tokens = [
+            prompt_tokens(ctx.model, Argument("prompt", (i,)), prompt)
+            for i, prompt in enumerate(parsed.prompts)
+        ]
+        _check_all(tokens)
+        self._echoes = [
+            prompt if isinstance(prompt, str) else self._text(prompt)
+            for prompt in parsed.prompts
+        ]
+        self._tokens = tokens
+        self._scored: ScoredPrompts | None = None
+        self._scoring: HostedCall[Results] | None = None
+        if n_top is not None:
+            self._scored = ScoredPrompts(ctx.model, tokens, max(1, n_top))
+            call = Call(self._scored.requests, seed=0, on_error="return")
+            self._scoring = HostedCall(ctx, call)
+        self._is_read = (
+            self._scored is not None and not parsed.is_empty and _is_plain(parsed)
+        )
+        self._answering: HostedCall[Results] | None = None
+        if not self._is_read and not parsed.is_empty:
+            options = GenerateOptions(
+                **parsed.options, params=parsed.params, n=parsed.n, on_error="return"
+            )
+            self._answering = prepare_generate(ctx, parsed.prompts, options)
+
+    @property
+    def progress(self) -> Progress | None:
+        """Counts of what is finished."""
+        call = self._answering or self._scoring
+        return None if call is None else call.progress
+
+    def cancel(self) -> None:
+        """End both parts soon."""
+        for call in (self._scoring, self._answering):
+            if call is not None:
+                call.cancel()
+
+    def run(self) -> Results:
+        """Compute the answers."""
+        scores: Sequence[PromptScores | Result | None] = [None] * len(self._tokens)
+        if self._scored is not None and self._scoring is not None:
+            scores = self._scored.of_results(self._scoring.run())
+        answers: Sequence[Sequence[Result]] | None = None
+        if self._answering is not None:
+            answers = self._answering.run().samples
+        found = [
+            result
+            for i, each in enumerate(scores)
+            for result in self._of_prompt(
+                i, each, None if answers is None else answers[i]
+            )
+        ]
+        return Results(found, Stats(n_prompts=len(self._tokens)), self._n)
+
+    def _of_prompt(
+        self,
+        i: int,
+        scores: PromptScores | Result | None,
+        answers: Sequence[Result] | None,
+    ) -> Sequence[Result]:
+        if isinstance(scores, Result):  # it failed
+            return [scores] * self._n
+        if answers is None:
+            answers = [self._read(i, scores)] * self._n
+        return [
+            EchoedResult(
+                **{each.name: getattr(answer, each.name) for each in fields(Result)},
+                echo=self._echoes[i],
+                scores_of_prompt=scores,
+            )
+            for answer in answers
+        ]
+
+    def _read(self, i: int, scores: PromptScores | None) -> Result:
+        """Return the answer of no token, or of the most likely one."""
+        is_read = self._is_read and scores is not None
+        following = scores.following if scores is not None and is_read else {}
+        tokens = list(following)[:1]
+        with self._model.using() as handle:
+            is_end = bool(tokens) and ends_answer(handle, tokens[0])
+        return Result(
+            index=i,
+            text="" if is_end else self._text(tokens),
+            tokens=tokens,
+            finish_reason="stop" if is_end else "length",
+            complete=is_end,
+            error=None,
+            n_prompt_tokens=len(self._tokens[i]),
+            n_reused_tokens=0 if scores is None else scores.n_reused,
+            seed=0,
+            logprobs=[following[token] for token in tokens],
+            top_logprobs=[following] if tokens else [],
+        )
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens, those without text included."""
+        return b"".join(token_bytes(self._model, tokens)).decode(errors="replace")
+
+
+def _is_plain(parsed: ParsedRequest) -> bool:
+    """Whether the answer is the most likely token after the prompt."""
+    own, plain = parsed.params, _PLAIN
+    return parsed.n == 1 and all(
+        getattr(own, each.name) == getattr(plain, each.name)
+        for each in fields(SamplingParams)
+        if each.name not in _WITHOUT_EFFECT
+    )
+
+
+def _check_all(prompts: Sequence[array[int]]) -> None:
+    """Check that no prompt is empty.
+
+    Raises:
+        PromptError: A prompt has no tokens.
+    """
+    if all(prompts):
+        return
+    reason = Failure("the prompt is empty: it has no tokens", "empty")
+    result = Result(
+        index=0,
+        text=None,
+        tokens=[],
+        finish_reason="error",
+        complete=False,
+        error=reason,
+        n_prompt_tokens=0,
+        n_reused_tokens=0,
+        seed=0,
+    )
+    raise PromptError(f"the prompt failed: {reason}", Results([result], Stats()))

@@ -1,0 +1,293 @@
+"""JSON Schemas of the fields of requests, derived from the declared options."""
+
+from __future__ import annotations
+
+from dataclasses import fields as fields_of
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.asks.interfaces import SERVER
+from llamaherd.asks.settings import docs_of_options
+from llamaherd.core import checks
+from llamaherd.core.declared import first_sentence
+from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.thinking import MOST_TOKENS
+from llamaherd.server import neutral, openai_logprobs
+from llamaherd.server.openai import MOST_SAMPLES
+from llamaherd.server.openai_sampling import ALIASES
+from llamaherd.server.work_api import MOST_ITEMS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Schema = dict[str, Any]
+
+OBJECT: Schema = {"type": "object"}
+_TEXT: Schema = {"type": "string"}
+_FLAG: Schema = {"type": "boolean"}
+_ITEMS = {"minItems": 1, "maxItems": MOST_ITEMS}
+_TOKENS: Schema = {"type": "array", "items": {"type": "integer", "minimum": 0}}
+_TEXTS: Schema = {"type": "array", "items": _TEXT}
+_PROMPT: Schema = {"anyOf": [_TEXT, {**_TOKENS, "minItems": 1}]}
+_MESSAGES: Schema = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"$ref": "#/components/schemas/Message"},
+}
+_SCHEMA: Schema = {"type": ["object", "boolean"]}
+_BIAS: Schema = {
+    "type": "object",
+    "propertyNames": {"pattern": "^[0-9]{1,10}$"},
+    "additionalProperties": {"type": "number"},
+}
+_THINKING: Schema = {
+    "anyOf": [_FLAG, {"type": "integer", "minimum": 0, "maximum": MOST_TOKENS}, OBJECT]
+}
+# Options whose check says less than a schema can.
+_OF_OPTIONS: dict[str, Schema] = {
+    "logit_bias": _BIAS,
+    "dry_breakers": _TEXTS,
+    "schema": {"type": ["object", "boolean", "string"]},
+    "regex": _TEXT,
+    "grammar": _TEXT,
+    "choices": {**_TEXTS, "minItems": 1},
+    "stop": {"anyOf": [_TEXT, {**_TEXTS, "maxItems": 1024}]},
+    "thinking": _THINKING,
+    "variables": OBJECT,
+    "chat_template_kwargs": OBJECT,
+    "system": _TEXT,
+    "stream": {"enum": [True, False]},
+    "labels": {
+        "anyOf": [
+            {**_TEXTS, "minItems": 1},
+            {"type": "object", "minProperties": 1, "additionalProperties": _TEXT},
+        ]
+    },
+    "evidence": {"type": ["boolean", "object"]},
+    "date": {"type": "string", "format": "date"},
+    "quote_from": _TEXT,
+}
+_BOTH_OF_OPENAI: dict[str, Schema] = {
+    "model": _TEXT,
+    "temperature": {"type": "number", "minimum": 0, "maximum": 2},
+    "top_p": {"type": "number", "minimum": 0, "maximum": 1},
+    "presence_penalty": {"type": "number", "minimum": -2, "maximum": 2},
+    "frequency_penalty": {"type": "number", "minimum": -2, "maximum": 2},
+    "seed": {"type": "integer", "minimum": -(1 << 63), "maximum": (1 << 63) - 1},
+    "logit_bias": {
+        **_BIAS,
+        "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100},
+    },
+    "n": {"type": "integer", "minimum": 1, "maximum": MOST_SAMPLES},
+    "max_completion_tokens": {"type": "integer", "minimum": 1},
+    "stream_options": {
+        "type": "object",
+        "properties": {
+            "include_usage": {"type": ["boolean", "null"]},
+            "continuous_usage_stats": {"type": ["boolean", "null"]},
+            "include_obfuscation": {"enum": [False, None]},
+        },
+        "additionalProperties": False,
+    },
+    "response_format": {
+        "type": "object",
+        "properties": {"type": {"enum": ["text", "json_object", "json_schema"]}},
+        "required": ["type"],
+    },
+    "structured_outputs": OBJECT,
+    "min_tokens": {"type": "integer", "minimum": 0},
+    "stop_token_ids": _TOKENS,
+    "guided_json": {"type": ["object", "boolean", "string"]},
+    "guided_regex": _TEXT,
+    "guided_choice": {**_TEXTS, "minItems": 1},
+    "guided_grammar": _TEXT,
+    "json_schema": {"type": ["object", "boolean", "string"]},
+    "grammar": _TEXT,
+}
+_OWN: dict[str, dict[str, Schema]] = {
+    "/generate": {"prompt": {"anyOf": [_TEXT, {"type": "array"}]}},
+    "/v1/completions": {
+        **_BOTH_OF_OPENAI,
+        "prompt": {
+            "anyOf": [
+                *_PROMPT["anyOf"],
+                {**_TEXTS, **_ITEMS},
+                {"type": "array", "items": {**_TOKENS, "minItems": 1}, **_ITEMS},
+            ]
+        },
+        "logprobs": {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": openai_logprobs.MOST},
+                {"enum": [False]},
+            ]
+        },
+        "max_tokens": {"type": "integer", "minimum": 0},
+        "max_completion_tokens": {"type": "integer", "minimum": 0},
+        "echo": _FLAG,
+    },
+    "/v1/chat/completions": {
+        **_BOTH_OF_OPENAI,
+        "messages": _MESSAGES,
+        "logprobs": _FLAG,
+        "top_logprobs": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": openai_logprobs.MOST,
+        },
+        "tools": {"type": "array", "maxItems": 128, "items": OBJECT},
+        "tool_choice": {"anyOf": [{"enum": ["none", "auto", "required"]}, OBJECT]},
+        "parallel_tool_calls": _FLAG,
+        "reasoning_effort": _TEXT,
+        "thinking_budget_tokens": {
+            "type": "integer",
+            "minimum": -1,
+            "maximum": MOST_TOKENS,
+        },
+        "continue_final_message": _FLAG,
+        "add_generation_prompt": _FLAG,
+    },
+    "/v1/embeddings": {
+        "model": _TEXT,
+        "input": {
+            "anyOf": [
+                {**_TEXT, "minLength": 1},
+                {**_TOKENS, "minItems": 1},
+                {"type": "array", "items": {**_TEXT, "minLength": 1}, **_ITEMS},
+                {"type": "array", "items": {**_TOKENS, "minItems": 1}, **_ITEMS},
+            ]
+        },
+        "encoding_format": {"enum": ["float", "base64"]},
+        "dimensions": {"type": "integer", "minimum": 1},
+    },
+    "/v1/score": {
+        "model": _TEXT,
+        "prompts": {"type": "array", **_ITEMS},
+        "continuations": {"anyOf": [_TEXT, {"type": "array", "minItems": 1}]},
+    },
+    "/v1/classify": {"model": _TEXT, "prompts": {"type": "array", **_ITEMS}},
+    "/v1/annotate": {
+        "model": _TEXT,
+        "texts": {"type": "array", "items": {"type": ["string", "null"]}, **_ITEMS},
+        "codebook": {"type": ["object", "string"]},
+    },
+    "/tokenize": {
+        "model": _TEXT,
+        "prompt": _TEXT,
+        "content": _TEXT,
+        **dict.fromkeys(
+            ("add_special_tokens", "return_token_strs", "add_special", "with_pieces"),
+            _FLAG,
+        ),
+        "parse_special": _FLAG,
+    },
+    "/detokenize": {"model": _TEXT, "tokens": _TOKENS},
+    "/api/show": {
+        "model": _TEXT,
+        "name": _TEXT,
+        "verbose": _FLAG,
+        "system": {"enum": [""]},
+        "template": {"enum": [""]},
+        "options": {"type": "object", "maxProperties": 0},
+    },
+}
+_CHAT = "/v1/chat/completions"
+_OPENAIS = ("/v1/completions", _CHAT)
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "/generate": ("prompt",),
+    "/v1/completions": ("prompt",),
+    "/v1/chat/completions": ("messages",),
+    "/v1/embeddings": ("input",),
+    "/v1/score": ("prompts", "continuations"),
+    "/v1/classify": ("prompts", "labels"),
+    "/v1/annotate": ("texts", "codebook"),
+    "/detokenize": ("tokens",),
+}
+
+
+def request_schema(path: str) -> Schema:
+    """Return the schema of the body of a request.
+
+    Args:
+        path: Path of the endpoint; one of OpenAI's API with `/v1`.
+    """
+    if path == "/apply-template":
+        return _body(_CHAT)
+    if path == "/tokenize":  # a text, or a conversation
+        return {"anyOf": [_body(path), _body(_CHAT, {"return_token_strs": _FLAG})]}
+    return _body(path)
+
+
+def _body(path: str, more: Mapping[str, Schema] | None = None) -> Schema:
+    found = _declared(path)
+    if path in _OPENAIS:
+        found |= dict.fromkeys(ALIASES, found["repetition_penalty"])
+    found |= {**_OWN[path], **(more or {})}
+    if path != "/generate":
+        unused = neutral.schemas(of_clients_only=path not in _OPENAIS)
+        found |= {name: each for name, each in unused.items() if name not in found}
+    needed = REQUIRED.get(path, ())
+    return {
+        "type": "object",
+        "properties": {
+            name: each if name in needed else _or_null(each)
+            for name, each in sorted(found.items())
+        },
+        **({"required": list(needed)} if needed else {}),
+        "additionalProperties": False,
+    }
+
+
+def _declared(path: str) -> dict[str, Schema]:
+    """Return the schemas of declared options, by their names in requests."""
+    interface = SERVER.get(path)
+    if interface is None:
+        return {}
+    kinds = [interface.options, SamplingParams]
+    if "sampling" not in interface.options.__annotations__:
+        kinds = [interface.options]
+    checked = {
+        each.name: each.metadata.get("check")
+        for kind in reversed(kinds)
+        for each in fields_of(kind)
+    }
+    docs = docs_of_options(interface.options)
+    library = {field: name for name, field in interface.names.items()}
+    found = {}
+    for field, default in interface.expected().items():
+        name = library.get(field, field)
+        schema = dict(_of_check(field, name, checked.get(name)))
+        if name in docs:
+            schema["description"] = first_sentence(docs[name])
+        if isinstance(default, (bool, int, float, str)):
+            schema["default"] = default
+        found[field] = schema
+    return found
+
+
+def _of_check(field: str, name: str, check: object) -> Mapping[str, Any]:
+    """Return the schema of an option from the function that checks it."""
+    if field in _OF_OPTIONS:
+        return _OF_OPTIONS[field]
+    if name in _OF_OPTIONS:
+        return _OF_OPTIONS[name]
+    if check is checks.flag:
+        return _FLAG
+    if check is checks.text:
+        return _TEXT
+    if isinstance(check, partial):
+        limits = check.keywords
+        if check.func is checks.choice:
+            return {"enum": list(limits["choices"])}
+        kind = {checks.integer: "integer", checks.real: "number"}[check.func]
+        high = limits.get("high", checks.INT32_MAX)
+        return {"type": kind, "minimum": limits["low"], "maximum": high}
+    raise LookupError(f"{field} has no schema: add it to _OF_OPTIONS")
+
+
+def _or_null(schema: Mapping[str, Any]) -> Schema:
+    """Return a schema that null follows, too: it counts as a missing field."""
+    notes = {n: schema[n] for n in ("description", "default") if n in schema}
+    rest = {n: v for n, v in schema.items() if n not in notes}
+    if rest == {"type": "null"}:
+        return {**rest, **notes}
+    return {"anyOf": [rest, {"type": "null"}], **notes}

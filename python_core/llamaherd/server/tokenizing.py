@@ -1,0 +1,188 @@
+"""Tokens and prompts over HTTP, in the formats of vLLM and llama-server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.asks.options import GenerateOptions
+from llamaherd.asks.rendering import rendered_prompts
+from llamaherd.core import checks
+from llamaherd.core.errors import ChatTemplateError
+from llamaherd.model.conversations import Refused
+from llamaherd.model.tokens import detokenize, prompt_tokens, token_bytes, tokenize
+from llamaherd.server.errors import ApiError, bad_field
+from llamaherd.server.openai import ChatCompletions
+from llamaherd.server.work_api import check_model, given_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llamaherd.model.model import Model
+    from llamaherd.server.settings import ServerSettings
+
+# Fields of `/tokenize` with a text: those of vLLM, then those of llama-server.
+_OF_TEXTS = frozenset(
+    {
+        *("prompt", "model", "add_special_tokens", "return_token_strs"),
+        *("content", "add_special", "parse_special", "with_pieces"),
+    }
+)
+_OF_ONE_KIND = frozenset(
+    {"add_special_tokens", "return_token_strs", "add_special", "with_pieces"}
+)
+
+
+class TokenizeApi:
+    """Format of `/tokenize`: a text, or a conversation as in chats.
+
+    Args:
+        model: Model with the vocabulary.
+        settings: Settings of the server.
+    """
+
+    fields = _OF_TEXTS | ChatCompletions.fields
+
+    def __init__(self, model: Model, settings: ServerSettings) -> None:
+        self._model = model
+        self._settings = settings
+
+    def prepare(self, fields: dict[str, object]) -> dict[str, object]:
+        """See `WorkShape`."""
+        if fields.get("messages") is not None:
+            wants_texts = _flag(fields, "return_token_strs", default=False)
+            chat = {n: v for n, v in fields.items() if n != "return_token_strs"}
+            prompt = rendered_chat(self._model, self._settings, chat)
+            tokens = prompt_tokens(self._model, "messages", prompt).tolist()
+            return self._answer(tokens, wants_texts=wants_texts)
+        given = given_fields(fields, _OF_TEXTS)
+        check_model(given, self._settings)
+        names = [name for name in ("prompt", "content") if name in given]
+        if len(names) != 1:
+            text = "needs prompt, content or messages, and only one of them"
+            raise ApiError(
+                400, f"the request {text}", param="prompt", code="missing_field"
+            )
+        is_vllms = names == ["prompt"]
+        special = "add_special_tokens" if is_vllms else "add_special"
+        strings = "return_token_strs" if is_vllms else "with_pieces"
+        for name in _OF_ONE_KIND & given.keys() - {special, strings}:
+            raise bad_field(name, f"{name} does not go with {names[0]}")
+        tokens = tokenize(
+            self._model,
+            checks.text(names[0], given[names[0]]),
+            add_special=_flag(given, special, default=is_vllms),
+            parse_special=_flag(given, "parse_special", default=True),
+        )
+        return self._answer(tokens, wants_texts=_flag(given, strings, default=False))
+
+    def _answer(self, tokens: list[int], *, wants_texts: bool) -> dict[str, object]:
+        texts = None
+        if wants_texts:
+            texts = [
+                each.decode(errors="replace") for each in token_bytes(self._model, tokens)
+            ]
+        return {
+            "count": len(tokens),
+            "max_model_len": self._settings.n_ctx or self._model.n_ctx_train,
+            "tokens": tokens,
+            "token_strs": texts,
+        }
+
+
+class DetokenizeApi:
+    """Format of `/detokenize`.
+
+    Args:
+        model: Model with the vocabulary.
+        settings: Settings of the server.
+    """
+
+    fields = frozenset({"tokens", "model"})
+
+    def __init__(self, model: Model, settings: ServerSettings) -> None:
+        self._model = model
+        self._settings = settings
+
+    def prepare(self, fields: dict[str, object]) -> dict[str, object]:
+        """See `WorkShape`."""
+        given = given_fields(fields, self.fields, ("tokens",))
+        check_model(given, self._settings)
+        tokens = given["tokens"]
+        if not isinstance(tokens, list):
+            raise bad_field("tokens", "tokens must be a list of token ids")
+        for i, token in enumerate(tokens):
+            name = f"tokens[{i}]"
+            if isinstance(token, bool) or not isinstance(token, int):
+                raise bad_field("tokens", f"{name} must be a token id")
+            if not 0 <= token < self._model.n_vocab:
+                text = f"{name} is {token}, which is no token of the model"
+                raise bad_field("tokens", text)
+        text = detokenize(self._model, tokens, unparse_special=True)
+        return {"prompt": text, "content": text}
+
+
+class TemplateApi:
+    """Format of `/apply-template`: the prompt of a chat, without its answer.
+
+    Args:
+        model: Model with the chat template.
+        settings: Settings of the server.
+    """
+
+    fields = ChatCompletions.fields
+
+    def __init__(self, model: Model, settings: ServerSettings) -> None:
+        self._model = model
+        self._settings = settings
+
+    def prepare(self, fields: dict[str, object]) -> dict[str, object]:
+        """See `WorkShape`."""
+        return {"prompt": rendered_chat(self._model, self._settings, fields)}
+
+
+def rendered_chat(
+    model: Model, settings: ServerSettings, fields: dict[str, object]
+) -> str:
+    """Return the prompt that the model reads for the request of a chat.
+
+    Raises:
+        ApiError: A field is unknown or invalid.
+        ChatTemplateError: The template refuses the messages.
+    """
+    parsed = ChatCompletions(model, settings).understand(fields)
+    options = GenerateOptions(**parsed.options)
+    is_held = any(
+        getattr(parsed.params, name) is not None
+        for name in ("schema", "regex", "grammar", "choices")
+    )
+    (found,) = rendered_prompts(model, parsed.prompts, options, [is_held], is_silent=True)
+    if isinstance(found.prompt, Refused):
+        raise ChatTemplateError(found.prompt.reason)
+    return str(found.prompt)
+
+
+def tokenizer_info(model: Model) -> dict[str, object]:
+    """Return the special tokens and the chat template, as vLLM does."""
+    info = model.info
+
+    def text(*tokens: int) -> str | None:
+        token = next((each for each in tokens if each >= 0), None)
+        if token is None:
+            return None
+        return token_bytes(model, [token])[0].decode(errors="replace")
+
+    return {
+        "tokenizer_class": model.metadata.get("tokenizer.ggml.model"),
+        "bos_token": text(info.bos) if info.add_bos else None,
+        "eos_token": text(info.eos, info.eot),
+        "pad_token": text(info.pad),
+        "add_bos_token": bool(info.add_bos),
+        "add_eos_token": bool(info.add_eos),
+        "model_max_length": model.n_ctx_train,
+        "chat_template": model.chat_template,
+    }
+
+
+def _flag(given: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    value = given.get(name)
+    return default if value is None else checks.flag(name, value)

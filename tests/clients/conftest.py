@@ -1,0 +1,67 @@
+"""A real server process for other people's programs; `make test-clients` runs this.
+
+The programs have a virtual environment of their own, without llamaherd. The environment
+names the server's program and its models: LLAMAHERD_PROGRAM, LLAMAHERD_TEST_SMOLLM2,
+LLAMAHERD_TEST_MINILM.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import openai
+import pytest
+from recorder import recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME = "small"
+EMBEDDINGS = "all-MiniLM-L6-v2.F16"
+
+
+@contextmanager
+def running(*options: str) -> Iterator[str]:
+    """A server until the end of the block: its address, without a path."""
+    program = os.environ["LLAMAHERD_PROGRAM"]
+    command = [program, "serve", os.environ["LLAMAHERD_TEST_SMOLLM2"], "--port", "0"]
+    command += ["--alias", NAME, *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        assert found is not None, line
+        try:
+            yield found.group(0)
+        finally:
+            server.terminate()
+            assert server.wait(120) == 0
+
+
+@pytest.fixture(scope="session")
+def url() -> Iterator[str]:
+    """A server with two models, whose texts do not depend on other requests."""
+    embeddings = os.environ["LLAMAHERD_TEST_MINILM"]
+    file = os.environ.get("LLAMAHERD_RECORD")
+    with running("--deterministic", "--embedding-model", embeddings) as found:
+        if file is None:
+            yield found
+        else:
+            with recorded(found, file) as proxy:
+                yield proxy
+
+
+@pytest.fixture(scope="session")
+def base_url(url: str) -> str:
+    """Address of OpenAI's API."""
+    return f"{url}/v1"
+
+
+@pytest.fixture(scope="session")
+def sdk(base_url: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=base_url, api_key="none", max_retries=0) as made:
+        yield made

@@ -1,0 +1,189 @@
+"""Prompts that come back with log-probabilities, as lm_eval reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+import tiny_models
+from served import served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from served import Client
+
+TEXT = "/v1/completions"
+CONTEXTS = ["The sky is", "The sky is", "Two words and then", "x"]
+ENDINGS = [" blue today", " green", " no", " yz"]
+ASK = {"max_tokens": 1, "logprobs": 1, "echo": True, "temperature": 0, "seed": 1234}
+
+
+@pytest.fixture(scope="module")
+def ctx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
+    path = tmp_path_factory.mktemp("echo") / "tiny.gguf"
+    with (
+        lh.Model(tiny_models.write(path, "llama")) as model,
+        lh.Context(model, n_seq_max=4, deterministic=True) as made,
+    ):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(ctx: lh.Context) -> Iterator[Client]:
+    with served(ctx) as made:
+        yield made
+
+
+def _requests(model: lh.Model) -> list[list[int]]:
+    """Contexts with their endings as lm_eval sends them: token ids, four at a time."""
+    return [
+        lh.tokenize(model, f"{context}{ending}")
+        for context, ending in zip(CONTEXTS, ENDINGS, strict=True)
+    ]
+
+
+def _choices(client: Client, body: dict[str, Any]) -> list[Any]:
+    status, got = client.post(TEXT, body)
+    assert status == 200, got
+    return got["choices"]  # type: ignore[no-any-return]
+
+
+def _expected(ctx: lh.Context, tokens: Sequence[int]) -> list[float]:
+    found = lh.perplexity(ctx, [tokens]).token_logprobs[0]
+    assert found is not None
+    return found.tolist()
+
+
+def test_lists_of_token_lists_have_the_numbers_of_the_library(
+    client: Client, ctx: lh.Context
+) -> None:
+    prompts = _requests(ctx.model)
+    choices = _choices(client, {"prompt": prompts, **ASK})
+    assert [choice["index"] for choice in choices] == [0, 1, 2, 3]
+    for prompt, choice in zip(prompts, choices, strict=True):
+        found = choice["logprobs"]
+        values = found["token_logprobs"]
+        assert len(values) == len(prompt) + 1
+        assert values[0] is None
+        assert found["top_logprobs"][0] is None
+        assert values[1:-1] == pytest.approx(_expected(ctx, prompt), abs=1e-6)
+        (best,) = lh.generate(ctx, prompt, max_tokens=1, logprobs=0).logprobs or [None]
+        assert values[-1] == pytest.approx(best, abs=1e-5)
+
+
+def test_the_numbers_are_those_of_score_parallel(client: Client, ctx: lh.Context) -> None:
+    scores = lh.score_parallel(ctx, CONTEXTS, ENDINGS)
+    choices = _choices(client, {"prompt": _requests(ctx.model), **ASK})
+    for i, choice in enumerate(choices):
+        scored = scores.continuations[i]
+        assert scored is not None
+        n = len(scored[0].tokens)
+        values = choice["logprobs"]["token_logprobs"][-1 - n : -1]
+        assert values == pytest.approx(scored[0].token_logprobs.tolist(), abs=1e-6)
+        assert sum(values) == pytest.approx(scored[0].logprob, abs=1e-6)
+
+
+def test_a_token_is_greedy_if_its_number_is_the_highest(
+    client: Client, ctx: lh.Context
+) -> None:
+    start = lh.tokenize(ctx.model, "The sky is")
+    written = lh.generate(ctx, start, max_tokens=6, ignore_eos=True).tokens
+    other = (written[2] + 1) % ctx.model.n_vocab
+    prompts = [[*start, *written], [*start, *written[:2], other, *written[3:]]]
+    found = [each["logprobs"] for each in _choices(client, {"prompt": prompts, **ASK})]
+    greedy = [
+        [
+            value == max(top.values())
+            for value, top in zip(
+                each["token_logprobs"][len(start) : -1],
+                each["top_logprobs"][len(start) : -1],
+                strict=True,
+            )
+        ]
+        for each in found
+    ]
+    assert greedy[0] == [True] * 6
+    assert greedy[1][:3] == [True, True, False]
+
+
+def test_offsets_are_places_in_the_text(client: Client) -> None:
+    (choice,) = _choices(client, {**ASK, "prompt": "one two", "max_tokens": 4})
+    assert choice["text"].startswith("one two")
+    found = choice["logprobs"]
+    assert len(set(map(len, found.values()))) == 1
+    offsets = found["text_offset"]
+    assert offsets == sorted(offsets)
+    assert offsets[0] == 0
+    n = next(i for i, at in enumerate(offsets) if at >= len("one two"))
+    text = "".join(found["tokens"][i] for i in range(n) if offsets[i + 1] > offsets[i])
+    assert text.strip() == "one two"
+
+
+def test_several_tokens_are_those_of_a_request_without_echo(client: Client) -> None:
+    ask = {"prompt": ["a", "b"], "max_tokens": 5, "temperature": 0, "logprobs": 2}
+    plain = _choices(client, ask)
+    echoed = _choices(client, {**ask, "echo": True})
+    for prompt, one, other in zip("ab", plain, echoed, strict=True):
+        assert other["text"] == prompt + one["text"]
+        n = len(one["logprobs"]["token_logprobs"])
+        for name in ("tokens", "token_logprobs", "top_logprobs"):
+            assert other["logprobs"][name][-n:] == one["logprobs"][name]
+
+
+def test_without_logprobs_or_tokens(client: Client, ctx: lh.Context) -> None:
+    ask = {"prompt": "a b", "echo": True, "temperature": 0}
+    (echoed,) = _choices(client, {**ask, "max_tokens": 3})
+    (plain,) = _choices(client, {**ask, "echo": False, "max_tokens": 3})
+    assert echoed["text"] == "a b" + plain["text"]
+    status, got = client.post(TEXT, {**ask, "max_tokens": 0, "logprobs": 0})
+    assert status == 200
+    assert got["choices"][0]["text"] == "a b"
+    assert got["usage"]["completion_tokens"] == 0
+    values = got["choices"][0]["logprobs"]["token_logprobs"]
+    assert values[1:] == pytest.approx(_expected(ctx, lh.tokenize(ctx.model, "a b")))
+    events = client.events(TEXT, {**ask, "max_tokens": 3, "stream": True})
+    texts = [event["choices"][0]["text"] for event in events[:-1]]
+    assert "".join(texts) == echoed["text"]
+
+
+def test_long_beginnings_are_computed_once(client: Client, ctx: lh.Context) -> None:
+    start = lh.tokenize(ctx.model, "the same words " * 8)
+    prompts = [[*start, token] for token in (5, 6, 7)]
+    status, got = client.post(TEXT, {"prompt": prompts, **ASK})
+    assert status == 200
+    reused = got["usage"]["prompt_tokens_details"]["cached_tokens"]
+    assert reused == 2 * len(start)
+    for prompt, choice in zip(prompts, got["choices"], strict=True):
+        values = choice["logprobs"]["token_logprobs"][1:-1]
+        assert values == pytest.approx(_expected(ctx, prompt), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "param"),
+    [
+        ({"prompt": [[1, 2], []]}, 400, "prompt"),
+        ({"prompt": [1] * 600}, 400, "prompt"),
+        ({"prompt": "a", "max_tokens": 0, "echo": False}, 400, "max_tokens"),
+        ({"prompt": "a", "max_tokens": -1}, 400, "max_tokens"),
+        ({"prompt": "a", "echo": 1}, 400, "echo"),
+        ({"prompt": [[1, 70_000]]}, 400, "prompt"),
+    ],
+)
+def test_wrong_requests(
+    client: Client, fields: dict[str, Any], status: int, param: str
+) -> None:
+    found, got = client.post(TEXT, {**ASK, **fields})
+    assert (found, got["error"]["param"]) == (status, param)
+
+
+def test_the_end_of_an_answer_counts_as_its_token(tmp_path: Path) -> None:
+    """Lm_eval leaves out the last number, whatever it is."""
+    path = tiny_models.write(tmp_path / "tiny.gguf", "llama")
+    with lh.Model(path) as model, lh.Context(model) as ctx, served(ctx) as client:
+        for prompt in ("a", "b", "c d", "e f g", "h"):
+            tokens = lh.tokenize(model, prompt)
+            (choice,) = _choices(client, {**ASK, "prompt": tokens})
+            assert len(choice["logprobs"]["token_logprobs"]) == len(tokens) + 1

@@ -1,0 +1,373 @@
+"""Embeddings, scores, labels, codes and tokens over HTTP are those of the library."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+import openai
+import pytest
+import tiny_models
+from llamaherd.research.coding.codebook_file import codebook_yaml
+from served import NAME, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from served import Client
+
+TEMPLATE = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+TEXTS = ["one two", "three", "one two"]
+LABELS = ["yes", "no", "maybe"]
+
+
+@pytest.fixture(scope="module")
+def ctx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
+    path = tmp_path_factory.mktemp("endpoints") / "tiny.gguf"
+    tiny_models.write(path, "llama", chat_template=TEMPLATE)
+    with lh.Model(path) as model, lh.Context(model, deterministic=True) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(ctx: lh.Context) -> Iterator[Client]:
+    with served(ctx) as made:
+        yield made
+
+
+def _ok(client: Client, path: str, body: dict[str, Any]) -> Any:
+    status, got = client.post(path, body)
+    assert status == 200, got
+    return got
+
+
+def _get(client: Client, path: str) -> Any:
+    status, got, _ = client.ask("GET", path)
+    assert status == 200, got
+    return got
+
+
+# ---- embeddings ----
+
+
+def test_vectors_are_those_of_the_library(client: Client, ctx: lh.Context) -> None:
+    expected = lh.embed_parallel(ctx, TEXTS)
+    got = _ok(client, "/v1/embeddings", {"input": TEXTS})
+    assert [each["index"] for each in got["data"]] == [0, 1, 2]
+    vectors = [each["embedding"] for each in got["data"]]
+    assert np.allclose(vectors, expected.vectors, atol=1e-5)
+    assert (got["object"], got["model"]) == ("list", NAME)
+    assert got["usage"]["prompt_tokens"] == expected.stats.n_tokens
+    encoded = _ok(
+        client, "/v1/embeddings", {"input": "three", "encoding_format": "base64"}
+    )
+    raw = base64.b64decode(encoded["data"][0]["embedding"])
+    assert np.allclose(np.frombuffer(raw, "<f4"), expected.vectors[1], atol=1e-5)
+
+
+def test_vectors_of_tokens_and_of_fewer_dimensions(
+    client: Client, ctx: lh.Context
+) -> None:
+    tokens = lh.tokenize(ctx.model, "three")
+    (whole,) = lh.embed_parallel(ctx, ["three"], normalize=False).vectors
+    for given in (tokens, [tokens]):
+        got = _ok(
+            client,
+            "/v1/embeddings",
+            {"input": given, "dimensions": 4, "normalize": False},
+        )
+        assert np.allclose(got["data"][0]["embedding"], whole[:4], atol=1e-4)
+    got = _ok(client, "/embeddings", {"input": "three", "dimensions": 4})
+    found = np.array(got["data"][0]["embedding"])
+    assert np.allclose(found, whole[:4] / np.linalg.norm(whole[:4]), atol=1e-4)
+
+
+def test_the_sdk_gets_vectors(client: Client, ctx: lh.Context) -> None:
+    with openai.OpenAI(base_url=f"{client.url}/v1", api_key="none") as sdk:
+        got = sdk.embeddings.create(model=NAME, input=TEXTS)
+    vectors = [each.embedding for each in got.data]
+    assert np.allclose(vectors, lh.embed_parallel(ctx, TEXTS).vectors, atol=1e-5)
+
+
+def test_a_model_for_embeddings(ctx: lh.Context, tmp_path: Path) -> None:
+    path = tiny_models.write(tmp_path / "other.gguf", "llama", seed=9)
+    with (
+        lh.Model(path) as other,
+        served(ctx, embedding_model=other, embedding_name="other") as client,
+    ):
+        by_other = lh.embed_parallel(other, ["three"]).vectors[0]
+        by_own = lh.embed_parallel(ctx, ["three"]).vectors[0]
+        assert not np.allclose(by_other, by_own, atol=1e-3)
+        for fields, name, vector in (
+            ({}, "other", by_other),
+            ({"model": "other"}, "other", by_other),
+            ({"model": NAME}, NAME, by_own),
+        ):
+            got = _ok(client, "/v1/embeddings", {"input": "three", **fields})
+            assert got["model"] == name
+            assert np.allclose(got["data"][0]["embedding"], vector, atol=1e-5)
+        status, got = client.post("/v1/embeddings", {"input": "a", "model": "x"})
+        assert (status, got["error"]["code"]) == (404, "model_not_found")
+        names = [each["id"] for each in _get(client, "/v1/models")["data"]]
+        assert names == [NAME, "other"]
+        assert _get(client, "/v1/models/other")["id"] == "other"
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({}, "input"),
+        ({"input": []}, "input"),
+        ({"input": ""}, "input"),
+        ({"input": ["a", ""]}, "input"),
+        ({"input": [[]]}, "input"),
+        ({"input": {"a": 1}}, "input"),
+        ({"input": ["a"] * 2049}, "input"),
+        ({"input": [1, 70_000]}, "input"),
+        ({"input": "a " * 600}, "input"),
+        ({"input": "a", "dimensions": 0}, "dimensions"),
+        ({"input": "a", "dimensions": 10_000}, "dimensions"),
+        ({"input": "a", "encoding_format": "hex"}, "encoding_format"),
+        ({"input": "a", "pooling": "max"}, "pooling"),
+        ({"input": "a", "nonsense": 1}, "nonsense"),
+    ],
+)
+def test_wrong_embeddings(client: Client, fields: dict[str, Any], param: str) -> None:
+    status, got = client.post("/v1/embeddings", fields)
+    assert (status, got["error"]["param"]) == (400, param), got
+
+
+# ---- scores and labels ----
+
+
+def test_scores_are_those_of_the_library(client: Client, ctx: lh.Context) -> None:
+    prompts, texts = ["The sky is", "x"], [[" blue", " green"], " y"]
+    expected = lh.score_parallel(ctx, prompts, texts)
+    got = _ok(client, "/v1/score", {"prompts": prompts, "continuations": texts})
+    for row, own in zip(got["data"], expected.continuations, strict=True):
+        assert row["error"] is None
+        assert own is not None
+        for found, one in zip(row["continuations"], own, strict=True):
+            assert (found["text"], found["tokens"]) == (one.text, one.tokens)
+            assert found["token_logprobs"] == pytest.approx(list(one.token_logprobs))
+            assert found["logprob"] == pytest.approx(one.logprob)
+    assert got["usage"]["prompt_tokens"] == expected.stats.n_prompt_tokens
+
+
+def test_labels_are_those_of_the_library(client: Client, ctx: lh.Context) -> None:
+    options: dict[str, Any] = {"chat": True, "system": "Short.", "normalize": "token"}
+    expected = lh.classify_parallel(ctx, TEXTS, LABELS, **options)
+    body = {"prompts": TEXTS, "labels": LABELS, **options}
+    got = _ok(client, "/v1/classify", body)
+    for i, row in enumerate(got["data"]):
+        assert row["label"] == expected.labels[i]
+        assert list(row["probs"]) == LABELS
+        assert list(row["probs"].values()) == pytest.approx(expected.probs[i].tolist())
+        assert row["entropy"] == pytest.approx(expected.entropy[i])
+    named = _ok(
+        client, "/classify", {"prompts": ["a"], "labels": {"yes": "good", "no": "bad"}}
+    )
+    assert set(named["data"][0]["probs"]) == {"good", "bad"}
+
+
+def test_a_row_that_fails_has_its_error_and_the_others_their_labels(
+    client: Client,
+) -> None:
+    prompts = ["a", "b " * 600]
+    got = _ok(client, "/v1/classify", {"prompts": prompts, "labels": LABELS})["data"]
+    assert got[0]["error"] is None
+    assert got[0]["label"] in LABELS
+    assert (got[1]["label"], got[1]["prob"]) == (None, None)
+    assert got[1]["error"]["code"] == "too_long"
+    got = _ok(client, "/v1/score", {"prompts": prompts, "continuations": " c"})["data"]
+    assert [row["error"] and row["error"]["code"] for row in got] == [None, "too_long"]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "param"),
+    [
+        ("/v1/score", {"continuations": "a"}, "prompts"),
+        ("/v1/score", {"prompts": ["a"]}, "continuations"),
+        ("/v1/score", {"prompts": "a", "continuations": "a"}, "prompts"),
+        ("/v1/score", {"prompts": [], "continuations": "a"}, "prompts"),
+        ("/v1/score", {"prompts": ["a"], "continuations": []}, "continuations"),
+        ("/v1/score", {"prompts": ["a"], "continuations": [[1]]}, "continuations"),
+        ("/v1/score", {"prompts": [1], "continuations": "a"}, "prompts"),
+        ("/v1/score", {"text_1": "a", "text_2": "b"}, "text_1"),
+        ("/v1/classify", {"prompts": ["a"]}, "labels"),
+        ("/v1/classify", {"prompts": ["a"], "labels": []}, "labels"),
+        ("/v1/classify", {"prompts": ["a"], "labels": "yes"}, "labels"),
+        ("/v1/classify", {"prompts": ["a"], "labels": ["a"], "space": 3}, "space"),
+        ("/v1/classify", {"prompts": ["a"], "labels": ["a"], "journal": "x"}, "journal"),
+        ("/v1/annotate", {"texts": ["a"]}, "codebook"),
+        ("/v1/annotate", {"texts": ["a"], "codebook": 1}, "codebook"),
+        ("/v1/annotate", {"texts": ["a"], "codebook": {}}, "codebook"),
+        ("/v1/annotate", {"texts": ["a"], "codebook": "labels: ["}, "codebook"),
+        ("/v1/annotate", {"texts": [1], "codebook": "question: a"}, "texts"),
+        (
+            "/v1/annotate",
+            {"texts": ["a"], "codebook": {"question": "q", "labels": {"a": 1}}},
+            "codebook",
+        ),
+    ],
+)
+def test_wrong_scores_and_labels(
+    client: Client, path: str, fields: dict[str, Any], param: str
+) -> None:
+    status, got = client.post(path, fields)
+    assert (status, got["error"]["param"]) == (400, param), got
+
+
+# ---- codes ----
+
+CODEBOOK = lh.Codebook("What is it about?", labels={"food": "It is eaten.", "sport": ""})
+
+
+@pytest.mark.parametrize("as_yaml", [False, True])
+def test_codes_are_those_of_the_library(
+    client: Client, ctx: lh.Context, as_yaml: bool
+) -> None:
+    texts = ["They ate soup.", None, "A goal!"]
+    expected = lh.annotate({"text": texts}, "text", CODEBOOK, ctx)
+    codebook = codebook_yaml(CODEBOOK) if as_yaml else CODEBOOK.to_dict()
+    got = _ok(client, "/v1/annotate", {"texts": texts, "codebook": codebook})
+    assert [row["label"] for row in got["data"]] == expected.labels
+    assert expected.probs is not None
+    assert [row["p_food"] for row in got["data"]] == pytest.approx(
+        [expected.probs[0, 0], None, expected.probs[2, 0]]
+    )
+    assert all(row["error"] is None for row in got["data"])
+    assert got["codebook"] == CODEBOOK.hash
+
+
+def test_fields_that_a_codebook_asks_for(client: Client) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"n": {"enum": [1, 2]}, "all": {"type": "boolean"}},
+        "required": ["n", "all"],
+        "additionalProperties": False,
+    }
+    codebook = {"question": "How many?", "type": "fields", "schema": schema}
+    body = {"texts": ["a", "b"], "codebook": codebook, "max_tokens": 40}
+    for row in _ok(client, "/v1/annotate", body)["data"]:
+        assert row["n"] in (1, 2)
+        assert isinstance(row["all"], bool)
+
+
+# ---- tokens ----
+
+
+def test_tokens_and_texts(client: Client, ctx: lh.Context) -> None:
+    text = "one two</s>"
+    got = _ok(client, "/tokenize", {"prompt": text, "return_token_strs": True})
+    parsed = lh.tokenize(ctx.model, text, parse_special=True)
+    assert (got["tokens"], got["count"]) == (parsed, len(parsed))
+    assert len(got["token_strs"]) == len(parsed)
+    assert got["max_model_len"] == ctx.model.n_ctx_train
+    plain = _ok(client, "/tokenize", {"prompt": text, "add_special_tokens": False})
+    assert plain["tokens"] == lh.tokenize(
+        ctx.model, text, add_special=False, parse_special=True
+    )
+    of_llama = _ok(client, "/tokenize", {"content": "one", "add_special": True})
+    assert of_llama["tokens"] == lh.tokenize(ctx.model, "one")
+    back = _ok(client, "/detokenize", {"tokens": plain["tokens"]})
+    assert back["prompt"] == back["content"]
+    assert back["prompt"].strip() == text
+
+
+def test_what_lm_eval_asks_of_a_tokenizer(client: Client, ctx: lh.Context) -> None:
+    info = _get(client, "/tokenizer_info")
+    assert {"eos_token", "bos_token", "pad_token", "chat_template"} <= info.keys()
+    assert info["chat_template"] == TEMPLATE
+    for name, token in (
+        ("eos_token", ctx.model.info.eos),
+        ("bos_token", ctx.model.info.bos),
+    ):
+        got = _ok(
+            client, "/tokenize", {"prompt": info[name], "add_special_tokens": False}
+        )
+        assert got["tokens"] == [token]
+
+
+def test_the_prompt_of_a_chat(client: Client, ctx: lh.Context) -> None:
+    messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "U"}]
+    prompt = lh.apply_chat_template(ctx.model, messages)
+    got = _ok(client, "/apply-template", {"messages": messages, "max_tokens": 3})
+    assert got == {"prompt": prompt}
+    tokens = _ok(client, "/tokenize", {"messages": messages})
+    asked = {"messages": messages, "max_tokens": 1, "seed": 1}
+    usage = _ok(client, "/v1/chat/completions", asked)["usage"]
+    assert tokens["count"] == usage["prompt_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "param"),
+    [
+        ("/tokenize", {}, "prompt"),
+        ("/tokenize", {"prompt": "a", "content": "b"}, "prompt"),
+        ("/tokenize", {"prompt": 5}, "prompt"),
+        ("/tokenize", {"prompt": "a", "add_special": True}, "add_special"),
+        ("/tokenize", {"prompt": "a", "parse_special": 1}, "parse_special"),
+        ("/tokenize", {"messages": [1]}, "messages[0]"),
+        ("/detokenize", {}, "tokens"),
+        ("/detokenize", {"tokens": "a"}, "tokens"),
+        ("/detokenize", {"tokens": [True]}, "tokens"),
+        ("/detokenize", {"tokens": [1 << 40]}, "tokens"),
+        ("/detokenize", {"tokens": [-1]}, "tokens"),
+        ("/apply-template", {"messages": []}, "messages"),
+        ("/apply-template", {"messages": [], "nonsense": 1}, "nonsense"),
+        ("/api/show", {}, "model"),
+        ("/api/show", {"model": NAME, "template": "x"}, "template"),
+        ("/api/show", {"model": 5}, "model"),
+    ],
+)
+def test_wrong_tokens(
+    client: Client, path: str, fields: dict[str, Any], param: str
+) -> None:
+    status, got = client.post(path, fields)
+    assert (status, got["error"]["param"]) == (400, param), got
+
+
+# ---- others ----
+
+
+def test_what_chat_ollama_asks_first(client: Client) -> None:
+    """Ellmer lists the models, asks what each can do, then sends OpenAI's chats."""
+    (model,) = _get(client, "/api/tags")["models"]
+    assert model["name"] == NAME
+    assert isinstance(model["size"], int)
+    assert model["modified_at"].endswith("+00:00")
+    shown = _ok(client, "/api/show", {"model": model["name"]})
+    assert "completion" in shown["capabilities"]
+    assert shown["details"]["family"] == "llama"
+    assert _ok(client, "/api/show", {"model": f"{NAME}:latest"}) == shown
+    status, got = client.post("/api/show", {"model": "other"})
+    assert (status, got["error"]["code"]) == (404, "model_not_found")
+
+
+def test_version(client: Client) -> None:
+    assert _get(client, "/version") == {"version": lh.__version__}
+
+
+@pytest.mark.parametrize("path", ["/health", "/nowhere", "/v1/completions"])
+def test_a_request_has_its_id(client: Client, path: str) -> None:
+    ask = ("POST", path, {"prompt": "a", "stream": True, "max_tokens": 1})
+    headers = client.ask(*ask, headers={"X-Request-Id": "abc-1.2"})[2]
+    assert headers["x-request-id"] == "abc-1.2"
+    first, second = (client.ask(*ask)[2]["x-request-id"] for _ in range(2))
+    assert len(first) == 32
+    assert first != second
+
+
+@pytest.mark.parametrize("value", ["a b", "x" * 200, "a\tb", "é"])
+def test_an_odd_id_does_not_come_back(client: Client, value: str) -> None:
+    headers = client.ask("GET", "/health", headers={"X-Request-Id": value})[2]
+    assert len(headers["x-request-id"]) == 32
+    assert json.dumps(value) not in json.dumps(headers)

@@ -1,0 +1,211 @@
+"""The OpenAPI document says what the server does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import llamaherd as lh
+import pytest
+import thorough
+import tiny_models
+from llamaherd.server import openapi_fields
+from llamaherd.server.annotations import AnnotateApi
+from llamaherd.server.embeddings import EmbeddingsApi
+from llamaherd.server.generate import GenerateApi
+from llamaherd.server.ollama import ShowApi
+from llamaherd.server.openai import ChatCompletions, Completions
+from llamaherd.server.responses import Responses
+from llamaherd.server.scores import ClassifyApi, ScoreApi
+from llamaherd.server.tokenizing import DetokenizeApi, TemplateApi, TokenizeApi
+from served import NAME, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from served import Client
+
+Schema = dict[str, Any]
+SHAPES = {
+    "/generate": GenerateApi,
+    "/v1/completions": Completions,
+    "/v1/chat/completions": ChatCompletions,
+    "/v1/embeddings": EmbeddingsApi,
+    "/v1/score": ScoreApi,
+    "/v1/classify": ClassifyApi,
+    "/v1/annotate": AnnotateApi,
+    "/tokenize": TokenizeApi,
+    "/detokenize": DetokenizeApi,
+    "/apply-template": TemplateApi,
+    "/api/show": ShowApi,
+}
+MESSAGES = [{"role": "user", "content": "a"}]
+CODEBOOK = {"question": "Which?", "labels": ["a", "b"]}
+# A good request of each path.
+BODIES: dict[str, list[Schema]] = {
+    "/generate": [{"prompt": "a", "max_tokens": 2}],
+    "/v1/completions": [
+        {"prompt": ["a", "b"], "max_tokens": 2, "logprobs": 1, "echo": True}
+    ],
+    "/v1/chat/completions": [{"messages": MESSAGES, "max_tokens": 2, "n": 2}],
+    "/v1/embeddings": [{"input": ["a"]}, {"input": [1], "encoding_format": "base64"}],
+    "/v1/score": [{"prompts": ["a"], "continuations": [[" b", " c"]]}],
+    "/v1/classify": [{"prompts": ["a", "a " * 600], "labels": ["b", "c"]}],
+    "/v1/annotate": [{"texts": ["a", None], "codebook": CODEBOOK}],
+    "/tokenize": [{"prompt": "a"}, {"messages": MESSAGES, "return_token_strs": True}],
+    "/detokenize": [{"tokens": [1, 2]}],
+    "/apply-template": [{"messages": MESSAGES}],
+    "/api/show": [{"model": NAME}],
+}
+PAGES = [
+    *("/v1/models", "/tokenizer_info", "/api/tags", "/version", "/health"),
+    *("/openapi.json", f"/v1/models/{NAME}"),
+]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    path = tmp_path_factory.mktemp("openapi") / "tiny.gguf"
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    tiny_models.write(path, "llama", chat_template=template)
+    with lh.Model(path) as model, lh.Context(model) as ctx, served(ctx) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def document(client: Client) -> Schema:
+    status, got, _ = client.ask("GET", "/openapi.json")
+    assert status == 200
+    return got  # type: ignore[no-any-return]
+
+
+def _checker(document: Schema, schema: Schema) -> jsonschema.Draft202012Validator:
+    whole = {**schema, "components": document["components"]}
+    jsonschema.Draft202012Validator.check_schema(whole)
+    return jsonschema.Draft202012Validator(whole)
+
+
+def _operation(document: Schema, path: str, method: str) -> Schema:
+    shown = "/v1/models/{name}" if path == f"/v1/models/{NAME}" else path
+    return document["paths"][shown][method]  # type: ignore[no-any-return]
+
+
+def _body_of(document: Schema, path: str) -> Schema:
+    body = _operation(document, path, "post")["requestBody"]
+    return body["content"]["application/json"]["schema"]  # type: ignore[no-any-return]
+
+
+def _properties(schema: Schema) -> dict[str, Schema]:
+    kinds = schema.get("anyOf", [schema])
+    return {name: each for kind in kinds for name, each in kind["properties"].items()}
+
+
+def test_it_has_every_path(client: Client, document: Schema) -> None:
+    assert client.server is not None
+    app: Any = client.server.config.app
+    routes = {route.path.replace(":path", "") for route in app.routes}
+    assert document["paths"].keys() == routes
+    shown = {p for p, each in document["paths"].items() if "post" in each}
+    with_v1 = {f"/v1{path}" if f"/v1{path}" in SHAPES else path for path in shown}
+    others = {"responses", "files", "batches"}
+    kept = {path for path in with_v1 if not others & set(path.split("/"))}
+    assert kept == SHAPES.keys()
+    names = [
+        each["operationId"] for p in document["paths"].values() for each in p.values()
+    ]
+    assert len(set(names)) == len(names)
+
+
+def test_responses_have_every_field(document: Schema) -> None:
+    schema = _body_of(document, "/v1/responses")
+    assert Responses.fields <= schema["properties"].keys()
+    _checker(document, schema).validate({"input": "a", "text": {}, "stream": True})
+    assert not _checker(document, schema).is_valid({"max_output_tokens": 0, "input": "a"})
+
+
+@pytest.mark.parametrize("path", list(SHAPES))
+def test_it_has_every_field(path: str) -> None:
+    shown = _properties(openapi_fields.request_schema(path))
+    shape: Any = SHAPES[path]
+    assert shape.fields <= shown.keys()
+
+
+@pytest.mark.parametrize("path", list(SHAPES))
+def test_every_field_is_known(client: Client, document: Schema, path: str) -> None:
+    """Null, which counts as no value, is taken for all fields that are not needed."""
+    schema = _body_of(document, path)
+    kinds = schema.get("anyOf", [schema])
+    for kind, body in zip(kinds, BODIES[path], strict=False):
+        free = kind["properties"].keys() - body.keys()
+        status, got = client.post(path, {**dict.fromkeys(free), **body})
+        assert status == 200, got
+    status, got = client.post(path, {**BODIES[path][0], "nonsense": 1})
+    assert (status, got["error"]["code"]) == (400, "unsupported_parameter")
+
+
+@pytest.mark.parametrize("path", list(SHAPES))
+def test_requests_and_answers_follow_it(
+    client: Client, document: Schema, path: str
+) -> None:
+    responses = _operation(document, path, "post")["responses"]
+    for body in BODIES[path]:
+        _checker(document, _body_of(document, path)).validate(body)
+        status, got = client.post(path, body)
+        assert status == 200, got
+        schema = responses["200"]["content"]["application/json"]["schema"]
+        _checker(document, schema).validate(got)
+    status, got = client.post(path, {})
+    assert status == 400
+    assert not _checker(document, _body_of(document, path)).is_valid({}) or path in (
+        "/tokenize",
+        "/api/show",
+    )
+    schema = responses["400"]["content"]["application/json"]["schema"]
+    _checker(document, schema).validate(got)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_follow_it(client: Client, document: Schema, path: str) -> None:
+    responses = _operation(document, path, "get")["responses"]
+    status, got, _ = client.ask("GET", path)
+    assert status == 200
+    schema = responses["200"]["content"]["application/json"]["schema"]
+    _checker(document, schema).validate(got)
+
+
+@pytest.mark.parametrize("path", list(SHAPES)[:7])
+def test_nothing_beyond_a_range_is_taken(
+    client: Client, document: Schema, path: str
+) -> None:
+    (body, *_) = BODIES[path]
+    for name, each in _properties(_body_of(document, path)).items():
+        (schema, *_) = each.get("anyOf", [each])
+        for side, step in (("minimum", -1), ("maximum", 1)):
+            if side not in schema or name in openapi_fields.ALIASES:
+                continue
+            status, got = client.post(path, {**body, name: schema[side] + step})
+            assert (status, got["error"]["param"]) == (400, name), got
+
+
+ODD: list[Any] = [
+    *(True, 0, -1, 1.5, 1e308, 1 << 63, "", "x", "\x00", "\ud800", [], [[]], {}),
+    *([None], [1 << 40], {"": None}, {"a": [1]}, [{"role": "user"}]),
+]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # settings without an effect
+@pytest.mark.more(reason="every value in every field: 9,000 requests")
+@pytest.mark.parametrize("path", list(SHAPES))
+def test_odd_values_are_answered_or_refused_by_name(
+    client: Client, document: Schema, path: str
+) -> None:
+    """In `make test` each field gets two of the values, in turn."""
+    bodies = BODIES[path]
+    n_values = thorough.sized(2, len(ODD))
+    for i, name in enumerate(sorted(_properties(_body_of(document, path)))):
+        for j in range(n_values):
+            odd = {name: ODD[(n_values * i + j) % len(ODD)]}
+            status, got = client.post(path, {**bodies[-1], **odd})
+            assert status in (200, 400, 404, 422), (odd, got)
+            if status == 400:
+                assert got["error"]["param"] is not None, (odd, got)
