@@ -67,6 +67,7 @@ from llamaherd.core.errors import (
     PromptError,
     QuantizeError,
     SamplerError,
+    ServerError,
     ThinkingWarning,
 )
 from llamaherd.core.results import Result, Results
@@ -219,6 +220,7 @@ __all__ = [
     "SamplerError",
     "SamplingParams",
     "ScoreResults",
+    "ServerError",
     "SpanCodes",
     "SpanValidation",
     "Stats",

@@ -54,6 +54,7 @@ error_classes <- c(
   ClusterError = "context",
   ContextClosedError = "context",
   JournalError = "journal",
+  ServerError = "server",
   GenerationError = "generation",
   PromptError = "generation",
   AnswerError = "generation",

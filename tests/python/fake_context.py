@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -126,14 +127,16 @@ class FakeHandle:
             self._is_done = True
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
-            callback(self)
+            with suppress(RuntimeError):  # its event loop may be closed
+                callback(self)
         self._tell()
 
     def _tell(self) -> None:
         with self._lock:
             news = list(self._news)
         for tell in news:
-            tell()
+            with suppress(RuntimeError):
+                tell()
 
     def done(self) -> bool:
         return self._is_done
@@ -192,6 +195,7 @@ class FakeContext:
         handles: All requests that there were.
         may_run: Cleared, nothing goes on.
         fails_at: Words after which requests fail; -1: never.
+        held: Prompt that does not go on until it is cancelled; "": none.
         raises: What `submit` raises; None: nothing.
     """
 
@@ -213,6 +217,7 @@ class FakeContext:
         self.may_run.set()
         self.step_s = 0.0
         self.fails_at = -1
+        self.held = ""
         self.raises: Exception | None = None
 
     @property
@@ -274,7 +279,8 @@ class FakeContext:
                 while self._waiting and len(self._running) < self.n_slots:
                     self._running.append(self._waiting.popleft())
                 for handle in self._running:
-                    handle.step()
+                    if not self.held or handle.prompt != self.held or handle.is_cancelled:
+                        handle.step()
                 self._running = [h for h in self._running if not h.done()]
                 threading.Event().wait(self.step_s)
 

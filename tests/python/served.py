@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -76,6 +79,27 @@ class Client:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=_LIMIT_S)
         connection.sendall(head.encode() + data)
         return connection
+
+
+@contextmanager
+def started(model: lh.Model, *options: str, before: str = "pass") -> Iterator[Client]:
+    """A server that is a process, which is killed after the block."""
+    program = f"import sys; from llamaherd.cli import main; {before}; sys.exit(main())"
+    command = [sys.executable, "-c", program, "serve", str(model.path), "--port", "0"]
+    process = subprocess.Popen(
+        [*command, "--n-threads", "1", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = re.search(r":(\d+) ", process.stdout.readline())
+        assert found
+        yield Client(int(found[1]))
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @contextmanager

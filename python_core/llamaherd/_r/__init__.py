@@ -84,6 +84,16 @@ from llamaherd._r.models import (
 )
 from llamaherd._r.plots import plot_picture
 from llamaherd._r.recalibration import recalibrate_columns
+from llamaherd._r.remote import (
+    remote_at,
+    remote_job,
+    remote_results,
+    remote_server,
+    remote_servers,
+    remote_start,
+    remote_stop,
+    remote_submit,
+)
 from llamaherd._r.reports import (
     report,
     reproduce_close,
@@ -232,6 +242,14 @@ __all__ = [
     "plot_picture",
     "recalibrate_columns",
     "reliability",
+    "remote_at",
+    "remote_job",
+    "remote_results",
+    "remote_server",
+    "remote_servers",
+    "remote_start",
+    "remote_stop",
+    "remote_submit",
     "report",
     "reproduce_close",
     "reproduce_result",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
+import signal
 import sys
+import threading
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +43,7 @@ Ctrl-C ends it: what runs may end first; a second Ctrl-C ends it at once.
 _where = section("Where it listens")
 _size = section("How much runs at once")
 _limits = section("Limits")
+_batches = section("Files and batches")
 _chats = section("How chats are rendered")
 _COUNT = Whole(1)
 
@@ -113,6 +117,17 @@ def _key(given: str | None) -> str | None:
     metavar="N",
     show_default=True,
     help="0 uses any free port.",
+)
+@_where(
+    "--ready-file",
+    metavar="FILE",
+    help="Written when clients can connect: JSON with url and pid.",
+)
+@_where(
+    "--while-stdin-open",
+    is_flag=True,
+    help="End, as after Ctrl-C, when standard input closes: with the program that "
+    "started the server.",
 )
 @_where(
     "--allowed-host",
@@ -218,6 +233,21 @@ def _key(given: str | None) -> str | None:
     show_default=True,
     help="Maximum number of open connections; further ones get status 503.",
 )
+@_batches(
+    "--data",
+    metavar="DIR",
+    help="Folder of files and batches, made if needed. Batches then survive the end of "
+    "the server, and the next one with this folder goes on with them. Default: a "
+    "temporary folder, removed at the end.",
+)
+@_batches(
+    "--max-file",
+    type=_COUNT,
+    default=200 << 20,
+    metavar="BYTES",
+    show_default=True,
+    help="Maximum size of a file of a batch; larger ones get status 413.",
+)
 @_limits(
     "--max-tokens",
     type=_COUNT,
@@ -300,6 +330,25 @@ def _template(path: str | None) -> str | None:
         raise click.UsageError(f"--template {path} cannot be read: {error}.") from None
 
 
+def _end_with_stdin() -> None:
+    """End the server when standard input closes."""
+    while sys.stdin.buffer.read(1 << 16):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _tell_ready(line: str, bound: socket.socket, path: str | None) -> None:
+    """Report that clients can connect, on standard output and in a file."""
+    from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
+
+    print(line, flush=True)  # noqa: T201
+    if path is not None:
+        told = {"url": serving.url(bound), "pid": os.getpid()}
+        draft = Path(f"{path}.new")
+        draft.write_text(json.dumps(told), encoding="utf-8")
+        draft.replace(path)
+
+
 def _stem(path: str | None) -> str | None:
     return None if path is None else Path(path).stem
 
@@ -338,6 +387,8 @@ def _serve_on(
         queue=options["queue"],
         timeout_s=options["timeout"],
         max_body=options["max_body"],
+        data=None if options["data"] is None else Path(options["data"]),
+        max_file=options["max_file"],
         max_tokens=options["max_tokens"],
         thinking=options["thinking"],
         template=_template(options["template"]),
@@ -362,11 +413,13 @@ def _serve_on(
             deterministic=options["deterministic"],
         ) as ctx,
     ):
+        if options["while_stdin_open"]:
+            threading.Thread(target=_end_with_stdin, daemon=True).start()
         line = f"llamaherd serves {name} at {serving.url(bound)} (Ctrl-C ends it)"
         server = serving.Server(
             create_app(ctx, settings, embedding_model),
             grace_s=options["grace"],
-            when_ready=lambda: print(line, flush=True),  # noqa: T201
+            when_ready=lambda: _tell_ready(line, bound, options["ready_file"]),
         )
         server.run([bound])
         return server.status

@@ -140,6 +140,10 @@ class DownloadError(ModelLoadError):
     """A model could not be downloaded, or the downloaded file is not the expected one."""
 
 
+class ServerError(LlamaHerdError, RuntimeError):
+    """A server in another process does not start, does not answer, or refuses."""
+
+
 class QuantizeError(LlamaHerdError, OSError):
     """A model could not be requantized: no disk space, no permission, unknown type."""
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import traceback
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 1.0  # maximum time to send the last event to a client that does not read
+LAST_PRIORITY = -100  # of requests of batches, which yield their slots to others
 # Length that tokenizes in about a millisecond; longer texts leave the event loop.
 _LONG_BODY = 1 << 14
 # Fields that are cheap to parse in a short body. A request with other fields is parsed
@@ -86,7 +87,10 @@ class Endpoint(ABC):
             fields, n_bytes = await read_object(
                 scope, scope["llamaherd.incoming"], self._shared.bodies
             )
-            with self._shared.queue.slot():
+            is_background = record.is_background
+            if is_background and "priority" in self._fields:
+                fields["priority"] = LAST_PRIORITY
+            with nullcontext() if is_background else self._shared.queue.slot():
                 await self.answer(fields, n_bytes, record, receive, send)
         except ClientGoneError:
             record.is_gone = True
@@ -150,21 +154,22 @@ class Answering(Endpoint):
         send: Send,
     ) -> None:
         """See `Endpoint`."""
-        parsed, handle = await self._submit(fields, n_bytes)
-        running = self._shared.enter(Running(handle, receive, self._shared.timeout_s))
+        parsed, handle = await self._submit(fields, n_bytes, record.is_background)
+        timeout_s = None if record.is_background else self._shared.timeout_s
+        running = self._shared.enter(Running(handle, receive, timeout_s))
         try:
             await self._answer(parsed, running, record, send)
         finally:
             self._shared.leave(running)
 
     async def _submit(
-        self, fields: dict[str, object], n_bytes: int
+        self, fields: dict[str, object], n_bytes: int, is_background: bool
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
         if n_bytes < _LONG_BODY and fields.keys() <= _QUICK:
-            return self._submit_now(fields)
+            return self._submit_now(fields, is_background)
         is_compiled = not CONSTRAINING.isdisjoint(fields)
         pool = self._shared.compiling if is_compiled else self._shared.pool
-        pending = pool.submit(self._submit_now, fields)
+        pending = pool.submit(self._submit_now, fields, is_background)
         try:
             return await asyncio.wrap_future(pending)
         except asyncio.CancelledError:
@@ -172,10 +177,13 @@ class Answering(Endpoint):
             raise
 
     def _submit_now(
-        self, fields: dict[str, object]
+        self, fields: dict[str, object], is_background: bool
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
         with spoken_in(JSON):
             parsed = self._shape.understand(fields)
+            if is_background:
+                last = {"priority": LAST_PRIORITY}
+                parsed = replace(parsed, options={**parsed.options, **last})
             for prompt in parsed.prompts:
                 _check_ids(prompt, self._shared.ctx.model.n_vocab)
             with errors.renamed(parsed.names):

@@ -31,6 +31,7 @@ class ParsedRequest:
         echo: Whether the prompt comes back before its answer.
         is_empty: Whether the answer has no tokens; `echo` only.
         names: Field of the request by argument of the library, for errors.
+        repeated: Settings of the request that the answer repeats.
     """
 
     prompts: Sequence[Any]
@@ -45,6 +46,7 @@ class ParsedRequest:
     echo: bool = False
     is_empty: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
+    repeated: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def n_answers(self) -> int:

@@ -20,6 +20,8 @@ from llamaherd.core.errors import ChatTemplateError, LlamaHerdError
 from llamaherd.server.access import AccessMiddleware
 from llamaherd.server.annotations import AnnotateApi
 from llamaherd.server.answering import Answering
+from llamaherd.server.batches.pages import BatchPages
+from llamaherd.server.batches.service import BatchService, batch_endpoints
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.dashboard import Dashboard
 from llamaherd.server.embeddings import EmbeddingsApi
@@ -31,6 +33,7 @@ from llamaherd.server.metrics import CONTENT_TYPE, Metrics
 from llamaherd.server.ollama import ShowApi, tags
 from llamaherd.server.openai import ChatCompletions, Completions
 from llamaherd.server.openapi import openapi
+from llamaherd.server.responses import Responses
 from llamaherd.server.scores import ClassifyApi, ScoreApi
 from llamaherd.server.shared_state import SharedState
 from llamaherd.server.tokenizing import (
@@ -82,6 +85,11 @@ def create_app(
                 Answering(shared, ChatCompletions(ctx.model, settings)),
                 methods=_POST,
             ),
+            Route(
+                "/responses",
+                Answering(shared, Responses(ctx.model, settings)),
+                methods=_POST,
+            ),
             *(
                 Route(path, Working(shared, shape), methods=_POST)
                 for path, shape in _work_shapes(ctx, settings, embedding_model).items()
@@ -101,12 +109,17 @@ def create_app(
         Route("/metrics", pages.metrics),
         *Dashboard(shared, settings).routes(),
     ]
+    batches = BatchService(shared, settings.data, batch_endpoints(routes))
+    batch_pages = BatchPages(batches, shared, settings.max_file)
+    routes += _with_and_without_v1(*batch_pages.routes())
     pages.document = openapi(routes)
     paths = [route.path for route in routes]
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        await batches.resume()
         yield
+        await batches.close()
         shared.close()
 
     app = Starlette(

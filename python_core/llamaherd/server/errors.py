@@ -30,6 +30,7 @@ _TYPES = {
     404: "not_found_error",
     405: "invalid_request_error",
     408: "invalid_request_error",
+    409: "invalid_request_error",
     413: "invalid_request_error",
     415: "invalid_request_error",
     422: "invalid_request_error",
@@ -211,4 +212,4 @@ def timed_out(seconds: float) -> ApiError:
 
 def event(error: ApiError) -> str:
     """Return an error within a stream of events, in the format of OpenAI."""
-    return f"data: {json.dumps(error.body)}\n\n"
+    return f"data: {json.dumps({'type': 'error', **error.body})}\n\n"

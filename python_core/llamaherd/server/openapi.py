@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd
 from llamaherd.server.openapi_answers import ANSWERS, COMPONENTS, Schema
-from llamaherd.server.openapi_fields import request_schema
+from llamaherd.server.openapi_batches import SUMMARIES, request_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
 _JSON = "application/json"
-_STREAMS = ("/generate", "/v1/completions", "/v1/chat/completions")
+_STREAMS = ("/generate", "/v1/responses", "/v1/completions", "/v1/chat/completions")
 _OPEN = ("/health",)  # needs no key
 _SUMMARIES = {
     "/generate": "Answer a prompt with the options of generate_parallel().",
@@ -40,6 +40,7 @@ _SUMMARIES = {
     "/health": "Report whether prompts can run.",
     "/metrics": "Return figures for Prometheus.",
     "/openapi.json": "Return this document.",
+    **SUMMARIES,
 }
 _ERRORS = {
     "400": "The request is invalid; `param` is the field.",
@@ -101,12 +102,14 @@ def _operation(path: str, method: str) -> Schema:
     }
     if known in _OPEN:
         found["security"] = []
-    if "{name}" in path:
-        name = {"name": "name", "in": "path", "required": True}
-        found["parameters"] = [{**name, "schema": {"type": "string"}}]
+    for name in ("name", "id"):
+        if f"{{{name}}}" in path:
+            given = {"name": name, "in": "path", "required": True}
+            found["parameters"] = [{**given, "schema": {"type": "string"}}]
     if method == "POST":
-        body = {_JSON: {"schema": request_schema(known)}}
-        found["requestBody"] = {"required": True, "content": body}
+        body = request_content(known)
+        if body is not None:
+            found["requestBody"] = {"required": True, "content": body}
     return found
 
 

@@ -15,15 +15,20 @@ CLIENT_GONE = 499  # status in logs only, as in nginx
 class RequestRecord:
     """Record of a request, filled in while it is answered.
 
+    Args:
+        is_background: Whether the request, one of a batch, yields to those of clients.
+
     Attributes:
+        is_background: As given.
         results: Answers of the request; none if no prompt ran.
         status: HTTP status; 0 before the response.
         is_gone: Whether the client disconnected first.
     """
 
-    __slots__ = ("is_gone", "results", "status")
+    __slots__ = ("is_background", "is_gone", "results", "status")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_background: bool = False) -> None:
+        self.is_background = is_background
         self.results: Sequence[Result] = ()
         self.status = 0
         self.is_gone = False

@@ -10,6 +10,7 @@ from llamaherd.server.connections import ConnectionLimits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from llamaherd.core.thinking import ThinkingOption
     from llamaherd.server.hosts import Hosts
@@ -28,6 +29,8 @@ class ServerSettings:
         queue: Maximum number of waiting requests; others are refused.
         timeout_s: Maximum duration of a request in seconds; None for no limit.
         max_body: Maximum size of a body in bytes.
+        data: Folder of files and batches; None for one that ends with the server.
+        max_file: Maximum size of a file in bytes.
         max_tokens: Default maximum number of tokens of the answer of a chat.
         n_ctx: Maximum number of tokens of a prompt with its answer; None for the context
             length of the training.
@@ -48,6 +51,8 @@ class ServerSettings:
     queue: int = 256
     timeout_s: float | None = None
     max_body: int = 4 << 20
+    data: Path | None = None
+    max_file: int = 200 << 20
     max_tokens: int = MAX_TOKENS_OF_CHAT
     n_ctx: int | None = None
     api_key: str | None = None

@@ -76,7 +76,7 @@ class Working(Endpoint):
         self,
         fields: dict[str, object],
         n_bytes: int,  # noqa: ARG002 - texts are always read on other threads
-        record: RequestRecord,  # noqa: ARG002 - these requests have no texts
+        record: RequestRecord,
         receive: Receive,
         send: Send,
     ) -> None:
@@ -88,7 +88,8 @@ class Working(Endpoint):
             await send_json(send, 200, made)
             return
         job = AwaitedWork(made.work)
-        running = self._shared.enter(Running(job, receive, self._shared.timeout_s))
+        timeout_s = None if record.is_background else self._shared.timeout_s
+        running = self._shared.enter(Running(job, receive, timeout_s))
         try:
             results = await running.outcome()
             body = await asyncio.wrap_future(

@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from served import Client
+from served import Client, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import llamaherd as lh
-
-
-@contextmanager
-def _process(model: lh.Model, *options: str, before: str = "pass") -> Iterator[Client]:
-    program = f"import sys; from llamaherd.cli import main; {before}; sys.exit(main())"
-    command = [sys.executable, "-c", program, "serve", str(model.path), "--port", "0"]
-    process = subprocess.Popen(
-        [*command, "--n-threads", "1", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        found = re.search(r":(\d+) ", process.stdout.readline())
-        assert found
-        yield Client(int(found[1]))
-    finally:
-        process.kill()
-        process.communicate()
 
 
 HOSTS = [
@@ -56,8 +32,8 @@ def client(chat_model: lh.Model) -> Iterator[Client]:
         *("--alias", "one", "--alias", "two"),
         *("--allowed-host", "lab.example", "--allowed-host", "Other.Example."),
     ]
-    with _process(chat_model, *options) as started:
-        yield started
+    with started(chat_model, *options) as made:
+        yield made
 
 
 @pytest.mark.parametrize(("host", "status"), HOSTS)
@@ -83,7 +59,7 @@ def test_a_schema_that_max_tokens_cuts(client: Client) -> None:
 
 def test_few_open_files_are_enough(chat_model: lh.Model) -> None:
     few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))"
-    with _process(chat_model, before=few) as client:
+    with started(chat_model, before=few) as client:
         links = [client.connect("/generate", {"prompt": "a"}) for _ in range(100)]
         for link in links:
             link.close()

@@ -1,0 +1,113 @@
+"""Servers in processes of their own, and jobs on them, for R."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from llamaherd import remote
+from llamaherd._r.boundary import boundary, clean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _server(server: remote.RemoteServer) -> dict[str, Any]:
+    return {
+        "name": server.name,
+        "url": server.url,
+        "key": server.key,
+        "pid": server.pid,
+        "model": clean(server.model),
+        "folder": clean(server.folder),
+        "stays": server.stays,
+    }
+
+
+def _job(job: remote.RemoteJob) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "task": job.task,
+        "n": job.n,
+        "status": job.status,
+        "n_requests": job.n_requests,
+        "n_done": job.n_done,
+        "n_failed": job.n_failed,
+        "is_done": job.is_done,
+        "errors": [clean(text) for text in job.errors],
+    }
+
+
+@boundary
+def remote_at(folder: str) -> None:
+    """Set the folder of all servers as R has it; "" for the default.
+
+    Python sees no variable that R sets after its start.
+    """
+    if folder:
+        os.environ[remote.FOLDER_VARIABLE] = folder
+    else:
+        os.environ.pop(remote.FOLDER_VARIABLE, None)
+
+
+@boundary
+def remote_start(
+    model: str, name: str, port: int, stay: bool, options: Sequence[str]
+) -> dict[str, Any]:
+    """Start a server, or find the one that runs."""
+    made = remote.start_server(model, name=name, port=port, stay=stay, options=options)
+    return _server(made)
+
+
+@boundary
+def remote_server(name: str) -> dict[str, Any]:
+    """Return a server by its name."""
+    return _server(remote.server_named(name))
+
+
+@boundary
+def remote_stop(name: str) -> bool:
+    """Stop a server; return whether it ran."""
+    return remote.stop_server(remote.server_named(name))
+
+
+@boundary
+def remote_servers() -> list[dict[str, Any]]:
+    """Return all servers, with whether they run."""
+    return [
+        {**_server(each), "running": each.is_running} for each in remote.list_servers()
+    ]
+
+
+@boundary
+def remote_submit(
+    name: str, task: remote.Task, texts: Sequence[str | None], options: str
+) -> dict[str, Any]:
+    """Submit a job.
+
+    Args:
+        name: Name of the server.
+        task: Task.
+        texts: Texts; None for a missing one.
+        options: Options as JSON.
+    """
+    server = remote.server_named(name)
+    return _job(remote.submit_job(server, task, list(texts), json.loads(options)))
+
+
+@boundary
+def remote_job(name: str, job_id: str, cancel: bool) -> dict[str, Any]:
+    """Return the state of a job, which is cancelled before if asked for."""
+    ask = remote.cancel_job if cancel else remote.job_status
+    return _job(ask(remote.server_named(name), job_id))
+
+
+@boundary
+def remote_results(name: str, job_id: str) -> dict[str, Any]:
+    """Return the results of a job: rows as JSON, and notes."""
+    found = remote.job_results(remote.server_named(name), job_id)
+    return {
+        "rows": clean(json.dumps(found.rows)),
+        "notes": [clean(text) for text in found.notes],
+    }

@@ -1,0 +1,41 @@
+"""Servers in processes of their own, and jobs on them.
+
+A server is known by its name. Its folder has its data, so jobs survive the end of the
+server and of the process that started it.
+"""
+
+from llamaherd.remote.client import RemoteServer
+from llamaherd.remote.jobs import (
+    JobOutput,
+    RemoteJob,
+    Task,
+    cancel_job,
+    job_results,
+    job_status,
+    list_jobs,
+    submit_job,
+)
+from llamaherd.remote.processes import (
+    FOLDER_VARIABLE,
+    list_servers,
+    server_named,
+    start_server,
+    stop_server,
+)
+
+__all__ = [
+    "FOLDER_VARIABLE",
+    "JobOutput",
+    "RemoteJob",
+    "RemoteServer",
+    "Task",
+    "cancel_job",
+    "job_results",
+    "job_status",
+    "list_jobs",
+    "list_servers",
+    "server_named",
+    "start_server",
+    "stop_server",
+    "submit_job",
+]

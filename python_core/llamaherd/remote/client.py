@@ -1,0 +1,114 @@
+"""Requests to a server in another process."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+from urllib.parse import urlsplit
+
+from llamaherd.core.errors import ServerError
+
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteServer:
+    """A server that runs, or ran, in a process of its own.
+
+    Attributes:
+        name: Name.
+        url: Address, without a path.
+        key: API key, which is not shown.
+        pid: Number of the process.
+        model: Model that it serves, as it was given.
+        folder: Folder of its data and its log.
+        stays: Whether it outlives the process that started it.
+    """
+
+    name: str
+    url: str
+    key: str = field(repr=False)
+    pid: int
+    model: str
+    folder: str
+    stays: bool
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it answers, to its own key."""
+        try:
+            self.ask("GET", "/v1/models", timeout_s=5.0)
+        except ServerError:
+            return False
+        return True
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_s: float = _TIMEOUT_S,
+    ) -> bytes:
+        """Send a request; return the body of its answer.
+
+        Raises:
+            ServerError: The server does not answer, or refuses the request.
+        """
+        parts = urlsplit(self.url)
+        http = HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
+        headers = {"authorization": f"Bearer {self.key}", "content-type": content_type}
+        try:
+            http.request(method, path, body, headers)
+            answer = http.getresponse()
+            content = answer.read()
+        except (OSError, HTTPException) as error:
+            text = f"the server {self.name!r} at {self.url} does not answer: {error}"
+            raise ServerError(text) from error
+        finally:
+            http.close()
+        if answer.status >= 400:
+            raise ServerError(_message(self.name, answer.status, content))
+        return content
+
+    def ask_json(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """Send a request with JSON; return its answer.
+
+        Raises:
+            ServerError: The server does not answer, or refuses the request.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        found: dict[str, Any] = json.loads(self.ask(method, path, data))
+        return found
+
+    def upload(self, filename: str, content: bytes) -> str:
+        """Store a file for a batch; return its identifier.
+
+        Raises:
+            ServerError: The server does not answer, or refuses the file.
+        """
+        boundary = secrets.token_hex(16)
+        head = "Content-Disposition: form-data; name="
+        form = b"".join(
+            (
+                f'--{boundary}\r\n{head}"purpose"\r\n\r\nbatch\r\n'.encode(),
+                f'--{boundary}\r\n{head}"file"; filename="{filename}"\r\n\r\n'.encode(),
+                content,
+                f"\r\n--{boundary}--\r\n".encode(),
+            )
+        )
+        kind = f"multipart/form-data; boundary={boundary}"
+        file_id = json.loads(self.ask("POST", "/v1/files", form, kind))["id"]
+        return str(file_id)
+
+
+def _message(name: str, status: int, content: bytes) -> str:
+    """Return the text of an error of a server."""
+    try:
+        text = json.loads(content)["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        text = "an answer that is no JSON"
+    return f"the server {name!r} refused the request (status {status}): {text}"

@@ -1,0 +1,274 @@
+"""Jobs on a server: texts that are answered, classified or coded in the background."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from llamaherd.asks.annotate_options import AnnotateOptions
+from llamaherd.asks.options import ClassifyOptions
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ServerError
+from llamaherd.core.sampling import SamplingParams
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.remote.client import RemoteServer
+
+Task = Literal["generate", "classify", "annotate"]
+_AT_ONCE = 32  # texts of a request; what is left of it after a crash runs again
+_WINDOW = "30d"
+_OF_TASK = "llamaherd_task"
+_OF_CHAT = frozenset(
+    {"chat", "system", "thinking", "variables", "prefix", "merge_system", "parse_special"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Requests of a task.
+
+    Attributes:
+        path: Path of the requests.
+        field: Field with the texts.
+        n: Number of texts of a request; 0 for one that is no list.
+        options: Names of the options.
+    """
+
+    path: str
+    field: str
+    n: int
+    options: frozenset[str]
+
+
+_KINDS: dict[str, _Kind] = {
+    "generate": _Kind(
+        "/generate",
+        "prompt",
+        0,
+        frozenset(each.name for each in fields(SamplingParams)) | _OF_CHAT,
+    ),
+    "classify": _Kind(
+        "/v1/classify",
+        "prompts",
+        _AT_ONCE,
+        frozenset(each.name for each in fields(ClassifyOptions)),
+    ),
+    "annotate": _Kind(
+        "/v1/annotate",
+        "texts",
+        _AT_ONCE,
+        frozenset(each.name for each in fields(AnnotateOptions)) | {"codebook"},
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteJob:
+    """State of a job.
+
+    Attributes:
+        id: Identifier.
+        task: Task.
+        n: Number of texts.
+        status: "validating", "in_progress", "completed", "failed", "cancelled", ...
+        n_requests: Number of requests.
+        n_done: Number of requests that are answered.
+        n_failed: Number of requests that ended with an error.
+        errors: Reasons of a failed job.
+        content: Files with answers and with errors.
+    """
+
+    id: str
+    task: Task
+    n: int
+    status: str
+    n_requests: int
+    n_done: int
+    n_failed: int
+    errors: tuple[str, ...] = ()
+    content: tuple[str, ...] = ()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.status in ("completed", "failed", "expired", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutput:
+    """Results of a job.
+
+    Attributes:
+        rows: A row for each text, in order: the fields of the answer and `error`. Those
+            without an answer have only `error`.
+        notes: Notes of the task.
+    """
+
+    rows: list[dict[str, Any]]
+    notes: list[str] = field(default_factory=list)
+
+
+def submit_job(
+    server: RemoteServer,
+    task: Task,
+    texts: Sequence[str | None],
+    options: Mapping[str, Any],
+) -> RemoteJob:
+    """Start a job; it runs in the background, also after this process has ended.
+
+    Args:
+        server: Server.
+        task: "generate" answers prompts, "classify" needs `labels`, "annotate" a
+            `codebook`.
+        texts: Prompts or texts; None for a missing one, which is left out.
+        options: Options of the task, as in `generate_parallel`, `classify_parallel` and
+            `annotate`.
+
+    Raises:
+        ArgumentError: An argument is wrong.
+        ServerError: The server does not answer, or refuses the job.
+    """
+    checks.choice("task", task, tuple(_KINDS))
+    kind = _KINDS[task]
+    for name in options:
+        if name not in kind.options:
+            text = f"has {name!r}, which {task} does not take"
+            meant = checks.meant(name, kind.options)
+            raise ArgumentError(f"{text}{meant}", argument="options")
+    lines = list(_lines(kind, texts, options))
+    if not lines:
+        raise ArgumentError("must have at least one text", argument="texts")
+    file_id = server.upload(f"{task}.jsonl", "".join(lines).encode())
+    given = {
+        "input_file_id": file_id,
+        "endpoint": kind.path,
+        "completion_window": _WINDOW,
+        "metadata": {_OF_TASK: task, "n": str(len(texts))},
+    }
+    return _job(server.ask_json("POST", "/v1/batches", given))
+
+
+def _lines(
+    kind: _Kind, texts: Sequence[str | None], options: Mapping[str, Any]
+) -> list[str]:
+    """Return a line for each request; its custom_id has the places of its texts."""
+    there = [i for i, text in enumerate(texts) if text is not None]
+    size = kind.n or 1
+    lines = []
+    for start in range(0, len(there), size):
+        places = there[start : start + size]
+        asked: Any = [texts[i] for i in places]
+        body = {kind.field: asked if kind.n else asked[0], **options}
+        request = {
+            "custom_id": " ".join(map(str, places)),
+            "method": "POST",
+            "url": kind.path,
+            "body": body,
+        }
+        lines.append(json.dumps(request) + "\n")
+    return lines
+
+
+def job_status(server: RemoteServer, job_id: str) -> RemoteJob:
+    """Return the state of a job.
+
+    Raises:
+        ServerError: There is no such job, or the server does not answer.
+    """
+    return _job(server.ask_json("GET", f"/v1/batches/{_safe(job_id)}"))
+
+
+def cancel_job(server: RemoteServer, job_id: str) -> RemoteJob:
+    """Cancel a job; what is answered is kept.
+
+    Raises:
+        ServerError: The job has ended, or the server does not answer.
+    """
+    return _job(server.ask_json("POST", f"/v1/batches/{_safe(job_id)}/cancel"))
+
+
+def list_jobs(server: RemoteServer) -> list[RemoteJob]:
+    """Return the jobs of a server, the newest first."""
+    found = server.ask_json("GET", "/v1/batches?limit=100")["data"]
+    return [_job(each) for each in found if _OF_TASK in (each["metadata"] or {})]
+
+
+def job_results(server: RemoteServer, job_id: str) -> JobOutput:
+    """Return the results of a job that has ended.
+
+    Raises:
+        ServerError: The job runs still, or failed before anything ran.
+    """
+    job = job_status(server, job_id)
+    if not job.is_done:
+        raise ServerError(f"the job {job.id} is {job.status}: wait until it has ended")
+    if job.status == "failed":
+        raise ServerError(f"the job {job.id} failed: {'; '.join(job.errors)}")
+    rows: list[dict[str, Any]] = [{"error": None} for _ in range(job.n)]
+    notes: dict[str, None] = {}
+    unseen = set(range(job.n))
+    for file_id in job.content:
+        content = server.ask("GET", f"/v1/files/{file_id}/content")
+        for line in content.splitlines():
+            outcome = json.loads(line)
+            places = [int(each) for each in outcome["custom_id"].split()]
+            unseen -= set(places)
+            for place, row in zip(places, _rows(outcome, len(places)), strict=True):
+                rows[place] = row
+            body = (outcome["response"] or {}).get("body") or {}
+            notes.update(dict.fromkeys(body.get("notes") or ()))
+    reasons = {"cancelled": "the job was cancelled", "completed": "the text is missing"}
+    for place in unseen:
+        rows[place] = {"error": reasons.get(job.status, f"the job {job.status}")}
+    return JobOutput(rows, list(notes))
+
+
+def _rows(outcome: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
+    """Return the rows of a request."""
+    response = outcome["response"]
+    if response is None:
+        return [{"error": outcome["error"]["message"]}] * n
+    body = response["body"]
+    if response["status_code"] != 200:
+        return [{"error": body["error"]["message"]}] * n
+    if "data" not in body:
+        return [{**{k: v for k, v in body.items() if k != "usage"}, "error": None}]
+    return [_row(each) for each in body["data"]]
+
+
+def _row(each: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of texts that were computed together."""
+    error = each.get("error")
+    row = {name: value for name, value in each.items() if name != "index"}
+    probs = row.pop("probs", None) or {}
+    row.pop("logprobs", None)
+    row |= {f"p_{name}": value for name, value in probs.items()}
+    return {**row, "error": None if error is None else str(error["message"])}
+
+
+def _job(batch: Mapping[str, Any]) -> RemoteJob:
+    metadata, counts = batch["metadata"] or {}, batch["request_counts"]
+    errors = (batch["errors"] or {}).get("data", ())
+    files = (batch["output_file_id"], batch["error_file_id"])
+    return RemoteJob(
+        id=batch["id"],
+        task=metadata.get(_OF_TASK, "generate"),
+        n=int(metadata.get("n", counts["total"])),
+        status=batch["status"],
+        n_requests=counts["total"],
+        n_done=counts["completed"],
+        n_failed=counts["failed"],
+        errors=tuple(f"line {each['line']}: {each['message']}" for each in errors),
+        content=tuple(each for each in files if each is not None),
+    )
+
+
+def _safe(job_id: str) -> str:
+    """Return an identifier that may be in a path."""
+    if not checks.text("job", job_id).replace("_", "").isalnum():
+        text = f"must be the identifier of a job, not {checks.shown(job_id)}"
+        raise ArgumentError(text, argument="job")
+    return job_id

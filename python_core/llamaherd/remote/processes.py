@@ -1,0 +1,219 @@
+"""Processes of servers: started, found by their names, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llamaherd.core import checks
+from llamaherd.core.checks import quoted
+from llamaherd.core.errors import ArgumentError, ServerError
+from llamaherd.remote.client import RemoteServer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
+_KEY_VARIABLE = "LLAMAHERD_API_KEY"  # other users cannot read it, unlike arguments
+_INFO, _READY, _LOG = "server.json", "ready.json", "server.log"
+_LOOK_S = 0.05
+_LOG_LINES = 5
+# Processes of this one; those that do not stay end when their stdin closes.
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
+
+
+def servers_folder() -> Path:
+    """Return the folder of all servers: `LLAMAHERD_SERVERS`, or one in the home."""
+    given = os.environ.get(FOLDER_VARIABLE)
+    return Path(given) if given else Path.home() / ".local" / "state" / "llamaherd"
+
+
+def start_server(
+    model: str | os.PathLike[str],
+    *,
+    name: str = "default",
+    port: int = 0,
+    stay: bool = False,
+    options: Sequence[str] = (),
+    timeout_s: float = 600.0,
+) -> RemoteServer:
+    """Start a server in a process of its own, or return the one that runs already.
+
+    It listens on this machine only, with an API key of its own. Its folder keeps files
+    and batches, so a server that is started again goes on with its jobs.
+
+    Args:
+        model: Path of a model, or a source as in `download_model`.
+        name: Name of the server: letters, digits, `_` and `-`.
+        port: Port; 0 for any free one.
+        stay: Whether the server outlives this process.
+        options: Further arguments of `llamaherd serve`, such as `["--n-ctx", "8192"]`.
+        timeout_s: Maximum time in seconds until the model is loaded.
+
+    Raises:
+        ArgumentError: An argument is wrong, or the name belongs to another model.
+        ServerError: The server did not start; the message has the end of its log.
+    """
+    folder = _folder(name)
+    checks.flag("stay", stay)
+    checks.integer("port", port, 0, 65535)
+    shown = os.fspath(model)
+    found = _info(folder)
+    if found is not None and found.is_running:
+        if found.model != shown:
+            raise ArgumentError(
+                f"is the name of a server of {quoted(found.model)} that runs: stop it, "
+                "or take another name",
+                argument="name",
+            )
+        return found
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ready = folder / _READY
+    ready.unlink(missing_ok=True)
+    key = secrets.token_hex(24)
+    command = [
+        *(sys.executable, "-m", "llamaherd.cli", "serve", shown),
+        *("--port", str(port), "--data", str(folder / "data")),
+        *("--ready-file", str(ready), *([] if stay else ["--while-stdin-open"])),
+        *options,
+    ]
+    with (folder / _LOG).open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            command,
+            stdin=subprocess.DEVNULL if stay else subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**_environment(), _KEY_VARIABLE: key},
+            start_new_session=True,  # Ctrl-C here is not for it
+        )
+    _CHILDREN[process.pid] = process
+    url = _wait_until_ready(process, ready, folder / _LOG, timeout_s)
+    server = RemoteServer(name, url, key, process.pid, shown, str(folder), stay)
+    _write(folder / _INFO, json.dumps(asdict(server)))
+    return server
+
+
+def _wait_until_ready(
+    process: subprocess.Popen[bytes], ready: Path, log: Path, timeout_s: float
+) -> str:
+    """Return the address of a server when it is there."""
+    end_s = time.monotonic() + timeout_s
+    while not ready.exists():
+        is_late = time.monotonic() > end_s
+        if is_late or process.poll() is not None:
+            process.kill()
+            _forget(process)
+            why = f"was not ready in {timeout_s:g} s" if is_late else "did not start"
+            raise ServerError(f"the server {why}: {_tail(log)}")
+        time.sleep(_LOOK_S)
+    return str(json.loads(ready.read_text(encoding="utf-8"))["url"])
+
+
+def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
+    """Stop a server; return False if it did not run.
+
+    Its jobs are kept: the next server of this name goes on with them.
+
+    Raises:
+        ServerError: It did not end in time.
+    """
+    is_running = server.is_running
+    child = _CHILDREN.get(server.pid)
+    if is_running:  # else the number may belong to another process by now
+        os.kill(server.pid, signal.SIGTERM)
+    elif child is None:
+        return False
+    end_s = time.monotonic() + timeout_s
+    while server.is_running if child is None else child.poll() is None:
+        if time.monotonic() > end_s:
+            text = f"the server {server.name!r} did not end in {timeout_s:g} s"
+            raise ServerError(text)
+        time.sleep(_LOOK_S)
+    if child is not None:
+        _forget(child)
+    return is_running
+
+
+def _forget(process: subprocess.Popen[bytes]) -> None:
+    """Release a process that has ended."""
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+    _CHILDREN.pop(process.pid, None)
+
+
+def server_named(name: str) -> RemoteServer:
+    """Return a server by its name, running or not.
+
+    Raises:
+        ArgumentError: There is no server of this name.
+    """
+    found = _info(_folder(name))
+    if found is None:
+        known = ", ".join(each.name for each in list_servers()) or "none"
+        raise ArgumentError(
+            f"must be the name of a server ({known}), not {quoted(name)}", argument="name"
+        )
+    return found
+
+
+def list_servers() -> list[RemoteServer]:
+    """Return all servers that were started, running or not, by name."""
+    folder = servers_folder()
+    names = sorted(path.parent.name for path in folder.glob(f"*/{_INFO}"))
+    found = [_info(folder / name) for name in names if _NAME.fullmatch(name)]
+    return [each for each in found if each is not None]
+
+
+def _folder(name: str) -> Path:
+    if not _NAME.fullmatch(checks.text("name", name)):
+        text = "must have 1 to 40 letters, digits, '_' and '-', not"
+        raise ArgumentError(f"{text} {checks.shown(name)}", argument="name")
+    return servers_folder() / name
+
+
+def _info(folder: Path) -> RemoteServer | None:
+    with suppress(OSError, ValueError, TypeError):
+        content = json.loads((folder / _INFO).read_text(encoding="utf-8"))
+        return RemoteServer(**content)
+    return None
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file that only its owner may read."""
+    draft = path.with_suffix(".new")
+    draft.unlink(missing_ok=True)
+    opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(opened, "w", encoding="utf-8") as file:
+        file.write(text)
+    draft.replace(path)
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a server.
+
+    R puts its own folders before others; a Python would load libraries of R's.
+    """
+    found = dict(os.environ)
+    home = found.get("R_HOME")
+    if home:
+        folders = found.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        own = [each for each in folders if not each.startswith((home, "/usr/lib"))]
+        found["LD_LIBRARY_PATH"] = os.pathsep.join(own)
+    return found
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return " / ".join(lines[-_LOG_LINES:]) or "its log is empty"

@@ -1,0 +1,60 @@
+"""Requests from inside of the server, without a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.server.messages import Incoming
+from llamaherd.server.record import RequestRecord
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message
+
+    from llamaherd.server.shared_state import SharedState
+
+
+async def ask(
+    app: ASGIApp, shared: SharedState, path: str, body: bytes
+) -> tuple[int, dict[str, Any]]:
+    """Send a request to an application; return the status and the body of its answer.
+
+    The status is 0 if there is no answer.
+
+    Args:
+        app: Application of one path.
+        shared: State of the server.
+        path: Path of the request.
+        body: Body of the request.
+    """
+    waiting: list[Message] = [{"type": "http.request", "body": body}]
+    status = 0
+    parts: list[bytes] = []
+
+    async def receive() -> Message:
+        if waiting:
+            return waiting.pop()
+        await asyncio.Event().wait()  # the client never disconnects
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        else:
+            parts.append(message.get("body", b""))
+
+    length = str(len(body)).encode()
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "headers": [(b"content-length", length)],
+        "llamaherd.record": RequestRecord(is_background=True),
+    }
+    incoming = Incoming(scope, receive, shared.connections)
+    scope["llamaherd.incoming"] = incoming
+    await app(scope, incoming.receive, send)
+    # Without a response the request was given up.
+    return status, json.loads(b"".join(parts)) if parts else {}

@@ -1,0 +1,119 @@
+"""Lines of a file with requests."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.server.errors import ApiError
+from llamaherd.server.messages import parse_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+MOST_REQUESTS = 50_000  # as in OpenAI's API
+_MOST_ERRORS = 100
+_MOST_ID = 512  # characters of a custom_id
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLine:
+    """A request of a batch.
+
+    Attributes:
+        line: Number of its line, from 0.
+        custom_id: Identifier that the client gave.
+        body: Body of the request, as JSON.
+    """
+
+    line: int
+    custom_id: str
+    body: bytes
+
+
+def request_lines(path: Path, skip: set[int]) -> Iterator[RequestLine]:
+    """Read the requests of a file that was checked, less some of them."""
+    with path.open("rb") as file:
+        for i, line in enumerate(file):
+            if i not in skip and line.strip():
+                asked = parse_object(line)
+                body = json.dumps(asked["body"], separators=(",", ":")).encode()
+                yield RequestLine(i, str(asked["custom_id"]), body)
+
+
+def check_lines(
+    path: Path, endpoint: str, most: int, is_cancelled: Callable[[], bool]
+) -> tuple[int, list[dict[str, object]]]:
+    """Check the requests of a file.
+
+    Args:
+        path: File.
+        endpoint: Path of all requests.
+        most: Maximum size of a line in bytes.
+        is_cancelled: Called for each line; True ends the check.
+
+    Returns:
+        The number of requests, and the errors in the format of OpenAI's API.
+    """
+    errors: list[dict[str, object]] = []
+    seen: set[str] = set()
+    n = 0
+    with path.open("rb") as file:
+        for i, line in enumerate(file):
+            if is_cancelled() or len(errors) == _MOST_ERRORS:
+                break
+            if not line.strip():
+                continue
+            n += 1
+            problem: tuple[str | None, str] | None
+            if len(line) > most:
+                problem = (None, f"the line has more than {most} bytes")
+            else:
+                problem = _problem(line, endpoint, seen)
+            if n > MOST_REQUESTS:
+                problem = (None, f"a batch has at most {MOST_REQUESTS} requests")
+            if problem is not None:
+                param, message = problem
+                errors.append(line_error("invalid_request", i + 1, param, message))
+            if n > MOST_REQUESTS:
+                break
+    if n == 0:
+        errors.append(line_error("empty_file", None, None, "the file has no requests"))
+    return n, errors
+
+
+def line_error(
+    code: str, line: int | None, param: str | None, message: str
+) -> dict[str, object]:
+    """Return an error of a file in the format of OpenAI's API."""
+    return {"code": code, "line": line, "message": message, "param": param}
+
+
+def _problem(line: bytes, endpoint: str, seen: set[str]) -> tuple[str | None, str] | None:
+    """Return the field at fault and the reason; None if a line is good."""
+    try:
+        asked = parse_object(line)
+    except ApiError as error:
+        return None, f"the line cannot be read: {error}"
+    custom_id = asked.get("custom_id")
+    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
+        return "custom_id", f"custom_id must be a text of 1 to {_MOST_ID} characters"
+    if custom_id in seen:
+        return "custom_id", f"custom_id {custom_id[:60]!r} is in the file twice"
+    seen.add(custom_id)
+    for key in asked.keys() - {"custom_id", "method", "url", "body"}:
+        return key[:60], f"{key[:60]!r} is not supported here"
+    for name, value in (("method", "POST"), ("url", endpoint)):
+        if asked.get(name) != value:
+            return name, f"{name} must be {value}"
+    return _problem_of_body(asked.get("body"))
+
+
+def _problem_of_body(body: Any) -> tuple[str, str] | None:  # noqa: ANN401 - from JSON
+    if not isinstance(body, dict):
+        return "body", "body must be an object"
+    if body.get("stream"):
+        return "body.stream", "body.stream: a batch has no streams"
+    return None

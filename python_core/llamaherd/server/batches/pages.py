@@ -1,0 +1,346 @@
+"""Routes of files and batches, as in OpenAI's API."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from llamaherd.core import checks
+from llamaherd.core.words import spoken_in
+from llamaherd.server.batches import upload
+from llamaherd.server.batches.records import Batch, StoredFile
+from llamaherd.server.batches.store import new_id
+from llamaherd.server.errors import ApiError, bad_field, of_exception, unknown_field
+from llamaherd.server.messages import ClientGoneError, dumps, read_object
+from llamaherd.server.wording import JSON
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from starlette.requests import Request
+
+    from llamaherd.server.batches.service import BatchService
+    from llamaherd.server.batches.store import Store
+    from llamaherd.server.shared_state import SharedState
+
+    _Page = Callable[[Request], Awaitable[Response]]
+
+_OF_BATCH = frozenset(
+    {"input_file_id", "endpoint", "completion_window", "metadata", "output_expires_after"}
+)
+_EXPIRY = "expires_after"
+_SHORTEST_S, _LONGEST_S = 3600, 30 * 86400  # as in OpenAI's API
+_WINDOW = re.compile(r"([1-9][0-9]{0,3})(h|d)")
+_MOST_HOURS = 30 * 24
+_MOST_LISTED = {"files": 10_000, "batches": 100}
+_MOST_ACTIVE = 64  # batches at once
+_MOST_FILES = 10_000
+_MOST_SIZES = 32  # all files together, in files of maximum size
+_MOST_METADATA = (16, 64, 512)  # entries, characters of a name and of a value
+
+
+class BatchPages:
+    """Routes of files and batches.
+
+    Args:
+        service: Files and batches.
+        shared: State of the server.
+        max_file: Maximum size of a file in bytes.
+    """
+
+    def __init__(self, service: BatchService, shared: SharedState, max_file: int) -> None:
+        self._service = service
+        self._shared = shared
+        self._max_file = max_file
+
+    def routes(self) -> tuple[Route, ...]:
+        """Return the routes, without `/v1`."""
+        pages: tuple[tuple[str, str, _Page], ...] = (
+            ("/files", "POST", self._upload),
+            ("/files", "GET", self._files),
+            ("/files/{id}", "GET", self._file),
+            ("/files/{id}", "DELETE", self._delete),
+            ("/files/{id}/content", "GET", self._content),
+            ("/batches", "POST", self._create),
+            ("/batches", "GET", self._batches),
+            ("/batches/{id}", "GET", self._batch),
+            ("/batches/{id}/cancel", "POST", self._cancel),
+        )
+        by_path: dict[str, dict[str, _Page]] = {}
+        for path, method, page in pages:
+            by_path.setdefault(path, {})[method] = page
+        return tuple(
+            Route(path, _by_method(methods), methods=list(methods))
+            for path, methods in by_path.items()
+        )
+
+    async def _upload(self, request: Request) -> Response:
+        boundary = upload.boundary_of(request.scope)
+        await self._service.do(self._check_room)
+        path = await self._service.do(lambda store: store.new_path())
+        form = path.with_name(f"{path.name}.form")
+        incoming = request.scope["llamaherd.incoming"]
+        try:
+            await upload.receive(incoming, form, self._max_file)
+            file = await self._service.do(lambda s: self._keep(s, form, boundary, path))
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        finally:
+            form.unlink(missing_ok=True)
+        return _json(file.shape)
+
+    def _check_room(self, store: Store) -> None:
+        files = store.files()
+        n_bytes = sum(file.n_bytes for file in files)
+        if len(files) >= _MOST_FILES or n_bytes > _MOST_SIZES * self._max_file:
+            text = f"there are {len(files)} files with {n_bytes} bytes: delete some"
+            raise ApiError(413, text, code="too_many_files")
+
+    def _keep(self, store: Store, form: Path, boundary: bytes, path: Path) -> StoredFile:
+        found = upload.parse(form, boundary)
+        if found.stop - found.start > self._max_file:
+            text = f"the file has more than {self._max_file} bytes (see --max-file)"
+            raise ApiError(413, text, code="request_too_large")
+        purpose, keep_s = _purpose(found.fields)
+        upload.keep_content(form, found, path)
+        # A path of the client's machine is only a name here.
+        name = found.filename.replace("\\", "/").rpartition("/")[2]
+        shown = "".join(c for c in name if c.isprintable())[:200]
+        return store.add_file(path, shown or "file", purpose, keep_s)
+
+    async def _files(self, request: Request) -> Response:
+        purpose = request.query_params.get("purpose")
+
+        def listed(store: Store) -> list[StoredFile]:
+            files = store.files()
+            return [each for each in files if purpose in (None, each.purpose)]
+
+        return _listed(request, await self._service.do(listed), "files")
+
+    async def _found(self, request: Request) -> StoredFile:
+        file_id = request.path_params["id"]
+        file = await self._service.do(lambda store: store.file(file_id))
+        if file is None:
+            raise _no_such("file", file_id)
+        return file
+
+    async def _file(self, request: Request) -> Response:
+        return _json((await self._found(request)).shape)
+
+    async def _content(self, request: Request) -> Response:
+        file = await self._found(request)
+        path = await self._service.do(lambda store: store.path(file))
+        return FileResponse(path, media_type="application/octet-stream")
+
+    async def _delete(self, request: Request) -> Response:
+        file = await self._found(request)
+
+        def remove(store: Store) -> None:
+            if store.is_in_use(file):
+                text = f"a batch that runs reads {file.id}: cancel it first"
+                raise ApiError(409, text, code="file_in_use")
+            store.remove_file(file)
+
+        await self._service.do(remove)
+        return _json({"id": file.id, "object": "file", "deleted": True})
+
+    async def _create(self, request: Request) -> Response:
+        given = await self._body(request)
+        for name in given:
+            if name not in _OF_BATCH:
+                raise unknown_field(name, _OF_BATCH)
+        file_id, endpoint = (_text(given, n) for n in ("input_file_id", "endpoint"))
+        if endpoint not in self._service.endpoints:
+            known = ", ".join(self._service.endpoints)
+            text = f"endpoint must be one of {known}, not {JSON.literal(endpoint[:60])}"
+            raise bad_field("endpoint", text)
+        window, window_s = _window(given)
+        keep_s = _expiry("output_expires_after", given.get("output_expires_after"))
+        metadata = _metadata(given.get("metadata"))
+        if self._service.n_active >= _MOST_ACTIVE:
+            text = f"{_MOST_ACTIVE} batches wait already"
+            headers = (("retry-after", "60"),)
+            raise ApiError(429, text, code="too_many_batches", headers=headers)
+
+        def create(store: Store) -> Batch:
+            file = store.file(file_id)
+            if file is None or file.purpose != "batch":
+                raise bad_field("input_file_id", f"there is no file {_shown(file_id)}")
+            batch = Batch(
+                id=new_id("batch_"),
+                endpoint=endpoint,
+                input_file=file.id,
+                created=store.now,
+                expires=store.now + window_s,
+                window=window,
+                metadata=metadata,
+                keep_s=keep_s,
+            )
+            store.save(batch)
+            return batch
+
+        batch = await self._service.do(create)
+        self._service.start(batch)
+        return _json(batch.shape)
+
+    async def _body(self, request: Request) -> dict[str, Any]:
+        incoming = request.scope["llamaherd.incoming"]
+        given, _ = await read_object(request.scope, incoming, self._shared.bodies)
+        return {name: value for name, value in given.items() if value is not None}
+
+    async def _batches(self, request: Request) -> Response:
+        found = await self._service.do(lambda store: store.batches())
+        return _listed(request, found, "batches")
+
+    async def _found_batch(self, request: Request) -> Batch:
+        batch_id = request.path_params["id"]
+        batch = await self._service.do(lambda store: store.batch(batch_id))
+        if batch is None:
+            raise _no_such("batch", batch_id)
+        return batch
+
+    async def _batch(self, request: Request) -> Response:
+        return _json((await self._found_batch(request)).shape)
+
+    async def _cancel(self, request: Request) -> Response:
+        batch = await self._found_batch(request)
+        if not batch.is_active:
+            text = f"the batch is {batch.status} already"
+            raise ApiError(409, text, code="batch_ended")
+        return _json((await self._service.cancel(batch)).shape)
+
+
+def _by_method(pages: dict[str, _Page]) -> _Page:
+    """Return a page that calls the one of the request's method, and sends its errors."""
+
+    async def page(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        try:
+            with spoken_in(JSON):
+                return await pages[method](request)
+        except ClientGoneError:
+            request.scope["llamaherd.record"].is_gone = True
+            return Response(status_code=499)
+        except (ApiError, TypeError, ValueError) as error:
+            known = of_exception(error, _OF_BATCH)
+            if known is None:
+                raise
+            return _json(known.body, known.status, dict(known.headers))
+
+    return page
+
+
+def _json(
+    value: object, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    return Response(dumps(value), status, headers, "application/json")
+
+
+def _listed(
+    request: Request, found: Sequence[StoredFile] | Sequence[Batch], kind: str
+) -> Response:
+    """Return a page of a list, the newest first."""
+    query = request.query_params
+    most = _MOST_LISTED[kind]
+    shown = query.get("limit", str(min(most, 100)))
+    limit = checks.integer("limit", int(shown) if shown.isdecimal() else shown, 1, most)
+    order = checks.choice("order", query.get("order", "desc"), ("asc", "desc"))
+    items: list[Any] = list(found)[:: 1 if order == "desc" else -1]
+    after = query.get("after")
+    if after is not None:
+        ids = [item.id for item in items]
+        if after not in ids:
+            raise bad_field("after", f"after: there is no {_shown(after)} in the list")
+        items = items[ids.index(after) + 1 :]
+    data = [item.shape for item in items[:limit]]
+    return _json(
+        {
+            "object": "list",
+            "data": data,
+            "first_id": data[0]["id"] if data else None,
+            "last_id": data[-1]["id"] if data else None,
+            "has_more": len(items) > limit,
+        }
+    )
+
+
+def _shown(name: str) -> str:
+    return JSON.literal(name if len(name) <= 60 else f"{name[:57]}...")
+
+
+def _no_such(kind: str, name: str) -> ApiError:
+    return ApiError(404, f"there is no {kind} {_shown(name)}", code="not_found")
+
+
+def _text(given: dict[str, Any], name: str) -> str:
+    if name not in given:
+        raise ApiError(400, f"{name} is missing", param=name, code="missing_field")
+    return checks.text(name, given[name])
+
+
+def _purpose(fields: dict[str, str]) -> tuple[str, int | None]:
+    """Return the purpose of a file, and the seconds that it is kept."""
+    names = {"purpose", f"{_EXPIRY}[anchor]", f"{_EXPIRY}[seconds]"}
+    for name in fields:
+        if name not in names:
+            raise unknown_field(name[:60], names)
+    if "purpose" not in fields:
+        raise ApiError(400, "purpose is missing", param="purpose", code="missing_field")
+    purpose = fields["purpose"]
+    if purpose != "batch":
+        text = f'purpose must be "batch", not {_shown(purpose)}'
+        raise bad_field("purpose", text)
+    if len(fields) == 1:
+        return purpose, None
+    shown = fields.get(f"{_EXPIRY}[seconds]", "")
+    seconds = int(shown) if shown.isdecimal() else shown
+    expiry = {"anchor": fields.get(f"{_EXPIRY}[anchor]"), "seconds": seconds}
+    return purpose, _expiry(_EXPIRY, expiry)
+
+
+def _expiry(name: str, value: object) -> int | None:
+    """Return the seconds that a file is kept; None for ever."""
+    if value is None:
+        return None
+    if not isinstance(value, dict) or value.get("anchor") != "created_at":
+        raise bad_field(name, f'{name} must have the anchor "created_at" and seconds')
+    seconds = value.get("seconds")
+    if isinstance(seconds, bool) or not isinstance(seconds, int):
+        raise bad_field(name, f"{name}.seconds must be a whole number")
+    if not _SHORTEST_S <= seconds <= _LONGEST_S:
+        text = f"{name}.seconds must be between {_SHORTEST_S} and {_LONGEST_S}"
+        raise bad_field(name, f"{text}, not {seconds}")
+    return seconds
+
+
+def _window(given: dict[str, Any]) -> tuple[str, int]:
+    """Return the time within which a batch has to end, as given and in seconds."""
+    shown = _text(given, "completion_window")
+    found = _WINDOW.fullmatch(shown)
+    hours = 0 if found is None else int(found[1]) * (24 if found[2] == "d" else 1)
+    if not 0 < hours <= _MOST_HOURS:
+        text = 'must be a time such as "24h" or "7d", at most 30 days'
+        raise bad_field("completion_window", f"completion_window {text}")
+    return shown, hours * 3600
+
+
+def _metadata(value: object) -> dict[str, str]:
+    n_most, n_name, n_value = _MOST_METADATA
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or len(value) > n_most:
+        raise bad_field(
+            "metadata", f"metadata must be an object of at most {n_most} texts"
+        )
+    for name, each in value.items():
+        if not isinstance(each, str) or len(name) > n_name or len(each) > n_value:
+            text = (
+                f"names have at most {n_name} characters, values are texts of {n_value}"
+            )
+            raise bad_field("metadata", f"metadata: {text}")
+    return value

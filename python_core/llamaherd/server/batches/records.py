@@ -1,0 +1,169 @@
+"""Files and batches, as they are stored and as clients see them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Status = Literal[
+    "validating",
+    "failed",
+    "in_progress",
+    "finalizing",
+    "completed",
+    "expired",
+    "cancelling",
+    "cancelled",
+]
+# Statuses of batches that the server still works on.
+ACTIVE: tuple[Status, ...] = ("validating", "in_progress", "finalizing", "cancelling")
+_TIMES = ("in_progress", "finalizing", "completed", "failed", "expired", "cancelling")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file of a client, or the output of a batch.
+
+    Attributes:
+        id: Identifier, which is also the name of the file on disk.
+        filename: Name that the client gave.
+        purpose: "batch" or "batch_output".
+        n_bytes: Size.
+        created: Time of the upload in seconds since 1970.
+        expires: Time of its removal; None for never.
+    """
+
+    id: str
+    filename: str
+    purpose: str
+    n_bytes: int
+    created: int
+    expires: int | None = None
+
+    @property
+    def shape(self) -> dict[str, object]:
+        """The file in the format of OpenAI's API."""
+        return {
+            "id": self.id,
+            "object": "file",
+            "bytes": self.n_bytes,
+            "created_at": self.created,
+            "expires_at": self.expires,
+            "filename": self.filename,
+            "purpose": self.purpose,
+            "status": "processed",
+            "status_details": None,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A batch of requests.
+
+    Attributes:
+        id: Identifier.
+        endpoint: Path of all requests.
+        input_file: Identifier of the file with the requests.
+        created: Time of its creation in seconds since 1970.
+        expires: Time after which requests are not started any more.
+        window: `completion_window` of the client.
+        metadata: Notes of the client.
+        keep_s: Seconds that its output files are kept; None for ever.
+        status: Status.
+        times: Time of the start of each status that it had.
+        n_total: Number of requests; 0 before they are counted.
+        n_done: Number of requests that are answered.
+        n_failed: Number of requests that ended with an error.
+        output_file: Identifier of the file with the answers; None without one.
+        error_file: Identifier of the file with the errors; None without one.
+        errors: Errors of the input file.
+    """
+
+    id: str
+    endpoint: str
+    input_file: str
+    created: int
+    expires: int
+    window: str
+    metadata: dict[str, str] = field(default_factory=dict)
+    keep_s: int | None = None
+    status: Status = "validating"
+    times: dict[str, int] = field(default_factory=dict)
+    n_total: int = 0
+    n_done: int = 0
+    n_failed: int = 0
+    output_file: str | None = None
+    error_file: str | None = None
+    errors: list[dict[str, object]] = field(default_factory=list)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the server still works on it."""
+        return self.status in ACTIVE
+
+    @property
+    def shape(self) -> dict[str, object]:
+        """The batch in the format of OpenAI's API."""
+        errors = {"object": "list", "data": self.errors} if self.errors else None
+        times = {f"{name}_at": self.times.get(name) for name in (*_TIMES, "cancelled")}
+        return {
+            "id": self.id,
+            "object": "batch",
+            "endpoint": self.endpoint,
+            "errors": errors,
+            "input_file_id": self.input_file,
+            "completion_window": self.window,
+            "status": self.status,
+            "output_file_id": self.output_file,
+            "error_file_id": self.error_file,
+            "created_at": self.created,
+            "expires_at": self.expires,
+            **times,
+            "request_counts": {
+                "total": self.n_total,
+                "completed": self.n_done,
+                "failed": self.n_failed,
+            },
+            "metadata": self.metadata or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Outcome of one request of a batch.
+
+    Attributes:
+        line: Number of its line, from 0.
+        custom_id: Identifier that the client gave.
+        status: HTTP status; 0 if it was not computed.
+        body: Body of the answer; of a request that was not computed the error.
+    """
+
+    line: int
+    custom_id: str
+    status: int
+    body: dict[str, Any]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the request was answered."""
+        return self.status == 200
+
+    def text(self, batch_id: str) -> str:
+        """Return the line of the output file, or of the file of errors."""
+        name = f"{batch_id.removeprefix('batch_')}_{self.line}"
+        response: dict[str, object] | None = None
+        if self.status:
+            response = {
+                "status_code": self.status,
+                "request_id": f"req_{name}",
+                "body": self.body,
+            }
+        shown = {
+            "id": f"batch_req_{name}",
+            "custom_id": self.custom_id,
+            "response": response,
+            "error": None if self.status else self.body,
+        }
+        return json.dumps(shown, separators=(",", ":")) + "\n"

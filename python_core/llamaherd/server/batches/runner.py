@@ -1,0 +1,206 @@
+"""Work on one batch: its requests run when those of clients leave room."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+
+from llamaherd.server.batches.inside import ask
+from llamaherd.server.batches.lines import (
+    RequestLine,
+    check_lines,
+    line_error,
+    request_lines,
+)
+from llamaherd.server.batches.records import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from starlette.types import ASGIApp
+
+    from llamaherd.server.batches.records import Batch, Status
+    from llamaherd.server.batches.store import Store
+    from llamaherd.server.shared_state import SharedState
+
+_T = TypeVar("_T")
+# Requests of a batch that wait or run at once, so that a free slot is filled at once.
+_AT_ONCE = 64
+_TO_RETRY = (0, 429, 503)  # the server is full or stops, not the request's fault
+_RETRY_S = 0.5
+_EXPIRED = {"code": "batch_expired", "message": "the batch expired before it ran"}
+
+End = Literal["cancelled", "expired"]
+
+
+class Work(Protocol):
+    """Work with the store, on the thread of the store."""
+
+    async def do(self, work: Callable[[Store], _T]) -> _T:
+        """Do some work."""
+
+
+def move(store: Store, batch: Batch, status: Status) -> Batch:
+    """Store a new status of a batch; return the batch as it is stored."""
+    now = store.batch(batch.id) or batch
+    if not now.is_active or status in now.times:
+        return now
+    changed = replace(now, status=status, times={**now.times, status: store.now})
+    store.save(changed)
+    return changed
+
+
+class BatchRun:
+    """Work on a batch from its present status to its end.
+
+    A cancelled task leaves the batch as it is, for `run` of the next server.
+
+    Args:
+        work: Access to the store.
+        shared: State of the server.
+        app: Application of the batch's endpoint.
+        batch: Batch.
+    """
+
+    def __init__(
+        self, work: Work, shared: SharedState, app: ASGIApp, batch: Batch
+    ) -> None:
+        self._work = work
+        self._shared = shared
+        self._app = app
+        self._batch = batch
+        self._end: End | None = None
+        self._ended = asyncio.Event()
+        self._is_over = False
+        self._running: set[asyncio.Task[None]] = set()
+        self._outcomes: list[Outcome] = []
+
+    def end(self, how: End) -> None:
+        """End the batch early; what is answered is kept."""
+        if self._end is None:
+            self._end = how
+            self._ended.set()
+
+    async def run(self) -> Batch:
+        """Do what is left of the batch; return it as it ended."""
+        left_s = await self._work.do(lambda store: self._batch.expires - store.now)
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(max(0, left_s), self.end, "expired")
+        if "cancelling" in self._batch.times:
+            self.end("cancelled")
+        try:
+            path = await self._work.do(self._find)
+            await self._check(path)
+            if self._batch.is_active:
+                await self._ask_all(path)
+                await self._move("finalizing")
+                self._batch = await self._work.do(lambda s: s.finish(self._batch))
+            return self._batch
+        finally:
+            timer.cancel()
+
+    def _find(self, store: Store) -> Path | None:
+        file = store.file(self._batch.input_file)
+        return None if file is None else store.path(file)
+
+    async def _move(self, status: Status) -> None:
+        self._batch = await self._work.do(lambda s: move(s, self._batch, status))
+
+    async def _check(self, path: Path | None) -> None:
+        """Check and count the requests, once."""
+        if self._batch.n_total or self._batch.status != "validating":
+            return
+        if path is None:
+            text = f"the file {self._batch.input_file} does not exist"
+            n, errors = 0, [line_error("invalid_file", None, None, text)]
+        else:
+            pending = self._shared.pool.submit(
+                check_lines,
+                path,
+                self._batch.endpoint,
+                self._shared.bodies.most,
+                lambda: self._end == "cancelled",
+            )
+            n, errors = await asyncio.wrap_future(pending)
+
+        def store_check(store: Store) -> Batch:
+            now = store.batch(self._batch.id) or self._batch
+            is_cancelled = "cancelling" in now.times
+            checked = replace(now, n_total=n, errors=[] if is_cancelled else errors)
+            store.save(checked)
+            if is_cancelled:
+                return checked
+            return move(store, checked, "failed" if errors else "in_progress")
+
+        self._batch = await self._work.do(store_check)
+
+    async def _ask_all(self, path: Path | None) -> None:
+        """Run the requests that have no outcome, until the end of the batch."""
+        done = await self._work.do(lambda store: store.done_lines(self._batch))
+        requests = () if path is None else request_lines(path, done)
+        try:
+            for request in requests:
+                while len(self._running) >= _AT_ONCE and not self._ended.is_set():
+                    await self._wait()
+                if self._ended.is_set():
+                    break
+                self._start(request)
+            while self._running and not self._ended.is_set():
+                await self._wait()
+        finally:
+            self._is_over = True
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+            await self._store_outcomes()
+        if self._end == "expired" and path is not None:
+            await self._expire(path)
+
+    def _start(self, request: RequestLine) -> None:
+        task = asyncio.get_running_loop().create_task(self._ask(request))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _wait(self) -> None:
+        """Wait for an outcome, or for the end; store what is there."""
+        ended = asyncio.get_running_loop().create_task(self._ended.wait())
+        try:
+            await asyncio.wait(
+                {*self._running, ended}, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            ended.cancel()
+        await self._store_outcomes()
+
+    async def _store_outcomes(self) -> None:
+        outcomes, self._outcomes = self._outcomes, []
+        if outcomes:
+            await self._work.do(lambda s: s.add_outcomes(self._batch, outcomes))
+
+    async def _ask(self, request: RequestLine) -> None:
+        """Run a request until it has an outcome."""
+        path, body = self._batch.endpoint, request.body
+        while True:
+            status, answer = await ask(self._app, self._shared, path, body)
+            if self._is_over:  # cancelled, or the server stops
+                return
+            if status not in _TO_RETRY:
+                break
+            await asyncio.sleep(_RETRY_S)
+        outcome = Outcome(request.line, request.custom_id, status, answer)
+        self._outcomes.append(outcome)
+
+    async def _expire(self, path: Path) -> None:
+        """Store errors for the requests that did not run in time."""
+
+        def expire(store: Store) -> None:
+            done = store.done_lines(self._batch)
+            lost = (
+                Outcome(each.line, each.custom_id, 0, dict(_EXPIRED))
+                for each in request_lines(path, done)
+            )
+            store.add_outcomes(self._batch, lost)
+
+        await self._work.do(expire)

@@ -1,0 +1,122 @@
+"""Files and batches of a server, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from llamaherd.server.batches.runner import BatchRun, move
+from llamaherd.server.batches.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from starlette.routing import Route
+    from starlette.types import ASGIApp
+
+    from llamaherd.server.batches.records import Batch
+    from llamaherd.server.shared_state import SharedState
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+# Paths that batches may use, as far as the server has them.
+_PATHS = (
+    *("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"),
+    *("/v1/score", "/v1/classify", "/v1/annotate", "/generate"),
+)
+
+
+def batch_endpoints(routes: Iterable[Route]) -> dict[str, ASGIApp]:
+    """Return the application of each path that batches may use."""
+    by_path = {route.path: route.app for route in routes}
+    return {path: by_path[path] for path in _PATHS if path in by_path}
+
+
+class BatchService:
+    """Files and batches of a server.
+
+    Args:
+        shared: State of the server.
+        folder: Folder of the data; None for a temporary one, made when it is needed.
+        endpoints: Application of each path that batches may use.
+
+    Raises:
+        StoreError: The folder cannot be used.
+    """
+
+    def __init__(
+        self, shared: SharedState, folder: Path | None, endpoints: Mapping[str, ASGIApp]
+    ) -> None:
+        self.endpoints = endpoints
+        self._shared = shared
+        self._thread = ThreadPoolExecutor(1, "llamaherd-batches")
+        self._store: Store | None = None
+        if folder is not None:
+            self._store = self._thread.submit(Store, folder).result()
+        self._runs: dict[str, tuple[BatchRun, asyncio.Task[None]]] = {}
+
+    @property
+    def n_active(self) -> int:
+        """Number of batches that are not finished."""
+        return len(self._runs)
+
+    async def do(self, work: Callable[[Store], _T]) -> _T:
+        """Do some work with the store, on its own thread."""
+
+        def with_store() -> _T:
+            if self._store is None:
+                self._store = Store(None)
+            return work(self._store)
+
+        return await asyncio.wrap_future(self._thread.submit(with_store))
+
+    async def resume(self) -> None:
+        """Start the batches that an earlier server did not finish."""
+        if self._store is not None:
+            for batch in await self.do(lambda store: store.batches(is_active=True)):
+                self.start(batch)
+
+    async def close(self) -> None:
+        """End the work. Batches of a folder go on with the next server."""
+        tasks = [task for _, task in self._runs.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._store is not None:
+            await self.do(lambda store: store.close())
+        self._thread.shutdown()
+
+    def start(self, batch: Batch) -> None:
+        """Start or resume the work on a batch."""
+        app = self.endpoints.get(batch.endpoint)
+        if app is None:  # of a newer version
+            log.error("batch %s has an unknown endpoint", batch.id)
+            return
+        run = BatchRun(self, self._shared, app, batch)
+        task = asyncio.get_running_loop().create_task(self._watched(run, batch.id))
+        self._runs[batch.id] = (run, task)
+
+    async def cancel(self, batch: Batch) -> Batch:
+        """Cancel a batch; what is answered is kept."""
+        cancelling = await self.do(lambda store: move(store, batch, "cancelling"))
+        if batch.id in self._runs:
+            self._runs[batch.id][0].end("cancelled")
+        return cancelling
+
+    async def _watched(self, run: BatchRun, batch_id: str) -> None:
+        """Run a batch; log how it ended."""
+        try:
+            batch = await run.run()
+            log.info(
+                "batch %s %s: %d of %d answered, %d failed",
+                *(batch.id, batch.status, batch.n_done, batch.n_total, batch.n_failed),
+            )
+        except Exception:
+            # It goes on with the next server.
+            log.exception("batch %s stopped", batch_id)
+        finally:
+            self._runs.pop(batch_id, None)

@@ -1,0 +1,341 @@
+"""Folder of files and batches, which survives the process.
+
+SQLite has everything but the content of files. A change is on disk when its method
+returns. The folder belongs to one server at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import sqlite3
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llamaherd.core.checks import quoted
+from llamaherd.core.errors import LlamaHerdError
+from llamaherd.core.files import sync_folder
+from llamaherd.journal.file import check_local
+from llamaherd.server.batches.records import ACTIVE, Batch, Outcome, StoredFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from llamaherd.server.batches.records import Status
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS file (id TEXT PRIMARY KEY, filename TEXT, purpose TEXT,
+  n_bytes INTEGER, created INTEGER, expires INTEGER);
+CREATE TABLE IF NOT EXISTS batch (id TEXT PRIMARY KEY, created INTEGER, status TEXT,
+  input_file TEXT, content TEXT);
+CREATE TABLE IF NOT EXISTS outcome (batch TEXT, line INTEGER, custom_id TEXT,
+  status INTEGER, body TEXT, PRIMARY KEY (batch, line));
+"""
+_SELECT_EXPIRED = """
+SELECT id FROM file WHERE expires IS NOT NULL AND expires <= ? AND id NOT IN
+  (SELECT input_file FROM batch WHERE status IN
+    ('validating', 'in_progress', 'finalizing', 'cancelling'))
+"""
+_COUNT = """
+SELECT count(*), coalesce(sum(status = 200), 0) FROM outcome WHERE batch = ?
+"""
+_SELECT_OUTCOMES = """
+SELECT line, custom_id, status, body FROM outcome WHERE batch = ? AND (status = 200) = ?
+ORDER BY line
+"""
+_VERSION = 1
+_ID = re.compile(r"(?:file-|batch_)[0-9a-f]{24}")
+_FILE = tuple(field.name for field in fields(StoredFile))
+
+
+class StoreError(LlamaHerdError, OSError):
+    """The folder of a server's data cannot be used."""
+
+
+class Store:
+    """Files and batches of a server. One thread uses it at a time.
+
+    Args:
+        folder: Folder, made if it does not exist; None for a temporary one, which `close`
+            removes.
+        clock: Returns the time in seconds since 1970.
+
+    Raises:
+        StoreError: The folder cannot be used, or another server uses it.
+    """
+
+    def __init__(
+        self, folder: Path | None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._clock = clock
+        self._is_temporary = folder is None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="llamaherd-data-"))
+        with _refusals(self.folder):
+            check_local("data", self.folder)
+            self._files = self.folder / "files"
+            self._files.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._db = sqlite3.connect(
+                self.folder / "batches.sqlite",
+                isolation_level=None,
+                check_same_thread=False,
+                timeout=1.0,
+            )
+            try:
+                self._open()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def _open(self) -> None:
+        self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        with self._change():
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            if version not in (0, _VERSION):
+                text = f"data: {self.folder} is of a version that is not known: {version}"
+                raise StoreError(text)
+            for table in _TABLES.split(";"):
+                self._db.execute(table)
+            self._db.execute(f"PRAGMA user_version = {_VERSION}")
+        self.sweep()
+        known = {row[0] for row in self._db.execute("SELECT id FROM file")}
+        for path in self._files.iterdir():  # of uploads that a crash cut off
+            if path.name not in known:
+                path.unlink()
+
+    def close(self) -> None:
+        """Close the folder; remove a temporary one."""
+        self._db.close()
+        if self._is_temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def now(self) -> int:
+        """Time in seconds since 1970."""
+        return int(self._clock())
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """Make the changes of the block together, or none of them."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    # Files
+
+    def new_path(self) -> Path:
+        """Return the path of a file that is being written."""
+        return self._files / new_id("file-")
+
+    def path(self, file: StoredFile) -> Path:
+        """Return the path of the content of a file."""
+        return self._files / file.id
+
+    def add_file(
+        self, path: Path, filename: str, purpose: str, keep_s: int | None = None
+    ) -> StoredFile:
+        """Add a file that was written to a path of `new_path`."""
+        file = self._file_at(path, filename, purpose, keep_s)
+        with self._change():
+            self._insert(file)
+        return file
+
+    def _file_at(
+        self, path: Path, filename: str, purpose: str, keep_s: int | None
+    ) -> StoredFile:
+        sync_folder(self._files)
+        return StoredFile(
+            id=path.name,
+            filename=filename,
+            purpose=purpose,
+            n_bytes=path.stat().st_size,
+            created=self.now,
+            expires=None if keep_s is None else self.now + keep_s,
+        )
+
+    def _insert(self, file: StoredFile) -> None:
+        marks = ", ".join("?" * len(_FILE))
+        values = [getattr(file, name) for name in _FILE]
+        names = ", ".join(_FILE)
+        self._db.execute(f"INSERT INTO file ({names}) VALUES ({marks})", values)  # noqa: S608 - own names
+
+    def files(self) -> list[StoredFile]:
+        """Return all files, the newest first."""
+        self.sweep()
+        rows = self._db.execute(
+            f"SELECT {', '.join(_FILE)} FROM file ORDER BY rowid DESC"  # noqa: S608
+        )
+        return [StoredFile(**dict(zip(_FILE, row, strict=True))) for row in rows]
+
+    def file(self, file_id: str) -> StoredFile | None:
+        """Return a file; None if it does not exist."""
+        if not _ID.fullmatch(file_id):
+            return None
+        self.sweep()
+        row = self._db.execute(
+            f"SELECT {', '.join(_FILE)} FROM file WHERE id = ?",  # noqa: S608
+            (file_id,),
+        ).fetchone()
+        return None if row is None else StoredFile(**dict(zip(_FILE, row, strict=True)))
+
+    def is_in_use(self, file: StoredFile) -> bool:
+        """Whether a batch still reads a file."""
+        return any(batch.input_file == file.id for batch in self.batches(is_active=True))
+
+    def remove_file(self, file: StoredFile) -> None:
+        """Remove a file."""
+        with self._change():
+            self._db.execute("DELETE FROM file WHERE id = ?", (file.id,))
+        self.path(file).unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Remove what has expired: files, and batches that ended long ago."""
+        rows = self._db.execute(_SELECT_EXPIRED, (self.now,)).fetchall()
+        for (file_id,) in rows:
+            with self._change():
+                self._db.execute("DELETE FROM file WHERE id = ?", (file_id,))
+            (self._files / file_id).unlink(missing_ok=True)
+
+    # Batches
+
+    def save(self, batch: Batch) -> None:
+        """Store a new or changed batch."""
+        with self._change():
+            self._save(batch)
+
+    def _save(self, batch: Batch) -> None:
+        self._db.execute(
+            "INSERT INTO batch (id, created, status, input_file, content) "
+            "VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+            "status = excluded.status, content = excluded.content",
+            (
+                batch.id,
+                batch.created,
+                batch.status,
+                batch.input_file,
+                json.dumps(asdict(batch)),
+            ),
+        )
+
+    def batches(self, *, is_active: bool = False) -> list[Batch]:
+        """Return all batches, the newest first."""
+        where = f"WHERE status IN ({_listed(ACTIVE)}) " if is_active else ""
+        rows = self._db.execute(f"SELECT content FROM batch {where}ORDER BY rowid DESC")  # noqa: S608
+        return [self._counted(Batch(**json.loads(row[0]))) for row in rows]
+
+    def batch(self, batch_id: str) -> Batch | None:
+        """Return a batch; None if it does not exist."""
+        if not _ID.fullmatch(batch_id):
+            return None
+        row = self._db.execute(
+            "SELECT content FROM batch WHERE id = ?", (batch_id,)
+        ).fetchone()
+        return None if row is None else self._counted(Batch(**json.loads(row[0])))
+
+    def _counted(self, batch: Batch) -> Batch:
+        """Return a batch with the present number of outcomes, if it is running."""
+        if not batch.is_active:
+            return batch
+        n, n_good = self._db.execute(_COUNT, (batch.id,)).fetchone()
+        return replace(batch, n_done=n_good, n_failed=n - n_good)
+
+    def done_lines(self, batch: Batch) -> set[int]:
+        """Return the numbers of the lines that have an outcome."""
+        rows = self._db.execute("SELECT line FROM outcome WHERE batch = ?", (batch.id,))
+        return {row[0] for row in rows}
+
+    def add_outcomes(self, batch: Batch, outcomes: Iterable[Outcome]) -> None:
+        """Store outcomes; they are on disk when the call returns."""
+        rows = [
+            (batch.id, each.line, each.custom_id, each.status, json.dumps(each.body))
+            for each in outcomes
+        ]
+        with self._change():
+            self._db.executemany(
+                "INSERT OR IGNORE INTO outcome VALUES (?, ?, ?, ?, ?)", rows
+            )
+
+    def finish(self, batch: Batch) -> Batch:
+        """Write the output files of a batch and store it without its outcomes."""
+        batch = self._counted(batch)
+        made: dict[str, StoredFile] = {}
+        for name, is_good in (("output", True), ("error", False)):
+            path = self.new_path()
+            if self._write(path, batch, is_good=is_good):
+                filename = f"{batch.id}_{name}.jsonl"
+                made[name] = self._file_at(path, filename, "batch_output", batch.keep_s)
+        last = self._last_status(batch)
+        ended = replace(
+            batch,
+            status=last,
+            times={**batch.times, last: self.now},
+            output_file=made["output"].id if "output" in made else None,
+            error_file=made["error"].id if "error" in made else None,
+        )
+        with self._change():
+            for file in made.values():
+                self._insert(file)
+            self._save(ended)
+            self._db.execute("DELETE FROM outcome WHERE batch = ?", (batch.id,))
+        return ended
+
+    def _last_status(self, batch: Batch) -> Status:
+        if "cancelling" in batch.times:
+            return "cancelled"
+        (n_expired,) = self._db.execute(
+            "SELECT count(*) FROM outcome WHERE batch = ? AND status = 0", (batch.id,)
+        ).fetchone()
+        return "expired" if n_expired else "completed"
+
+    def _write(self, path: Path, batch: Batch, *, is_good: bool) -> bool:
+        """Write outcomes to a file; return False without any."""
+        rows = self._db.execute(_SELECT_OUTCOMES, (batch.id, is_good))
+        n = 0
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            os.chmod(path, 0o600)  # noqa: PTH101 - before it has content
+            for line, custom_id, status, body in rows:
+                file.write(
+                    Outcome(line, custom_id, status, json.loads(body)).text(batch.id)
+                )
+                n += 1
+            file.flush()
+            os.fsync(file.fileno())
+        if n == 0:
+            path.unlink()
+        return n > 0
+
+
+def new_id(start: str) -> str:
+    """Return a new identifier of a file or a batch."""
+    return f"{start}{secrets.token_hex(12)}"
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(f"'{word}'" for word in words)
+
+
+@contextmanager
+def _refusals(folder: Path) -> Iterator[None]:
+    """Convert errors of SQLite and the system to StoreError."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except sqlite3.OperationalError as error:
+        text = f"data: {quoted(str(folder))} cannot be used; does another server use it?"
+        raise StoreError(f"{text} ({error})") from error
+    except (sqlite3.Error, OSError, LlamaHerdError) as error:
+        text = f"data: {quoted(str(folder))} cannot be used: {error}"
+        raise StoreError(text) from error

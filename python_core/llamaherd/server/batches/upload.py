@@ -1,0 +1,171 @@
+"""Uploads of files: a form of several parts, read to disk while it arrives."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from dataclasses import dataclass
+from email.message import Message
+from typing import TYPE_CHECKING
+
+from llamaherd.server.errors import ApiError, bad_field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from starlette.types import Scope
+
+    from llamaherd.server.messages import Incoming
+
+FORM_BYTES = 1 << 16  # of a form beside its file
+_MOST_PARTS = 32
+_MOST_HEAD = 1 << 13  # bytes of the head of a part
+_BOUNDARY = re.compile(r"[ -~]{1,200}")
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A form with a file.
+
+    Attributes:
+        fields: Other fields of the form.
+        filename: Name that the client gave the file.
+        start: Place of the content of the file in the form.
+        stop: Place after it.
+    """
+
+    fields: dict[str, str]
+    filename: str
+    start: int
+    stop: int
+
+
+async def receive(incoming: Incoming, path: Path, most: int) -> None:
+    """Write the body of a request to a new file.
+
+    Raises:
+        ApiError: The body is too large or too slow.
+        ClientGoneError: The client disconnected.
+    """
+    n_bytes = 0
+    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(opened, "wb", buffering=_BLOCK) as file:
+        while not incoming.is_whole:
+            part = await incoming.part()
+            n_bytes += len(part)
+            if n_bytes > most + FORM_BYTES:
+                text = f"the file has more than {most} bytes (see --max-file)"
+                raise ApiError(413, text, code="request_too_large")
+            file.write(part)
+
+
+def boundary_of(scope: Scope) -> bytes:
+    """Return the text between the parts of a form.
+
+    Raises:
+        ApiError: The request has no form of parts.
+    """
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            head = Message()
+            head["content-type"] = value.decode("latin-1")
+            boundary = head.get_param("boundary")
+            is_form = head.get_content_type() == "multipart/form-data"
+            if is_form and isinstance(boundary, str) and _BOUNDARY.fullmatch(boundary):
+                return boundary.encode("latin-1")
+    raise ApiError(
+        400,
+        "a file is sent as multipart/form-data, with the fields purpose and file",
+        code="invalid_form",
+    )
+
+
+def parse(path: Path, boundary: bytes) -> Upload:
+    """Find the fields and the file in a form.
+
+    Raises:
+        ApiError: The form is broken, or has no file.
+    """
+    if path.stat().st_size == 0:
+        raise _broken("it is empty")
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as form,
+    ):
+        return _parsed(form, b"--" + boundary)
+
+
+def _parsed(form: mmap.mmap, mark: bytes) -> Upload:
+    fields: dict[str, str] = {}
+    found: Upload | None = None
+    for name, filename, start, stop in _parts(form, mark):
+        shown = name[:60]
+        if name == "file":
+            if found is not None:
+                raise bad_field("file", "file: a form has one file")
+            found = Upload(fields, filename or "file", start, stop)
+        elif filename is not None:
+            raise bad_field(shown, f"the file must be in the field file, not {shown!r}")
+        elif name in fields or stop - start > FORM_BYTES:
+            raise bad_field(shown, f"{shown!r} is given twice, or is too long")
+        else:
+            fields[name] = form[start:stop].decode("utf-8", "replace")
+    if found is None:
+        raise ApiError(400, "file is missing", param="file", code="missing_field")
+    return found
+
+
+def _parts(form: mmap.mmap, mark: bytes) -> Iterator[tuple[str, str | None, int, int]]:
+    """Yield the name, the name of the file and the place of each part."""
+    if form[: len(mark)] != mark:
+        raise _broken("it does not begin with its boundary")
+    at = len(mark)
+    for _ in range(_MOST_PARTS):
+        if form[at : at + 2] == b"--":
+            return
+        head_end = form.find(b"\r\n\r\n", at, at + _MOST_HEAD)
+        # An empty part ends where its head does.
+        stop = form.find(b"\r\n" + mark, head_end + 2)
+        if form[at : at + 2] != b"\r\n" or head_end < 0 or stop < 0:
+            raise _broken("a part has no head or no end")
+        name, filename = _names(form[at + 2 : head_end])
+        yield name, filename, min(head_end + 4, stop), stop
+        at = stop + 2 + len(mark)
+    raise _broken(f"it has more than {_MOST_PARTS} parts")
+
+
+def _names(head: bytes) -> tuple[str, str | None]:
+    """Return the names of a field and of its file."""
+    for line in head.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-disposition":
+            shown = Message()
+            shown["content-disposition"] = value.decode("utf-8", "replace").strip()
+            field = shown.get_param("name", header="content-disposition")
+            filename = shown.get_param("filename", header="content-disposition")
+            if isinstance(field, str):
+                return field, filename if isinstance(filename, str) else None
+    raise _broken("a part has no name")
+
+
+def _broken(reason: str) -> ApiError:
+    return ApiError(400, f"the form is broken: {reason}", code="invalid_form")
+
+
+def keep_content(path: Path, upload: Upload, target: Path) -> None:
+    """Write the content of the file to its own path, on disk when the call returns."""
+    opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with path.open("rb") as form, os.fdopen(opened, "wb") as file:
+        form.seek(upload.start)
+        n_left = upload.stop - upload.start
+        while n_left > 0:
+            block = form.read(min(_BLOCK, n_left))
+            if not block:
+                break
+            file.write(block)
+            n_left -= len(block)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,259 @@
+"""Requests of `/v1/responses`, which keep nothing on the server.
+
+A request is rewritten as one of `/v1/chat/completions`, so both give the same answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core import checks
+from llamaherd.core.argument import Argument, Field
+from llamaherd.server import answer_form, tools
+from llamaherd.server.errors import ApiError, bad_field, unknown_field
+from llamaherd.server.neutral import asks_nothing, is_known
+from llamaherd.server.openai import ChatCompletions
+from llamaherd.server.openai_logprobs import LogprobsWriter
+from llamaherd.server.responses_answer import ResponseAnswer
+from llamaherd.server.responses_input import messages_of
+from llamaherd.server.wording import JSON
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llamaherd.model.model import Model
+    from llamaherd.server.api_shape import ParsedRequest
+    from llamaherd.server.settings import ServerSettings
+
+_OWN = frozenset(
+    {
+        *("input", "instructions", "text", "max_output_tokens", "reasoning"),
+        *("include", "top_logprobs", "stream", "stream_options"),
+        *tools.FIELDS,
+    }
+)
+# Fields of chats that have another name here.
+_OF_CHATS = frozenset(
+    {
+        *("messages", "max_tokens", "max_completion_tokens", "n", "logprobs"),
+        *("reasoning_effort", "continue_final_message", "add_generation_prompt"),
+        *answer_form.FIELDS,
+    }
+)
+_KEEPS_NOTHING = "this server keeps no responses: send the whole conversation in input"
+# Fields that ask for what the server lacks, with the reason and their neutral values.
+_REFUSED: dict[str, tuple[str, tuple[object, ...]]] = {
+    "previous_response_id": (_KEEPS_NOTHING, ()),
+    "conversation": (_KEEPS_NOTHING, ()),
+    "background": ("a response comes when it is asked for: see /v1/batches", (False,)),
+    "prompt": ("this server keeps no prompts: send it in input", ()),
+    "truncation": ("a conversation is never shortened", ("disabled",)),
+    "max_tool_calls": ("this server calls no functions itself", ()),
+    "context_management": ("a conversation is never shortened", ([],)),
+    "moderation": ("this server has no moderation", ()),
+}
+_KINDS = ("text", "json_object", "json_schema")
+_SUMMARIES = ("auto", "concise", "detailed")
+_LOGPROBS = "message.output_text.logprobs"
+_INCLUDES = (_LOGPROBS, "reasoning.encrypted_content")  # the latter without an effect
+# Name of a field here by its name in chats, for errors.
+_NAMES = {
+    "messages": "input",
+    "response_format": "text",
+    "max_completion_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning",
+}
+
+
+class Responses:
+    """Format of `/v1/responses`."""
+
+    fields = (ChatCompletions.fields - _OF_CHATS) | _OWN
+
+    def __init__(self, model: Model, settings: ServerSettings) -> None:
+        self._model = model
+        self._settings = settings
+        self._chats = ChatCompletions(model, settings)
+
+    def understand(self, fields: dict[str, object]) -> ParsedRequest:
+        """See `Shape`."""
+        given = self._given(fields)
+        try:
+            parsed = self._chats.understand(_as_chat(given))
+        except ApiError as error:
+            error.param = _NAMES.get(error.param or "", error.param)
+            raise
+        names = {key: _NAMES.get(field, field) for key, field in parsed.names.items()}
+        return replace(parsed, names=names, repeated=_repeated(given, fields))
+
+    def answer(self, parsed: ParsedRequest) -> ResponseAnswer:
+        """Return the writer of one answer."""
+        n_top = parsed.options.get("logprobs")
+        writer = None if n_top is None else LogprobsWriter(self._model, n_top)
+        return ResponseAnswer(self._model, self._settings.model_name, parsed, writer)
+
+    def _given(self, fields: Mapping[str, object]) -> dict[str, object]:
+        """Return the fields with an effect.
+
+        Raises:
+            ApiError: A field is unknown or not supported.
+        """
+        given = {}
+        for name, value in fields.items():
+            if name in _REFUSED:
+                reason, neutral = _REFUSED[name]
+                if value is not None and value not in neutral:
+                    raise _unsupported(name, f"{name} is not supported here: {reason}")
+            elif name in self.fields:
+                if value is not None:
+                    given[name] = value
+            elif not asks_nothing(name, value):
+                raise unknown_field(name, () if is_known(name) else self.fields)
+        return given
+
+
+def _unsupported(name: str, message: str) -> ApiError:
+    return ApiError(400, message, param=name, code="unsupported_parameter")
+
+
+def _as_chat(given: Mapping[str, object]) -> dict[str, object]:
+    """Return the request as one of `/v1/chat/completions`."""
+    chat = {name: value for name, value in given.items() if name not in _OWN}
+    chat["messages"] = messages_of(given)
+    chat["stream"] = given.get("stream", False)
+    _check_stream_options(given)
+    if "max_output_tokens" in given:
+        n = checks.integer("max_output_tokens", given["max_output_tokens"], 1)
+        chat["max_completion_tokens"] = n
+    chat |= _text_settings(given.get("text", {}))
+    chat |= _reasoning(given.get("reasoning", {}))
+    chat |= _logprobs(given)
+    if "tools" in given:
+        chat["tools"] = _tools(given["tools"])
+    if "tool_choice" in given:
+        chat["tool_choice"] = _tool_choice(given["tool_choice"])
+    if "parallel_tool_calls" in given:
+        chat["parallel_tool_calls"] = given["parallel_tool_calls"]
+    return chat
+
+
+def _check_stream_options(given: Mapping[str, object]) -> None:
+    options = _object("stream_options", given.get("stream_options", {}))
+    for name in options:
+        if name != "include_obfuscation":
+            raise unknown_field(f"stream_options.{name}")
+
+
+def _text_settings(value: object) -> dict[str, object]:
+    """Return the form of the answer as `response_format` of chats."""
+    text = _object("text", value)
+    for name, each in text.items():
+        if name == "verbosity":
+            if each not in (None, "medium"):
+                text_ = (
+                    f"text.verbosity cannot be {_shown(each)}: ask for it in the input"
+                )
+                raise _unsupported("text.verbosity", text_)
+        elif name != "format":
+            raise unknown_field(f"text.{name}", ["text.format"])
+    if text.get("format") is None:
+        return {}
+    form = _object("text.format", text["format"])
+    where = Argument("text", (Field("format"), Field("type")))
+    kind = checks.choice(where, form.get("type"), _KINDS)
+    if kind != "json_schema":
+        return {"response_format": form}
+    own = {name: each for name, each in form.items() if name != "type"}
+    if not isinstance(own.get("schema"), (dict, bool)):
+        raise bad_field("text.format.schema", "text.format.schema must be an object")
+    for name in own.keys() - {"name", "description", "strict", "schema"}:
+        raise unknown_field(f"text.format.{name}")
+    return {"response_format": {"type": kind, "json_schema": own}}
+
+
+def _reasoning(value: object) -> dict[str, object]:
+    """Return the settings of a thought. A thought is always given whole."""
+    own = _object("reasoning", value)
+    for name in own.keys() - {"effort", "summary", "generate_summary"}:
+        raise unknown_field(f"reasoning.{name}", ["reasoning.effort"])
+    summary = own.get("summary") or own.get("generate_summary")
+    if summary is not None:
+        where = Argument("reasoning", (Field("summary"),))
+        checks.choice(where, summary, _SUMMARIES)
+    effort = own.get("effort")
+    if effort is None:
+        return {}
+    where = Argument("reasoning", (Field("effort"),))
+    return {"reasoning_effort": checks.text(where, effort)}
+
+
+def _logprobs(given: Mapping[str, object]) -> dict[str, object]:
+    includes = given.get("include", [])
+    if not isinstance(includes, list):
+        raise bad_field("include", f"include must be a list, not {_shown(includes)}")
+    for each in includes:
+        if each not in _INCLUDES:
+            known = " and ".join(_INCLUDES)
+            raise bad_field("include", f"include may have {known}, not {_shown(each)}")
+    n_top = given.get("top_logprobs", 0)
+    if n_top == 0 and _LOGPROBS not in includes:
+        return {}
+    return {"logprobs": True, "top_logprobs": n_top}
+
+
+def _tools(value: object) -> object:
+    """Return the functions in the format of chats, which checks the rest."""
+    if not isinstance(value, list):
+        return value
+    found = []
+    for i, tool in enumerate(value):
+        own = _object(f"tools[{i}]", tool)
+        if own.get("type") != "function":
+            kind = _shown(own.get("type"))
+            text = f'tools[{i}].type must be "function", not {kind}: this server has none'
+            raise bad_field("tools", text)
+        function = {k: v for k, v in own.items() if k != "type" and v is not None}
+        found.append({"type": "function", "function": function})
+    return found
+
+
+def _tool_choice(value: object) -> object:
+    if not isinstance(value, dict) or value.get("type") != "function":
+        return value
+    return {"type": "function", "function": {"name": value.get("name")}}
+
+
+def _repeated(
+    given: Mapping[str, object], fields: Mapping[str, object]
+) -> dict[str, object]:
+    """Return the settings that a response repeats."""
+    defaults: dict[str, object] = {
+        "instructions": None,
+        "max_output_tokens": None,
+        "parallel_tool_calls": True,
+        "temperature": 1.0,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_logprobs": 0,
+        "top_p": 1.0,
+    }
+    form = _object("text", given.get("text", {})).get("format") or {"type": "text"}
+    reasoning = {"effort": None, "summary": None}
+    return {
+        **{name: given.get(name, value) for name, value in defaults.items()},
+        "text": {"format": form},
+        "reasoning": {**reasoning, **_object("reasoning", given.get("reasoning", {}))},
+        "metadata": fields.get("metadata") or {},
+    }
+
+
+def _object(name: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        text = f"{name} must be an object, not {_shown(value)}"
+        raise bad_field(name.partition(".")[0].partition("[")[0], text)
+    return value
+
+
+def _shown(value: object) -> str:
+    return JSON.value(value, checks.shown(value))

@@ -1,0 +1,293 @@
+"""Answers of `/v1/responses`, whole or as events."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.server.api_shape import counts
+from llamaherd.server.messages import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.core.pieces import TextPiece
+    from llamaherd.core.results import Result
+    from llamaherd.model.model import Model
+    from llamaherd.server.api_shape import ParsedRequest
+    from llamaherd.server.openai_logprobs import LogprobsWriter
+    from llamaherd.server.tools import FunctionCall
+
+_Item = dict[str, Any]
+
+
+class ResponseAnswer:
+    """Writer of one response.
+
+    Args:
+        model: Model with the vocabulary.
+        model_name: Name of the model in answers.
+        parsed: Request.
+        logprobs: Writer of log-probabilities; None for a request without them.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        model_name: str,
+        parsed: ParsedRequest,
+        logprobs: LogprobsWriter | None,
+    ) -> None:
+        self._model = model
+        self._model_name = model_name
+        self._parsed = parsed
+        self._logprobs = logprobs
+        self._id = _new_id("resp")
+        self._created = int(time.time())
+        self._n_events = 0
+        self._output: list[_Item] = []  # items that are complete
+        self._open: _Item | None = None  # item whose text is being sent
+        reasoning: Any = parsed.repeated.get("reasoning") or {}
+        self._is_summary = reasoning.get("summary") is not None
+
+    def whole(self, results: Sequence[Result]) -> dict[str, object]:
+        """See `Answer`."""
+        (result,) = results
+        text, calls, reason = self._read(result)
+        status = _status(reason)
+        if result.thinking is not None:
+            self._output.append(self._reasoning(result.thinking, "completed"))
+        if text is not None:
+            message = _message(text, status, self._logprobs_of(result))
+            self._output.append(message)
+        self._output += [_call(each, status) for each in calls]
+        return self._response(status, result)
+
+    def start(self) -> str:
+        """See `Answer`."""
+        response = self._response("in_progress")
+        names = ("response.created", "response.in_progress")
+        return "".join(self._event(name, response=response) for name in names)
+
+    def piece(self, piece: TextPiece) -> str:
+        """See `Answer`."""
+        if piece.kind == "thinking":
+            return self._grow(self._reasoning("", "in_progress"), piece)
+        if self._parsed.tools is not None:
+            return ""  # it may be a call, which is read when it is whole
+        return self._grow(_message("", "in_progress", []), piece)
+
+    def end(self, results: Sequence[Result]) -> str:
+        """See `Answer`."""
+        (result,) = results
+        text, calls, reason = self._read(result)
+        status = _status(reason)
+        events = []
+        if text is not None and (text or not calls):
+            missing = text if self._parsed.tools is not None else ""
+            events.append(self._grow(_message("", "in_progress", []), missing))
+        events.append(self._close(status, self._logprobs_of(result)))
+        events += [self._whole_call(call, status) for call in calls]
+        name = "response.completed" if status == "completed" else "response.incomplete"
+        events.append(self._event(name, response=self._response(status, result)))
+        return "".join(events)
+
+    def _grow(self, new: _Item, piece: str) -> str:
+        """Return the events of a piece, with those that begin its item if it is new."""
+        events = ""
+        if self._open is None or self._open["type"] != new["type"]:
+            events = self._close("completed")
+            self._open = new
+            part = _part(new)
+            names = _NAMES[part["type"]]
+            shown = {**new, names.parts: []}
+            events += self._event("response.output_item.added", item=shown)
+            events += self._event(f"{names.part}.added", **names.place, part=part)
+        part = _part(self._open)
+        part["text"] += piece
+        if not piece:
+            return events
+        names = _NAMES[part["type"]]
+        none = _none(part)
+        return events + self._event(
+            f"{names.text}.delta", **names.place, delta=piece, **none
+        )
+
+    def _close(self, status: str, logprobs: list[Any] | None = None) -> str:
+        """Return the events that end the item whose text is being sent."""
+        item = self._open
+        if item is None:
+            return ""
+        part = _part(item)
+        names = _NAMES[part["type"]]
+        text = {"text": part["text"], **_none(part)}
+        if "logprobs" in part:
+            part["logprobs"] = text["logprobs"] = logprobs or []
+        item["status"] = status
+        events = (
+            self._event(f"{names.text}.done", **names.place, **text)
+            + self._event(f"{names.part}.done", **names.place, part=part)
+            + self._event("response.output_item.done", item=item)
+        )
+        self._output.append(item)
+        self._open = None
+        return events
+
+    def _whole_call(self, call: FunctionCall, status: str) -> str:
+        """Return the events of a call, which comes in one piece."""
+        item = _call(call, status)
+        self._open = {**item, "arguments": "", "status": "in_progress"}
+        name = "response.function_call_arguments"
+        written = {"arguments": call.arguments, "name": call.name}
+        events = (
+            self._event("response.output_item.added", item=self._open)
+            + self._event(f"{name}.delta", delta=call.arguments)
+            + self._event(f"{name}.done", **written)
+            + self._event("response.output_item.done", item=item)
+        )
+        self._open = None
+        self._output.append(item)
+        return events
+
+    def _event(self, name: str, /, **fields: object) -> str:
+        """Return an event; those of an item have its place."""
+        where: dict[str, object] = {}
+        if "response" not in fields:
+            where["output_index"] = len(self._output)
+            if self._open is not None and "item" not in fields:
+                where["item_id"] = self._open["id"]
+        data = {"type": name, "sequence_number": self._n_events, **where, **fields}
+        self._n_events += 1
+        return f"event: {name}\ndata: {dumps(data)}\n\n"
+
+    def _response(self, status: str, result: Result | None = None) -> dict[str, object]:
+        cut = {"reason": "max_output_tokens"} if status == "incomplete" else None
+        return {
+            "id": self._id,
+            "object": "response",
+            "created_at": self._created,
+            "completed_at": int(time.time()) if status == "completed" else None,
+            "status": status,
+            "background": False,
+            "error": None,
+            "incomplete_details": cut,
+            "model": self._model_name,
+            "output": self._output,
+            "previous_response_id": None,
+            "store": False,
+            "truncation": "disabled",
+            **self._parsed.repeated,
+            "usage": None if result is None else _usage(result),
+        }
+
+    def _read(self, result: Result) -> tuple[str | None, list[FunctionCall], str]:
+        """Return text, calls and finish reason."""
+        if self._parsed.tools is None:
+            return result.text or "", [], str(result.finish_reason)
+        return self._parsed.tools.read(self._model, result)
+
+    def _reasoning(self, text: str, status: str) -> _Item:
+        """Return the item of a thought, which is its own summary if one is asked for."""
+        item: _Item = {"id": _new_id("rs"), "type": "reasoning", "status": status}
+        if self._is_summary:
+            return {**item, "summary": [{"type": "summary_text", "text": text}]}
+        content = [{"type": "reasoning_text", "text": text}]
+        return {**item, "summary": [], "content": content}
+
+    def _logprobs_of(self, result: Result) -> list[Any]:
+        if self._logprobs is None:
+            return []
+        found = self._logprobs.chat(result)["content"]
+        return list(found) if isinstance(found, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Names of a kind of text.
+
+    Attributes:
+        text: Start of the events of its pieces.
+        part: Start of the events of its part of an item.
+        parts: Field of the item that has its parts.
+        index: Field of the events with the number of the part.
+    """
+
+    text: str
+    part: str
+    parts: str = "content"
+    index: str = "content_index"
+
+    @property
+    def place(self) -> dict[str, int]:
+        """Place of the only part."""
+        return {self.index: 0}
+
+
+_NAMES = {
+    "output_text": _Names("response.output_text", "response.content_part"),
+    "reasoning_text": _Names("response.reasoning_text", "response.content_part"),
+    "summary_text": _Names(
+        "response.reasoning_summary_text",
+        "response.reasoning_summary_part",
+        "summary",
+        "summary_index",
+    ),
+}
+
+
+def _part(item: _Item) -> _Item:
+    """Return the only part of an item."""
+    (part,) = item.get("content") or item["summary"]
+    found: _Item = part
+    return found
+
+
+def _none(part: _Item) -> dict[str, object]:
+    """Return the log-probabilities of a piece of an answer, which come with the last."""
+    return {"logprobs": []} if "logprobs" in part else {}
+
+
+def _new_id(start: str) -> str:
+    return f"{start}_{secrets.token_hex(16)}"
+
+
+def _status(reason: str) -> str:
+    return "incomplete" if reason == "length" else "completed"
+
+
+def _message(text: str, status: str, logprobs: list[Any]) -> _Item:
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
+    return {
+        "id": _new_id("msg"),
+        "type": "message",
+        "role": "assistant",
+        "status": status,
+        "content": [part],
+    }
+
+
+def _call(call: FunctionCall, status: str) -> _Item:
+    return {
+        "id": _new_id("fc"),
+        "type": "function_call",
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": call.arguments,
+        "status": status,
+    }
+
+
+def _usage(result: Result) -> dict[str, object]:
+    n_prompt, n_new = counts([result])
+    return {
+        "input_tokens": n_prompt,
+        "input_tokens_details": {
+            "cached_tokens": result.n_reused_tokens,
+            "cache_write_tokens": 0,  # nothing is charged for
+        },
+        "output_tokens": n_new,
+        "output_tokens_details": {"reasoning_tokens": result.n_thinking_tokens},
+        "total_tokens": n_prompt + n_new,
+    }

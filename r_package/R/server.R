@@ -1,0 +1,130 @@
+# Servers in processes of their own. Python starts and finds them; a key is never printed.
+
+#' Start a server that runs jobs in the background
+#'
+#' Starts `llamaherd serve` in a process of its own, on this computer only. R remains free, and the
+#' jobs of [job_submit()] run there. The server also answers programs for OpenAI's API, such as
+#' ellmer.
+#'
+#' Each server has a name and a folder of that name, with its log, its jobs and their results. If a
+#' server of this name runs already, it is returned. If the computer or the server stopped, start
+#' the server again: its jobs continue.
+#'
+#' The folders are in `~/.local/state/llamaherd`, or in the folder that the environment variable
+#' `LLAMAHERD_SERVERS` names. Only you can read them. Other users of the computer cannot use the
+#' server, because it requires a key. `server$key()` returns the key for programs such as ellmer.
+#'
+#' @param model Path of a GGUF file, or another source as in [model_load()].
+#' @param name Name of the server: letters, digits, `_` and `-`.
+#' @param ... Must be empty; further arguments are given by name.
+#' @param stay TRUE lets the server outlive this R session, until [server_stop()] or the end of the
+#'   computer's session. FALSE ends it with the session, and also if R crashes.
+#' @param port Port. 0 uses any free one.
+#' @param n_ctx,n_seq_max,n_threads See [context_create()]. NULL chooses them for the machine.
+#' @returns `server_start()`: a list of class `llamaherd_server` with `name`, `url`, `pid`, `model`,
+#'   `folder`, `stay` and `key`, a function that returns the API key. `server_stop()`: TRUE,
+#'   invisibly; FALSE if the server did not run. `server_status()`: a data frame with a row for each
+#'   server that was ever started and the columns `name`, `running`, `url`, `pid`, `model`, `stay`
+#'   and `folder`.
+#' @seealso [job_submit()]
+#' @export
+#' @examplesIf !is.null(llamaherd_example_model())
+#' old <- Sys.getenv("LLAMAHERD_SERVERS", NA)
+#' Sys.setenv(LLAMAHERD_SERVERS = tempfile("servers"))
+#'
+#' server <- server_start(llamaherd_example_model(), n_threads = 1)
+#' server
+#' job <- job_submit(c("One, two,", "Red, green,"), max_tokens = 4)
+#' job_results(job)
+#' server_stop()
+#'
+#' if (is.na(old)) Sys.unsetenv("LLAMAHERD_SERVERS") else Sys.setenv(LLAMAHERD_SERVERS = old)
+server_start <- function(
+  model,
+  name = "default",
+  ...,
+  stay = FALSE,
+  port = 0L,
+  n_ctx = NULL,
+  n_seq_max = NULL,
+  n_threads = NULL
+) {
+  check_dots(list(...), character())
+  check_string(model)
+  check_string(name)
+  check_flag(stay)
+  sizes <- list(
+    `--n-ctx` = n_ctx,
+    `--n-seq-max` = n_seq_max,
+    `--n-threads` = n_threads
+  )
+  sizes <- Filter(Negate(is.null), sizes)
+  options <- as.list(rbind(names(sizes), vapply(sizes, size_text, "")))
+  port <- as.integer(check_whole(port, min = 0))
+  if (file.exists(model)) {
+    model <- normalizePath(model)
+  }
+  new_server(remote_call("remote_start", model, name, port, stay, options))
+}
+
+# Calls Python about servers. Python does not see variables that R sets after its start.
+remote_call <- function(fun, ..., error_call = rlang::caller_env()) {
+  py_call("remote_at", Sys.getenv("LLAMAHERD_SERVERS"), error_call = error_call)
+  py_call(fun, ..., error_call = error_call)
+}
+
+size_text <- function(x) format(check_whole(x, min = 1), scientific = FALSE)
+
+new_server <- function(value) {
+  key <- value[["key"]]
+  structure(
+    list(
+      name = value[["name"]],
+      url = value[["url"]],
+      pid = value[["pid"]],
+      model = value[["model"]],
+      folder = value[["folder"]],
+      stay = value[["stays"]],
+      key = function() key
+    ),
+    class = "llamaherd_server"
+  )
+}
+
+#' @rdname server_start
+#' @export
+server_stop <- function(name = "default") {
+  check_string(name)
+  invisible(remote_call("remote_stop", name))
+}
+
+#' @rdname server_start
+#' @export
+server_status <- function() {
+  servers <- remote_call("remote_servers")
+  column <- function(field, kind) vapply(servers, \(each) each[[field]], kind)
+  data.frame(
+    name = column("name", ""),
+    running = column("running", NA),
+    url = column("url", ""),
+    pid = column("pid", 0L),
+    model = column("model", ""),
+    stay = column("stays", NA),
+    folder = column("folder", "")
+  )
+}
+
+#' @export
+format.llamaherd_server <- function(x, ...) {
+  c(
+    sprintf("<llamaherd server %s> %s", x$name, x$url),
+    sprintf("model: %s", x$model),
+    sprintf("ends with this R session: %s", if (x$stay) "no" else "yes")
+  )
+}
+
+#' @export
+print.llamaherd_server <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}

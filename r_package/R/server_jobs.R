@@ -1,0 +1,182 @@
+# Jobs on a server. An object of a job has no key, so that it can be saved.
+
+#' Run texts in the background
+#'
+#' Sends texts to a server of [server_start()], which answers, classifies or codes them while R does
+#' something else. Each result is on disk as soon as it is computed. With `stay = TRUE` the server
+#' and its jobs outlive the R session; save the job with [saveRDS()] and fetch the results in
+#' another session.
+#'
+#' Jobs have the lowest priority: other requests to the server are answered first.
+#'
+#' @param texts Character vector of prompts or texts. A text that is NA is not sent, and its row has
+#'   an error.
+#' @param task `"generate"` answers prompts as [generate_parallel()] does, `"classify"` computes
+#'   probabilities of labels as [classify_parallel()] does, `"annotate"` codes texts as
+#'   [annotate_texts()] does.
+#' @param ... Options of the task by name: for `"generate"` such as `max_tokens`, `chat`, `system`,
+#'   `schema` and `choices`; for `"classify"` `labels` and others; for `"annotate"` `codebook` and
+#'   others. Their defaults are those of the function that the task names.
+#' @param server Name of the server.
+#' @param job A job of `job_submit()`.
+#' @param cancel TRUE cancels the job; what is computed is kept.
+#' @param wait TRUE waits for the end of the job. FALSE is an error if the job has not ended.
+#' @returns `job_submit()`: a list of class `llamaherd_server_job` with `id`, `server`, `task`, `n`,
+#'   the number of texts, and `names`. `job_status()`: a list with `status` (`"validating"`,
+#'   `"in_progress"`, `"finalizing"`, `"completed"`, `"failed"`, `"expired"`, `"cancelling"` or
+#'   `"cancelled"`), `done`, TRUE if nothing more will happen, `n_requests`, `n_answered`,
+#'   `n_failed` and `errors`. Texts of `"classify"` and `"annotate"` are sent in requests of 32.
+#'
+#'   `job_results()`: a data frame with a row for each text, in order, the columns of the task, and
+#'   `error`, the reason why a row has no result, NA for others. The columns of `"generate"` are
+#'   `text`, `finish_reason` and, if the model thought, `thinking` and `thinking_complete`; those of
+#'   `"classify"` are `label`, `prob`, `margin`, `entropy`, `coverage` and `p_<label>`; those of
+#'   `"annotate"` are as in [annotate_texts()]. Values that are no single number or text are a list
+#'   column. The names of `texts` are the names of the rows.
+#' @seealso [server_start()]
+#' @export
+#' @examplesIf FALSE
+#' server_start("model.gguf", stay = TRUE)
+#' job <- job_submit(reviews$text, "classify", labels = c("good", "bad"))
+#' saveRDS(job, "job.rds")
+#'
+#' # Tomorrow, in another session:
+#' job <- readRDS("job.rds")
+#' job_status(job)
+#' results <- job_results(job)
+job_submit <- function(
+  texts,
+  task = c("generate", "classify", "annotate"),
+  ...,
+  server = "default"
+) {
+  error_call <- rlang::current_env()
+  if (!is.character(texts)) {
+    abort_argument("texts", "a character vector", texts, error_call)
+  }
+  task <- rlang::arg_match(task)
+  check_string(server)
+  options <- list(...)
+  if (length(options) > 0 && !rlang::is_named(options)) {
+    abort("Options of a job are given by name.", "argument", error_call)
+  }
+  values <- lapply(unname(enc2utf8(texts)), \(text) if (!is.na(text)) text)
+  value <- py_call(
+    "remote_submit",
+    server,
+    task,
+    values,
+    options_json(options, error_call)
+  )
+  structure(
+    list(
+      id = value[["id"]],
+      server = server,
+      task = task,
+      n = length(texts),
+      names = names(texts)
+    ),
+    class = "llamaherd_server_job"
+  )
+}
+
+# Names of options that are lists even if they have a single value.
+list_options <- c("labels", "choices", "stop")
+
+# Returns options as JSON. Vectors of length one are scalars.
+options_json <- function(options, error_call) {
+  parts <- vapply(
+    names(options),
+    \(name) {
+      value <- option_json(name, options[[name]], error_call)
+      paste0(jsonlite::toJSON(name, auto_unbox = TRUE), ":", value)
+    },
+    ""
+  )
+  paste0("{", paste(parts, collapse = ","), "}")
+}
+
+option_json <- function(name, value, error_call) {
+  if (name == "schema") {
+    return(schema_text(value, "schema", error_call))
+  }
+  if (inherits(value, "llamaherd_codebook")) {
+    return(value$content)
+  }
+  as_list <- name %in% list_options || !is.null(names(value))
+  if (is.atomic(value) && as_list) {
+    value <- as.list(value)
+  }
+  as.character(jsonlite::toJSON(value, auto_unbox = TRUE, null = "null", digits = NA))
+}
+
+#' @rdname job_submit
+#' @export
+job_status <- function(job, cancel = FALSE) {
+  check_job(job)
+  value <- remote_call("remote_job", job$server, job$id, check_flag(cancel))
+  list(
+    status = value[["status"]],
+    done = value[["is_done"]],
+    n_requests = value[["n_requests"]],
+    n_answered = value[["n_done"]],
+    n_failed = value[["n_failed"]],
+    errors = as_text(value[["errors"]])
+  )
+}
+
+#' @rdname job_submit
+#' @export
+job_results <- function(job, wait = TRUE) {
+  check_job(job)
+  while (check_flag(wait) && !job_status(job)$done) {
+    Sys.sleep(slice_s)
+  }
+  value <- remote_call("remote_results", job$server, job$id)
+  for (note in value[["notes"]]) {
+    rlang::inform(note)
+  }
+  rows_frame(jsonlite::fromJSON(value[["rows"]], simplifyVector = FALSE), job$names)
+}
+
+check_job <- function(job, error_call = rlang::caller_env()) {
+  if (!inherits(job, "llamaherd_server_job")) {
+    abort_argument("job", "a job of job_submit()", job, error_call)
+  }
+}
+
+# Returns a data frame of rows, which may have different fields; `error` is last.
+rows_frame <- function(rows, row_names) {
+  fields <- unique(unlist(lapply(rows, names)))
+  columns <- lapply(
+    stats::setNames(nm = c(setdiff(fields, "error"), "error")),
+    \(field) as_column(lapply(rows, \(row) row[[field]]))
+  )
+  columns$error <- as.character(columns$error)
+  frame <- structure(
+    columns,
+    class = "data.frame",
+    row.names = row_names %||% seq_along(rows)
+  )
+  frame
+}
+
+# Returns cells as a vector with NA for NULL; as a list if a cell has several values.
+as_column <- function(cells) {
+  if (!all(lengths(cells) <= 1) || any(vapply(cells, is.list, NA))) {
+    return(I(cells))
+  }
+  cells[lengths(cells) == 0] <- NA
+  unlist(cells)
+}
+
+#' @export
+format.llamaherd_server_job <- function(x, ...) {
+  sprintf("<llamaherd job %s> %s %d texts on the server %s", x$id, x$task, x$n, x$server)
+}
+
+#' @export
+print.llamaherd_server_job <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}

@@ -1,0 +1,101 @@
+# A server of a tiny model in a process of its own.
+local_server <- function(name = "default", env = parent.frame()) {
+  local_real(env)
+  folder <- withr::local_tempdir(.local_envir = env)
+  servers <- file.path(folder, "servers")
+  withr::local_envvar(LLAMAHERD_SERVERS = servers, .local_envir = env)
+  path <- file.path(folder, "tiny.gguf")
+  write <- reticulate::import("llamaherd.cli.tiny_model")$write_tiny_model
+  write(reticulate::import("pathlib")$Path(path))
+  server <- server_start(path, name, n_threads = 1)
+  withr::defer(server_stop(name), envir = env)
+  server
+}
+
+test_that("a job runs on a server and returns rows in order", {
+  skip_on_cran()
+  server <- local_server()
+  expect_s3_class(server, "llamaherd_server")
+  expect_false(any(grepl(server$key(), c(format(server), deparse(unclass(server)[1:6])))))
+  status <- server_status()
+  expect_identical(status$name, "default")
+  expect_identical(dirname(status$folder), Sys.getenv("LLAMAHERD_SERVERS"))
+  expect_true(status$running)
+
+  texts <- c(x = "a", y = NA, z = "b")
+  job <- job_submit(texts, max_tokens = 3L, stop = "never", temperature = 0)
+  expect_match(format(job), "generate 3 texts on the server default")
+  results <- job_results(job)
+  expect_identical(row.names(results), names(texts))
+  expect_type(results$text, "character")
+  expect_identical(is.na(results$error), c(TRUE, FALSE, TRUE))
+  expect_identical(results$error[[2]], "the text is missing")
+  state <- job_status(job)
+  expect_identical(state$status, "completed")
+  expect_true(state$done)
+  expect_identical(c(state$n_requests, state$n_answered, state$n_failed), c(2L, 2L, 0L))
+
+  picked <- job_results(job_submit("a", choices = "yes"))
+  expect_identical(picked$text, "yes")
+  schema <- type_object(n = type_enum(values = c("one", "two")))
+  answer <- job_results(job_submit("a", schema = schema, max_tokens = 50))
+  expect_true(jsonlite::fromJSON(answer$text)$n %in% c("one", "two"))
+
+  expect_true(server_stop())
+  expect_false(server_stop())
+  expect_error(job_status(job), class = "llamaherd_error_server")
+  expect_false(server_status()$running)
+})
+
+test_that("wrong arguments are refused before anything is sent", {
+  local_real()
+  expect_error(job_submit(1), class = "llamaherd_error_argument")
+  expect_error(job_submit("a", "sort"))
+  expect_error(job_submit("a", "classify", 3), class = "llamaherd_error_argument")
+  expect_error(
+    job_submit("a", server = "no-such-server"),
+    class = "llamaherd_error_argument"
+  )
+  expect_error(job_results("batch_1"), class = "llamaherd_error_argument")
+  expect_error(job_status(list()), class = "llamaherd_error_argument")
+  expect_error(server_start("m.gguf", "../x"), class = "llamaherd_error_argument")
+  expect_error(server_start("m.gguf", n_ctx = 0), class = "llamaherd_error_argument")
+  expect_error(server_stop("no-such-server"), class = "llamaherd_error_argument")
+})
+
+test_that("options of jobs become JSON", {
+  json <- options_json(
+    list(
+      labels = "good",
+      max_tokens = 5L,
+      chat = TRUE,
+      system = NULL,
+      stop = c("a", "b")
+    ),
+    rlang::current_env()
+  )
+  expect_identical(
+    json,
+    '{"labels":["good"],"max_tokens":5,"chat":true,"system":null,"stop":["a","b"]}'
+  )
+  topics <- list(content = '{"question":"?"}')
+  class(topics) <- "llamaherd_codebook"
+  expect_identical(
+    options_json(list(codebook = topics), rlang::current_env()),
+    '{"codebook":{"question":"?"}}'
+  )
+})
+
+test_that("rows with different fields become columns", {
+  rows <- list(
+    list(label = "a", prob = 0.5, spans = list(list(quote = "x")), error = NULL),
+    list(error = "no")
+  )
+  frame <- rows_frame(rows, NULL)
+  expect_identical(names(frame), c("label", "prob", "spans", "error"))
+  expect_identical(frame$label, c("a", NA))
+  expect_identical(frame$prob, c(0.5, NA))
+  expect_type(frame$spans, "list")
+  expect_identical(frame$error, c(NA, "no"))
+  expect_identical(nrow(rows_frame(list(), NULL)), 0L)
+})

@@ -1,0 +1,154 @@
+"""Servers in processes of their own, and jobs on them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+import tiny_models
+from llamaherd import remote
+from llamaherd.remote import jobs
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ONE = ("--n-threads", "1")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.write(tmp_path_factory.mktemp("remote") / "tiny.gguf", "llama")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of all servers, which end with the test."""
+    monkeypatch.setenv("LLAMAHERD_SERVERS", str(tmp_path))
+    yield tmp_path
+    for server in remote.list_servers():
+        remote.stop_server(server)
+
+
+def _results(server: remote.RemoteServer, job: remote.RemoteJob) -> remote.JobOutput:
+    wait_until(lambda: remote.job_status(server, job.id).is_done)
+    return remote.job_results(server, job.id)
+
+
+@pytest.mark.slow(reason="servers are processes that load a model")
+def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
+    server = remote.start_server(path, stay=True, options=ONE)
+    assert remote.start_server(path) == server  # it runs already
+    with pytest.raises(lh.ArgumentError, match="a server of"):
+        remote.start_server("other.gguf")
+    prompts: list[Any] = ["a", None, "b c", "a" * 9999, "a"]
+    options = {"max_tokens": 5, "temperature": 0.0}
+    job = remote.submit_job(server, "generate", prompts, options)
+    found = _results(server, job)
+    with lh.Model(path) as model, lh.Context(model) as ctx:
+        same = lh.generate_parallel(ctx, ["a", "b c", "a"], max_tokens=5)
+    texts = [row.get("text") for row in found.rows]
+    assert texts == [same[0].text, None, same[1].text, None, same[2].text]
+    errors = [row["error"] for row in found.rows]
+    assert errors[1] == "the text is missing"
+    assert "tokens" in errors[3]
+    assert errors[0] is errors[2] is errors[4] is None
+    assert [each.id for each in remote.list_jobs(server)] == [job.id]
+    log = (folder / "default" / "server.log").read_text(encoding="utf-8")
+    assert server.key not in log + repr(server) + str(server)
+    assert (folder / "default" / "server.json").stat().st_mode & 0o77 == 0
+
+    assert remote.stop_server(server)
+    assert not server.is_running
+    assert not remote.stop_server(server)
+    with pytest.raises(lh.ServerError, match="does not answer"):
+        remote.job_status(server, job.id)
+    again = remote.start_server(path, options=ONE)
+    assert remote.job_results(again, job.id).rows == found.rows
+
+
+@pytest.mark.slow(reason="a server and the process that starts it")
+@pytest.mark.usefixtures("folder")
+def test_a_server_ends_with_its_program_or_stays(path: Path) -> None:
+    program = (
+        "import sys; from llamaherd import remote\n"
+        "for name, stay in (('ends', False), ('stays', True)):\n"
+        "    remote.start_server(sys.argv[1], name=name, stay=stay,\n"
+        "                        options=['--n-threads', '1'])\n"
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(path)], check=False)
+    assert [each.name for each in remote.list_servers()] == ["ends", "stays"]
+    wait_until(lambda: not remote.server_named("ends").is_running)
+    stays = remote.server_named("stays")
+    assert stays.is_running
+    with pytest.raises(lh.ServerError, match="there is no batch"):
+        remote.job_status(stays, f"batch_{'0' * 24}")
+
+
+def test_a_server_that_does_not_start_says_why(folder: Path) -> None:
+    with pytest.raises(lh.ServerError, match=r"did not start: .*nowhere\.gguf"):
+        remote.start_server(str(folder / "nowhere.gguf"))
+    assert remote.list_servers() == []
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "a" * 41, ".", "a b", "\0", "none"])
+def test_names_of_servers(name: str) -> None:
+    with pytest.raises(lh.ArgumentError) as caught:
+        remote.server_named(name)
+    assert caught.value.argument == "name"
+
+
+SERVER = remote.RemoteServer("s", "http://127.0.0.1:1", "key", 1, "m", "f", False)
+
+
+@pytest.mark.parametrize(
+    ("task", "texts", "options", "argument"),
+    [
+        ("sort", ["a"], {}, "task"),
+        ("generate", ["a"], {"max_token": 1}, "options"),
+        ("generate", [None], {}, "texts"),
+        ("classify", [], {"labels": ["a"]}, "texts"),
+    ],
+)
+def test_jobs_that_cannot_be(
+    task: Any, texts: list[Any], options: dict[str, Any], argument: str
+) -> None:
+    with pytest.raises(lh.ArgumentError) as caught:
+        remote.submit_job(SERVER, task, texts, options)
+    assert caught.value.argument == argument
+
+
+def test_texts_are_sent_together_and_come_back_in_order() -> None:
+    texts: list[str | None] = [f"t{i}" for i in range(70)]
+    texts[1] = None
+    lines = jobs._lines(jobs._KINDS["classify"], texts, {"labels": ["a", "b"]})
+    requests = [json.loads(line) for line in lines]
+    assert [len(each["body"]["prompts"]) for each in requests] == [32, 32, 5]
+    assert requests[0]["custom_id"].split()[:3] == ["0", "2", "3"]
+    assert requests[0]["body"]["labels"] == ["a", "b"]
+
+
+def test_rows_of_answers() -> None:
+    failed = {"message": "too long", "code": "too_long"}
+    probs = {"a": 0.75, "b": 0.25}
+    data = [
+        {"index": 0, "label": "a", "probs": probs, "logprobs": probs, "error": None},
+        {"index": 1, "label": None, "probs": {}, "logprobs": {}, "error": failed},
+    ]
+    response = {"status_code": 200, "body": {"data": data}}
+    rows = jobs._rows({"response": response}, 2)
+    assert rows == [
+        {"label": "a", "p_a": 0.75, "p_b": 0.25, "error": None},
+        {"label": None, "error": "too long"},
+    ]
+    refused = {"status_code": 400, "body": {"error": {"message": "no"}}}
+    assert jobs._rows({"response": refused}, 2) == [{"error": "no"}] * 2
+    expired = {"response": None, "error": {"message": "late"}}
+    assert jobs._rows(expired, 1) == [{"error": "late"}]

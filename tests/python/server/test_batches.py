@@ -1,0 +1,382 @@
+"""Files and batches over HTTP, through OpenAI's package."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import openai
+import pytest
+import tiny_models
+from fake_context import FakeContext, answer
+from llamaherd.server.batches import lines, pages
+from llamaherd.server.batches.store import Store, StoreError
+from served import NAME, served, started
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from served import Client
+
+TEXT = "/v1/completions"
+CHAT = "/v1/chat/completions"
+NEVER = {"input_file_id": f"file-{'0' * 24}", "endpoint": TEXT, "completion_window": "1h"}
+
+
+def _line(i: int, url: str = TEXT, **body: Any) -> dict[str, Any]:
+    own = body or {"prompt": f"p{i}", "max_tokens": 2}
+    return {"custom_id": f"id-{i}", "method": "POST", "url": url, "body": own}
+
+
+def _jsonl(requests: list[Any]) -> bytes:
+    return "".join(json.dumps(each) + "\n" for each in requests).encode()
+
+
+@pytest.fixture
+def sdk(client: Client) -> Iterator[openai.OpenAI]:
+    url = f"{client.url}/v1"
+    with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as made:
+        yield made
+
+
+def _upload(sdk: openai.OpenAI, content: bytes, name: str = "in.jsonl") -> Any:
+    return sdk.files.create(file=(name, content), purpose="batch")
+
+
+def _batch(sdk: openai.OpenAI, content: bytes, url: Any = TEXT, **more: Any) -> Any:
+    file = _upload(sdk, content)
+    return sdk.batches.create(
+        input_file_id=file.id, endpoint=url, completion_window="24h", **more
+    )
+
+
+def _ended(sdk: openai.OpenAI, batch: Any) -> Any:
+    ends = ("completed", "failed", "cancelled", "expired")
+    wait_until(lambda: sdk.batches.retrieve(batch.id).status in ends)
+    return sdk.batches.retrieve(batch.id)
+
+
+def _lines(sdk: openai.OpenAI, file_id: str | None) -> list[dict[str, Any]]:
+    assert file_id is not None
+    text = sdk.files.content(file_id).text
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_batch_from_its_file_to_its_answers(
+    sdk: openai.OpenAI, fake: FakeContext
+) -> None:
+    content = _jsonl([*(_line(i) for i in range(5)), _line(5, prompt="")])
+    batch = _ended(sdk, _batch(sdk, content, metadata={"who": "me"}))
+    assert (batch.status, batch.metadata) == ("completed", {"who": "me"})
+    counts = batch.request_counts
+    assert (counts.total, counts.completed, counts.failed) == (6, 5, 1)
+    good = _lines(sdk, batch.output_file_id)
+    assert [each["custom_id"] for each in good] == [f"id-{i}" for i in range(5)]
+    for i, each in enumerate(good):
+        assert (each["error"], each["response"]["status_code"]) == (None, 200)
+        (choice,) = each["response"]["body"]["choices"]
+        assert choice["text"] == answer(f"p{i}", 2)
+    (bad,) = _lines(sdk, batch.error_file_id)
+    assert (bad["custom_id"], bad["response"]["status_code"]) == ("id-5", 400)
+    assert bad["response"]["body"]["error"]["param"] == "prompt"
+    assert {handle.options["priority"] for handle in fake.handles} == {-100}
+    assert sdk.batches.list().data[0].id == batch.id
+
+
+def test_files_are_listed_read_and_removed(sdk: openai.OpenAI) -> None:
+    content = b"\r\n--x\r\n\x00\xff" * 1000
+    one = _upload(sdk, content, "C:\\dir\\../../a\nb.jsonl")
+    two = _upload(sdk, b"")
+    assert (one.bytes, one.purpose, two.bytes) == (len(content), "batch", 0)
+    assert "/" not in one.filename
+    assert "\\" not in one.filename
+    assert sdk.files.content(one.id).content == content
+    listed = sdk.files.list(limit=1)
+    assert [each.id for each in listed.data] == [two.id]
+    assert [each.id for each in sdk.files.list(limit=1, after=two.id).data] == [one.id]
+    assert sdk.files.retrieve(one.id).to_dict() == one.to_dict()
+    for file in (one, two):
+        assert sdk.files.delete(file.id).deleted
+        with pytest.raises(openai.NotFoundError):
+            sdk.files.content(file.id)
+
+
+def test_chats_and_responses_run_in_batches(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    folder = tmp_path_factory.mktemp("batches")
+    path = tiny_models.write(folder / "tiny.gguf", "llama", chat_template=template)
+    messages: list[Any] = [{"role": "user", "content": "a"}]
+    ask = {"temperature": 0, "model": NAME}
+    with lh.Model(path) as model, lh.Context(model, n_seq_max=4) as ctx:  # noqa: SIM117
+        with served(ctx) as client:
+            sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="none")
+            chat = sdk.chat.completions.create(
+                messages=messages, max_tokens=4, model=NAME, temperature=0
+            )
+            body = {"messages": messages, "max_tokens": 4, **ask}
+            got = _ended(sdk, _batch(sdk, _jsonl([_line(0, CHAT, **body)]), CHAT))
+            (line,) = _lines(sdk, got.output_file_id)
+            message = line["response"]["body"]["choices"][0]["message"]
+            assert message["content"] == chat.choices[0].message.content
+            body = {"input": "a", "max_output_tokens": 4, **ask}
+            url = "/v1/responses"
+            got = _ended(sdk, _batch(sdk, _jsonl([_line(0, url, **body)]), url))
+            (line,) = _lines(sdk, got.output_file_id)
+            (item,) = line["response"]["body"]["output"]
+            assert item["content"][0]["text"] == chat.choices[0].message.content
+            sdk.close()
+
+
+def test_clients_are_answered_while_a_batch_runs(
+    sdk: openai.OpenAI, fake: FakeContext, client: Client
+) -> None:
+    fake.may_run.clear()
+    batch = _batch(sdk, _jsonl([_line(i) for i in range(200)]))
+    wait_until(lambda: len(fake.handles) == 64)  # no more wait at once
+    assert client.server is not None
+    assert client.server.shared.queue.n_inside == 0  # they take nobody's place
+    fake.may_run.set()
+    assert client.post(TEXT, {"prompt": "a", "max_tokens": 2})[0] == 200
+    assert _ended(sdk, batch).request_counts.completed == 200
+
+
+def test_a_cancelled_batch_keeps_what_is_answered(
+    sdk: openai.OpenAI, fake: FakeContext
+) -> None:
+    content = _jsonl([_line(0), *(_line(i, prompt="p", max_tokens=4) for i in (1, 2))])
+    fake.held, fake.step_s = "p", 0.01
+    batch = _batch(sdk, content)
+    wait_until(lambda: sdk.batches.retrieve(batch.id).request_counts.completed == 1)
+    with pytest.raises(openai.ConflictError):
+        sdk.files.delete(batch.input_file_id)
+    assert sdk.batches.cancel(batch.id).status in ("cancelling", "cancelled")
+    ended = _ended(sdk, batch)
+    assert (ended.status, ended.request_counts.completed) == ("cancelled", 1)
+    assert [each["custom_id"] for each in _lines(sdk, ended.output_file_id)] == ["id-0"]
+    reasons = [handle.result().finish_reason for handle in fake.handles]
+    assert reasons == ["length", "cancelled", "cancelled"]
+    with pytest.raises(openai.ConflictError):
+        sdk.batches.cancel(batch.id)
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "param"),
+    [
+        (b"", None, None),
+        (b"\n\n", None, None),
+        (b"{", 1, None),
+        (b"[]", 1, None),
+        (b"\xff", 1, None),
+        (_jsonl([_line(0), _line(0)]), 2, "custom_id"),
+        (_jsonl([{**_line(0), "custom_id": 3}]), 1, "custom_id"),
+        (_jsonl([{**_line(0), "method": "GET"}]), 1, "method"),
+        (_jsonl([_line(0, "/v1/batches")]), 1, "url"),
+        (_jsonl([{**_line(0), "body": []}]), 1, "body"),
+        (_jsonl([{**_line(0), "headers": {}}]), 1, "headers"),
+        (_jsonl([_line(0, prompt="a", stream=True)]), 1, "body.stream"),
+        (_jsonl([_line(0, prompt="a" * (5 << 20))]), 1, None),
+    ],
+    ids=range(13),
+)
+def test_a_file_that_is_no_batch(
+    sdk: openai.OpenAI, content: bytes, line: int | None, param: str | None
+) -> None:
+    batch = _ended(sdk, _batch(sdk, content))
+    assert batch.status == "failed"
+    error = batch.errors.data[0]
+    assert (error.line, error.param) == (line, param)
+    assert error.message
+
+
+def test_too_many_requests_are_refused(
+    sdk: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "MOST_REQUESTS", 2)
+    batch = _ended(sdk, _batch(sdk, _jsonl([_line(i) for i in range(9)])))
+    assert (batch.status, batch.errors.data[0].line) == ("failed", 3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"input_file_id": "file-1"}, "input_file_id"),
+        ({"input_file_id": "../batches.sqlite"}, "input_file_id"),
+        ({"input_file_id": 1}, "input_file_id"),
+        ({"endpoint": "/v1/models"}, "endpoint"),
+        ({"endpoint": "/v1/batches"}, "endpoint"),
+        ({"completion_window": "1 week"}, "completion_window"),
+        ({"completion_window": "31d"}, "completion_window"),
+        ({"completion_window": "0h"}, "completion_window"),
+        ({"completion_window": None}, "completion_window"),
+        ({"metadata": {"a": 1}}, "metadata"),
+        ({"metadata": {"a": "b" * 513}}, "metadata"),
+        ({"output_expires_after": {"seconds": 4000}}, "output_expires_after"),
+        (
+            {"output_expires_after": {"anchor": "created_at", "seconds": 1}},
+            "output_expires_after",
+        ),
+        ({"priority": 1}, "priority"),
+    ],
+    ids=json.dumps,
+)
+def test_a_batch_that_cannot_be(
+    client: Client, fields: dict[str, Any], param: str
+) -> None:
+    status, got = client.post("/v1/batches", {**NEVER, **fields})
+    assert (status, got["error"]["param"]) == (400, param)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("..%2Fbatches.sqlite", "%2e%2e", "file-", "file-" + "g" * 24, "%00"),
+        *("file-" + "0" * 24, "a" * 3000, "file-000000000000000000000000%0a"),
+        "..%2F..%2Fetc%2Fpasswd",
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/files/{}", "/files/{}/content", "/v1/batches/{}"])
+def test_names_of_nothing(client: Client, path: str, name: str) -> None:
+    status, got, _ = client.ask("GET", path.format(name))
+    assert (status, got["error"]["type"]) == (404, "not_found_error")
+    assert len(got["error"]["message"]) < 600
+
+
+def _form(*parts: tuple[str, bytes], boundary: str = "xyz") -> bytes:
+    found = b"".join(
+        b"--%b\r\nContent-Disposition: form-data; %b\r\n\r\n%b\r\n"
+        % (boundary.encode(), head.encode(), body)
+        for head, body in parts
+    )
+    return found + f"--{boundary}--\r\n".encode()
+
+
+PURPOSE = ('name="purpose"', b"batch")
+FILE = ('name="file"; filename="a"', b"{}")
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (b"", None),
+        (b"--xyz", None),
+        (b"--xyz--\r\n", "file"),
+        (b"--xyz\r\nContent-Disposition: form-data\r\n\r\na\r\n--xyz--\r\n", None),
+        (_form(PURPOSE, FILE)[:-20], None),
+        (_form(PURPOSE), "file"),
+        (_form(FILE), "purpose"),
+        (_form(('name="purpose"', b"fine-tune"), FILE), "purpose"),
+        (_form(PURPOSE, FILE, FILE), "file"),
+        (_form(PURPOSE, PURPOSE, FILE), "purpose"),
+        (_form(PURPOSE, FILE, ('name="x"', b"")), "x"),
+        (_form(PURPOSE, ('name="data"; filename="a"', b"")), "data"),
+        (_form(*[(f'name="f{i}"', b"") for i in range(40)]), None),
+        (_form(PURPOSE, FILE, ('name="expires_after[seconds]"', b"1")), "expires_after"),
+    ],
+    ids=range(14),
+)
+def test_a_broken_form(client: Client, body: bytes, param: str | None) -> None:
+    kind = {"content-type": "multipart/form-data; boundary=xyz"}
+    status, got, _ = client.ask("POST", "/v1/files", body, kind)
+    assert (status, got["error"]["param"]) == (400, param)
+    status, got, _ = client.ask("POST", "/v1/files", body, {"content-type": "text/plain"})
+    assert (status, got["error"]["code"]) == (400, "invalid_form")
+
+
+def test_sizes_are_limited(
+    fake: FakeContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kind = {"content-type": "multipart/form-data; boundary=xyz"}
+    with served(fake, max_file=1000, data=tmp_path / "data") as client:
+        for n, status in ((1000, 200), (1001, 413), (1 << 20, 413)):
+            form = _form(PURPOSE, (FILE[0], b"a" * n))
+            assert client.ask("POST", "/v1/files", form, kind)[0] == status
+        monkeypatch.setattr(pages, "_MOST_FILES", 1)
+        assert client.ask("POST", "/v1/files", _form(PURPOSE, FILE), kind)[0] == 413
+        monkeypatch.setattr(pages, "_MOST_ACTIVE", 0)
+        (file,) = client.ask("GET", "/files")[1]["data"]
+        status, got = client.post("/batches", {**NEVER, "input_file_id": file["id"]})
+        assert (status, got["error"]["code"]) == (429, "too_many_batches")
+        (left,) = (tmp_path / "data" / "files").iterdir()
+        assert left.name == file["id"]
+
+
+def test_a_folder_has_one_server(fake: FakeContext, tmp_path: Path) -> None:
+    with served(fake, data=tmp_path), pytest.raises(StoreError, match="another server"):
+        Store(tmp_path)
+    Store(tmp_path).close()
+
+
+def test_what_has_expired_is_removed(tmp_path: Path) -> None:
+    now = [1000.0]
+    store = Store(tmp_path, clock=lambda: now[0])
+    path = store.new_path()
+    path.write_bytes(b"a")
+    file = store.add_file(path, "a", "batch", keep_s=3600)
+    assert store.file(file.id) == file
+    now[0] += 3600
+    assert store.files() == []
+    assert not path.exists()
+    store.close()
+
+
+def test_a_batch_that_expires(fake: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "_window", lambda _: ("1h", 0))
+    fake.may_run.clear()
+    with served(fake) as client:
+        sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="none")
+        batch = _ended(sdk, _batch(sdk, _jsonl([_line(i) for i in range(3)])))
+        assert (batch.status, batch.output_file_id) == ("expired", None)
+        lost = _lines(sdk, batch.error_file_id)
+        assert [each["error"]["code"] for each in lost] == ["batch_expired"] * 3
+        sdk.close()
+    fake.may_run.set()
+
+
+@pytest.mark.slow(reason="two processes that load a model")
+def test_a_killed_server_loses_no_answer(chat_model: lh.Model, tmp_path: Path) -> None:
+    content = _jsonl([_line(i, prompt=f"a{i}", max_tokens=40) for i in range(300)])
+    data = ("--data", str(tmp_path / "data"))
+    with started(chat_model, *data) as client:  # ends it with SIGKILL
+        sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="none")
+        batch = _batch(sdk, content)
+        wait_until(lambda: sdk.batches.retrieve(batch.id).request_counts.completed > 9)
+        n_done = sdk.batches.retrieve(batch.id).request_counts.completed
+        sdk.close()
+    assert n_done < 300
+    with started(chat_model, *data) as client:
+        sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="none")
+        assert sdk.batches.retrieve(batch.id).request_counts.completed >= n_done
+        ended = _ended(sdk, batch)
+        got = _lines(sdk, ended.output_file_id)
+        sdk.close()
+    assert (ended.status, ended.error_file_id) == ("completed", None)
+    assert [each["custom_id"] for each in got] == [f"id-{i}" for i in range(300)]
+
+
+def test_batches_go_on_with_the_next_server(fake: FakeContext, tmp_path: Path) -> None:
+    """The server ends while the second request of three runs."""
+    requests = [_line(0), _line(1, prompt="b", max_tokens=4), _line(2)]
+    fake.held, fake.step_s = "b", 0.01
+    with served(fake, data=tmp_path, grace_s=0.1) as client:
+        sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="none")
+        batch = _batch(sdk, _jsonl(requests))
+        wait_until(lambda: sdk.batches.retrieve(batch.id).request_counts.completed == 2)
+        sdk.close()
+    fake.held = ""
+    (tmp_path / "files" / ("file-" + "0" * 24)).write_bytes(b"of an upload cut off")
+    with served(fake, data=tmp_path) as client:
+        sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="none")
+        ended = _ended(sdk, batch)
+        assert (ended.status, ended.request_counts.completed) == ("completed", 3)
+        got = _lines(sdk, ended.output_file_id)
+        assert [each["custom_id"] for each in got] == ["id-0", "id-1", "id-2"]
+        sdk.close()
+    # The requests that were answered did not run again.
+    assert [str(h.prompt) for h in fake.handles] == ["p0", "b", "p2", "b"]
+    names = {path.name for path in (tmp_path / "files").iterdir()}
+    assert names == {batch.input_file_id, ended.output_file_id}

@@ -1,0 +1,409 @@
+"""OpenAI's Responses over HTTP, read by its own package."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import llamaherd as lh
+import openai
+import pydantic
+import pytest
+import tiny_models
+from fake_context import FakeContext, answer
+from llamaherd.core.pieces import TextPiece
+from llamaherd.server.responses import Responses
+from llamaherd.server.settings import ServerSettings
+from openai.types.responses import Response, ResponseStreamEvent
+from served import NAME, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from served import Client
+
+PATH = "/v1/responses"
+TEMPLATE = (
+    "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}"
+    "{% for m in messages %}<|{{ m.role }}|>"
+    "{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>"
+    "{% endfor %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+SCHEMA = {
+    "type": "object",
+    "properties": {"colour": {"enum": ["red", "blue"]}},
+    "required": ["colour"],
+    "additionalProperties": False,
+}
+PAINT: dict[str, Any] = {
+    "type": "function",
+    "name": "paint",
+    "description": "Paint it.",
+    "parameters": SCHEMA,
+    "strict": True,
+}
+WIPE = {**PAINT, "name": "wipe"}
+FORM = {"format": {"type": "json_schema", "name": "c", "schema": SCHEMA, "strict": True}}
+
+
+# Class of each event in OpenAI's package.
+KINDS = {
+    get_args(each.model_fields["type"].annotation)[0]: each
+    for each in get_args(get_args(ResponseStreamEvent)[0])
+}
+
+
+class Colour(pydantic.BaseModel):
+    colour: Literal["red", "blue"]
+
+
+@pytest.fixture(scope="module")
+def ctx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
+    folder = tmp_path_factory.mktemp("responses")
+    path = tiny_models.write(folder / "tiny.gguf", "llama", chat_template=TEMPLATE)
+    with lh.Model(path) as model, lh.Context(model, n_seq_max=8) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def real(ctx: lh.Context) -> Iterator[openai.OpenAI]:
+    """The client of a server with a tiny random model."""
+    with (
+        served(ctx) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as made,
+    ):
+        yield made
+
+
+@pytest.fixture
+def sdk(client: Client) -> Iterator[openai.OpenAI]:
+    url = f"{client.url}/v1"
+    with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as made:
+        yield made
+
+
+def _checked_events(client: Client, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events of a stream, each as the types of OpenAI's package say."""
+    status, text, _ = client.ask("POST", PATH, {**body, "stream": True})
+    assert status == 200, text
+    parts = text.split("\n\n")
+    assert parts.pop() == ""
+    events = []
+    for i, part in enumerate(parts):
+        name, data = part.split("\n")
+        event = json.loads(data.removeprefix("data: "))
+        assert (name, event["sequence_number"]) == (f"event: {event['type']}", i)
+        KINDS[event["type"]].model_validate(event)
+        events.append(event)
+    return events
+
+
+def test_a_text_and_its_settings(sdk: openai.OpenAI, fake: FakeContext) -> None:
+    got = sdk.responses.create(
+        model=NAME,
+        input="hello",
+        instructions="Be brief.",
+        max_output_tokens=3,
+        temperature=0.5,
+        store=True,
+        metadata={"a": "b"},
+        include=["reasoning.encrypted_content"],
+        truncation="disabled",
+        background=False,
+    )
+    Response.model_validate(got.to_dict())
+    (handle,) = fake.handles
+    assert got.output_text == answer(handle.prompt, 3)
+    assert (got.status, got.model, got.store) == ("incomplete", NAME, False)  # type: ignore[attr-defined]
+    assert got.incomplete_details is not None
+    assert got.incomplete_details.reason == "max_output_tokens"
+    assert (got.instructions, got.temperature) == ("Be brief.", 0.5)
+    assert got.metadata == {"a": "b"}
+    assert handle.params.temperature == 0.5
+    assert got.usage is not None
+    counts = (got.usage.input_tokens, got.usage.output_tokens, got.usage.total_tokens)
+    assert counts == (7, 3, 10)
+    assert got.usage.input_tokens_details.cached_tokens == 3
+
+
+def test_a_response_is_the_answer_of_a_chat(real: openai.OpenAI) -> None:
+    messages: list[Any] = [
+        {"role": "system", "content": "Be brief.\n\nBe kind."},
+        {"role": "user", "content": "ab"},
+    ]
+    chat = real.chat.completions.create(
+        model=NAME, messages=messages, temperature=0, max_tokens=6
+    )
+    items: list[Any] = [
+        {"role": "developer", "content": [{"type": "input_text", "text": "Be kind."}]},
+        {
+            "type": "message",
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "a"},
+                {"type": "input_text", "text": "b"},
+            ],
+        },
+    ]
+    same = real.responses.create(
+        model=NAME,
+        input=items,
+        instructions="Be brief.",
+        temperature=0,
+        max_output_tokens=6,
+    )
+    assert same.output_text == chat.choices[0].message.content
+
+
+def test_items_of_earlier_answers_become_messages(ctx: lh.Context) -> None:
+    items = [
+        {"role": "user", "content": "paint"},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"text": "hm"}]},
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [
+                {"type": "output_text", "text": "yes", "annotations": [], "logprobs": []}
+            ],
+        },
+        {"type": "function_call", "call_id": "c1", "name": "paint", "arguments": "{}"},
+        {"type": "function_call", "call_id": "c2", "name": "wipe", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "done"},
+        {
+            "type": "function_call_output",
+            "call_id": "c2",
+            "output": [{"type": "input_text", "text": "fine"}],
+        },
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "so"}]},
+        {"type": "function_call", "call_id": "c3", "name": "wipe", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c3", "output": ""},
+    ]
+    shape = Responses(ctx.model, ServerSettings(model_name=NAME))
+    (messages,) = shape.understand({"input": items}).prompts
+    assert [m["role"] for m in messages] == [
+        *("user", "assistant", "tool", "tool", "assistant", "tool")
+    ]
+    first, second = (m for m in messages if m["role"] == "assistant")
+    assert (first["content"], first["reasoning_content"]) == ("yes", "hm")
+    assert [c["id"] for c in first["tool_calls"]] == ["c1", "c2"]
+    assert (second["content"], second["reasoning_content"]) == ("", "so")
+    assert messages[3] == {"role": "tool", "tool_call_id": "c2", "content": "fine"}
+
+
+def test_a_schema(real: openai.OpenAI) -> None:
+    got = real.responses.parse(
+        model=NAME, input="a", text_format=Colour, max_output_tokens=300, temperature=0
+    )
+    assert got.status == "completed"
+    assert isinstance(got.output_parsed, Colour)
+    whole = real.responses.create(model=NAME, input="a", text=FORM)  # type: ignore[call-overload]
+    assert json.loads(whole.output_text)["colour"] in ("red", "blue")
+    assert whole.text.to_dict() == FORM
+    anything = real.responses.create(
+        model=NAME,
+        input="a",
+        text={"format": {"type": "json_object"}},
+        max_output_tokens=2,
+    )
+    assert anything.output_text.startswith("{")
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "paint"}])
+@pytest.mark.parametrize("n_most", [2, 60])
+def test_a_forced_call(real: openai.OpenAI, choice: Any, n_most: int) -> None:
+    ask: dict[str, Any] = {"model": NAME, "input": "a", "max_output_tokens": n_most}
+    tools: list[Any] = [PAINT] if choice == "required" else [PAINT, WIPE]
+    got = real.responses.create(**ask, tools=tools, tool_choice=choice)
+    Response.model_validate(got.to_dict())
+    (call,) = got.output
+    assert call.type == "function_call"
+    assert (call.name, call.status) == ("paint", got.status)
+    if n_most > 2:
+        assert json.loads(call.arguments)["colour"] in ("red", "blue")
+    assert got.tools[0].to_dict() == PAINT
+
+
+def test_a_stream_is_as_its_package_expects(
+    client: Client, sdk: openai.OpenAI, fake: FakeContext
+) -> None:
+    body = {"input": "hello", "max_output_tokens": 3, "thinking": 2}
+    events = _checked_events(client, body)
+    text = answer(fake.handles[0].prompt, 3)
+    assert [event["type"].removeprefix("response.") for event in events] == [
+        *("created", "in_progress"),
+        *("output_item.added", "content_part.added"),
+        *("reasoning_text.delta", "reasoning_text.delta", "reasoning_text.done"),
+        *("content_part.done", "output_item.done"),
+        *("output_item.added", "content_part.added"),
+        *("output_text.delta", "output_text.delta", "output_text.delta"),
+        *("output_text.done", "content_part.done", "output_item.done", "incomplete"),
+    ]
+    thought, message = events[-1]["response"]["output"]
+    assert thought["content"] == [{"type": "reasoning_text", "text": "hm0 hm1"}]
+    assert message["content"][0]["text"] == text
+    places = [event.get("output_index") for event in events]
+    assert places == [None, None, *[0] * 7, *[1] * 8, None]
+    ids = {event["item_id"] for event in events if "item_id" in event}
+    assert ids == {thought["id"], message["id"]}
+    with sdk.responses.stream(model=NAME, input="hello", max_output_tokens=3) as stream:
+        deltas = [e.delta for e in stream if e.type == "response.output_text.delta"]
+    assert "".join(deltas) == answer(fake.handles[1].prompt, 3)
+
+
+def test_a_stream_with_a_summary_is_as_its_package_expects(client: Client) -> None:
+    reasoning = {"summary": "auto"}
+    body = {"input": "a", "max_output_tokens": 2, "thinking": 2, "reasoning": reasoning}
+    types = [event["type"] for event in _checked_events(client, body)]
+    start = "response.reasoning_summary"
+    assert [each.removeprefix(start) for each in types if each.startswith(start)] == [
+        *("_part.added", "_text.delta", "_text.delta", "_text.done", "_part.done")
+    ]
+
+
+def test_a_stream_with_a_schema_and_with_a_call(real: openai.OpenAI) -> None:
+    with real.responses.stream(
+        model=NAME, input="a", text_format=Colour, max_output_tokens=300
+    ) as stream:
+        assert isinstance(stream.get_final_response().output_parsed, Colour)
+    with real.responses.stream(
+        model=NAME,
+        input="a",
+        tools=[PAINT],
+        tool_choice="required",  # type: ignore[list-item]
+    ) as stream:
+        kinds = [event.type for event in stream]
+        final = stream.get_final_response()
+    assert kinds[2:6] == [
+        "response.output_item.added",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+        "response.output_item.done",
+    ]
+    assert final.output[0].type == "function_call"
+    assert json.loads(final.output[0].arguments)["colour"] in ("red", "blue")
+
+
+def test_a_stream_of_calls_has_the_types_of_its_package(ctx: lh.Context) -> None:
+    body = {"input": "a", "tools": [PAINT, WIPE], "tool_choice": "required"}
+    with served(ctx) as client:
+        events = _checked_events(client, body)
+    assert events[-1]["type"] == "response.completed"
+
+
+def test_text_and_calls_of_a_free_answer(ctx: lh.Context) -> None:
+    """A random model writes no call, so it is put into its answer."""
+    shape = Responses(ctx.model, ServerSettings(model_name=NAME))
+    parsed = shape.understand({"input": "a", "tools": [PAINT, WIPE]})
+    text = 'Well.<tool_call>{"name": "wipe", "arguments": {"colour": "red"}}</tool_call>'
+    made = lh.generate(ctx, "a", max_tokens=1)
+    tokens = lh.tokenize(ctx.model, text, add_special=False)
+    result = replace(made, text=text, tokens=tokens, finish_reason="stop")
+    said, call = shape.answer(parsed).whole([result])["output"]  # type: ignore[misc]
+    assert said["content"][0]["text"] == "Well."
+    assert (call["name"], json.loads(call["arguments"])) == ("wipe", {"colour": "red"})
+    writer = shape.answer(parsed)
+    text = writer.start() + writer.piece(TextPiece("We")) + writer.end([result])
+    events = [json.loads(line[6:]) for line in text.split("\n") if line[:5] == "data:"]
+    types = [e["type"].removeprefix("response.") for e in events]
+    assert types.count("output_text.delta") == 1
+    assert types[-5:] == [
+        "output_item.added",
+        "function_call_arguments.delta",
+        "function_call_arguments.done",
+        "output_item.done",
+        "completed",
+    ]
+
+
+def test_log_probabilities(real: openai.OpenAI) -> None:
+    ask: dict[str, Any] = {"model": NAME, "input": "a", "max_output_tokens": 4}
+    got = real.responses.create(
+        **ask, top_logprobs=2, include=["message.output_text.logprobs"]
+    )
+    (message,) = got.output
+    assert message.type == "message"
+    rows = message.content[0].logprobs  # type: ignore[union-attr]
+    assert rows is not None
+    assert len(rows) == 4
+    assert all(len(row.top_logprobs) == 2 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"conversation": "conv_1"}, "conversation"),
+        ({"background": True}, "background"),
+        ({"prompt": {"id": "p"}}, "prompt"),
+        ({"truncation": "auto"}, "truncation"),
+        ({"max_tool_calls": 1}, "max_tool_calls"),
+        ({"messages": []}, "messages"),
+        ({"max_tokens": 3}, "max_tokens"),
+        ({"response_format": {"type": "text"}}, "response_format"),
+        ({"n": 2}, "n"),
+        ({"max_output_tokens": 0}, "max_output_tokens"),
+        ({"max_output_tokens": 999999}, "input"),
+        ({"include": ["file_search_call.results"]}, "include"),
+        ({"text": {"verbosity": "low"}}, "text.verbosity"),
+        ({"text": {"format": {"type": "xml"}}}, "text"),
+        ({"text": {"format": {"type": "json_schema"}}}, "text.format.schema"),
+        ({"text": 3}, "text"),
+        ({"tools": [{"type": "web_search"}]}, "tools"),
+        ({"tools": [{"type": "function"}]}, "tools"),
+        (
+            {"tools": [PAINT], "tool_choice": {"type": "function", "name": "x"}},
+            "tool_choice",
+        ),
+        ({"reasoning": {"effort": 1}}, "reasoning"),
+        ({"reasoning": {"depth": 1}}, "reasoning.depth"),
+        ({"reasoning": {"summary": "short"}}, "reasoning"),
+        ({"stream_options": {"include_usage": True}}, "stream_options.include_usage"),
+        ({"temperature": -1}, "temperature"),
+        ({"input": None}, "input"),
+        ({"input": []}, "input"),
+        ({"input": 3}, "input"),
+        ({"input": ["a"]}, "input[0]"),
+        ({"input": [{"role": "robot", "content": "a"}]}, "input[0].role"),
+        ({"input": [{"role": "user", "content": 1}]}, "input[0].content"),
+        ({"input": [{"role": "user", "content": "a", "x": 1}]}, "input[0].x"),
+        ({"input": [{"type": "item_reference", "id": "i"}]}, "input[0].type"),
+        ({"input": [{"type": "computer_call"}]}, "input[0].type"),
+        ({"input": [{"type": "function_call", "name": "a"}]}, "input[0].call_id"),
+        (
+            {"input": [{"type": "function_call_output", "call_id": "a"}]},
+            "input[0].output",
+        ),
+        (
+            {"input": [{"type": "reasoning", "content": ["a"]}]},
+            "input[0].content[0].text",
+        ),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
+            "input[0].content[0]",
+        ),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_text"}]}]},
+            "input[0].content[0].text",
+        ),
+    ],
+    ids=json.dumps,
+)
+def test_a_field_that_cannot_be(
+    client: Client, fields: dict[str, Any], param: str
+) -> None:
+    status, got = client.post(PATH, {"input": "a", **fields})
+    assert (status, got["error"]["param"]) == (400, param)
+    assert got["error"]["message"]
+
+
+def test_an_error_in_a_stream_is_raised_by_its_package(
+    sdk: openai.OpenAI, fake: FakeContext
+) -> None:
+    fake.fails_at = 2
+    stream = sdk.responses.create(model=NAME, input="a", max_output_tokens=5, stream=True)
+    with pytest.raises(openai.APIError):
+        list(stream)
