@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Task = Literal["generate", "classify", "annotate"]
 _AT_ONCE = 32  # texts of a request; what is left of it after a crash runs again
 _WINDOW = "30d"
+_LEFT_OUT = ("usage", "tokens")  # of answers
 _OF_TASK = "llamaherd_task"
 _OF_CHAT = frozenset(
     {"chat", "system", "thinking", "variables", "prefix", "merge_system", "parse_special"}
@@ -235,7 +236,8 @@ def _rows(outcome: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
     if response["status_code"] != 200:
         return [{"error": body["error"]["message"]}] * n
     if "data" not in body:
-        return [{**{k: v for k, v in body.items() if k != "usage"}, "error": None}]
+        answer = {name: each for name, each in body.items() if name not in _LEFT_OUT}
+        return [{**answer, "error": None}]
     return [_row(each) for each in body["data"]]
 
 

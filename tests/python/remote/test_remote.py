@@ -54,6 +54,7 @@ def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
         same = lh.generate_parallel(ctx, ["a", "b c", "a"], max_tokens=5)
     texts = [row.get("text") for row in found.rows]
     assert texts == [same[0].text, None, same[1].text, None, same[2].text]
+    assert found.rows[0].keys() == {"text", "finish_reason", "error"}
     errors = [row["error"] for row in found.rows]
     assert errors[1] == "the text is missing"
     assert "tokens" in errors[3]
