@@ -13,8 +13,10 @@ from llamaherd.core.stats import Stats
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.estimation.estimates import Estimates
 from llamaherd.research.estimation.robustness import Robustness
+from llamaherd.research.pairs.comparison import PairComparison
 from llamaherd.research.reports import (
     drawing,
+    pair_pictures,
     pictures,
     selection_pictures,
     validation_pictures,
@@ -52,9 +54,9 @@ def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
 
     Args:
         x: Return value of `annotate`, `classify_parallel`, `validate`, `estimate`,
-            `robustness`, `compare_codebooks` or `generate_parallel`; the `stats` of a
-            call; the `coverage` of a validation; or coefficients such as `cohen_kappa`,
-            one or a list.
+            `robustness`, `compare_codebooks`, `compare_pairs` or
+            `generate_parallel`; the `stats` of a call; the `coverage` of a validation;
+            or coefficients such as `cohen_kappa`, one or a list.
         ax: Axes to draw on; None for a new pyplot figure, 6.5 inches wide with 300 dots
             per inch.
         kind: Kind of plot. For a return value of `classify_parallel`: "labels", or "time"
@@ -102,8 +104,8 @@ def picture_of(x: object, kind: str | None = None) -> Picture:
         return _of_coefficients(cast("list[Agreement]", x))
     raise ArgumentTypeError(
         "must be a Coded, ClassifyResults, Validation, Estimates, Robustness, "
-        f"CodebookComparison, Results, Stats, CoverageCurve or Agreement, not "
-        f"{checks.shown(x)}",
+        "CodebookComparison, PairComparison, Results, Stats, CoverageCurve or "
+        f"Agreement, not {checks.shown(x)}",
         argument="x",
     )
 
@@ -150,6 +152,7 @@ _SHAPES: tuple[tuple[type, Callable[[Any], Picture]], ...] = (
     (Estimates, lambda x: pictures.estimates_picture(estimates_dict(x))),
     (Robustness, _of_robustness),
     (CodebookComparison, selection_pictures.comparison_picture),
+    (PairComparison, pair_pictures.strengths_picture),
     (Results, _of_results),
     (Stats, lambda x: pictures.time_picture(dataclasses.asdict(x))),
     (
