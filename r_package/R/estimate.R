@@ -46,7 +46,8 @@
 #'   text's own label, not, for example, `mean(label)`.
 #' @param outcome Without a formula: labels whose shares are estimated, or a named vector with a
 #'   number per label, `c(negative = -1, neutral = 0, positive = 1)`, whose mean is estimated, or
-#'   `"mean"` for the mean of labels that are numbers. `NULL` estimates the share of each label, or
+#'   `"mean"` for the mean of labels that are numbers, `"median"` for their median, `"quantile"` for
+#'   their quartiles or the quantiles of `quantile`. `NULL` estimates the share of each label, or
 #'   the mean of a [number_scale()] and of numbers that have fractions or more than 20 distinct
 #'   values.
 #' @param by Columns for estimates by group, and differences from the first group (of a factor its
@@ -68,6 +69,7 @@
 #' @param predictions What is corrected by the codes: `"labels"`, or `"probs"`, the probabilities of
 #'   all labels (columns `p_<label>`). `NULL` is `"probs"` after [recalibrate()] and `"labels"`
 #'   otherwise. With probabilities the result compares the widths of the intervals.
+#' @param quantile For `outcome = "quantile"`: quantiles between 0 and 1, such as `0.9`.
 #' @returns A `llamaherd_estimates`. As a data frame it has one row per estimate and method:
 #'   `outcome`, `term`, `group`, `method`, `estimate`, `std_error`, `low`, `high`, `lam` and `df`,
 #'   the degrees of freedom of the interval. [coef()], [vcov()] and [confint()] return the values of
@@ -111,7 +113,8 @@ estimate <- function(
   target = c("population", "texts"),
   cluster = NULL,
   several = NULL,
-  predictions = NULL
+  predictions = NULL,
+  quantile = NULL
 ) {
   error_call <- rlang::current_env()
   check_data(coded, error_call, "coded")
@@ -163,6 +166,7 @@ estimate <- function(
   if (is.null(formula)) {
     options$by <- if (!is.null(by)) as_py_list(by)
     options$outcome <- check_outcome(outcome, error_call)
+    options$quantile <- check_quantile(quantile, error_call)
     options$cluster <- cluster
     options$order <- levels_by(coded, by)
     columns <- py_columns(coded, c(uses, by, cluster))
@@ -171,6 +175,9 @@ estimate <- function(
     if (!rlang::is_formula(formula) || length(formula) != 3) {
       must <- "a formula with two sides, such as label == \"x\" ~ party"
       abort_argument("formula", must, formula, error_call)
+    }
+    if (!is.null(quantile)) {
+      abort("{.arg quantile} goes without a formula.", "argument", error_call)
     }
     if (!is.null(by) || !is.null(outcome)) {
       message <- "{.arg by} and {.arg outcome} go without a formula: put them into it."
@@ -235,6 +242,16 @@ check_outcome <- function(x, error_call) {
     abort_argument("outcome", must, x, error_call)
   }
   as_py_list(check_text(x, "outcome", error_call))
+}
+
+check_quantile <- function(x, error_call) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  if (!is.numeric(x) || length(x) == 0 || anyNA(x)) {
+    abort_argument("quantile", "numbers between 0 and 1", x, error_call)
+  }
+  as_py_list(as.double(x))
 }
 
 # Levels of those columns that are factors: the order of groups.

@@ -31,6 +31,7 @@ from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped, named, numbered
 from llamaherd.research.estimation.outcomes import (
+    asks_quantiles,
     checked_labels,
     labels_of,
     number_outcome,
@@ -41,13 +42,14 @@ from llamaherd.research.estimation.predictions import (
     comparable,
     predictions_of,
 )
+from llamaherd.research.estimation.quantiles import fit_quantiles, quantiles_of
 from llamaherd.research.statistics.sampling import TARGETS, Target
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_use import GoldUsed
-    from llamaherd.research.estimation.outcomes import Outcome
+    from llamaherd.research.estimation.outcomes import Numbers, Outcome
     from llamaherd.research.estimation.predictions import Predicted, Predictions
-    from llamaherd.research.statistics.sampling import Ints
+    from llamaherd.research.statistics.sampling import Floats, Ints
 
 Model = Literal["mean", "ols", "logit"]
 MODELS: tuple[Model, ...] = ("mean", "ols", "logit")
@@ -71,6 +73,7 @@ def estimate(  # noqa: PLR0917 - as in R
     order: Mapping[str, Sequence[Any]] | None = None,
     several: bool | None = None,
     predictions: Predictions | None = None,
+    quantile: float | Sequence[float] | None = None,
 ) -> Estimates:
     """Estimate shares, means, differences or regressions of human codes.
 
@@ -92,9 +95,10 @@ def estimate(  # noqa: PLR0917 - as in R
             'negative' ~ party + age"; the label may be on either side.
         outcome: Without a formula: the label or labels whose share is estimated, or a
             mapping from labels to numbers whose mean is estimated, or "mean" for the mean
-            of labels that are numbers. None for the share of each label; for a scale of
-            numbers, and for labels with fractions or more than 20 different numbers, None
-            estimates their mean. With a formula without a left
+            of labels that are numbers, "median" for their median, "quantile" for their
+            quartiles, or the quantiles of `quantile`. None for the share of each label;
+            for a scale of numbers, and for labels with fractions or more than 20
+            different numbers, None estimates their mean. With a formula without a left
             side: its left side.
         by: Columns; gives shares or means for each combination of their values, and
             differences from the first.
@@ -121,6 +125,7 @@ def estimate(  # noqa: PLR0917 - as in R
             "p_<label>", or a mapping from labels to columns. None uses the probabilities
             of the result of `recalibrate`, and labels otherwise. With probabilities the
             result compares the widths of the intervals.
+        quantile: For `outcome="quantile"`: one quantile or several, such as 0.9.
 
     Returns:
         Estimates with standard errors and intervals. Texts without a label, or with a
@@ -145,6 +150,10 @@ def estimate(  # noqa: PLR0917 - as in R
     frames.check_index(gold, texts.frame, "gold")
     frames.check_index(prob, texts.frame, "prob")
     texts, gold, are_numbers = in_one_form(texts, gold, several=several)
+    if formula is not None and quantile is not None:
+        raise ArgumentError(
+            "goes without a formula", argument="quantile", code="conflict"
+        )
     if formula is not None and outcome is not None:
         formula = _with_outcome(formula, outcome, texts, several=several)
     kept = _kept(texts, formula, by, cluster)
@@ -163,12 +172,14 @@ def estimate(  # noqa: PLR0917 - as in R
         in_groups = grouped(texts, by, kept, order or {})
         there = _there(texts, settings.gold.codes)
         is_scale = scale_of(coded, gold, label) in ("interval", "ratio")
+        asked = asks_quantiles(outcome, there)
+        ps = quantiles_of(asked, quantile) if asked or quantile is not None else ()
         outcome = number_outcome(outcome, there, by_default=are_numbers or is_scale)
         compared = by_predictions(
             predicted,
             settings,
             lambda one, own: _means(
-                texts, kept, outcome, in_groups, own, one, several=several
+                texts, kept, outcome, in_groups, own, one, several=several, quantiles=ps
             ),
         )
     else:
@@ -375,19 +386,39 @@ def _means(  # noqa: PLR0917 - one caller
     predicted: Predicted,
     *,
     several: bool,
+    quantiles: Sequence[float] = (),
 ) -> Found:
     labels = [predicted.labels[i] or "" for i in kept]
     groups, names = in_groups
-    term, numbers = shares_or_scores(
-        outcome,
-        texts,
-        labels,
-        settings.gold.codes,
-        several=several,
-        shares=(
-            None if predicted.probs is None else lambda name: predicted.shares(name, kept)
-        ),
-    )
+
+    def numbers_of(wanted: Outcome | None) -> tuple[str, list[Numbers]]:
+        return shares_or_scores(
+            wanted,
+            texts,
+            labels,
+            settings.gold.codes,
+            several=several,
+            shares=(
+                None
+                if predicted.probs is None
+                else lambda name: predicted.shares(name, kept)
+            ),
+        )
+
+    term, numbers = numbers_of(outcome)
+    if quantiles and isinstance(outcome, Mapping):
+        scores = {name: float(score) for name, score in outcome.items()}
+        values = np.unique(list(scores.values()))
+
+        def up_to(t: float) -> tuple[Floats, Floats]:
+            if predicted.probs is None:
+                _, of_labels, of_codes = numbers[0]
+                return (of_labels <= t) * 1.0, (of_codes <= t) * 1.0
+            under = {name: float(score <= t) for name, score in scores.items()}
+            _, of_labels, of_codes = numbers_of(under)[1][0]
+            return of_labels, of_codes
+
+        return fit_quantiles(up_to, values, quantiles, groups, names, settings)
     return fit_means(numbers, term, groups, names, settings)
 
 
