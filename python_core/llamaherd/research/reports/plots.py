@@ -11,6 +11,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.span_type import SPANS
 from llamaherd.research.estimation.estimates import Estimates
 from llamaherd.research.estimation.robustness import Robustness
 from llamaherd.research.pairs.comparison import PairComparison
@@ -21,6 +22,7 @@ from llamaherd.research.reports import (
     selection_pictures,
     validation_pictures,
 )
+from llamaherd.research.reports.highlights import passage_counts, passages_picture
 from llamaherd.research.reports.report_data import (
     estimates_dict,
     robustness_dict,
@@ -123,6 +125,15 @@ def _fields(x: Agreement | CoverageCurve) -> dict[str, Any]:
     return {field.name: getattr(x, field.name) for field in dataclasses.fields(x)}
 
 
+def _of_coded(x: Coded) -> Picture:
+    """Show labels, or passages by label."""
+    if x.codebook.type != SPANS:
+        return pictures.labels_picture(summary_of(x), len(x))
+    return passages_picture(
+        passage_counts(x.labels, list(x.codebook.definitions)), len(x)
+    )
+
+
 def _of_results(x: Results) -> Picture:
     ran = [r.stats for samples in x.samples for r in samples if r.stats is not None]
     return pictures.timeline_picture(ran, x.stats.n_slots)
@@ -148,7 +159,7 @@ def _of_kind(x: Validation | ClassifyResults, kind: str | None) -> Picture:
 
 
 _SHAPES: tuple[tuple[type, Callable[[Any], Picture]], ...] = (
-    (Coded, lambda x: pictures.labels_picture(summary_of(x), len(x))),
+    (Coded, _of_coded),
     (Estimates, lambda x: pictures.estimates_picture(estimates_dict(x))),
     (Robustness, _of_robustness),
     (CodebookComparison, selection_pictures.comparison_picture),
