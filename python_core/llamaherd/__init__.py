@@ -106,6 +106,10 @@ from llamaherd.research.estimation.recalibrated import ProbabilityScores, Recali
 from llamaherd.research.estimation.recalibration import recalibrate
 from llamaherd.research.estimation.robustness import Robustness, robustness
 from llamaherd.research.estimation.widths import Width
+from llamaherd.research.pairs.agreement import PairAgreement, pair_agreement
+from llamaherd.research.pairs.compare import compare_pairs, start_compare_pairs
+from llamaherd.research.pairs.comparison import PairComparison, TextStrength
+from llamaherd.research.pairs.design import ComparedPair
 from llamaherd.research.reports.plots import plot
 from llamaherd.research.reports.report import report
 from llamaherd.research.reports.reproduce import reproduce
@@ -163,6 +167,7 @@ __all__ = [
     "CodebookComparison",
     "Coded",
     "CodingSettings",
+    "ComparedPair",
     "Context",
     "ContextClosedError",
     "ContextError",
@@ -202,6 +207,8 @@ __all__ = [
     "OptimizeJob",
     "OptimizeProgress",
     "OptimizeReport",
+    "PairAgreement",
+    "PairComparison",
     "PairedSize",
     "PerplexityResults",
     "Plan",
@@ -224,6 +231,7 @@ __all__ = [
     "SpanCodes",
     "SpanValidation",
     "Stats",
+    "TextStrength",
     "Thinking",
     "ThinkingWarning",
     "Turn",
@@ -244,6 +252,7 @@ __all__ = [
     "code_texts",
     "cohen_kappa",
     "compare_codebooks",
+    "compare_pairs",
     "compute_confusion_matrices",
     "dawid_skene",
     "detokenize",
@@ -270,6 +279,7 @@ __all__ = [
     "model_optimize",
     "number_scale",
     "optimized_model",
+    "pair_agreement",
     "percent_agreement",
     "perplexity",
     "plot",
@@ -285,6 +295,7 @@ __all__ = [
     "set_hf_token",
     "start_annotate",
     "start_classify",
+    "start_compare_pairs",
     "start_embed",
     "start_optimize",
     "start_parallel",

@@ -46,7 +46,8 @@
 #'   text's own label, not, for example, `mean(label)`.
 #' @param outcome Without a formula: labels whose shares are estimated, or a named vector with a
 #'   number per label, `c(negative = -1, neutral = 0, positive = 1)`, whose mean is estimated, or
-#'   `"mean"` for the mean of labels that are numbers. `NULL` estimates the share of each label, or
+#'   `"mean"` for the mean of labels that are numbers, `"median"` for their median, `"quantile"` for
+#'   their quartiles or the quantiles of `quantile`. `NULL` estimates the share of each label, or
 #'   the mean of a [number_scale()] and of numbers that have fractions or more than 20 distinct
 #'   values.
 #' @param by Columns for estimates by group, and differences from the first group (of a factor its
@@ -79,6 +80,7 @@
 #' @param simultaneous `NULL`: each interval holds by itself. `"bonferroni"` or `"max_t"`: all
 #'   intervals of a method hold together at `level`. `"max_t"` uses the correlations of the
 #'   estimates of an outcome, and its intervals are shorter.
+#' @param quantile For `outcome = "quantile"`: quantiles between 0 and 1, such as `0.9`.
 #' @returns A `llamaherd_estimates`. As a data frame it has one row per estimate and method:
 #'   `outcome`, `term`, `group`, `method`, `estimate`, `std_error`, `low`, `high`, `lam` and `df`,
 #'   the degrees of freedom of the interval. [coef()], [vcov()] and [confint()] return the values of
@@ -129,7 +131,8 @@ estimate <- function(
   weights = NULL,
   consensus = c("majority", "dawid_skene", "one_coin"),
   n_imputations = 20L,
-  simultaneous = NULL
+  simultaneous = NULL,
+  quantile = NULL
 ) {
   error_call <- rlang::current_env()
   check_data(coded, error_call, "coded")
@@ -188,6 +191,7 @@ estimate <- function(
   if (is.null(formula)) {
     options$by <- if (!is.null(by)) as_py_list(by)
     options$outcome <- check_outcome(outcome, error_call)
+    options$quantile <- check_quantile(quantile, error_call)
     options$cluster <- cluster
     options$order <- levels_by(coded, by)
     uses <- c(uses, by, cluster)
@@ -200,6 +204,9 @@ estimate <- function(
     if (!rlang::is_formula(formula) || length(formula) != 3) {
       must <- "a formula with two sides, such as label == \"x\" ~ party"
       abort_argument("formula", must, formula, error_call)
+    }
+    if (!is.null(quantile)) {
+      abort("{.arg quantile} goes without a formula.", "argument", error_call)
     }
     if (!is.null(by) || !is.null(outcome)) {
       message <- "{.arg by} and {.arg outcome} go without a formula: put them into it."
@@ -289,6 +296,16 @@ check_outcome <- function(x, error_call) {
     abort_argument("outcome", must, x, error_call)
   }
   as_py_list(check_text(x, "outcome", error_call))
+}
+
+check_quantile <- function(x, error_call) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  if (!is.numeric(x) || length(x) == 0 || anyNA(x)) {
+    abort_argument("quantile", "numbers between 0 and 1", x, error_call)
+  }
+  as_py_list(as.double(x))
 }
 
 # Levels of those columns that are factors: the order of groups.

@@ -8,8 +8,8 @@
 #' installed.
 #'
 #' @param x Return value of [annotate_texts()], [classify_parallel()], [validate()],
-#'   [coverage_curve()], [agreement()], [estimate()], [robustness()], [compare_codebooks()] or
-#'   [generate_parallel()], or the attribute `stats` of a result.
+#'   [coverage_curve()], [agreement()], [estimate()], [robustness()], [compare_codebooks()],
+#'   [compare_pairs()] or [generate_parallel()], or the attribute `stats` of a result.
 #' @param type For [classify_parallel()]: `"labels"`, or `"time"`, the times at which each prompt
 #'   waited and was computed. For a validation: `"measures"` (accuracy and agreement), `"labels"`
 #'   (precision, recall and F1 of each label), `"confusion"`, `"calibration"` (a reliability
@@ -29,6 +29,8 @@
 #'   the estimates in each variant.
 #' * Comparison of codebooks: agreement with codes against seconds per text; candidates that cannot
 #'   be told apart from the best have one colour, the others another one.
+#' * Comparison in pairs: strengths with intervals; of more than 50 texts the strongest and weakest
+#'   25.
 #' * Result of [generate_parallel()]: the times at which each prompt waited for a slot, was
 #'   computed, was answered.
 #' * Statistics of a call: seconds spent on prompts and on answers.
@@ -98,6 +100,12 @@ plot.llamaherd_robustness <- function(x, ...) {
 #' @export
 plot.llamaherd_codebooks <- function(x, ...) {
   draw(picture_comparison(x, rlang::current_env()))
+}
+
+#' @rdname plots
+#' @export
+plot.llamaherd_pairs <- function(x, ...) {
+  draw(picture("pairs", pairs_given(x), rlang::current_env()))
 }
 
 #' @rdname plots

@@ -82,6 +82,11 @@ from llamaherd._r.models import (
     sha256,
     tokenize,
 )
+from llamaherd._r.pairs import (
+    compare_pairs_result,
+    compare_pairs_start,
+    pair_agreement,
+)
 from llamaherd._r.plots import plot_picture
 from llamaherd._r.recalibration import recalibrate_columns
 from llamaherd._r.remote import (
@@ -189,6 +194,8 @@ __all__ = [
     "codes_in_one_form",
     "column_names",
     "compare_make",
+    "compare_pairs_result",
+    "compare_pairs_start",
     "compare_plan",
     "confusion_tables",
     "context_create",
@@ -237,6 +244,7 @@ __all__ = [
     "optimized_drop",
     "optimized_keep",
     "optimized_look",
+    "pair_agreement",
     "perplexity_result",
     "perplexity_start",
     "plot_picture",

@@ -11,7 +11,9 @@ import numpy as np
 
 from llamaherd._r.boundary import boundary, clean
 from llamaherd._r.contents import estimates_of
+from llamaherd._r.pairs import comparison_given
 from llamaherd.research.reports import (
+    pair_pictures,
     pictures,
     selection_pictures,
     validation_pictures,
@@ -126,6 +128,11 @@ def _comparison(given: Given) -> Picture:
     return selection_pictures.comparison_picture(stored)
 
 
+def _pairs(given: Given) -> Picture:
+    """Plot strengths, see `comparison_given`."""
+    return pair_pictures.strengths_picture(comparison_given(given))
+
+
 _MAKERS: dict[str, Callable[[Given], Picture]] = {
     "labels": _labels,
     "validation": _validation,
@@ -137,6 +144,7 @@ _MAKERS: dict[str, Callable[[Given], Picture]] = {
     "timeline": _timeline,
     "time": _time,
     "comparison": _comparison,
+    "pairs": _pairs,
 }
 
 

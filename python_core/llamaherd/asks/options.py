@@ -299,6 +299,14 @@ class ClassifySettings(ScoreSettings, total=False):
     seed: int
 
 
+class PairSettings(_OfChat, total=False):
+    """Keyword arguments of `compare_pairs`, see `ClassifyOptions`."""
+
+    journal: Path | None
+    n_thoughts: int
+    seed: int
+
+
 class EmbedSettings(TypedDict, total=False):
     """Keyword arguments of `embed_parallel`, see `EmbedOptions`."""
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "classify": "Label each row of a table, with probabilities.",
     "annotate": "Code each row of a table by a codebook.",
     "spans": "List the passages of coded texts, a row each.",
+    "pairs": "Compare texts in pairs, and rank them.",
     "codebooks": "Choose a codebook by a gold sample, and measure it once.",
     "code": "Code texts in a browser: several people, no model.",
     "embed": "Compute an embedding of each row of a table.",

@@ -38,6 +38,7 @@ KEYWORDS = {
     declared.SubmitSettings: declared.GenerateOptions,
     declared.ChatSettings: declared.GenerateOptions,
     declared.ClassifySettings: declared.ClassifyOptions,
+    declared.PairSettings: declared.ClassifyOptions,
     declared.ScoreSettings: declared.ScoreOptions,
     declared.PerplexitySettings: declared.PerplexityOptions,
     declared.EmbedSettings: declared.EmbedOptions,

@@ -47,6 +47,7 @@ from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped, named, numbered
 from llamaherd.research.estimation.label_checks import label_check_of
 from llamaherd.research.estimation.outcomes import (
+    asks_quantiles,
     checked_labels,
     labels_of,
     number_outcome,
@@ -57,13 +58,14 @@ from llamaherd.research.estimation.predictions import (
     comparable,
     predictions_of,
 )
+from llamaherd.research.estimation.quantiles import fit_quantiles, quantiles_of
 from llamaherd.research.estimation.repeated import repeated
 from llamaherd.research.statistics.sampling import TARGETS, Target
 from llamaherd.research.statistics.simultaneous import WAYS, Simultaneous
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_use import GoldUsed
-    from llamaherd.research.estimation.outcomes import Outcome
+    from llamaherd.research.estimation.outcomes import Numbers, Outcome
     from llamaherd.research.estimation.predictions import Predicted, Predictions
     from llamaherd.research.statistics.sampling import Floats, Ints
 
@@ -93,6 +95,7 @@ def estimate(  # noqa: PLR0917 - as in R
     consensus: Consensus = "majority",
     n_imputations: int = N_IMPUTATIONS,
     simultaneous: Simultaneous | None = None,
+    quantile: float | Sequence[float] | None = None,
 ) -> Estimates:
     """Estimate shares, means, differences or regressions of human codes.
 
@@ -114,9 +117,10 @@ def estimate(  # noqa: PLR0917 - as in R
             'negative' ~ party + age"; the label may be on either side.
         outcome: Without a formula: the label or labels whose share is estimated, or a
             mapping from labels to numbers whose mean is estimated, or "mean" for the mean
-            of labels that are numbers. None for the share of each label; for a scale of
-            numbers, and for labels with fractions or more than 20 different numbers, None
-            estimates their mean. With a formula without a left
+            of labels that are numbers, "median" for their median, "quantile" for their
+            quartiles, or the quantiles of `quantile`. None for the share of each label;
+            for a scale of numbers, and for labels with fractions or more than 20
+            different numbers, None estimates their mean. With a formula without a left
             side: its left side.
         by: Columns; gives shares or means for each combination of their values, and
             differences from the first.
@@ -154,6 +158,7 @@ def estimate(  # noqa: PLR0917 - as in R
         simultaneous: None: each interval holds by itself. "bonferroni" or "max_t": all
             intervals of a method hold together at this level; "max_t" uses the
             correlations of the estimates of an outcome, and is shorter.
+        quantile: For `outcome="quantile"`: one quantile or several, such as 0.9.
 
     Returns:
         Estimates with standard errors and intervals. Texts without a label, or with a
@@ -176,6 +181,10 @@ def estimate(  # noqa: PLR0917 - as in R
     texts, gold, notes = joined(coded, gold, label, text, several=several)
     gold, prob = _columns_of(texts, gold, prob, weights)
     texts, gold, are_numbers = in_one_form(texts, gold, several=several)
+    if formula is not None and quantile is not None:
+        raise ArgumentError(
+            "goes without a formula", argument="quantile", code="conflict"
+        )
     if formula is not None and outcome is not None:
         formula = _with_outcome(formula, outcome, texts, several=several)
     survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
@@ -206,7 +215,16 @@ def estimate(  # noqa: PLR0917 - as in R
         there = _there(texts, [*union_of([each.codes for each in samples])])
         known = union_of([each.codes for each in samples[1:]])
         is_scale = scale_of(coded, gold, label) in ("interval", "ratio")
+        asked = asks_quantiles(outcome, there)
+        ps = quantiles_of(asked, quantile) if asked or quantile is not None else ()
         outcome = number_outcome(outcome, there, by_default=are_numbers or is_scale)
+        if asked and consensus != "majority":
+            raise ArgumentError(
+                f"goes with {setting('consensus', 'majority')}: draws of the right codes "
+                "cannot be combined for quantiles",
+                argument="outcome",
+                code="conflict",
+            )
 
         def fit(_: int, own: GoldUsed, own_level: float, *by_cluster: Ints) -> Compared:
             return by_predictions(
@@ -221,6 +239,7 @@ def estimate(  # noqa: PLR0917 - as in R
                     one,
                     several=several,
                     known=known,
+                    quantiles=ps,
                 ),
             )
 
@@ -472,20 +491,40 @@ def _means(  # noqa: PLR0917 - one caller
     *,
     several: bool,
     known: frozenset[str],
+    quantiles: Sequence[float] = (),
 ) -> Found:
     labels = [predicted.labels[i] or "" for i in kept]
     groups, names = in_groups
-    term, numbers = shares_or_scores(
-        outcome,
-        texts,
-        labels,
-        settings.gold.codes,
-        several=several,
-        shares=(
-            None if predicted.probs is None else lambda name: predicted.shares(name, kept)
-        ),
-        known=known,
-    )
+
+    def numbers_of(wanted: Outcome | None) -> tuple[str, list[Numbers]]:
+        return shares_or_scores(
+            wanted,
+            texts,
+            labels,
+            settings.gold.codes,
+            several=several,
+            shares=(
+                None
+                if predicted.probs is None
+                else lambda name: predicted.shares(name, kept)
+            ),
+            known=known,
+        )
+
+    term, numbers = numbers_of(outcome)
+    if quantiles and isinstance(outcome, Mapping):
+        scores = {name: float(score) for name, score in outcome.items()}
+        values = np.unique(list(scores.values()))
+
+        def up_to(t: float) -> tuple[Floats, Floats]:
+            if predicted.probs is None:
+                _, of_labels, of_codes = numbers[0]
+                return (of_labels <= t) * 1.0, (of_codes <= t) * 1.0
+            under = {name: float(score <= t) for name, score in scores.items()}
+            _, of_labels, of_codes = numbers_of(under)[1][0]
+            return of_labels, of_codes
+
+        return fit_quantiles(up_to, values, quantiles, groups, names, settings)
     return fit_means(numbers, term, groups, names, settings)
 
 

@@ -33,7 +33,7 @@ class Estimate:
 
     Attributes:
         outcome: Outcome: a label, or the left side of a formula.
-        term: "share", "mean" or "difference", or the name of the coefficient.
+        term: "share", "mean", "quantile" or "difference", or the name of the coefficient.
         group: Name of the group of texts; "" for all, "b - a" for differences.
         method: Method of the estimate.
         estimate: Estimate; NaN if unavailable.

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats
 
 Outcome = str | Sequence[str] | Mapping[str, float]
-MEAN = "mean"  # outcome that asks for the mean of numeric labels
+# Outcomes that ask for the mean or quantiles of numeric labels.
+MEAN = "mean"
+MEDIAN, QUANTILE = "median", "quantile"
 Numbers = tuple[str, "Floats", "Floats"]  # name, values of N texts, values of n codes
 
 
@@ -41,20 +43,33 @@ def number_outcome(
     Raises:
         ValueError: `outcome` is "mean", and a label is no number.
     """
-    asked = list(outcome) if isinstance(outcome, (list, tuple)) else [outcome]
-    is_asked = asked == [MEAN] and MEAN not in there
+    asked = _asked(outcome)
+    is_asked = asked in {MEAN, MEDIAN, QUANTILE} and asked not in there
     if not is_asked and not (outcome is None and by_default):
         return outcome
     numbers = {each: number_in(each) for each in there}
     odd = sorted(each for each, number in numbers.items() if number is None)
     if odd:
         raise ArgumentError(
-            f"'mean' needs labels that are numbers, not {checks.quoted(odd[0])}",
+            f"{asked or MEAN!r} needs labels that are numbers, not "
+            f"{checks.quoted(odd[0])}",
             argument="outcome",
             code="wrong_type",
             form="{name} {problem}",
         )
     return {each: float(number) for each, number in numbers.items() if number is not None}
+
+
+def asks_quantiles(outcome: Outcome | None, there: set[str]) -> str:
+    """Return "median" or "quantile" if an outcome asks for it, else ""."""
+    asked = _asked(outcome)
+    return asked if asked in {MEDIAN, QUANTILE} and asked not in there else ""
+
+
+def _asked(outcome: Outcome | None) -> str:
+    """Return the only text of an outcome; "" without one."""
+    given = list(outcome) if isinstance(outcome, (list, tuple)) else [outcome]
+    return given[0] if len(given) == 1 and isinstance(given[0], str) else ""
 
 
 def shares_or_scores(

@@ -11,14 +11,18 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.span_type import SPANS
 from llamaherd.research.estimation.estimates import Estimates
 from llamaherd.research.estimation.robustness import Robustness
+from llamaherd.research.pairs.comparison import PairComparison
 from llamaherd.research.reports import (
     drawing,
+    pair_pictures,
     pictures,
     selection_pictures,
     validation_pictures,
 )
+from llamaherd.research.reports.highlights import passage_counts, passages_picture
 from llamaherd.research.reports.report_data import (
     estimates_dict,
     robustness_dict,
@@ -52,9 +56,9 @@ def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
 
     Args:
         x: Return value of `annotate`, `classify_parallel`, `validate`, `estimate`,
-            `robustness`, `compare_codebooks` or `generate_parallel`; the `stats` of a
-            call; the `coverage` of a validation; or coefficients such as `cohen_kappa`,
-            one or a list.
+            `robustness`, `compare_codebooks`, `compare_pairs` or
+            `generate_parallel`; the `stats` of a call; the `coverage` of a validation;
+            or coefficients such as `cohen_kappa`, one or a list.
         ax: Axes to draw on; None for a new pyplot figure, 6.5 inches wide with 300 dots
             per inch.
         kind: Kind of plot. For a return value of `classify_parallel`: "labels", or "time"
@@ -102,8 +106,8 @@ def picture_of(x: object, kind: str | None = None) -> Picture:
         return _of_coefficients(cast("list[Agreement]", x))
     raise ArgumentTypeError(
         "must be a Coded, ClassifyResults, Validation, Estimates, Robustness, "
-        f"CodebookComparison, Results, Stats, CoverageCurve or Agreement, not "
-        f"{checks.shown(x)}",
+        "CodebookComparison, PairComparison, Results, Stats, CoverageCurve or "
+        f"Agreement, not {checks.shown(x)}",
         argument="x",
     )
 
@@ -119,6 +123,15 @@ def _are_coefficients(x: object) -> bool:
 
 def _fields(x: Agreement | CoverageCurve) -> dict[str, Any]:
     return {field.name: getattr(x, field.name) for field in dataclasses.fields(x)}
+
+
+def _of_coded(x: Coded) -> Picture:
+    """Show labels, or passages by label."""
+    if x.codebook.type != SPANS:
+        return pictures.labels_picture(summary_of(x), len(x))
+    return passages_picture(
+        passage_counts(x.labels, list(x.codebook.definitions)), len(x)
+    )
 
 
 def _of_results(x: Results) -> Picture:
@@ -146,10 +159,11 @@ def _of_kind(x: Validation | ClassifyResults, kind: str | None) -> Picture:
 
 
 _SHAPES: tuple[tuple[type, Callable[[Any], Picture]], ...] = (
-    (Coded, lambda x: pictures.labels_picture(summary_of(x), len(x))),
+    (Coded, _of_coded),
     (Estimates, lambda x: pictures.estimates_picture(estimates_dict(x))),
     (Robustness, _of_robustness),
     (CodebookComparison, selection_pictures.comparison_picture),
+    (PairComparison, pair_pictures.strengths_picture),
     (Results, _of_results),
     (Stats, lambda x: pictures.time_picture(dataclasses.asdict(x))),
     (

@@ -317,9 +317,14 @@ def _examples(
     n: int,
 ) -> list[dict[str, Any]]:
     """Select texts to show: those on which model and people disagree, else the first."""
+    quotes = _quotes(coded)
     if validation is not None:
         return [
-            {**plain(dict(each)), "text": column[int(each["row"])]}
+            {
+                **plain(dict(each)),
+                "text": column[int(each["row"])],
+                "quote": quotes.get(int(each["row"])),
+            }
             for each in (validation.get("wrong") or [])[:n]
         ]
     there = [i for i, text in enumerate(column) if text is not None]
@@ -330,9 +335,25 @@ def _examples(
             "truth": None,
             "prob": _prob(coded, i),
             "text": column[i],
+            "quote": quotes.get(i),
         }
         for i in there[:n]
     ]
+
+
+def _quotes(coded: Coded) -> dict[int, list[int]]:
+    """Return start and end of the quote that each label rests on, by row."""
+    if not {"quote", "start", "end"} <= coded.columns.keys():
+        return {}
+    columns = (
+        frames.column(coded.frame, coded.columns[role], "coded")
+        for role in ("start", "end")
+    )
+    return {
+        i: [int(start), int(end)]
+        for i, (start, end) in enumerate(zip(*columns, strict=True))
+        if start is not None and end is not None
+    }
 
 
 def _prob(coded: Coded, row: int) -> float | None:

@@ -6,8 +6,17 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.research.coding.codebook import Codebook, page
+from llamaherd.research.coding.span_type import SPANS
 from llamaherd.research.reports import pictures
 from llamaherd.research.reports import validation_pictures as of_validation
+from llamaherd.research.reports.highlights import (
+    N_COLOURS,
+    Passage,
+    passage_counts,
+    passages_of,
+    passages_picture,
+    pieces_of,
+)
 from llamaherd.research.validation.numbers import NUMBERS
 
 if TYPE_CHECKING:
@@ -128,6 +137,15 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
             blocks.append(
                 _text("The mean probability is that of texts that were given the label.")
             )
+    elif _are_passages(contents):
+        counts = passage_counts(contents["labels"]["values"], _span_labels(contents))
+        rows = [
+            [shown(each["label"]), f"{each['n']:,}", f"{each['n_texts']:,}"]
+            for each in counts
+        ]
+        blocks.append(_table(["label", "passages", "different texts"], rows))
+        different = len(contents["labels"]["values"])
+        blocks.append(draw(lambda: passages_picture(counts, different)))
     else:
         blocks.append(_text("Fields by a schema: their values are in the data."))
     recalibration = contents["run"].get("recalibration")
@@ -378,6 +396,10 @@ def _examples(contents: Contents) -> tuple[str, list[Block | None]]:
     found = contents["examples"]
     if not found:
         return "Texts", []
+    if _are_passages(contents):
+        names = _span_labels(contents)
+        made = [_marked(each, passages_of(each["label"]), names) for each in found]
+        return "Texts with their passages", [_legend(contents), *made]
     disagree = contents["validation"] is not None
     head = ["row", "text", "model", *(["people"] if disagree else []), "probability"]
     rows = [
@@ -392,7 +414,70 @@ def _examples(contents: Contents) -> tuple[str, list[Block | None]]:
     ]
     title = "Where model and people disagree" if disagree else "The first texts"
     what = "The surest first." if disagree else "As they were coded."
-    return title, [_text(what), _table(head, rows, numbers={len(head) - 1}, texts=1)]
+    blocks: list[Block | None] = [
+        _text(what),
+        _table(head, rows, numbers={len(head) - 1}, texts=1),
+    ]
+    quoted = [each for each in found if each.get("quote")]
+    if quoted:
+        blocks.append({"kind": "heading", "text": "The words that labels rest on"})
+        blocks += [
+            _marked(
+                each,
+                [Passage(*each["quote"], str(each["label"]))],
+                contents["labels"]["names"],
+            )
+            for each in quoted
+        ]
+    return title, blocks
+
+
+def _are_passages(contents: Contents) -> bool:
+    """Return True if texts were coded by a codebook of passages, and labels are there."""
+    content = contents["run"]["codebook"]["content"]
+    return content.get("type") == SPANS and not contents["labels"]["are_hashes"]
+
+
+def _span_labels(contents: Contents) -> list[str]:
+    """Return the labels of a codebook of passages."""
+    return list(contents["run"]["codebook"]["content"].get("labels") or [])
+
+
+def _marked(
+    example: Mapping[str, Any], passages: Sequence[Passage], names: Sequence[str]
+) -> Block:
+    """Return a text with highlighted passages; the template escapes all parts.
+
+    Each of the labels `names` has a colour.
+    """
+    text = str(example["text"])
+    pieces = [
+        {
+            "text": shown(piece.text),
+            "labels": shown(", ".join(dict.fromkeys(piece.labels))),
+            "starts": shown(", ".join(dict.fromkeys(piece.starts))),
+            "colour": _colour(piece.labels[-1], names) if piece.labels else None,
+        }
+        for piece in pieces_of(text[:_LONGEST], passages)
+    ]
+    left = len(text) - _LONGEST
+    return {
+        "kind": "marked",
+        "row": f"{example['row'] + 1:,}",
+        "pieces": pieces,
+        "rest": f" ... ({len(text):,} characters)" if left > 0 else "",
+    }
+
+
+def _colour(label: str, names: Sequence[str]) -> int:
+    """Return the number of a label's colour."""
+    place = names.index(label) if label in names else len(names)
+    return place % N_COLOURS
+
+
+def _legend(contents: Contents) -> Block:
+    n = len(contents["examples"])
+    return _text(f"The first {n:,} texts; each passage has its label before it.")
 
 
 def _codebook(run: Mapping[str, Any]) -> list[Block | None]:

@@ -129,3 +129,98 @@ def test_a_scale_keeps_its_numbers_from_coding_to_estimates(
     sheet.to_csv(tmp_path / "gold.csv", index=False)
     with pytest.raises(ValueError, match="none of the labels 0, 1, 2"):
         lh.read_gold(tmp_path / "gold.csv")
+
+
+@pytest.mark.filterwarnings("ignore:share up to")
+def test_quantiles_are_corrected() -> None:
+    gold = sample()
+    rows = np.array(gold.rows)
+    found = lh.estimate(DATA, gold, outcome="quantile", quantile=[0.25, 0.5])
+    assert {row.outcome for row in found.rows} == {"quantile 0.25", "median"}
+    assert {row.term for row in found.rows} == {"quantile"}
+    median = {row.method: row for row in found.rows if row.outcome == "median"}
+    by_rank = np.quantile(TRUTH[rows], 0.5, method="inverted_cdf")
+    assert median["gold"].estimate == by_rank
+    assert median["naive"].estimate == np.quantile(MODEL, 0.5, method="inverted_cdf")
+    # The smallest number whose corrected share reaches one half.
+    shares = [
+        (t >= MODEL).mean() + ((t >= TRUTH[rows]) * 1.0 - (t >= MODEL[rows])).mean()
+        for t in range(11)
+    ]
+    assert median["dsl"].estimate == next(t for t in range(11) if shares[t] >= 0.5)
+    true = np.quantile(TRUTH, 0.5, method="inverted_cdf")
+    assert median["dsl"].low <= true <= median["dsl"].high
+    alone = lh.estimate(DATA, gold, outcome="median")
+    limits = [(row.low, row.high) for row in alone.rows]
+    assert limits == [(row.low, row.high) for row in median.values()]
+    quartiles = lh.estimate(DATA, gold, outcome="quantile", methods=["dsl"])
+    assert len(quartiles.rows) == 3
+
+
+def test_quantiles_of_many_numbers_equal_those_by_all_shares() -> None:
+    """Numbers with fractions are searched by bisection, others one by one."""
+    gold = lh.gold_sample(DATA, 120, text="text", label="mean", seed=1)
+    gold = gold.with_codes([float(TRUTH[i] + i / 1e4) for i in gold.rows])
+    found = lh.estimate(DATA, gold, outcome="median", methods=["gold", "naive"])
+    codes = [TRUTH[i] + i / 1e4 for i in gold.rows]
+    by_rank = np.quantile(codes, 0.5, method="inverted_cdf")
+    assert of(found, "gold").estimate == pytest.approx(by_rank)
+    low, high = of(found, "gold").low, of(found, "gold").high
+    ranks = [sum(code <= each for code in codes) for each in (low, high)]
+    assert 40 < ranks[0] < 60 < ranks[1] < 80  # about 60 plus and minus 11
+    naive = np.quantile(DATA["mean"], 0.5, method="inverted_cdf")
+    assert of(found, "naive").estimate == pytest.approx(naive)
+
+
+@pytest.mark.filterwarnings("ignore:share up to")
+def test_quantiles_of_groups_have_differences() -> None:
+    data = DATA.assign(old=np.where(DATA["age"] > 1, "yes", "no"))
+    gold = lh.gold_sample(data, 120, text="text", label="label", seed=1)
+    gold = gold.with_codes([int(TRUTH[i]) for i in gold.rows])
+    found = lh.estimate(data, gold, outcome="median", by="old", methods=["dsl"])
+    no, yes, difference = found.rows
+    assert difference.term == "difference"
+    assert difference.estimate == yes.estimate - no.estimate
+    below = np.hypot(yes.estimate - yes.low, no.high - no.estimate)
+    assert difference.low == pytest.approx(difference.estimate - below)
+    assert lh.plot(found) is not None
+
+
+def test_quantiles_take_probabilities() -> None:
+    """Sure probabilities are labels."""
+    names = [str(i) for i in range(11)]
+    sure = {f"p_{name}": (str(name) == DATA["label"].astype(str)) * 1.0 for name in names}
+    data = DATA.assign(**sure)
+    gold = sample()
+    by_probs = lh.estimate(
+        data, gold, outcome="median", predictions="probs", methods=["dsl"]
+    )
+    by_labels = lh.estimate(data, gold, outcome="median", methods=["dsl"])
+    assert of(by_probs, "dsl").estimate == of(by_labels, "dsl").estimate
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"outcome": "median", "quantile": 0.1}, "quantile is for outcome='quantile'"),
+        ({"quantile": 0.1}, "quantile is for outcome='quantile'"),
+        ({"outcome": "quantile", "quantile": 1.5}, "quantile must be between"),
+        ({"outcome": "quantile", "quantile": []}, "quantile must not be empty"),
+        ({"formula": "label ~ age", "quantile": 0.5}, "quantile goes without a formula"),
+    ],
+)
+def test_bad_quantiles_are_named(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        lh.estimate(DATA, sample(), **arguments)
+
+
+def test_an_error_in_a_numeric_covariate_is_corrected() -> None:
+    rng = np.random.default_rng(7)
+    data = DATA.assign(y=0.5 * TRUTH + rng.normal(0, 0.5, N))
+    noisy = data.assign(label=np.clip(TRUTH + rng.integers(-3, 4, N), 0, 10))
+    gold = lh.gold_sample(noisy, 150, text="text", label="label", seed=1)
+    gold = gold.with_codes([int(TRUTH[i]) for i in gold.rows])
+    found = lh.estimate(noisy, gold, "y ~ label", methods=["dsl", "naive"])
+    slope = {row.method: row for row in found.rows if row.term == "label"}
+    assert slope["naive"].high < 0.48  # drawn towards 0
+    assert slope["dsl"].low < 0.5 < slope["dsl"].high

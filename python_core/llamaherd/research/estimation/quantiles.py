@@ -1,0 +1,234 @@
+"""Quantiles of numeric labels, from corrected shares of numbers up to a limit.
+
+A quantile q of the codes solves F(q) = p, with F(t) the share of codes up to t. Each
+method estimates F(t) as it estimates any share, with an interval that is valid for wrong
+labels; the quantile is the smallest number t with F(t) >= p. Its interval holds the
+numbers that a test of F(t) = p does not reject: from the smallest t whose upper limit
+reaches p to the smallest t whose lower limit does. No density is estimated, so it is
+valid for scales of few numbers as for fractions. Differences of groups have intervals by
+MOVER, from the limits of both quantiles; the groups' estimates are taken as independent.
+
+Sources: Woodruff, "Confidence Intervals for Medians and Other Position Measures", J. Am.
+Stat. Assoc. 47, 1952; Angelopoulos, Bates, Fannjiang, Jordan, Zrnic, "Prediction-Powered
+Inference", 2023 (arXiv 2301.09633), on quantiles; Zou, Donner, "Construction of
+Confidence Limits about Effect Measures", Stat. Med. 27, 2008 (MOVER).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.research.estimation.estimates import Estimate
+from llamaherd.research.estimation.fitting import Found, fit_means
+from llamaherd.research.estimation.notes import warned
+from llamaherd.research.estimation.outcomes import MEDIAN, QUANTILE
+from llamaherd.research.statistics.intervals import student_quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from llamaherd.research.estimation.fitting import FitSettings
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+    UpTo = Callable[[float], tuple[Floats, Floats]]  # shares of texts, of codes
+    Key = tuple[str, str]  # method, group
+
+QUARTILES = (0.25, 0.5, 0.75)
+_MOST = 64  # numbers whose shares are all computed; else by bisection
+
+
+def quantiles_of(outcome: object, quantile: object) -> tuple[float, ...]:
+    """Return the quantiles that are asked for.
+
+    Raises:
+        ValueError: A quantile is not within 0 and 1, or `outcome` asks for none.
+    """
+    if quantile is None:
+        return (0.5,) if outcome == MEDIAN else QUARTILES
+    if outcome != QUANTILE:
+        raise ArgumentError(
+            f"is for outcome={QUANTILE!r}", argument="quantile", code="conflict"
+        )
+    given = quantile if isinstance(quantile, (list, tuple)) else [quantile]
+    if not given:
+        raise ArgumentError("must not be empty", argument="quantile", code="empty")
+    found = [checks.real("quantile", each, 0.001, 0.999) for each in given]
+    return tuple(dict.fromkeys(found))
+
+
+def fit_quantiles(  # noqa: PLR0917 - as fit_means
+    up_to: UpTo,
+    values: Floats,
+    quantiles: Sequence[float],
+    groups: Ints,
+    names: Sequence[str],
+    settings: FitSettings,
+) -> Found:
+    """Estimate quantiles in groups, and differences from the first group.
+
+    Args:
+        up_to: Function that returns for a number t float64[N] and float64[n]: whether
+            labels and codes are up to t, or the probability of it.
+        values: All numbers that occur, sorted.
+        quantiles: Quantiles, within 0 and 1.
+        groups: int64[N], the group of each text.
+        names: Names of the groups.
+        settings: Settings shared by all estimates.
+
+    Raises:
+        ValueError: No method gives an estimate.
+    """
+    shares = _Shares(up_to, values, groups, names, settings)
+    rows: list[Estimate] = []
+    covariances = {}
+    for p in quantiles:
+        outcome = MEDIAN if p == 0.5 else f"quantile {p:g}"
+        for method in settings.methods:
+            found = [shares.quantile((method, name), p) for name in names]
+            made = [
+                _row(outcome, "quantile", name, method, each)
+                for name, each in zip(names, found, strict=True)
+            ]
+            rows += made
+            rows += [
+                _row(
+                    outcome,
+                    "difference",
+                    f"{name} - {names[0]}",
+                    method,
+                    each.less(found[0], settings.level),
+                )
+                for name, each in zip(names[1:], found[1:], strict=True)
+            ]
+            covariances[outcome, method] = np.diag([row.std_error**2 for row in made])
+    if all(math.isnan(row.estimate) for row in rows):
+        raise ArgumentError("no method gives an estimate", code="no_estimate")
+    return Found(rows=rows, covariances=covariances, notes=warned(shares.notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantile:
+    """Quantile with its interval, and the row of the share at it."""
+
+    value: float
+    low: float
+    high: float
+    at: Estimate | None
+    std_error: float
+
+    def less(self, other: _Quantile, level: float) -> _Quantile:
+        """Return the difference from another quantile."""
+        value = self.value - other.value
+        below = math.hypot(self.value - self.low, other.high - other.value)
+        above = math.hypot(self.high - self.value, other.value - other.low)
+        df = min((each.at.df for each in (self, other) if each.at), default=math.inf)
+        error = (below + above) / (2 * student_quantile(level, df))
+        at = None if self.at is None else replace(self.at, df=df)
+        return _Quantile(value, value - below, value + above, at, error)
+
+
+def _row(outcome: str, term: str, group: str, method: str, found: _Quantile) -> Estimate:
+    at = found.at
+    return Estimate(
+        outcome=outcome,
+        term=term,
+        group=group,
+        method=method,  # type: ignore[arg-type] # a Method
+        estimate=found.value,
+        std_error=found.std_error,
+        low=found.low,
+        high=found.high,
+        lam=math.nan if at is None else at.lam,
+        df=math.inf if at is None else at.df,
+    )
+
+
+class _Shares:
+    """Corrected shares of numbers up to a limit, each computed once."""
+
+    def __init__(
+        self,
+        up_to: UpTo,
+        values: Floats,
+        groups: Ints,
+        names: Sequence[str],
+        settings: FitSettings,
+    ) -> None:
+        self._up_to, self._values, self._settings = up_to, values, settings
+        self._groups, self._names = groups, names
+        self._known: dict[int, dict[Key, Estimate]] = {}
+        self._notes: dict[int, list[str]] = {}
+        self._used: set[int] = set()  # indices of quantiles
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes on the shares up to the quantiles."""
+        return [note for i in sorted(self._used) for note in self._notes.get(i, ())]
+
+    def quantile(self, key: Key, p: float) -> _Quantile:
+        """Return a quantile of a method and a group; NaN if it is not defined."""
+        at = self._first(lambda i: self._above(key, i, "estimate", p))
+        self._used.add(at)
+        low = self._first(lambda i: self._above(key, i, "high", p))
+        high = self._first(lambda i: self._above(key, i, "low", p))
+        row = self._at(at).get(key) if at < len(self._values) - 1 else None
+        near = row or self._at(max(at - 1, 0)).get(key)
+        if near is None or math.isnan(near.estimate):
+            nan = math.nan
+            return _Quantile(nan, nan, nan, None, nan)
+        ends = [float(self._values[i]) for i in (low, high)]
+        far = student_quantile(self._settings.level, near.df)
+        error = (ends[1] - ends[0]) / (2 * far) if far > 0 else math.nan
+        return _Quantile(float(self._values[at]), ends[0], ends[1], near, error)
+
+    def _above(self, key: Key, i: int, end: str, p: float) -> bool:
+        """Return True if the share up to number i, or a limit of it, reaches p."""
+        if i == len(self._values) - 1:  # all numbers that occur
+            return True
+        row = self._at(i).get(key)
+        value = math.nan if row is None else float(getattr(row, end))
+        # Without a limit nothing is rejected.
+        return end == "high" if math.isnan(value) else value >= p - 1e-12
+
+    def _first(self, holds: Callable[[int], bool]) -> int:
+        """Return the first index for which a condition holds; it holds for the last."""
+        indices = self._indices()
+        if len(indices) <= _MOST:
+            return next(i for i in indices if holds(i))
+        low, high = -1, len(indices) - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if holds(middle) else (middle, high)
+        return high
+
+    def _indices(self) -> range:
+        return range(len(self._values))
+
+    def _at(self, i: int) -> dict[Key, Estimate]:
+        if i not in self._known:
+            of_labels, of_codes = self._up_to(float(self._values[i]))
+            name = f"share up to {self._values[i]:g}"
+            given = [(name, of_labels, of_codes)]
+            try:
+                with warnings.catch_warnings():  # `notes` warns once
+                    warnings.simplefilter("ignore", UserWarning)
+                    found = fit_means(
+                        given, "mean", self._groups, self._names, self._settings
+                    )
+            except ArgumentError:  # no method gives an estimate of this share
+                self._known[i] = {}
+            else:
+                self._notes[i] = found.notes
+                self._known[i] = {
+                    (row.method, row.group): row
+                    for row in found.rows
+                    if row.term != "difference"
+                }
+        return self._known[i]

@@ -1,0 +1,1 @@
+"""Comparisons of texts in pairs, and strengths from them."""

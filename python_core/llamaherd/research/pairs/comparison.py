@@ -1,0 +1,373 @@
+"""Result of a comparison of texts in pairs."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.research.statistics.bradley_terry import (
+    components,
+    dyadic_variance,
+    fit_strengths,
+)
+from llamaherd.research.statistics.intervals import Measure, student_quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.pairs.design import ComparedPair, PairDesign
+    from llamaherd.research.pairs.work import PairWork
+    from llamaherd.research.statistics.bradley_terry import StrengthFit
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+STRENGTH_COLUMNS = (
+    "name", "text", "strength", "std_error", "low", "high", "rank", "n_pairs",
+)  # fmt: skip
+PAIR_COLUMNS = (
+    "first", "second", "round", "log_odds", "prob", "position_bias", "consistent",
+    "coverage", "error",
+)  # fmt: skip
+_SURE = math.log(99)  # log-odds of a pair that is won with a probability of 0.99
+_MOST_SHOWN = 10
+_LINE = 90
+_BIASED = 1.0  # log-odds: mean position bias that is noted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextStrength:
+    """Strength of a text; the difference of two is the log-odds that the first wins.
+
+    Attributes:
+        name: Name of the text.
+        text: The text.
+        strength: Strength; the mean of all is 0. NaN if its pairs do not connect it.
+        std_error: Standard error.
+        low: Lower end of the confidence interval.
+        high: Upper end of the confidence interval.
+        rank: Rank, 1 for the strongest; None without a strength.
+        n_pairs: Number of pairs with a result.
+    """
+
+    name: str
+    text: str
+    strength: float
+    std_error: float
+    low: float
+    high: float
+    rank: int | None
+    n_pairs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairComparison:
+    """Strengths of texts from comparisons in pairs.
+
+    Attributes:
+        strengths: Strength of each text, in the order of the texts.
+        pairs: Results of all pairs.
+        question: The question.
+        level: Confidence level.
+        design: "adaptive" or "random".
+        seed: Seed of the design.
+        position_bias: Mean log-odds in favour of the text that is read first.
+        consistent: Share of pairs of which the same text wins in both orders.
+        reliability: Share of the variance of strengths that is not due to errors; NaN if
+            unknown.
+        dispersion: Variance of results relative to coin flips of the fitted strengths.
+        df: Degrees of freedom of intervals.
+        n_parts: Number of parts of texts that no pair connects; 1 if all are connected.
+        is_converged: True if the fit converged.
+        correlations: After each round the rank correlation of strengths with those after
+            the round before; NaN where there are none.
+        notes: Notes for the user.
+    """
+
+    strengths: tuple[TextStrength, ...]
+    pairs: tuple[ComparedPair, ...]
+    question: str
+    level: float
+    design: str
+    seed: int
+    position_bias: Measure
+    consistent: float
+    reliability: float
+    dispersion: float
+    df: int
+    n_parts: int
+    is_converged: bool
+    correlations: tuple[float, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def n_failed(self) -> int:
+        """Number of pairs without a result."""
+        return sum(each.error is not None for each in self.pairs)
+
+    @property
+    def is_connected(self) -> bool:
+        """True if pairs connect all texts, so that all strengths can be compared."""
+        return self.n_parts == 1
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return a dict for each text, for a data frame."""
+        return [
+            {name: getattr(each, name) for name in STRENGTH_COLUMNS}
+            for each in self.strengths
+        ]
+
+    def pair_dicts(self) -> list[dict[str, Any]]:
+        """Return a dict for each pair, for a data frame."""
+        names = [each.name for each in self.strengths]
+        return [
+            {
+                "first": names[each.first],
+                "second": names[each.second],
+                "round": each.round,
+                "log_odds": each.log_odds,
+                "prob": each.prob,
+                "position_bias": each.position_bias,
+                "consistent": None if each.error else each.is_consistent,
+                "coverage": each.coverage,
+                "error": each.error,
+            }
+            for each in self.pairs
+        ]
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame with a row for each text.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        return pd.DataFrame(self.to_dicts(), columns=list(STRENGTH_COLUMNS))
+
+    def pairs_to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame with a row for each pair.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        return pd.DataFrame(self.pair_dicts(), columns=list(PAIR_COLUMNS))
+
+    def summary(self) -> str:
+        """Return the checks of the comparison as text, without the strengths."""
+        bias = self.position_bias
+        n_rounds = len(self.correlations)
+        preferred = f"{bias.value:+.2f} [{bias.low:+.2f}, {bias.high:+.2f}] log-odds"
+        connected = "yes" if self.is_connected else f"no, {self.n_parts} parts"
+        converged = "yes" if self.is_converged else "no"
+        lines = [
+            f"<PairComparison: {len(self.strengths)} texts, {len(self.pairs)} pairs>",
+            self.question,
+            "",
+            f"design         {self.design}, seed {self.seed}, {n_rounds} rounds",
+            f"connected      {connected}",
+            f"converged      {converged}{self._last_correlation()}",
+            f"reliability    {_number(self.reliability)}: not error, of the variance",
+            f"position bias  {preferred} for the text that is read first",
+            f"both orders    agree on {_percent(self.consistent)} of pairs",
+        ]
+        return "\n".join([*lines, *self._noted()])
+
+    def __str__(self) -> str:
+        ordered = sorted(
+            (each for each in self.strengths if each.rank is not None),
+            key=lambda each: each.rank or 0,
+        )
+        head, *checks = self.summary().split("\n")
+        shown = ordered
+        if len(ordered) > 2 * _MOST_SHOWN:
+            shown = ordered[:_MOST_SHOWN] + ordered[-_MOST_SHOWN:]
+        wide = max([4, *(len(each.name) for each in shown)])
+        rows = [
+            f"{each.rank or 0:>4}  {each.name:<{wide}}  {each.strength:>8.2f}  "
+            f"{_interval(each)}  {_first_words(each.text)}"
+            for each in shown
+        ]
+        if len(shown) < len(ordered):
+            rows.insert(_MOST_SHOWN, f" ...  {len(ordered) - len(shown)} more")
+        title = f"rank  {'name':<{wide}}  strength  {self.level:.0%} interval"
+        n = len(self._noted())
+        before, after = (checks[:-n], checks[-n:]) if n else (checks, [])
+        return "\n".join([head, *before, "", title, *rows, *after])
+
+    __repr__ = __str__
+
+    # ---- private ----
+
+    def _last_correlation(self) -> str:
+        known = [each for each in self.correlations if not math.isnan(each)]
+        if not known:
+            return ""
+        return f"; ranks of the last two rounds correlate {known[-1]:.3f}"
+
+    def _noted(self) -> list[str]:
+        made = []
+        for note in self.notes:
+            made += ["", *textwrap.wrap(f"Note: {note}.", _LINE)]
+        return made
+
+
+def comparison_of(
+    work: PairWork, design: PairDesign, notes: Sequence[str]
+) -> PairComparison:
+    """Fit the strengths of texts to the results of a design."""
+    n = len(work.texts)
+    done = [each for each in design.results if each.error is None]
+    first = np.array([each.first for each in done], dtype=np.int64)
+    second = np.array([each.second for each in done], dtype=np.int64)
+    parts = components(first, second, n)
+    values = np.full((2, n), np.nan)
+    fit = None
+    members = np.flatnonzero(parts == 0)
+    if len(members) > 1:
+        inside = parts[first] == 0
+        place = np.cumsum(parts == 0) - 1
+        probs = np.array([each.prob for each in done])[inside]
+        fit = fit_strengths(
+            place[first[inside]], place[second[inside]], probs, len(members)
+        )
+        with np.errstate(invalid="ignore"):
+            values[:, members] = fit.strengths, np.sqrt(np.diag(fit.covariance))
+    counts = np.bincount(first, minlength=n) + np.bincount(second, minlength=n)
+    far = math.inf if fit is None else student_quantile(work.level, fit.df)
+    ranks = _ranks(values[0])
+    strengths = [
+        TextStrength(
+            name=work.names[i],
+            text=work.texts[i],
+            strength=float(values[0, i]),
+            std_error=float(values[1, i]),
+            low=float(values[0, i] - far * values[1, i]),
+            high=float(values[0, i] + far * values[1, i]),
+            rank=ranks[i],
+            n_pairs=int(counts[i]),
+        )
+        for i in range(n)
+    ]
+    bias = np.array([each.position_bias for each in done])
+    made = PairComparison(
+        strengths=tuple(strengths),
+        pairs=tuple(design.results),
+        question=work.question.question,
+        level=work.level,
+        design=work.design,
+        seed=work.seed,
+        position_bias=_mean_bias(bias, (first, second), n, work.level),
+        consistent=(
+            float(np.mean([each.is_consistent for each in done])) if done else math.nan
+        ),
+        reliability=_reliability(values),
+        dispersion=math.nan if fit is None else fit.dispersion,
+        df=0 if fit is None else fit.df,
+        n_parts=int(parts.max()) + 1,
+        is_converged=fit is not None and fit.is_converged,
+        correlations=tuple(design.correlations),
+    )
+    found = [*notes, *_notes(made, work, fit)]
+    return replace(made, notes=tuple(each.rstrip(".") for each in found))
+
+
+def _mean_bias(
+    bias: Floats,
+    pairs: tuple[Ints, Ints],
+    n: int,
+    level: float,
+) -> Measure:
+    if len(bias) < 2:
+        nan = math.nan
+        return Measure(
+            value=float(bias[0]) if len(bias) else nan, low=nan, high=nan, n=len(bias)
+        )
+    value = float(bias.mean())
+    error = math.sqrt(dyadic_variance(bias - value, *pairs, n))
+    reach = student_quantile(level, max(n - 1, 1)) * error
+    return Measure(value=value, low=value - reach, high=value + reach, n=len(bias))
+
+
+def _reliability(values: Floats) -> float:
+    known = values[:, ~np.isnan(values).any(axis=0)]
+    if known.shape[1] < 2 or not (spread := float(known[0].var(ddof=1))):
+        return math.nan
+    return max(0.0, 1 - float((known[1] ** 2).mean()) / spread)
+
+
+def _ranks(strengths: Floats) -> list[int | None]:
+    """Return ranks from 1; equal strengths share the best."""
+    known = strengths[~np.isnan(strengths)]
+    return [
+        None if math.isnan(each) else 1 + int((known > each).sum()) for each in strengths
+    ]
+
+
+def _notes(made: PairComparison, work: PairWork, fit: StrengthFit | None) -> list[str]:
+    notes = []
+    if made.n_failed:
+        reason = next(each.error for each in made.pairs if each.error)
+        notes.append(f"{made.n_failed} of {len(made.pairs)} pairs failed: {reason}")
+    if len(made.pairs) < work.n_pairs:
+        notes.append(f"{len(made.pairs)} of {work.n_pairs} pairs were compared")
+    n_without = sum(each.rank is None for each in made.strengths)
+    if n_without:
+        notes.append(
+            f"pairs do not connect all texts: {n_without} of {len(made.strengths)} texts "
+            "have no strength that could be compared with the others"
+        )
+    if fit is not None and not fit.is_converged:
+        notes.append("the fit did not converge: read strengths with care")
+    if fit is not None and fit.df == 0:
+        notes.append(
+            "there are no standard errors: as many strengths are fitted as there are "
+            "pairs. Raise n_pairs"
+        )
+    one_sided = _one_sided(made)
+    if one_sided:
+        notes.append(
+            f"{one_sided} of {len(made.strengths)} texts won, or lost, each pair with a "
+            "probability above 0.99: the distance to the others is uncertain beyond the "
+            "interval"
+        )
+    if abs(made.position_bias.value) > _BIASED:
+        position = "first" if made.position_bias.value > 0 else "second"
+        notes.append(
+            f"the model favours the {position} position: strengths use the mean of both "
+            "orders, which removes a constant preference; both orders agree on "
+            f"{_percent(made.consistent)} of pairs"
+        )
+    return notes
+
+
+def _one_sided(made: PairComparison) -> int:
+    """Count texts that won, or lost, all of their pairs almost surely."""
+    odds: dict[int, list[float]] = {}
+    for each in made.pairs:
+        if each.error is None:
+            odds.setdefault(each.first, []).append(each.log_odds)
+            odds.setdefault(each.second, []).append(-each.log_odds)
+    return sum(min(own) > _SURE or max(own) < -_SURE for own in odds.values())
+
+
+def _interval(each: TextStrength) -> str:
+    if math.isnan(each.low):
+        return " " * 16
+    return f"[{each.low:6.2f}, {each.high:6.2f}]"
+
+
+def _first_words(text: str) -> str:
+    return textwrap.shorten(text, 40, placeholder="...")
+
+
+def _number(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{value:.2f}"
+
+
+def _percent(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{value:.0%}"

@@ -1,0 +1,165 @@
+"""Rounds of pairs, their results so far, and the fit to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from llamaherd.research.statistics.bradley_terry import components, fit_strengths
+from llamaherd.research.statistics.pair_design import (
+    first_pairs,
+    next_pairs,
+    random_pairs,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.statistics.bradley_terry import StrengthFit
+    from llamaherd.research.statistics.pair_design import Pair
+    from llamaherd.research.statistics.sampling import Floats
+
+Design = Literal["adaptive", "random"]
+DESIGNS: tuple[Design, ...] = ("adaptive", "random")
+PAIRS_A_TEXT = 6  # default number of pairs, times the number of texts
+_CYCLES = 2  # random cycles at the start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedPair:
+    """Result of a pair, of both orders.
+
+    Attributes:
+        first: Index of the text that was first in the first prompt.
+        second: Index of the other text.
+        round: Number of the round, from 1.
+        forward: Log-odds that the first text wins, when it is first.
+        backward: Log-odds that the first text wins, when it is second.
+        coverage: Mean probability of both labels together.
+        error: Reason of a failure; None without one. Log-odds are then NaN.
+    """
+
+    first: int
+    second: int
+    round: int
+    forward: float
+    backward: float
+    coverage: float
+    error: str | None = None
+
+    @property
+    def log_odds(self) -> float:
+        """Log-odds that the first text wins: the mean of both orders."""
+        return (self.forward + self.backward) / 2
+
+    @property
+    def prob(self) -> float:
+        """Probability that the first text wins."""
+        return float(1 / (1 + np.exp(-self.log_odds)))
+
+    @property
+    def position_bias(self) -> float:
+        """Log-odds in favour of the text that is read first."""
+        return (self.forward - self.backward) / 2
+
+    @property
+    def is_consistent(self) -> bool:
+        """True if the same text wins in both orders."""
+        return self.forward * self.backward > 0
+
+
+class PairDesign:
+    """Rounds of pairs.
+
+    The first rounds are random cycles through all texts. With "adaptive" every second
+    round takes the most informative pairs; the others are random. Rounds of informative
+    pairs alone would spread the strengths too far: pairs that look close by chance are
+    compared until they no longer do.
+
+    Args:
+        n: Number of texts.
+        n_pairs: Number of pairs.
+        kind: Kind of the design.
+        seed: Seed of the random numbers.
+
+    Attributes:
+        results: Results so far.
+        correlations: After each round the rank correlation of strengths with those after
+            the round before; NaN where one of them is unknown.
+    """
+
+    def __init__(self, n: int, n_pairs: int, kind: Design, seed: int) -> None:
+        self.results: list[ComparedPair] = []
+        self.correlations: list[float] = []
+        self._n, self._n_pairs, self._kind = n, n_pairs, kind
+        self._rng = np.random.default_rng(seed)
+        self._known: set[Pair] = set()
+        self._round = 0
+        self._fit: StrengthFit | None = None
+
+    @property
+    def n_left(self) -> int:
+        """Number of pairs that are still to be drawn."""
+        return self._n_pairs - len(self._known)
+
+    def next(self) -> list[Pair]:
+        """Draw the pairs of the next round; [] if all are drawn."""
+        if self.n_left <= 0:
+            return []
+        self._round += 1
+        if self._round <= _CYCLES:
+            drawn = first_pairs(self._n, self._rng)
+            drawn = [pair for pair in drawn if _sorted(pair) not in self._known]
+            drawn = drawn[: self.n_left]
+        else:
+            drawn = []
+        if not drawn:
+            drawn = self._drawn()
+        self._known.update(map(_sorted, drawn))
+        return drawn
+
+    def take(self, results: Sequence[ComparedPair]) -> None:
+        """Add the results of a round."""
+        self.results += results
+        before, self._fit = self._fit, self._fitted()
+        change = float("nan")
+        if before is not None and self._fit is not None:
+            change = _rank_correlation(before.strengths, self._fit.strengths)
+        self.correlations.append(change)
+
+    def _fitted(self) -> StrengthFit | None:
+        """Fit the strengths of all texts; None if pairs do not connect them."""
+        done = [each for each in self.results if each.error is None]
+        first = np.array([each.first for each in done], dtype=np.int64)
+        second = np.array([each.second for each in done], dtype=np.int64)
+        if components(first, second, self._n).any():
+            return None
+        probs = np.array([each.prob for each in done])
+        return fit_strengths(first, second, probs, self._n)
+
+    @property
+    def round(self) -> int:
+        """Number of the round that was drawn last."""
+        return self._round
+
+    def _drawn(self) -> list[Pair]:
+        if self._kind == "random" or self._round % 2 == 0 or self._fit is None:
+            return random_pairs(self._n, self._known, self.n_left, self._rng)
+        return next_pairs(self._fit, self._known, self.n_left, self._rng)
+
+
+def n_pairs_of(n: int) -> int:
+    """Return the number of all pairs of n texts."""
+    return n * (n - 1) // 2
+
+
+def _sorted(pair: Pair) -> Pair:
+    return min(pair), max(pair)
+
+
+def _rank_correlation(one: Floats, other: Floats) -> float:
+    ranks = np.array([np.argsort(np.argsort(each)) for each in (one, other)], float)
+    centred = ranks - ranks.mean(axis=1, keepdims=True)
+    return float((centred[0] * centred[1]).sum() / (centred[0] ** 2).sum())

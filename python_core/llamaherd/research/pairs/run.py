@@ -1,0 +1,171 @@
+"""A call that compares pairs of texts, round by round."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.api.classify import prepare_classify
+from llamaherd.core.stats import Progress
+from llamaherd.journal.journal import Journal
+from llamaherd.research.pairs.comparison import comparison_of
+from llamaherd.research.pairs.design import ComparedPair, PairDesign
+from llamaherd.run.hosted import HostedCall
+from llamaherd.run.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from llamaherd.asks.options import ClassifyOptions
+    from llamaherd.asks.scores import ClassifyResults
+    from llamaherd.loop.group import GroupLoop
+    from llamaherd.research.pairs.comparison import PairComparison
+    from llamaherd.research.pairs.work import PairWork
+    from llamaherd.research.statistics.pair_design import Pair
+    from llamaherd.run.host import Host
+    from llamaherd.run.hosted import LoopCall
+
+_LEAST = -700.0  # of a log-probability, so that log-odds are finite
+
+
+class PairRun:
+    """Comparison of texts in rounds of pairs, as one call.
+
+    Args:
+        context: Context to run in.
+        work: Texts, question and design.
+        options: Options of each round's classification.
+
+    Attributes:
+        context: Context to run in.
+        problem: Problem to warn the caller of; see `LoopCall`.
+    """
+
+    def __init__(self, context: Host, work: PairWork, options: ClassifyOptions) -> None:
+        self.context = context
+        self.problem = ""
+        self._work = work
+        self._options = options
+        self._design = PairDesign(len(work.texts), work.n_pairs, work.design, work.seed)
+        self._lock = Lock()  # guards the next two, which determine progress
+        self._running: LoopCall[ClassifyResults] | None = None
+        self._done: list[Progress] = []
+        self._is_cancelled = False
+        self._notes: dict[str, None] = {}
+        self._journal: Journal | None = None
+        self._started_s = time.perf_counter()
+
+    @property
+    def progress(self) -> Progress:
+        """Counts of prompts: two for each pair."""
+        with self._lock:
+            parts = [
+                *self._done,
+                *([] if self._running is None else [self._running.progress]),
+            ]
+        return Progress(
+            n_done=sum(part.n_done for part in parts),
+            n_failed=sum(part.n_failed for part in parts),
+            n_total=2 * self._work.n_pairs,
+            n_prompt_tokens=sum(part.n_prompt_tokens for part in parts),
+            n_prompt_tokens_total=sum(part.n_prompt_tokens_total for part in parts),
+            n_generated_tokens=sum(part.n_generated_tokens for part in parts),
+            elapsed_s=time.perf_counter() - self._started_s,
+        )
+
+    def cancel(self) -> None:
+        """End the comparison soon; callable from any thread."""
+        self._is_cancelled = True
+        running = self._running
+        if running is not None:
+            running.cancel()
+
+    def check(self) -> None:
+        """Raise an error for invalid settings or labels before anything runs."""
+        self._call([])
+
+    def run(self, loop: GroupLoop) -> PairComparison:  # noqa: ARG002 - it is the context's
+        """Compare the pairs of all rounds.
+
+        Raises:
+            ContextClosedError: The context was closed.
+            ContextError: Memory is insufficient.
+            JournalError: The journal is damaged.
+        """
+        self._started_s = time.perf_counter()
+        with self._opened_journal():
+            while not self._is_cancelled and (pairs := self._design.next()):
+                self._design.take(self._compared(pairs))
+        return self.result()
+
+    def result(self) -> PairComparison:
+        """Return the result of all rounds so far."""
+        return comparison_of(self._work, self._design, list(self._notes))
+
+    # ---- private ----
+
+    @contextmanager
+    def _opened_journal(self) -> Iterator[None]:
+        path = self._options.journal
+        if path is None:
+            yield
+            return
+        with closing(Journal(path)) as self._journal:
+            yield
+
+    def _call(self, pairs: Sequence[Pair]) -> LoopCall[ClassifyResults]:
+        texts, question = self._work.texts, self._work.question
+        orders = [order for i, j in pairs for order in ((i, j), (j, i))]
+        prompts = [question.prompt(texts[i], texts[j]) for i, j in orders]
+        options = replace(self._options, journal=None)
+        return prepare_classify(
+            self.context, prompts, options, journal=self._journal
+        ).call
+
+    def _compared(self, pairs: Sequence[Pair]) -> list[ComparedPair]:
+        """Score both orders of each pair; cancelled pairs are left out."""
+        call = self._call(pairs)
+        with self._lock:
+            self._running = call
+        job = Job(HostedCall(self.context, call))
+        if self._is_cancelled:
+            job.cancel()
+        try:
+            results = job.outcome()
+        finally:
+            with self._lock:
+                self.problem = self.problem or call.problem
+                self._done.append(call.progress)
+                self._running = None
+        if not self._notes:
+            self._notes.update(dict.fromkeys(results.notes))
+        found = (
+            _pair(pair, self._design.round, results, k) for k, pair in enumerate(pairs)
+        )
+        return [each for each in found if each is not None]
+
+
+def _pair(
+    pair: Pair, number: int, results: ClassifyResults, k: int
+) -> ComparedPair | None:
+    """Return the result of pair k; None if it was cancelled."""
+    at = slice(2 * k, 2 * k + 2)
+    if "cancelled" in results.finish_reasons[at]:
+        return None
+    failed = next((each for each in results.errors[at] if each is not None), None)
+    logs = np.maximum(results.logprobs[at], _LEAST)
+    odds = logs[:, 0] - logs[:, 1]
+    return ComparedPair(
+        first=pair[0],
+        second=pair[1],
+        round=number,
+        forward=float("nan") if failed else float(odds[0]),
+        backward=float("nan") if failed else float(-odds[1]),
+        coverage=float("nan") if failed else float(results.coverage[at].mean()),
+        error=failed,
+    )

@@ -1,0 +1,102 @@
+"""Texts with marked passages, as pieces for a page, and counts of passages by label."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from llamaherd.core.errors import ArgumentError
+from llamaherd.research.coding.span_type import SPANS
+from llamaherd.research.reports.shapes import Bars, Words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+N_COLOURS = 6  # classes of the page's style, used in turns
+
+
+class Passage(NamedTuple):
+    """Passage of a text: characters from start to end, as in a slice, and its label."""
+
+    start: int
+    end: int
+    label: str
+
+
+class Piece(NamedTuple):
+    """Part of a text with the same passages throughout.
+
+    Attributes:
+        text: Characters of the part.
+        labels: Labels of the passages that it belongs to; () outside of passages.
+        starts: Labels of the passages that begin with this part.
+    """
+
+    text: str
+    labels: tuple[str, ...]
+    starts: tuple[str, ...]
+
+
+def passages_of(label: str | None) -> list[Passage]:
+    """Return the passages in the label of a text coded by a codebook of passages."""
+    if label is None:
+        return []
+    found = json.loads(label)[SPANS]
+    return [Passage(each["start"], each["end"], str(each["label"])) for each in found]
+
+
+def pieces_of(text: str, passages: Iterable[Passage]) -> list[Piece]:
+    """Cut a text at the ends of its passages, which may overlap."""
+    inside = [
+        Passage(max(each.start, 0), min(each.end, len(text)), each.label)
+        for each in passages
+        if each.start < min(each.end, len(text))
+    ]
+    ends = {0, len(text), *(each.start for each in inside), *(e.end for e in inside)}
+    cuts = sorted(ends)
+    return [
+        Piece(
+            text[start:end],
+            tuple(p.label for p in inside if p.start <= start and end <= p.end),
+            tuple(p.label for p in inside if p.start == start),
+        )
+        for start, end in pairwise(cuts)
+    ]
+
+
+def passage_counts(
+    labels: Sequence[str | None], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Count the passages and the texts that have one, for each label."""
+    found = [passages_of(label) for label in labels]
+    others = {each.label for own in found for each in own} - set(names)
+    return [
+        {
+            "label": name,
+            "n": sum(each.label == name for own in found for each in own),
+            "n_texts": sum(any(each.label == name for each in own) for own in found),
+        }
+        for name in [*names, *sorted(others)]
+    ]
+
+
+def passages_picture(counts: Sequence[dict[str, Any]], n_texts: int) -> Bars:
+    """Number of passages with each label.
+
+    Raises:
+        ValueError: There are no labels.
+    """
+    if not counts:
+        raise ArgumentError("has no passages", argument="x", code="nothing_to_plot")
+    return Bars(
+        words=Words(
+            title=f"Passages in {n_texts:,} texts",
+            x="number of passages",
+            alt="; ".join(f"{each['label']}: {each['n']} passages" for each in counts),
+        ),
+        rows=[str(each["label"]) for each in counts],
+        parts=[("passages", [float(each["n"]) for each in counts])],
+        notes=[f"{each['n']:,} in {each['n_texts']:,} texts" for each in counts],
+        legend=None,
+    )

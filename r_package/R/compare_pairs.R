@@ -1,0 +1,330 @@
+#' Compare texts in pairs, and rank them
+#'
+#' @description
+#' `compare_pairs()` asks which of two texts has more of something, for pairs that it draws, and
+#' estimates a strength of each text by the model of Bradley and Terry. `pair_agreement()` compares
+#' the strengths with pairs that people compared, or with known scores.
+#'
+#' @section How a pair is scored:
+#' Each pair is one prompt in either order. The exact probabilities of both letters give log-odds;
+#' the mean of both orders is the result of the pair, so a constant preference for a position
+#' cancels. No text is generated, and there are no ties to break: a tie is log-odds near 0.
+#'
+#' @section Which pairs are drawn:
+#' With `design = "adaptive"` two random cycles through all texts come first, which connect them.
+#' Then rounds of the most informative pairs and rounds of random pairs take turns. A pair informs
+#' much if its outcome is uncertain or little is known of the two texts (Glickman and Jensen 2005).
+#' Rounds of informative pairs alone spread strengths too far and make intervals too short. No pair
+#' is drawn twice. The same `seed`, texts and model draw the same pairs.
+#'
+#' @section Standard errors:
+#' Results are probabilities of a model and not coin flips, so the covariance is the sandwich of a
+#' fractional logistic regression with leverages (HC3), with t quantiles. Intervals describe how
+#' strengths would vary with other pairs of the same model. They do not say whether the model is
+#' right: `pair_agreement()` does.
+#'
+#' @param texts Texts, 2 to 5,000: a character vector without NA. Its names identify the texts;
+#'   without names they are `"1"`, `"2"` and so on.
+#' @param question Question about two texts, such as `"Which text is angrier?"`.
+#' @param context Context from [context_create()].
+#' @param ... Must be empty; further arguments are given by name.
+#' @param n_pairs Number of pairs. `NULL` is six times the number of texts, or all pairs if these
+#'   are fewer.
+#' @param design `"adaptive"` or `"random"`.
+#' @param labels Names of the first and the second text in the prompt; one of them is the answer.
+#' @param layout Text of the prompt with `{question}`, `{first}` and `{second}` where they go, and
+#'   `{a}` and `{b}` for the labels. `NULL` is an English one.
+#' @param level Confidence level of the intervals.
+#' @param seed Seed of the design, and of thoughts.
+#' @param journal Path of a file that keeps all results. The same call computes only what is
+#'   missing.
+#' @param progress,verbosity See [generate_parallel()].
+#' @param chat,system,thinking,variables,template,prefix,merge_system,n_thoughts See
+#'   [classify_parallel()].
+#' @returns `compare_pairs()`: a `llamaherd_pairs`, a list:
+#'
+#'   * `strengths`: a data frame with one row per text: `name`, `text`, `strength` (mean 0; the
+#'     difference of two is the log-odds that the first wins), `std_error`, `low`, `high`, `rank`,
+#'     `n_pairs`. [as.data.frame()] returns it.
+#'   * `pairs`: a data frame with one row per pair: `first`, `second`, `round`, `log_odds` and
+#'     `prob` that the first wins, `position_bias` (log-odds for the text that is read first),
+#'     `consistent` (both orders have the same winner), `coverage`, `error`.
+#'   * `position_bias`: mean with its interval, named `value`, `low`, `high`; `consistent`: share of
+#'     pairs with the same winner in both orders.
+#'   * `reliability`: share of the variance of strengths that is not error; `dispersion`; `df`.
+#'   * `connected`, `n_parts`, `converged`; `correlations`: after each round the rank correlation
+#'     of strengths with those after the round before.
+#'   * `notes`, which are also warnings.
+#'
+#'   `summary()` prints the checks alone. `plot()` draws the strengths with intervals.
+#'
+#'   `pair_agreement()`: a data frame with the columns `measure`, `value`, `low`, `high`, `n`:
+#'   `accuracy`, the share of people's pairs whose winner is the stronger text; `direct`, the same
+#'   by the model's result on the same pair; `pearson` and `spearman` with known scores.
+#' @references Bradley, Terry, *Rank Analysis of Incomplete Block Designs: I. The Method of Paired
+#'   Comparisons*, Biometrika 39, 1952. Glickman, Jensen, *Adaptive Paired Comparison Design*,
+#'   J. Stat. Planning and Inference 127, 2005. Aronow, Samii, Assenova, *Cluster-Robust Variance
+#'   Estimation for Dyadic Data*, Political Analysis 23, 2015.
+#' @seealso [number_scale()], which asks for a number instead; [classify_parallel()]
+#' @export
+#' @examplesIf !is.null(llamaherd_example_model())
+#' model <- model_load(llamaherd_example_model())
+#' context <- context_create(model)
+#' texts <- c(
+#'   calm = "The train leaves at nine.",
+#'   angry = "I hate this! Never again!",
+#'   glad = "What a lovely morning.",
+#'   sad = "She cried all night."
+#' )
+#' found <- compare_pairs(texts, "Which text is angrier?", context)
+#' found
+#' plot(found)
+#' people <- data.frame(first = "calm", second = "angry", winner = "angry")
+#' pair_agreement(found, people, known = c(calm = 0, angry = 5, glad = 0, sad = 1))
+compare_pairs <- function(
+  texts,
+  question,
+  context,
+  ...,
+  n_pairs = NULL,
+  design = c("adaptive", "random"),
+  labels = c("A", "B"),
+  layout = NULL,
+  level = 0.95,
+  seed = 1234L,
+  journal = NULL,
+  progress = interactive(),
+  verbosity = 0L,
+  chat = FALSE,
+  system = NULL,
+  thinking = NULL,
+  variables = NULL,
+  template = NULL,
+  prefix = NULL,
+  merge_system = FALSE,
+  n_thoughts = 1L
+) {
+  error_call <- rlang::current_env()
+  check_dots(list(...), character())
+  check_given(question, "The question, such as \"Which text is angrier?\".")
+  given <- pair_texts(texts, error_call)
+  object <- check_context(context)
+  if (!is.null(n_pairs)) {
+    n_pairs <- check_whole(n_pairs, min = 1)
+  }
+  options <- c(
+    list(
+      n_pairs = n_pairs,
+      design = check_choice(design, c("adaptive", "random")),
+      labels = as_py_list(check_text(labels)),
+      layout = check_string(layout, null = TRUE),
+      level = check_number(level),
+      seed = as.double(check_whole(seed, min = 0, max = 2^32 - 1)),
+      journal = expand_path(check_string(journal, null = TRUE)),
+      n_thoughts = check_whole(n_thoughts, min = 1)
+    ),
+    chat_or_prompts(character(), "texts", error_call)$options
+  )
+  start <- py_call(
+    "compare_pairs_start",
+    object,
+    as_py_list(given$texts),
+    as_py_list(given$names),
+    check_string(question),
+    Filter(Negate(is.null), options),
+    error_call = error_call
+  )
+  verbosity <- check_whole(verbosity)
+  run <- quietly(
+    verbosity < 0,
+    run_in_slices(
+      start,
+      \(job) py_call("compare_pairs_result", job, error_call = error_call),
+      new_bar(check_flag(progress)),
+      error_call
+    )
+  )
+  found <- new_pairs(run$columns, question, options)
+  if (run$interrupted) {
+    the$last_results <- found
+    message <- sprintf("Interrupted: %d pairs compared.", nrow(found$pairs))
+    interrupt(message, found, verbosity, options$journal)
+  }
+  for (note in if (verbosity >= 0) found$notes) {
+    warn("{note}.", "pairs", error_call)
+  }
+  found
+}
+
+# Texts and their names, of which no two are the same.
+pair_texts <- function(x, error_call) {
+  texts <- check_text(x, "texts", error_call)
+  names <- as_utf8(rlang::names2(x))
+  names <- if (all(names %in% "")) as.character(seq_along(texts)) else names
+  if (anyNA(texts) || anyNA(names) || anyDuplicated(names) || any(names == "")) {
+    must <- "texts without NA, with names of which no two are the same, or without names"
+    abort_argument("texts", must, x, error_call)
+  }
+  list(texts = unname(texts), names = names)
+}
+
+new_pairs <- function(found, question, options) {
+  strengths <- found[["strengths"]]
+  pairs <- found[["pairs"]]
+  numbers <- c("round", "log_odds", "prob", "position_bias", "coverage")
+  as_flags <- \(x) vapply(x, \(each) if (is.null(each)) NA else each, NA)
+  made <- list(
+    strengths = pair_columns(strengths, c("name", "text"), names(strengths)),
+    pairs = pair_columns(
+      replace(pairs, "consistent", list(NULL)),
+      c("first", "second", "error"),
+      setdiff(names(pairs), "consistent")
+    )
+  )
+  made$pairs$consistent <- as_flags(pairs[["consistent"]])
+  made$pairs <- made$pairs[names(pairs)]
+  bias <- as.double(unlist(found[["position_bias"]]))
+  structure(
+    c(
+      made,
+      list(
+        question = question,
+        position_bias = c(value = bias[[1]], low = bias[[2]], high = bias[[3]]),
+        consistent = found[["consistent"]],
+        reliability = found[["reliability"]],
+        dispersion = found[["dispersion"]],
+        df = as.integer(found[["df"]]),
+        connected = found[["n_parts"]] == 1,
+        n_parts = as.integer(found[["n_parts"]]),
+        converged = found[["converged"]],
+        correlations = numbers_of(found[["correlations"]]),
+        level = options$level,
+        design = options$design,
+        seed = options$seed,
+        notes = as_text(found[["notes"]]),
+        page = found[["page"]],
+        checks = found[["checks"]]
+      )
+    ),
+    class = "llamaherd_pairs"
+  )
+}
+
+# Columns of texts, and of numbers, which are integers if they count.
+pair_columns <- function(columns, texts, names) {
+  counts <- c("rank", "n_pairs", "round")
+  made <- lapply(stats::setNames(nm = names), \(name) {
+    values <- columns[[name]]
+    if (name %in% texts) {
+      return(as_text(values))
+    }
+    values <- lapply(values, \(each) each %||% NA)
+    if (name %in% counts) as.integer(unlist(values)) else numbers_of(values)
+  })
+  new_frame(made, length(made[[1]]))
+}
+
+#' @rdname compare_pairs
+#' @param comparison Return value of `compare_pairs()`.
+#' @param pairs Data frame of pairs that people compared, with the columns `first`, `second` and
+#'   `winner`, which have names of texts; `winner` is NA for a tie, which is left out.
+#' @param known Known scores: a number for each text, or numbers with names of texts.
+#' @export
+pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95) {
+  error_call <- rlang::current_env()
+  if (!inherits(comparison, "llamaherd_pairs")) {
+    must <- "a <llamaherd_pairs> made by compare_pairs()"
+    abort_argument("comparison", must, comparison, error_call)
+  }
+  columns <- c("first", "second", "winner")
+  if (!is.null(pairs) && !(is.data.frame(pairs) && all(columns %in% names(pairs)))) {
+    must <- "a data frame with the columns first, second and winner"
+    abort_argument("pairs", must, pairs, error_call)
+  }
+  rows <- if (!is.null(pairs)) {
+    each <- lapply(pairs[columns], \(x) text_list(as_utf8(as.character(x))))
+    unname(Map(\(a, b, w) list(a, b, w), each$first, each$second, each$winner))
+  }
+  names <- comparison$strengths$name
+  if (!is.null(known)) {
+    is_named <- !is.null(names(known))
+    fits <- if (is_named) all(names(known) %in% names) else length(known) == length(names)
+    if (!(is.numeric(known) || all(is.na(known))) || !fits) {
+      must <- sprintf("%d numbers, or numbers with names of texts", length(names))
+      abort_argument("known", must, known, error_call)
+    }
+    known <- as.double(if (is_named) known[names] else known)
+    known <- as_py_list(ifelse(is.na(known), NaN, known))
+  }
+  found <- py_call(
+    "pair_agreement",
+    pairs_given(comparison),
+    rows,
+    known,
+    check_number(level),
+    error_call = error_call
+  )
+  made <- found[["columns"]]
+  values <- lapply(made[c("value", "low", "high")], numbers_of)
+  table <- new_frame(
+    c(
+      list(measure = as_text(made[["measure"]])),
+      values,
+      list(n = as.integer(unlist(made[["n"]])))
+    ),
+    length(made[["measure"]])
+  )
+  structure(
+    table,
+    class = c("llamaherd_pair_agreement", "data.frame"),
+    n_ties = as.integer(found[["n_ties"]]),
+    page = found[["page"]]
+  )
+}
+
+# What Python needs for plots and agreement.
+pairs_given <- function(x) {
+  numbers <- \(values) as_py_list(ifelse(is.na(values), NaN, values))
+  list(
+    name = as_py_list(x$strengths$name),
+    strength = numbers(x$strengths$strength),
+    low = numbers(x$strengths$low),
+    high = numbers(x$strengths$high),
+    first = as_py_list(x$pairs$first),
+    second = as_py_list(x$pairs$second),
+    log_odds = numbers(x$pairs$log_odds),
+    question = x$question,
+    level = x$level
+  )
+}
+
+#' @export
+print.llamaherd_pairs <- function(x, ...) {
+  writeLines(sub("^<PairComparison: (.*?)>(\n|$)", "<llamaherd_pairs> \\1\\2", x$page))
+  invisible(x)
+}
+
+#' @export
+summary.llamaherd_pairs <- function(object, ...) {
+  structure(list(checks = object$checks), class = "summary.llamaherd_pairs")
+}
+
+#' @export
+print.summary.llamaherd_pairs <- function(x, ...) {
+  writeLines(sub("^<PairComparison: (.*?)>(\n|$)", "<llamaherd_pairs> \\1\\2", x$checks))
+  invisible(x)
+}
+
+#' @export
+as.data.frame.llamaherd_pairs <- function(x, ...) x$strengths
+
+#' @export
+print.llamaherd_pair_agreement <- function(x, ...) {
+  page <- attr(x, "page")
+  if (is.null(page)) {
+    print(without_class(x), ...)
+  } else {
+    writeLines(sub("^<PairAgreement>", "<llamaherd_pair_agreement>", page))
+  }
+  invisible(x)
+}
