@@ -34,7 +34,7 @@ from llamaherd.research.statistics.text_heads import text_head
 SEED = 20261126
 UNTIL = 0.5  # of the texts
 UNSURE = 0.2
-CODED = 1 / 3
+CODED = 0.5
 
 Floats = Any  # float64[n, k]
 

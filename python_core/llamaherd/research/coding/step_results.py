@@ -119,8 +119,8 @@ class StepResults:
             rows: For each row the position of its text; -1 without a text.
         """
         known = (*STEPS, None)
-        at = np.where(rows < 0, -1, self.step[rows])
-        return [known[i] for i in at.tolist()]
+        padded = np.append(self.step, -1)  # index -1 selects the last one
+        return [known[i] for i in padded[rows].tolist()]
 
 
 def measured(measure: Measure) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import numpy as np
 from llamaherd.api.scoring import open_context
 from llamaherd.core.errors import GenerationError
 from llamaherd.core.stats import Progress
+from llamaherd.hub.fetch import model_path
 from llamaherd.journal.journal import Journal
 from llamaherd.model.dates import chat_date
 from llamaherd.model.model import Model
@@ -43,7 +44,6 @@ from llamaherd.research.frames import with_columns
 from llamaherd.run.context import Context
 
 if TYPE_CHECKING:
-    from llamaherd.asks.calibration import Calibration
     from llamaherd.core.stats import Stats
     from llamaherd.loop.group import GroupLoop
     from llamaherd.research.coding.texts import Integers
@@ -156,13 +156,17 @@ class Steps:
                 self._coding = self._of(self.context, self._sample)
             results = self._by_steps(stack)
             coded = self._collected(results)
-        if self._failure is not None and settings.on_error == "stop":
-            row = next((i for i, e in enumerate(coded.errors) if is_failure(e)), None)
-            message = self._failure
-            if row is not None:
-                message = f"row {row} failed: {coded.errors[row]}"
-            raise GenerationError(message, coded)
+        if settings.on_error == "stop":
+            self._stop_at_failure(coded)
         return coded
+
+    def _stop_at_failure(self, coded: Coded) -> None:
+        """Raise an error if a text failed and has no label of an earlier step."""
+        row = next((i for i, e in enumerate(coded.errors) if is_failure(e)), None)
+        if row is not None:
+            raise GenerationError(f"row {row} failed: {coded.errors[row]}", coded)
+        if self._failure is not None:
+            raise GenerationError(self._failure, coded)
 
     def nothing(self) -> Coded:
         """Return the result before any step has run."""
@@ -184,17 +188,27 @@ class Steps:
         rng = np.random.default_rng([self._seed, n])
         return np.sort(rng.choice(n, until, replace=False))
 
-    def _of(
-        self, context: Host, at: Integers, calibration: Calibration | None = None
-    ) -> Coding:
-        """Return the coding of some texts."""
+    def _of(self, context: Host, at: Integers, *, first: Coding | None = None) -> Coding:
+        """Return the coding of some texts.
+
+        Args:
+            context: Context to run in.
+            at: Positions of the texts.
+            first: Coding of the first step, if this is a later one, where a text that
+                fails keeps its label.
+        """
+        settings, calibration = self._settings, None
+        if first is not None:
+            settings = replace(settings, on_error="continue")
+            if context is first.context:
+                calibration = first.calibration
         texts: list[str | None] = [self._unique[i] for i in at.tolist()]
         work = replace(
             self._work,
             frame={_TEXT: texts},
             text=_TEXT,
             texts=texts,
-            settings=self._settings,
+            settings=settings,
             columns={},
         )
         return Coding(context, work, self._journal, calibration)
@@ -211,16 +225,12 @@ class Steps:
         if self._models.larger is not None:
             larger = self._larger(stack)
         self._model_step(results, self._coding, self._sample, MODEL)
-        calibration = self._coding.calibration
         if head is not None and not self._is_over:
             self._head_step(results, head, rest)
         unsure = self._unsure(results, rest, of_all=larger is not None)
         if len(unsure) and not self._is_over:
-            again = (
-                self._of(self.context, unsure, calibration)
-                if larger is None
-                else self._of(larger, unsure)
-            )
+            first = self._coding
+            again = self._of(self.context if larger is None else larger, unsure, first=first)
             if larger is not None:
                 again.check()
             self._model_step(results, again, unsure, UNSURE)
@@ -249,7 +259,7 @@ class Steps:
         given = self._models.larger
         if not isinstance(given, (str, os.PathLike)):
             return open_context(given)
-        model = stack.enter_context(Model(given))
+        model = stack.enter_context(Model(model_path(given, check_memory=True, name="larger")))
         return stack.enter_context(Context(model))
 
     def _model_step(
@@ -387,7 +397,7 @@ class Steps:
 def _opened(source: Any, stack: ExitStack) -> Any:  # noqa: ANN401 - see StepModels
     """Return a model for embeddings, loaded from its path if it is one."""
     if isinstance(source, (str, os.PathLike)):
-        return stack.enter_context(Model(source))
+        return stack.enter_context(Model(model_path(source, check_memory=True, name="embeddings")))
     return source
 
 
