@@ -6,10 +6,10 @@
 TEXTS.csv has columns `text` and `label`, of people. The package's own `ag_news_sample`
 (100 news texts) is measured too. Eight texts of each set are the examples of the prompt.
 Each model labels all texts once; then for each seed the steps are taken as `annotate`
-takes them: `until` is half of the texts, `unsure` a fifth. A simple sample of a third of
-the texts is coded. Accuracy, Brier score and calibration error (ten bins of equal mass)
-are of the texts without a code, the width is the mean width of 95% intervals of all shares
-by DSL (`target="texts"`, from probabilities). Seconds are those of the models for the texts
+takes them: `until` is half of the texts, `unsure` a fifth. A simple sample of half of the
+texts is coded. Accuracy, Brier score and calibration error (ten bins of equal mass) are
+of the texts without a code, the width is the mean width of 95% intervals of all shares by
+DSL (`target="texts"`, from probabilities). Seconds are those of the models for the texts
 that each step asks them, without the fitting of heads. steps_report.py puts the rows into
 docs/steps.md.
 """
@@ -106,7 +106,9 @@ def of_seed(
         own["width"] = _width(frame, gold)
         seconds = sum(
             share * known[name]
-            for share, name in zip(asked, ("s_small", "s_vectors", "s_larger"), strict=True)
+            for share, name in zip(
+                asked, ("s_small", "s_vectors", "s_larger"), strict=True
+            )
         )
         made.append({"way": way, **own, "seconds": seconds, "agreement": agreed})
         if way not in {"model", "head, unsure to the model", "cascade"}:

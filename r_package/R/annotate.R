@@ -48,7 +48,7 @@
 #'   [classify_parallel()]. Needs `thinking`.
 #' @param variables,template,merge_system See [generate_parallel()]. Needs `chat = TRUE`.
 #' @param until Number of texts, drawn at random, that the model labels. A head on `embeddings` is
-#'   fitted to their probabilities and labels all other texts, thousands a second; the texts that it
+#'   fitted to their probabilities and labels all other texts; the texts that it
 #'   is `unsure` of go back to the model. NULL has the model label all texts. Needs one label per
 #'   text.
 #' @param embeddings Model for the embeddings of texts, for `until`: a model from [model_load()], or

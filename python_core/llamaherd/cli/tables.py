@@ -386,7 +386,7 @@ def ended(outcome: Outcome) -> int:
     if outcome.problem:
         warn(outcome.problem)
     if outcome.summary:
-        tell(outcome.summary)
+        click.echo(outcome.summary, err=True)
     if outcome.n_failed:
         warn(
             f"{outcome.n_failed} of {outcome.n_rows} rows failed; their column 'error' "

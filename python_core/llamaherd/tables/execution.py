@@ -171,15 +171,14 @@ def check_shardable(spec: RunSpec) -> None:
         ValueError: The cells of a row depend on all rows.
     """
     if spec.made.reads_all:
-        if spec.annotate.get("until") is not None or spec.annotate.get("larger"):
-            raise ArgumentError(
-                "chooses texts among all rows of the table: a shard has only some of them; "
-                "run without shards",
-                argument="[annotate] until"
-                if spec.annotate.get("until") is not None
-                else "[annotate] larger",
-                code="needs_all_rows",
-            )
+        for name in ("until", "larger"):
+            if spec.annotate.get(name) is not None:
+                raise ArgumentError(
+                    "chooses texts among all rows of the table: a shard has only some of "
+                    "them; run without shards",
+                    argument=f"[annotate] {name}",
+                    code="needs_all_rows",
+                )
         raise ArgumentError(
             'is "batch", which is fitted to all rows of the table: a shard has only some '
             'of them; use "contextual", or run without shards',

@@ -104,7 +104,9 @@ class Annotate(Task["Coded"]):
 
     def rows(self, results: Coded) -> Cells:
         """Return the cells of each column."""
-        self._steps.extend(filter(None, [(results.run.get("steps") or {}).get("methods")]))
+        self._steps.extend(
+            filter(None, [(results.run.get("steps") or {}).get("methods")])
+        )
         found = {role: results.frame[name] for role, name in results.columns.items()}
         return {
             role: numbers(found[role]) if column in self._numbers else found[role]

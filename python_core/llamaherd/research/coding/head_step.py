@@ -114,8 +114,8 @@ class HeadStep:
         fine = np.isfinite(vectors).all(axis=1)
         if fine.sum() < _LEAST:
             raise ArgumentError(
-                f"must leave at least {_LEAST} texts with a label and an embedding to fit "
-                f"the head to, not {int(fine.sum())}: see the errors of the texts",
+                f"must leave at least {_LEAST} texts with a label and an embedding to "
+                f"fit the head to, not {int(fine.sum())}: see the errors of the texts",
                 argument="until",
                 code="too_few_texts",
             )
@@ -224,4 +224,3 @@ def least_sure(probs: Floats, n: int) -> Any:  # noqa: ANN401 - int64[n]
     known = np.isfinite(probs).all(axis=1)
     best = np.where(known, np.where(known[:, None], probs, 0.0).max(axis=1), -1.0)
     return np.sort(np.argsort(best, kind="stable")[:n])
-

@@ -153,13 +153,13 @@ def methods(each: Sequence[Mapping[str, Any]]) -> str:
             sure = "" if kept is None else f", {kept:.1%} of those that it is sure of"
             said.append(
                 f"A head on embeddings by {by}, fitted to these probabilities, labelled "
-                f"{n} in {_time(one)}. In cross-validation it gives {share_:.1%} of texts "
-                f"the model's label{sure}."
+                f"{n} in {_time(one)}. In cross-validation it gives {share_:.1%} of "
+                f"texts the model's label{sure}."
             )
         else:
             same = "" if share_ is None else f"; {share_:.1%} kept their label"
             said.append(
-                f"{by} labelled {n} again that were the least sure, in {_time(one)}{same}."
+                f"{by} labelled {n} again, the least sure, in {_time(one)}{same}."
             )
     return " ".join(said)
 

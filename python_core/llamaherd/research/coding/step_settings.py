@@ -1,4 +1,4 @@
-"""Checks of the settings of codings in steps: `until`, `embeddings`, `unsure`, `larger`."""
+"""Checks of the settings of a coding in steps, such as `until` and `larger`."""
 
 from __future__ import annotations
 

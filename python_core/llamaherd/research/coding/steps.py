@@ -31,7 +31,6 @@ from llamaherd.research.coding.head_step import HeadStep, least_sure
 from llamaherd.research.coding.notes import notes_of
 from llamaherd.research.coding.record import model_record, thinking_record
 from llamaherd.research.coding.step_results import (
-    HEAD,
     MODEL,
     UNSURE,
     StepResults,
@@ -230,7 +229,9 @@ class Steps:
         unsure = self._unsure(results, rest, of_all=larger is not None)
         if len(unsure) and not self._is_over:
             first = self._coding
-            again = self._of(self.context if larger is None else larger, unsure, first=first)
+            again = self._of(
+                self.context if larger is None else larger, unsure, first=first
+            )
             if larger is not None:
                 again.check()
             self._model_step(results, again, unsure, UNSURE)
@@ -259,7 +260,9 @@ class Steps:
         given = self._models.larger
         if not isinstance(given, (str, os.PathLike)):
             return open_context(given)
-        model = stack.enter_context(Model(model_path(given, check_memory=True, name="larger")))
+        model = stack.enter_context(
+            Model(model_path(given, check_memory=True, name="larger"))
+        )
         return stack.enter_context(Context(model))
 
     def _model_step(
@@ -337,9 +340,7 @@ class Steps:
         n_none = int((results.step[at] < 0).sum())
         return max(round(self._work.settings.unsure * len(at)), n_none)
 
-    def _unsure(
-        self, results: StepResults, rest: Integers, *, of_all: bool
-    ) -> Integers:
+    def _unsure(self, results: StepResults, rest: Integers, *, of_all: bool) -> Integers:
         """Return the positions of the texts to label again, sorted."""
         groups = [rest, *([self._sample] if of_all else [])]
         found = [
@@ -397,7 +398,9 @@ class Steps:
 def _opened(source: Any, stack: ExitStack) -> Any:  # noqa: ANN401 - see StepModels
     """Return a model for embeddings, loaded from its path if it is one."""
     if isinstance(source, (str, os.PathLike)):
-        return stack.enter_context(Model(model_path(source, check_memory=True, name="embeddings")))
+        return stack.enter_context(
+            Model(model_path(source, check_memory=True, name="embeddings"))
+        )
     return source
 
 

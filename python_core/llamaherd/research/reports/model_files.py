@@ -53,9 +53,7 @@ def find_model(
     return file, loras
 
 
-def find_later(
-    what: str, recorded: Mapping[str, Any], folders: Sequence[Path]
-) -> Path:
+def find_later(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) -> Path:
     """Return the file of a model of a later step, found by name and content.
 
     Args:
@@ -99,7 +97,9 @@ def _found(what: str, recorded: Mapping[str, Any], folders: list[Path]) -> Path:
         )
     looked = ", ".join(str(folder) for folder in [*folders, model_cache_dir()])
     is_given = what in {"model", "LoRA adapter"}
-    remedy = f"give the {what}'s path with model" if is_given else "put it into one of them"
+    remedy = (
+        f"give the {what}'s path with model" if is_given else "put it into one of them"
+    )
     raise FileNotFoundError(f"there is no {name} in {looked}: {remedy}")
 
 

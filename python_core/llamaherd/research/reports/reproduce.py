@@ -98,9 +98,9 @@ def reproduce(
     Model, codebook and texts must be those of the report; differences in versions and
     machines are listed. The files of a head's embeddings and of a larger model (`until`,
     `larger`) are searched for by name and content: beside the report, in the working
-    directory, beside the model's file and in the model cache. The number of layers on the GPU is that of the report, if a GPU
-    can be used. If the context was deterministic, results are identical with the same
-    versions, for any `n_seq_max` and `n_threads`.
+    directory, beside the model's file and in the model cache. The number of layers on the
+    GPU is that of the report, if a GPU can be used. If the context was deterministic,
+    results are identical with the same versions, for any `n_seq_max` and `n_threads`.
 
     Args:
         path: Path of the report's page, or its JSON.

@@ -1,7 +1,7 @@
 """Heads that predict a model's labels from embeddings of texts.
 
-The head is fitted to the model's probabilities of a random sample of texts. Agreement with
-the model's labels is of predictions by heads that were fitted without the text; the
+The head is fitted to the model's probabilities of a random sample of texts. Agreement
+with the model's labels is of predictions by heads that were fitted without the text; the
 penalty is the same for all of them.
 """
 

@@ -61,7 +61,11 @@ def test_each_step_labels_its_texts(
 ) -> None:
     steps = found.frame["step"]
     assert list(found.columns)[-2:] == ["step", "error"]
-    assert [steps[:150].count(each) for each in ("model", "head", "unsure")] == [60, 81, 9]
+    assert [steps[:150].count(each) for each in ("model", "head", "unsure")] == [
+        60,
+        81,
+        9,
+    ]
     assert (steps[150], steps[151], steps[152]) == (None, steps[0], None)
     assert found.probs is not None
     assert plain.probs is not None
@@ -264,7 +268,12 @@ SEVERAL = lh.Codebook("Which?", ["a", "b"], type="multiple")
     ("codebook", "settings", "kind", "message"),
     [
         (TOPICS, {"until": 60}, ValueError, "embeddings must be a model for embeddings"),
-        (TOPICS, {"until": 49, "embeddings": "x"}, ValueError, "until must be at least 50"),
+        (
+            TOPICS,
+            {"until": 49, "embeddings": "x"},
+            ValueError,
+            "until must be at least 50",
+        ),
         (TOPICS, {"embeddings": "x"}, ValueError, "embeddings needs until"),
         (TOPICS, {"unsure": 0.3}, ValueError, "unsure needs until or larger"),
         (TOPICS, {"larger": "x", "unsure": 0}, ValueError, "unsure is 0"),
