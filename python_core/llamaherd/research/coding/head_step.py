@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,7 @@ class HeadStep:
 
     Attributes:
         model: Model of the embeddings.
+        problem: Reason why a result was not stored; "" without one.
     """
 
     def __init__(self, embedder: Any, journal: Journal | None, seed: int) -> None:  # noqa: ANN401 - of three kinds
@@ -66,6 +68,7 @@ class HeadStep:
         self.model = model_of(embedder)
         self._journal = journal
         self._seed = seed
+        self.problem = ""
         self._job: EmbedJob | None = None
         self._is_cancelled = False
         self._key = b""
@@ -102,7 +105,7 @@ class HeadStep:
         Raises:
             ArgumentError: There are too few labelled texts with an embedding.
         """
-        good = np.isfinite(probs).all(axis=1)
+        good = np.asarray(np.isfinite(probs).all(axis=1))
         self._key = self._hashed(texts, probs.tobytes(), str(self._seed).encode())
         stored = self._found(self._key)
         if stored is not None and stored.text:
@@ -202,7 +205,10 @@ class HeadStep:
             key=key.hex(),
             numbers=numbers,
         )
-        self._journal.add([entry])
+        try:
+            self._journal.add([entry])
+        except (sqlite3.Error, JournalError) as error:  # the labels are there
+            self.problem = f"{name} could not be stored in {self._journal.path}: {error}"
 
 
 def model_of(embedder: Any) -> Model:  # noqa: ANN401 - of three kinds
@@ -221,6 +227,6 @@ def least_sure(probs: Floats, n: int) -> Any:  # noqa: ANN401 - int64[n]
         probs: float64[m, k]; rows of NaN are the least sure.
         n: Number of texts.
     """
-    known = np.isfinite(probs).all(axis=1)
+    known = np.asarray(np.isfinite(probs).all(axis=1))
     best = np.where(known, np.where(known[:, None], probs, 0.0).max(axis=1), -1.0)
     return np.sort(np.argsort(best, kind="stable")[:n])

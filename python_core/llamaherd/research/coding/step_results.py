@@ -51,7 +51,7 @@ class StepResults:
             probs=np.full((n, k), np.nan),
             coverage=np.full(n, np.nan),
             errors=[CANCELLED] * n,
-            step=np.full(n, -1, dtype=np.int8),  # type: ignore[arg-type] # a million of them
+            step=np.full(n, -1, dtype=np.int8),
             between=np.full((n, k), np.nan) if settings.n_thoughts > 1 else None,
             thoughts=[None] * n if settings.thinks else None,
         )

@@ -316,10 +316,12 @@ class Steps:
             results.take_head(own, block.probs)
             self._n_head += len(own)
             n_stored += len(own) if block.is_stored else 0
-        n_unsure = self._n_unsure(results, rest)
+        n_none = int((results.step[rest] < 0).sum())
+        n_unsure = self._n_unsure(results, rest) - n_none
         probs = results.probs[rest].max(axis=1)
         known = np.sort(probs[np.isfinite(probs)])
         least = float(known[n_unsure]) if n_unsure < len(known) else np.inf
+        self.problem = self.problem or step.problem
         self._each.append(
             {
                 "step": "head",
@@ -328,7 +330,7 @@ class Steps:
                 "seconds": round(time.perf_counter() - start, 3),
                 "seconds_fit": round(fitted_s, 3),
                 "n_journal": n_stored,
-                "n_failed": int((results.step[rest] < 0).sum()),
+                "n_failed": n_none,
                 "penalty": head.head.penalty,
                 "agreement": measured(head.agreement()),
                 "agreement_sure": measured(head.agreement(least)),

@@ -470,8 +470,10 @@ def _of_steps(steps: Mapping[str, Any] | None) -> list[Block | None]:
     rows = []
     for each in steps["each"]:
         agreed = each.get("agreement") or {}
-        numbers = [agreed.get(name) for name in ("value", "low", "high")]
-        shown_ = "" if None in numbers else "{:.3f} [{:.3f}, {:.3f}]".format(*numbers)
+        interval = ""
+        if agreed.get("value") is not None:
+            limits = f"[{agreed['low']:.3f}, {agreed['high']:.3f}]"
+            interval = f"{agreed['value']:.3f} {limits}"
         rows.append(
             [
                 each["step"],
@@ -479,7 +481,7 @@ def _of_steps(steps: Mapping[str, Any] | None) -> list[Block | None]:
                 f"{each['n_texts']:,}",
                 f"{each['share']:.1%}",
                 f"{each['seconds']:,.1f}",
-                shown_,
+                interval,
             ]
         )
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 import tiny_models
 from llamaherd.asks.calibration import Calibration
+from llamaherd.journal.journal import Journal
 from llamaherd.research.coding import head_step
-from llamaherd.research.coding.head_step import least_sure
+from llamaherd.research.coding.head_step import HeadStep, least_sure
 from llamaherd.research.statistics.text_heads import TextHead, text_head
 from llamaherd.run.embedding import EmbedCall
 
@@ -320,3 +322,50 @@ def test_a_head_is_read_as_it_was_written() -> None:
     found = head.agreement()
     assert found.low < hits.mean() < found.high
     assert head.agreement(0.7).value > found.value
+
+
+def test_labels_that_cannot_be_stored_are_kept(
+    context: lh.Context,
+    encoder: lh.Model,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add = Journal.add
+
+    def refusing(self: Journal, entries: list[Any]) -> None:
+        if any("head" in entry.settings for entry in entries):
+            raise sqlite3.OperationalError("database or disk is full")
+        add(self, entries)
+
+    monkeypatch.setattr(Journal, "add", refusing)
+    with pytest.warns(lh.JournalWarning, match="could not be stored in .*disk is full"):
+        found = lh.annotate(
+            DATA, "text", TOPICS, context,
+            until=60, embeddings=encoder, journal=tmp_path / "j",
+        )  # fmt: skip
+    assert None not in found.labels[:150]
+
+
+def test_texts_without_an_embedding_go_to_the_model(
+    context: lh.Context, encoder: lh.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = HeadStep._vectors
+
+    def failing(self: HeadStep, texts: list[str]) -> Any:
+        found = np.array(vectors(self, texts))
+        found[-3:] = np.nan
+        return found
+
+    monkeypatch.setattr(HeadStep, "_vectors", failing)
+    found = lh.annotate(
+        DATA, "text", TOPICS, context, until=60, embeddings=encoder, unsure=0
+    )
+    steps = found.frame["step"][:150]
+    assert [steps.count(each) for each in ("model", "head", "unsure")] == [60, 87, 3]
+    assert found.run["steps"]["each"][1]["n_failed"] == 3
+    assert found.run["steps"]["each"][2]["agreement"]["value"] is None
+    monkeypatch.setattr(
+        HeadStep, "_vectors", lambda _, texts: np.full((len(texts), 4), np.nan)
+    )
+    with pytest.raises(ValueError, match="until must leave at least 30 texts"):
+        lh.annotate(DATA, "text", TOPICS, context, until=60, embeddings=encoder)
