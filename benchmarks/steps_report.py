@@ -53,8 +53,8 @@ def setting(found: dict[str, Any]) -> str:
     seeds = found["sets"][0]["seeds"]
     return (
         f"Model {found['model']}, larger model {found['larger']}, embeddings by "
-        f"{found['embeddings']}, 8 examples, {seeds} seeds. Seconds are of two cores "
-        "that other work kept busy, so compare them with each other only.\n"
+        f"{found['embeddings']}, 8 examples, {seeds} seeds. Seconds are of processor "
+        "time, one thread.\n"
     )
 
 

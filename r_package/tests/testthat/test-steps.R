@@ -6,7 +6,11 @@ test_that("settings of steps arrive, and wrong ones are refused", {
   seen <- the$module$seen("annotate_start")
   expect_match(seen, "'until': 60, 'embeddings': 'e.gguf', 'unsure': 0.2", fixed = TRUE)
   annotate_texts(data, t, book, context, larger = context)
-  expect_match(the$module$seen("annotate_start"), "'unsure': 0.1, 'larger': ", fixed = TRUE)
+  expect_match(
+    the$module$seen("annotate_start"),
+    "'unsure': 0.1, 'larger': ",
+    fixed = TRUE
+  )
   refused <- function(...) {
     expect_error(
       annotate_texts(data, t, book, context, ...),
