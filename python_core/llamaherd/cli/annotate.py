@@ -38,7 +38,7 @@ llamaherd annotate texts.parquet --codebook topics.yaml -m model.gguf --chat \\
   --calibrate contextual --prefix coded_ -o out.parquet
 llamaherd annotate texts.csv --codebook topics.yaml -m thinker.gguf --chat \\
   --thinking 256 --n-thoughts 5 -o out.csv
-llamaherd annotate million.parquet --codebook topics.yaml -m model.gguf \
+llamaherd annotate million.parquet --codebook topics.yaml -m model.gguf \\
   --until 5000 --embedding-model encoder.gguf -o out.parquet
 """
 _coding = section("How texts are coded")

@@ -8,28 +8,23 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.api.scoring import open_context
 from llamaherd.core.errors import GenerationError
 from llamaherd.core.stats import Progress
-from llamaherd.hub.fetch import model_path
 from llamaherd.journal.journal import Journal
 from llamaherd.model.dates import chat_date
-from llamaherd.model.model import Model
-from llamaherd.research.coding.answers import of_rows, summed
-from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.coding import BLANK, Coding, is_failure
-from llamaherd.research.coding.columns import table_of
+from llamaherd.research.coding.answers import summed
+from llamaherd.research.coding.coding import Coding, is_failure
 from llamaherd.research.coding.head_step import HeadStep, least_sure
-from llamaherd.research.coding.notes import notes_of
-from llamaherd.research.coding.record import model_record, thinking_record
+from llamaherd.research.coding.record import model_record
+from llamaherd.research.coding.step_coded import coded_of_steps
+from llamaherd.research.coding.step_models import name_of
 from llamaherd.research.coding.step_results import (
     MODEL,
     UNSURE,
@@ -38,31 +33,18 @@ from llamaherd.research.coding.step_results import (
     measured,
     methods,
 )
-from llamaherd.research.coding.texts import hash_of_texts, is_blank, unique_texts
-from llamaherd.research.frames import with_columns
-from llamaherd.run.context import Context
+from llamaherd.research.coding.texts import unique_texts
 
 if TYPE_CHECKING:
     from llamaherd.core.stats import Stats
     from llamaherd.loop.group import GroupLoop
+    from llamaherd.research.coding.coded import Coded
+    from llamaherd.research.coding.step_models import StepModels
     from llamaherd.research.coding.texts import Integers
     from llamaherd.research.coding.work import CodingWork
     from llamaherd.run.host import Host
 
 _TEXT = ".text"  # column of texts of a step; differs from all roles
-
-
-@dataclass(frozen=True, slots=True)
-class StepModels:
-    """Models of later steps, as the caller gave them.
-
-    Attributes:
-        embeddings: Model for embeddings or path of its file; None for none.
-        larger: Context of the larger model or path of its file; None for none.
-    """
-
-    embeddings: Any
-    larger: Any
 
 
 class Steps:
@@ -218,11 +200,9 @@ class Steps:
         head = None
         rest = np.setdiff1d(np.arange(len(self._unique)), self._sample)
         if len(rest):  # opened first, so that a bad path costs no time
-            source = self._models.embeddings
-            head = HeadStep(_opened(source, stack), self._journal, self._seed)
-        larger = None
-        if self._models.larger is not None:
-            larger = self._larger(stack)
+            embedder = self._models.opened_embeddings(stack)
+            head = HeadStep(embedder, self._journal, self._seed)
+        larger = self._models.opened_larger(stack)
         self._model_step(results, self._coding, self._sample, MODEL)
         if head is not None and not self._is_over:
             self._head_step(results, head, rest)
@@ -256,15 +236,6 @@ class Steps:
     def _is_over(self) -> bool:
         return self._is_cancelled or self._failure is not None
 
-    def _larger(self, stack: ExitStack) -> Host:
-        given = self._models.larger
-        if not isinstance(given, (str, os.PathLike)):
-            return open_context(given)
-        model = stack.enter_context(
-            Model(model_path(given, check_memory=True, name="larger"))
-        )
-        return stack.enter_context(Context(model))
-
     def _model_step(
         self, results: StepResults, coding: Coding, at: Integers, step: int
     ) -> None:
@@ -289,7 +260,7 @@ class Steps:
         self._each.append(
             {
                 "step": "model" if step == MODEL else "unsure",
-                "by": _name(coding.context.model),
+                "by": name_of(coding.context.model),
                 "n_asked": len(at),
                 "is_drawn": step == MODEL and len(at) < len(self._unique),
                 "seconds": round(time.perf_counter() - start, 3),
@@ -325,7 +296,7 @@ class Steps:
         self._each.append(
             {
                 "step": "head",
-                "by": _name(step.model),
+                "by": name_of(step.model),
                 "n_asked": self._n_head,
                 "seconds": round(time.perf_counter() - start, 3),
                 "seconds_fit": round(fitted_s, 3),
@@ -354,58 +325,6 @@ class Steps:
 
     def _collected(self, results: StepResults) -> Coded:
         """Return the data frame with the labels so far."""
-        work, record = self._work, self._record
-        answers = of_rows(results.answers, self._rows)
-        answers.errors = [
-            BLANK if is_blank(text) else error
-            for text, error in zip(work.texts, answers.errors, strict=True)
-        ]
-        table = table_of(answers, work.codebook)
-        table.columns["step"] = results.names(self._rows)
-        new = {name: table.columns[role] for role, name in work.columns.items()}
         wall_s = time.perf_counter() - self._started_s
         stats = replace(summed(self._stats), wall_s=wall_s)
-        record |= {
-            "n_rows": len(work.texts),
-            "n_texts": len(self._unique),
-            "texts_sha256": hash_of_texts(work.texts),
-            "seconds": round(wall_s, 3),
-            "n_prompts": stats.n_prompts,
-            "n_journal": stats.n_journal,
-            "n_computed_tokens": stats.n_prefill_tokens + stats.n_decode_tokens,
-        }
-        if work.settings.thinks:
-            record["thinking"] = thinking_record(work.settings, stats)
-        record["notes"] = notes_of(
-            table.labels,
-            answers.coverage,
-            work.codebook,
-            self._settings.to_dict(),
-            "" if work.settings.thinks else record["prompts"]["empty"],
-        )
-        return Coded(
-            frame=with_columns(work.frame, new),
-            text=work.text,
-            codebook=work.codebook,
-            columns=dict(work.columns),
-            names=work.codebook.names,
-            labels=table.labels,
-            probs=table.probs,
-            errors=table.errors,
-            run=record,
-            stats=stats,
-        )
-
-
-def _opened(source: Any, stack: ExitStack) -> Any:  # noqa: ANN401 - see StepModels
-    """Return a model for embeddings, loaded from its path if it is one."""
-    if isinstance(source, (str, os.PathLike)):
-        return stack.enter_context(
-            Model(model_path(source, check_memory=True, name="embeddings"))
-        )
-    return source
-
-
-def _name(model: Model) -> str:
-    """Return the name of a model's file."""
-    return "the model" if model.file is None else model.file.name
+        return coded_of_steps(self._work, self._record, results, self._rows, stats)
