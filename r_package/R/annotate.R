@@ -47,6 +47,16 @@
 #' @param n_thoughts Number of thoughts per text. The probabilities are the mean over them, see
 #'   [classify_parallel()]. Needs `thinking`.
 #' @param variables,template,merge_system See [generate_parallel()]. Needs `chat = TRUE`.
+#' @param until Number of texts, drawn at random, that the model labels. A head on `embeddings` is
+#'   fitted to their probabilities and labels all other texts; the texts that it
+#'   is `unsure` of go back to the model. NULL has the model label all texts. Needs one label per
+#'   text.
+#' @param embeddings Model for the embeddings of texts, for `until`: a model from [model_load()], or
+#'   the path of its file.
+#' @param unsure Share of the texts that a second model labels, those with the lowest probability.
+#'   With `until` it is the model itself, with `larger` that model.
+#' @param larger Second model, which labels the texts that the first step is unsure of: a context
+#'   from [context_create()], or the path of a model file. It needs no `until`.
 #' @param date Day that the chat template writes into prompts, a Date or `"2026-01-31"`. NULL takes
 #'   the day of the first result in the journal, or else that of [with_chat_date()], or today.
 #' @returns `data` with new columns and the additional class `llamaherd_coded`.
@@ -60,7 +70,8 @@
 #'   and `sd`, the standard deviation of the probabilities; `prob`, `margin`, `entropy`, `coverage`,
 #'   `error`; see `distribution`. Several labels: `label`, those with a probability above 0.5,
 #'   joined by `"; "`; `coverage`; `p_<label>`; `error`. Fields: the fields and `error`. With
-#'   `method = "generate"`: `label` and `error`. Spans: `spans`, a list column of data frames with
+#'   `method = "generate"`: `label` and `error`. With `until` or `larger`, before `error`: `step`, the
+#'   step that labelled the text, `"model"`, `"head"` or `"unsure"`. Spans: `spans`, a list column of data frames with
 #'   `label`, `quote`, `start` and `end`, see [coded_spans()]; and `error`. With
 #'   `evidence`, before `error`: `quote`, verbatim
 #'   words of the text, and `start` and `end`, the numbers of its first and last character as
@@ -125,7 +136,11 @@ annotate_texts <- function(
   merge_system = FALSE,
   date = NULL,
   evidence = FALSE,
-  distribution = FALSE
+  distribution = FALSE,
+  until = NULL,
+  embeddings = NULL,
+  unsure = 0.1,
+  larger = NULL
 ) {
   error_call <- rlang::current_env()
   check_dots(list(...), character())
@@ -284,9 +299,32 @@ coding_options <- function(env) {
     merge_system = check_flag(env$merge_system, "merge_system", env),
     date = check_date(env$date, "date", env),
     evidence = check_evidence(env$evidence, env),
+    until = optional("until", \(x) check_whole(x, "until", min = 50, error_call = env)),
+    embeddings = optional("embeddings", \(x) check_later(x, "embeddings", env)),
+    unsure = optional("unsure", \(x) check_number(x, "unsure", error_call = env)),
+    larger = optional("larger", \(x) check_later(x, "larger", env)),
     versions = list(R = as.character(getRversion()))
   )
   Filter(Negate(is.null), options)
+}
+
+# Returns the model of a later step: an object of Python, or a path.
+check_later <- function(x, arg, error_call) {
+  if (inherits(x, "llamaherd_context")) {
+    return(check_context(x, arg, error_call))
+  }
+  if (arg == "embeddings" && inherits(x, "llamaherd_model")) {
+    return(check_model(x, arg, error_call))
+  }
+  if (!rlang::is_string(x)) {
+    must <- if (arg == "larger") {
+      "a <llamaherd_context> or the path of a model file"
+    } else {
+      "a <llamaherd_model> or the path of a model file"
+    }
+    abort_argument(arg, must, x, error_call)
+  }
+  path.expand(x)
 }
 
 # Returns TRUE, FALSE, or the lengths of a quote.
@@ -419,10 +457,10 @@ new_columns <- function(found, codebook, labels) {
     fields[[roles[[length(roles)]]]] <- as_text(found[["errors"]])
     return(fields)
   }
-  others <- c("label", "error", "quote", names(thoughts))
+  others <- c("label", "error", "quote", "step", names(thoughts))
   made <- lapply(values[setdiff(names(values), others)], numbers_of)
-  if ("quote" %in% names(values)) {
-    made$quote <- as_text(values[["quote"]])
+  for (role in intersect(c("quote", "step"), names(values))) {
+    made[[role]] <- as_text(values[[role]])
   }
   places <- intersect(c("start", "end"), names(made))
   made[places] <- lapply(made[places], as.integer)

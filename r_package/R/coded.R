@@ -284,6 +284,7 @@ print.llamaherd_coded <- function(
   if (!is.null(coding$recalibration)) {
     cat(coding$recalibration$line, sep = "\n")
   }
+  cat(sprintf("Steps: %s\n", as_text(coding$run$steps$methods)), sep = "")
   notes <- as_text(coding$run$notes)
   cat(sprintf("Note: %s\n", notes), sep = "")
   data <- without_coding(x)

@@ -4,7 +4,9 @@
 #' Model, codebook and texts must be the original ones; different versions and machines are
 #' reported. If the context was created with `deterministic = TRUE`, results are identical with the
 #' same versions, also in a new session and with another `n_seq_max`. Without it they are probably
-#' identical.
+#' identical. The model files of later steps (`until`, `larger`) are searched for by name and
+#' content next to the report, in the working directory, next to the model's file and in the model
+#' cache.
 #'
 #' @param path Path of a [report()], the page or the JSON.
 #' @param model The model's file; or a model or context to use. NULL searches a file of the same

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import ProgressOption
     from llamaherd.core.thinking import ThinkingOption
 
+    # A model for embeddings: an object of these kinds, or a path.
+    Embedder = Any  # Model | Host | Llama | str | os.PathLike[str]
+    Larger = Any  # Host | Llama | str | os.PathLike[str]
+
 Method = Literal["classify", "generate"]
 Split = Literal["first", "last", "majority", "mean"]
 Calibrate = Literal["batch", "contextual"]
@@ -83,6 +87,17 @@ class AnnotateOptions(Options):
             "quote", "start" and "end". True takes 3 to 40 words; `structured.type_quote`
             makes other lengths. The quote is a verbatim part of the text, written after
             the label.
+        until: Number of texts, drawn at random, that the model labels. A head on
+            `embeddings` is fitted to their probabilities and labels all other texts; the
+            texts that it is `unsure` of go back to the model. The column "step" has the
+            step that labelled each text. It goes with one label per text and the method
+            "classify".
+        embeddings: Model for the embeddings of texts, for `until`. A `Model`, or the path
+            of a model file.
+        unsure: Share of the texts that a second model labels, those with the lowest
+            probability. With `until` it is the model itself, with `larger` that model.
+        larger: Second model, which labels the texts that the first step is `unsure` of. A
+            context, or the path of a model file. It needs no `until`.
         on_error: Action when a text fails. "continue" codes all other texts, "return"
             finishes only the running ones, "stop" ends at once and raises
             `GenerationError`.
@@ -113,6 +128,10 @@ class AnnotateOptions(Options):
     part_tokens: int | None = declared(None, partial(checks.integer, low=1))
     journal: bool | str | os.PathLike[str] | None = None
     evidence: bool | Mapping[str, Any] = declared(False, checked_evidence)
+    until: int | None = declared(None, partial(checks.integer, low=50))
+    embeddings: Embedder | None = None
+    unsure: float = declared(0.1, partial(checks.real, low=0, high=1))
+    larger: Larger | None = None
     on_error: OnError = field(default="continue", metadata=one_of(ON_ERROR))
     seed: int = declared(DEFAULT_SEED, partial(checks.integer, low=0, high=2**32 - 1))
     temperature: float = declared(0.0, partial(checks.real, low=0, high=100))
@@ -141,6 +160,10 @@ class CodingSettings(TypedDict, total=False):
     part_tokens: int | None
     journal: bool | str | os.PathLike[str] | None
     evidence: bool | Mapping[str, Any]
+    until: int | None
+    embeddings: Embedder | None
+    unsure: float
+    larger: Larger | None
     on_error: OnError
     seed: int
     temperature: float

@@ -27,7 +27,8 @@ mean, p_LABEL for each, and error; for a scale of numbers: label, mean, sd, prob
 entropy, coverage, error; for several labels: label, coverage, p_LABEL, error; for fields:
 each of them, and error. With --evidence: quote, start and end, too. With --thinking N,
 the model thinks first: also thinking, n_thinking_tokens, thinking_complete, and with
---n-thoughts K between, the deviation between thoughts. `annotate` in Python has the same.
+--n-thoughts K between, the deviation between thoughts. With --until or --larger: step,
+the step that labelled the row (model, head or unsure). `annotate` in Python has the same.
 """
 _EXAMPLES = """\
 llamaherd annotate texts.csv --codebook topics.yaml -m model.gguf -o out.csv
@@ -37,8 +38,11 @@ llamaherd annotate texts.parquet --codebook topics.yaml -m model.gguf --chat \\
   --calibrate contextual --prefix coded_ -o out.parquet
 llamaherd annotate texts.csv --codebook topics.yaml -m thinker.gguf --chat \\
   --thinking 256 --n-thoughts 5 -o out.csv
+llamaherd annotate million.parquet --codebook topics.yaml -m model.gguf \\
+  --until 5000 --embedding-model encoder.gguf -o out.parquet
 """
 _coding = section("How texts are coded")
+_steps = section("Many texts, in steps")
 
 
 @click.command("annotate", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=EXIT)
@@ -75,6 +79,32 @@ _coding = section("How texts are coded")
     is_flag=True,
     default=None,
     help=help_of(AnnotateOptions, "evidence", "Columns quote, start, end."),
+)
+@_steps(
+    "--until",
+    "annotate__until",
+    type=Whole(50),
+    metavar="N",
+    help=help_of(AnnotateOptions, "until", "Needs --embedding-model."),
+)
+@_steps(
+    "--embedding-model",
+    "annotate__embeddings",
+    metavar="MODEL",
+    help=help_of(AnnotateOptions, "embeddings"),
+)
+@_steps(
+    "--unsure",
+    "annotate__unsure",
+    type=float,
+    metavar="X",
+    help=help_of(AnnotateOptions, "unsure", "Default 0.1."),
+)
+@_steps(
+    "--larger",
+    "annotate__larger",
+    metavar="MODEL",
+    help=help_of(AnnotateOptions, "larger"),
 )
 @_coding(
     "--max-tokens",

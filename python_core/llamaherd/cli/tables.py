@@ -385,6 +385,8 @@ def ended(outcome: Outcome) -> int:
     """Print how a run ended, and return the exit status."""
     if outcome.problem:
         warn(outcome.problem)
+    if outcome.summary:
+        click.echo(outcome.summary, err=True)
     if outcome.n_failed:
         warn(
             f"{outcome.n_failed} of {outcome.n_rows} rows failed; their column 'error' "
@@ -453,7 +455,8 @@ def _absolute(key: str, value: Any) -> Any:  # noqa: ANN401 - value of an option
         "codebook",
         "chat_template",
     ) and value not in ("", "-")
-    if is_path or (key == "model.path" and os.path.isfile(value)):  # noqa: PTH113
+    is_model = key in ("model.path", "annotate.embeddings", "annotate.larger")
+    if is_path or (is_model and os.path.isfile(value)):  # noqa: PTH113
         return os.path.abspath(value)  # noqa: PTH100
     return value
 

@@ -163,8 +163,8 @@ class Annotator:
         self._task = make_task(self._name, settings).of_model(self._model)
         if self._task.reads_all:
             raise ArgumentError(
-                "calibrate='batch' is fitted to all rows, which a batch has not; "
-                "'contextual' needs none",
+                "calibrate='batch', until and larger depend on all rows, which a batch "
+                "has not; calibrate='contextual' needs none",
                 code="needs_all_rows",
             )
 

@@ -52,11 +52,13 @@ class Outcome:
         n_rows: Number of rows that were answered or failed.
         n_failed: Number of rows that failed; the output holds their reasons.
         problem: Warning for the user; "" for none.
+        summary: Description of how the rows were computed; "" for none.
     """
 
     n_rows: int
     n_failed: int
     problem: str = ""
+    summary: str = ""
 
 
 @contextmanager
@@ -158,6 +160,7 @@ def do_run(
             n_rows=meter.n_done,
             n_failed=meter.n_failed,
             problem="" if journal is None else journal.notice,
+            summary=task.summary,
         )
 
 
@@ -168,6 +171,14 @@ def check_shardable(spec: RunSpec) -> None:
         ValueError: The cells of a row depend on all rows.
     """
     if spec.made.reads_all:
+        for name in ("until", "larger"):
+            if spec.annotate.get(name) is not None:
+                raise ArgumentError(
+                    "chooses texts among all rows of the table: a shard has only some of "
+                    "them; run without shards",
+                    argument=f"[annotate] {name}",
+                    code="needs_all_rows",
+                )
         raise ArgumentError(
             'is "batch", which is fitted to all rows of the table: a shard has only some '
             'of them; use "contextual", or run without shards',

@@ -297,7 +297,7 @@ class RunSpec:
         settings: dict[str, Any] = {
             "generate": {**self.sampling, **self.settings, **words},
             "classify": {**self.classify, **words},
-            "annotate": {**self.annotate, **rendering},
+            "annotate": {**self.annotate, **self._models_near(), **rendering},
             "embed": {**self.embed},
         }[self.task]
         if book is not None:
@@ -374,6 +374,15 @@ class RunSpec:
         """Arguments of `Model` except the path."""
         own = {key: value for key, value in self.model.items() if key != "path"}
         return {**own, "lora": self._near(own["lora"])} if "lora" in own else own
+
+    def _models_near(self) -> dict[str, Any]:
+        """Return the models of later steps of `annotate`, by the name of their key."""
+        names = ("embeddings", "larger")
+        return {
+            name: self._near(self.annotate[name])
+            for name in names
+            if name in self.annotate
+        }
 
     def _near(self, path: Any) -> Any:  # noqa: ANN401 - any TOML value
         """Resolve paths; a file beside the description takes precedence."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,7 @@ class Annotate(Task["Coded"]):
 
     codebook: Codebook
     settings: Mapping[str, Any]
+    _steps: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.codebook, Codebook):
@@ -63,8 +64,13 @@ class Annotate(Task["Coded"]):
 
     @property
     def reads_all(self) -> bool:
-        """Whether calibration is "batch", which is fitted to all texts."""
-        return self._checked.calibrate == "batch"
+        """Whether calibration is fitted to all texts, or steps are chosen among them."""
+        return self._checked.calibrate == "batch" or self._checked.in_steps
+
+    @property
+    def summary(self) -> str:
+        """Description of the steps of the last call; "" for a coding in one step."""
+        return self._steps[-1] if self._steps else ""
 
     @property
     def n_answer(self) -> int:
@@ -98,6 +104,9 @@ class Annotate(Task["Coded"]):
 
     def rows(self, results: Coded) -> Cells:
         """Return the cells of each column."""
+        self._steps.extend(
+            filter(None, [(results.run.get("steps") or {}).get("methods")])
+        )
         found = {role: results.frame[name] for role, name in results.columns.items()}
         return {
             role: numbers(found[role]) if column in self._numbers else found[role]

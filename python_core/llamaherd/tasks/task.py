@@ -49,6 +49,11 @@ class Task(ABC, Generic[_R]):
         return False
 
     @property
+    def summary(self) -> str:
+        """Description of how the last call was computed; "" for none."""
+        return ""
+
+    @property
     def n_answer(self) -> int:
         """Expected number of tokens of an answer, to divide rows evenly into shards."""
         return 0

@@ -22,6 +22,8 @@ from llamaherd.research.coding.codebook import checked_codebook
 from llamaherd.research.coding.coding import Coding
 from llamaherd.research.coding.columns import named, roles_of
 from llamaherd.research.coding.settings import checked_settings, idle_settings
+from llamaherd.research.coding.step_models import StepModels
+from llamaherd.research.coding.steps import Steps
 from llamaherd.research.coding.texts import checked_texts
 from llamaherd.research.coding.work import CodingWork
 from llamaherd.run.hosted import HostedCall
@@ -72,7 +74,9 @@ def annotate(
         `distribution` "p_<number>", "error". For several labels: "label" (labels with
         probability above 0.5, joined by "; "), "coverage" (the mean), "p_<label>",
         "error". For fields: each field, and "error". Generated labels and fields have no
-        probabilities.
+        probabilities. With `until` or `larger` there is also "step", before "error":
+        "model" for a text that the model labelled first, "head" for one that a head on
+        embeddings labelled, "unsure" for one that was labelled again.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -136,7 +140,7 @@ def prepare_coding(
     *,
     is_piece: bool = False,
     journal: Journal | None = None,
-) -> Coding:
+) -> Coding | Steps:
     """Build the coding that `annotate` runs.
 
     Args:
@@ -178,7 +182,12 @@ def prepare_coding(
         versions=dict(versions),
         is_piece=is_piece,
     )
-    coding = Coding(context, work, journal)
+    coding: Coding | Steps
+    if settings.in_steps:
+        models = StepModels(given.get("embeddings"), given.get("larger"))
+        coding = Steps(context, work, models, journal)
+    else:
+        coding = Coding(context, work, journal)
     with chat_date(settings.date):
         coding.check()
     return coding

@@ -110,7 +110,9 @@ class Coded:
         if n_missing:
             parts.append(f"{n_missing} missing")
         head = f"<Coded: {', '.join(parts)}, {n_failed} failed>"
-        return "\n".join([head, *(f"Note: {note}" for note in self.notes)])
+        steps = (self.run.get("steps") or {}).get("methods")
+        lines = [head, *([f"Steps: {steps}"] if steps else [])]
+        return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
 
     def spans(self, id: str | None = None) -> Any:  # noqa: A002, ANN401 - of the caller's kind
         """Return all passages as a long table, a row each, in the order of the texts.

@@ -72,14 +72,21 @@ class Coding:
         context: Context to run in.
         work: Texts to code, with codebook and settings.
         journal: Open journal, instead of the one that `work` names.
+        calibration: Calibration of an earlier coding of the same kind; None to fit one.
 
     Attributes:
         context: Context to run in.
         problem: Problem to warn the caller of; see `LoopCall`.
+        answers: Answers by row before calibration, once the call has run.
+        calibration: Calibration of the probabilities; None for none.
     """
 
     def __init__(
-        self, context: Host, work: CodingWork, journal: Journal | None = None
+        self,
+        context: Host,
+        work: CodingWork,
+        journal: Journal | None = None,
+        calibration: Calibration | None = None,
     ) -> None:
         self.problem = ""
         self.context = context
@@ -96,7 +103,9 @@ class Coding:
         self._is_cancelled = False
         self._failure: str | None = None  # reason to end the call
         self._stats: list[Stats] = []
-        self._calibration: Calibration | None = None
+        self.answers = Answers(errors=[])
+        self.calibration = calibration
+        self._is_calibrated = calibration is not None
         self._journal = journal  # open while the call runs
         self._started_s = time.perf_counter()
 
@@ -115,6 +124,11 @@ class Coding:
             n_generated_tokens=sum(part.n_generated_tokens for part in parts),
             elapsed_s=time.perf_counter() - self._started_s,
         )
+
+    @property
+    def failure(self) -> str | None:
+        """Reason why the coding ended early; None if it did not."""
+        return self._failure
 
     def cancel(self) -> None:
         """End the coding soon; callable from any thread."""
@@ -144,16 +158,17 @@ class Coding:
         record = self._record()
         settings = self._work.settings
         with self._opened_journal():
-            if settings.calibrate == "contextual" and self._unique:
+            is_asked = settings.calibrate == "contextual" and not self._is_calibrated
+            if is_asked and self._unique:
                 results = self._results(self._started(self._prepared(CONTENT_FREE)))
                 if self._failure is not None:
                     raise GenerationError(self._failure, self.nothing())
-                self._calibration = calibrate_contextual(results)
+                self.calibration = calibrate_contextual(results)
             parts = self._run_blocks()
             quotes = self._run_quotes(parts)
         coded = self.collected(parts, record, quotes)
         if self._failure is not None and settings.on_error == "stop":
-            row = next(i for i, e in enumerate(coded.errors) if _is_failure(e))
+            row = next(i for i, e in enumerate(coded.errors) if is_failure(e))
             raise GenerationError(f"row {row} failed: {coded.errors[row]}", coded)
         return coded
 
@@ -166,6 +181,7 @@ class Coding:
         """Return the results so far in order; unfinished texts count as cancelled."""
         work = self._work
         answers, table = self._judged(parts, quotes)
+        self.answers = answers
         new = {name: table.columns[role] for role, name in work.columns.items()}
         wall_s = time.perf_counter() - self._started_s
         stats = replace(summed(self._stats), wall_s=wall_s)
@@ -173,7 +189,7 @@ class Coding:
         record["n_texts"] = len(self._unique)
         record["texts_sha256"] = hash_of_texts(work.texts)
         record["calibration"] = (
-            None if self._calibration is None else self._calibration.to_json()
+            None if self.calibration is None else self.calibration.to_json()
         )
         record["seconds"] = round(wall_s, 3)
         record["n_prompts"], record["n_journal"] = stats.n_prompts, stats.n_journal
@@ -225,11 +241,12 @@ class Coding:
             for text, error in zip(work.texts, answers.errors, strict=True)
         ]
         answers = replace(answers, errors=errors)
-        if work.settings.calibrate == "batch" and answers.probs is not None:
+        is_fitted = work.settings.calibrate == "batch" and not self._is_calibrated
+        if is_fitted and answers.probs is not None:
             scored = as_results(answers.probs, work.codebook.names)
             if any(label is not None for label in scored.labels):
-                self._calibration = calibrate_batch(scored)
-        return answers, table_of(answers, work.codebook, self._calibration)
+                self.calibration = calibrate_batch(scored)
+        return answers, table_of(answers, work.codebook, self.calibration)
 
     def _run_quotes(self, parts: Sequence[Answers]) -> Quotes | None:
         """Have the quotes written that the labels rest on; None if none are wanted."""
@@ -328,7 +345,7 @@ class Coding:
         n_parts, offsets = ([], []) if block is None else (block.n_parts, block.offsets)
         answers = self._asking.answers(self._results(job), n_parts, offsets)
         if self._work.settings.on_error == "return" and self._failure is None:
-            self._failure = next(filter(_is_failure, answers.errors), None)
+            self._failure = next(filter(is_failure, answers.errors), None)
         return answers
 
     def _results(self, job: Job[Any]) -> Any:  # noqa: ANN401 - of calls of both kinds
@@ -367,5 +384,6 @@ def _none(n: int, k: int, settings: Settings) -> Answers:
     )
 
 
-def _is_failure(error: str | None) -> bool:
+def is_failure(error: str | None) -> bool:
+    """Whether a text failed, so that it was neither cancelled nor blank."""
     return code_of(error) not in (None, CANCELLED.code, BLANK.code)

@@ -69,6 +69,8 @@ def types_of(codebook: Codebook, settings: Settings) -> dict[str, Column]:
         for name in codebook.names:
             found.pop(f"{_EACH}{name}", None)
     more: dict[str, Column] = {}
+    if settings.in_steps:
+        more["step"] = STRING
     if settings.evidence is not None:
         more |= {"quote": STRING, "start": INTEGER, "end": INTEGER}
     if settings.n_thoughts > 1:

@@ -14,6 +14,7 @@ from llamaherd.core.sampling import MAX_TOKENS_OF_SCHEMA
 from llamaherd.core.thinking import Thinking
 from llamaherd.core.words import setting, words
 from llamaherd.model.dates import template_date
+from llamaherd.research.coding.step_settings import check_steps
 from llamaherd.structured.quotable import QuoteRule
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ class Settings:
         method: "classify" or "generate".
         date: Date such as "2026-01-31"; None for prompts without a date.
         journal: Path of the journal; None for no journal.
+        until: Number of texts that the model labels first; None for all.
+        unsure: Share of the texts that go to a second model.
+        has_larger: Whether there is a second model that is another one.
     """
 
     method: Method
@@ -55,6 +59,14 @@ class Settings:
     merge_system: bool = False
     evidence: QuoteRule | None = None
     distribution: bool = False
+    until: int | None = None
+    unsure: float = 0.0
+    has_larger: bool = False
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether several steps label the texts, see `until` and `larger`."""
+        return self.until is not None or self.has_larger
 
     @property
     def thinks(self) -> bool:
@@ -173,6 +185,7 @@ def checked_settings(
         )
     _check_chat(given)
     _check_thoughts(given, method)
+    check_steps(codebook, given, method, settings)
     evidence = None
     if given.evidence is not False:
         _check_evidence(codebook, split)
@@ -197,6 +210,9 @@ def checked_settings(
         merge_system=given.merge_system,
         evidence=evidence,
         distribution=given.distribution,
+        until=given.until,
+        unsure=given.unsure,
+        has_larger=given.larger is not None,
     )
 
 

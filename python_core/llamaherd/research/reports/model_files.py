@@ -12,7 +12,7 @@ from llamaherd.hub.folders import list_cached_models, model_cache_dir
 from llamaherd.model.file import ModelFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 def find_model(
@@ -53,6 +53,21 @@ def find_model(
     return file, loras
 
 
+def find_later(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) -> Path:
+    """Return the file of a model of a later step, found by name and content.
+
+    Args:
+        what: Name of the model in errors.
+        recorded: Record of the model in the report.
+        folders: Folders to search, before the model cache.
+
+    Raises:
+        ValueError: Files of this name exist, but with other content.
+        FileNotFoundError: No file of this name exists.
+    """
+    return _found(what, recorded, list(folders))
+
+
 def _found(what: str, recorded: Mapping[str, Any], folders: list[Path]) -> Path:
     """Return a file with this name and content.
 
@@ -81,9 +96,11 @@ def _found(what: str, recorded: Mapping[str, Any], folders: list[Path]) -> Path:
             form="{name}: {problem}",
         )
     looked = ", ".join(str(folder) for folder in [*folders, model_cache_dir()])
-    raise FileNotFoundError(
-        f"there is no {name} in {looked}: give the {what}'s path with model"
+    is_given = what in {"model", "LoRA adapter"}
+    remedy = (
+        f"give the {what}'s path with model" if is_given else "put it into one of them"
     )
+    raise FileNotFoundError(f"there is no {name} in {looked}: {remedy}")
 
 
 def _candidates(name: str, folders: list[Path]) -> Iterator[Path]:

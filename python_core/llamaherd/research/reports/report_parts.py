@@ -551,12 +551,49 @@ def _run(contents: Contents) -> list[Block | None]:
     )
     thought = run.get("thinking")
     blocks: list[Block | None] = [] if thought is None else [_text(thought["methods"])]
+    blocks += _of_steps(run.get("steps"))
     for title, values in groups:
         blocks += [
             {"kind": "heading", "text": title},
             _facts([[_name(key), _value(value)] for key, value in values.items()]),
         ]
     return blocks
+
+
+def _of_steps(steps: Mapping[str, Any] | None) -> list[Block | None]:
+    """Show the steps of a coding: who labelled how many texts, seconds, agreement."""
+    if steps is None:
+        return []
+    rows = []
+    for each in steps["each"]:
+        agreed = each.get("agreement") or {}
+        interval = ""
+        if agreed.get("value") is not None:
+            limits = f"[{agreed['low']:.3f}, {agreed['high']:.3f}]"
+            interval = f"{agreed['value']:.3f} {limits}"
+        rows.append(
+            [
+                each["step"],
+                shown(each["by"]),
+                f"{each['n_texts']:,}",
+                f"{each['share']:.1%}",
+                f"{each['seconds']:,.1f}",
+                interval,
+            ]
+        )
+    return [
+        {"kind": "heading", "text": "Steps"},
+        _text(steps["methods"]),
+        _table(
+            ["step", "by", "texts", "share", "seconds", "agreement"],
+            rows,
+            numbers={2, 3, 4, 5},
+            caption="Agreement of the head is with the model's labels, by "
+            "cross-validation on the texts that the model labelled; that of the last "
+            "step with the labels that the texts had before. It is no accuracy: that "
+            "needs people's codes.",
+        ),
+    ]
 
 
 def _again(run: Mapping[str, Any]) -> list[Block | None]:

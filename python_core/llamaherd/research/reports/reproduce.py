@@ -26,6 +26,7 @@ from llamaherd.research.coding.texts import checked_texts, hash_of_texts
 from llamaherd.research.reports.model_files import find_model
 from llamaherd.research.reports.report_data import hidden, sha256_of
 from llamaherd.research.reports.report_file import read_report
+from llamaherd.research.reports.reproduce_steps import later_steps
 from llamaherd.research.reports.reproduction import Reproduction, Then, compared
 from llamaherd.run.context import Context
 from llamaherd.run.host import Host
@@ -95,9 +96,11 @@ def reproduce(
     """Code the texts of a report again and compare each label and probability.
 
     Model, codebook and texts must be those of the report; differences in versions and
-    machines are listed. The number of layers on the GPU is that of the report, if a GPU
-    can be used. If the context was deterministic, results are identical with the same
-    versions, for any `n_seq_max` and `n_threads`.
+    machines are listed. The files of a head's embeddings and of a larger model (`until`,
+    `larger`) are searched for by name and content: beside the report, in the working
+    directory, beside the model's file and in the model cache. The number of layers on the
+    GPU is that of the report, if a GPU can be used. If the context was deterministic,
+    results are identical with the same versions, for any `n_seq_max` and `n_threads`.
 
     Args:
         path: Path of the report's page, or its JSON.
@@ -177,6 +180,10 @@ class Replay:
             context = _context(
                 contents, model, file.parent, n_seq_max, n_threads, own=own
             )
+            folders = [file.parent, Path.cwd()]
+            if context.model.path is not None:
+                folders.append(context.model.path.parent)
+            settings |= later_steps(contents["run"].get("steps"), folders, own)
             return cls(
                 contents=contents,
                 arguments=(frame, name, codebook),
@@ -273,6 +280,12 @@ def _settings(contents: Contents) -> dict[str, Any]:
 def _check_calibration(contents: Contents) -> None:
     run = contents["run"]
     is_all = run.get("texts_sha256") == contents["data"].get("sha256")
+    if run.get("steps") is not None and not is_all:
+        raise _unlike(
+            "the report has only some of the coded rows: the texts of each step were "
+            "chosen among all of them",
+            "missing_rows",
+        )
     if run["settings"].get("calibrate") == "batch" and not is_all:
         raise _unlike(
             "the report has only some of the coded rows: with "

@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.research.statistics.projections import Projection
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -39,7 +41,6 @@ _STEPS = 2000  # limit of steps; 30 to 300 are usual
 _TOLERANCE = 1e-6  # largest change of a log odds in the last step
 _ROUGH = 1e-3  # the same, where only losses are compared
 _LEAST = 1e-6  # lowest probability in a validation loss and in log-probabilities
-_MOST_COMPONENTS = 100  # principal components of embeddings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,14 +103,7 @@ def components(vectors: Floats) -> Floats:
 
     Principal components of all texts, with a total variance of 1. They use no code.
     """
-    centred = vectors - vectors.mean(axis=0)
-    values, axes = np.linalg.eigh(centred.T @ centred)
-    kept = np.argsort(values)[::-1][:_MOST_COMPONENTS]
-    kept = kept[values[kept] > values.max() * 1e-10]
-    axes = axes[:, kept]
-    signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(len(kept))])
-    total = float(np.sqrt((centred**2).sum() / len(centred)))
-    return np.asarray(centred @ (axes * signs) / (total if total > 0 else 1.0))
+    return Projection.of(vectors).features(vectors)
 
 
 def softmax(linear: Floats) -> Floats:
@@ -178,14 +172,18 @@ def crossed(
 
 def chosen(
     blocks: Sequence[Floats],
-    codes: Ints,
+    codes: Ints | Floats,
     weights: Floats,
     rng: np.random.Generator,
     *,
     n_labels: int,
 ) -> Head:
-    """Fit a head whose penalty and scales minimize the cross-validated log loss."""
-    inner = dealt(range(len(codes)), codes.tolist(), _INNER, rng)
+    """Fit a head whose penalty and scales minimize the cross-validated log loss.
+
+    `codes` may be probabilities of the labels, float64[n, k], see `fitted`.
+    """
+    likeliest = codes if codes.ndim == 1 else codes.argmax(axis=1)
+    inner = dealt(range(len(codes)), likeliest.tolist(), _INNER, rng)
     weights = weights / weights.mean()
     x = np.hstack(list(blocks))
     tried = _scales_of(blocks)
@@ -205,7 +203,7 @@ def chosen(
 
 def fitted(
     x: Floats,
-    codes: Ints,
+    codes: Ints | Floats,
     weights: Floats,
     penalties: Floats,
     *,
@@ -216,7 +214,8 @@ def fitted(
 
     Args:
         x: float64[n, d], features.
-        codes: int64[n], codes as columns of the k labels.
+        codes: int64[n], codes as columns of the k labels; or float64[n, k], probabilities
+            of the labels, which the head then predicts in the mean.
         weights: float64[m, n], weights of each of m heads; 0 leaves a text out.
         penalties: float64[m], lam of each head.
         n_labels: k.
@@ -226,7 +225,7 @@ def fitted(
         float64[m, d + 1, k], coefficients, intercepts first.
     """
     x = np.hstack([np.ones((len(x), 1)), x])
-    hits = np.eye(n_labels)[codes]
+    hits = _targets(codes, n_labels)
     ridge = np.outer(penalties, np.r_[0.0, np.ones(x.shape[1] - 1)])
     inverse = _inverses(x, weights, ridge)
     now = np.zeros((len(weights), x.shape[1], n_labels))
@@ -254,8 +253,13 @@ def _inverses(x: Floats, weights: Floats, ridge: Floats) -> Floats:
     return np.asarray(np.linalg.inv(bound))
 
 
+def _targets(codes: Ints | Floats, n_labels: int) -> Floats:
+    """Return the probabilities to predict, float64[n, k]: 1 for a code."""
+    return np.asarray(codes if codes.ndim == 2 else np.eye(n_labels)[codes])
+
+
 def _losses(
-    x: Floats, codes: Ints, weights: Floats, inner: Ints, n_labels: int
+    x: Floats, codes: Ints | Floats, weights: Floats, inner: Ints, n_labels: int
 ) -> Floats:
     """Return the cross-validated log loss of each of `PENALTIES`."""
     n_folds = int(inner.max()) + 1
@@ -270,8 +274,9 @@ def _losses(
         tolerance=_ROUGH,
     )
     probs = softmax(np.hstack([np.ones((len(x), 1)), x]) @ made)
-    own = probs[:, np.arange(len(codes)), codes].reshape(n_folds, len(PENALTIES), -1)
-    terms = -np.log(np.maximum(own, _LEAST)) * np.where(held, weights, 0.0)[:, None]
+    logs = np.log(np.maximum(probs, _LEAST)) * _targets(codes, n_labels)
+    own = logs.sum(axis=2).reshape(n_folds, len(PENALTIES), -1)
+    terms = -own * np.where(held, weights, 0.0)[:, None]
     return np.asarray(terms.sum(axis=(0, 2)))
 
 

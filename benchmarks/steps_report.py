@@ -1,0 +1,112 @@
+"""Puts the rows of steps.py and coverage_steps.py into docs/steps.md.
+
+python benchmarks/steps_report.py [--steps ROWS.json] [--coverage ROWS.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import marked
+import numpy as np
+
+PAGE = Path(__file__).resolve().parents[1] / "docs/steps.md"
+
+
+def table(found: dict[str, Any]) -> str:
+    """A row for each set and way: means over seeds, and a standard deviation."""
+    head = [
+        "texts",
+        "way",
+        "accuracy",
+        "Brier score",
+        "ECE",
+        "width",
+        "agrees",
+        "seconds",
+    ]
+    lines = [f"| {' | '.join(head)} |", "| --- | --- |" + " ---: |" * 6]
+    for one in found["sets"]:
+        name = f"{one['set']}, {one['n_texts']}, {one['n_codes']} coded"
+        for i, first in enumerate(one["draws"][0]):
+            draws = [draw[i] for draw in one["draws"]]
+            accuracy = [draw["accuracy"] for draw in draws]
+            cells = [f"{np.mean(accuracy):.3f} ± {np.std(accuracy):.3f}"]
+            cells += [
+                f"{np.mean([draw[column] for draw in draws]):.3f}"
+                for column in ("brier", "ece", "width")
+            ]
+            known = [draw["agreement"] for draw in draws]
+            is_known = known[0] is not None and not np.isnan(known[0])
+            cells.append(f"{np.mean(known):.3f}" if is_known else "")
+            cells.append(f"{np.mean([draw['seconds'] for draw in draws]):.1f}")
+            lines.append(f"| {name} | {first['way']} | {' | '.join(cells)} |")
+            name = ""
+    return "\n".join(lines)
+
+
+def setting(found: dict[str, Any]) -> str:
+    """Return a sentence on what was run."""
+    seeds = found["sets"][0]["seeds"]
+    return (
+        f"Model {found['model']}, larger model {found['larger']}, embeddings by "
+        f"{found['embeddings']}, 8 examples, {seeds} seeds. Seconds are of processor "
+        "time, one thread.\n"
+    )
+
+
+def coverage(found: dict[str, Any]) -> str:
+    """A row for each design: coverage and width by labels and probabilities."""
+    error = 3 * np.sqrt(0.95 * 0.05 / found["draws"])
+    head = [
+        "design",
+        "right: model, steps",
+        "codes alone",
+        "labels, DSL",
+        "labels, PPI++",
+    ]
+    head += ["probabilities, DSL", "probabilities, PPI++"]
+    note = (
+        f"{found['draws']} draws a design; Monte Carlo error of a coverage, three "
+        f"standard errors: ±{error:.1%}. Cells are coverage and median width.\n"
+    )
+    lines = [
+        note,
+        f"| {' | '.join(head)} |",
+        "| --- |" + " ---: |" * 6,
+    ]
+    for row in found["steps"]:
+        cells = {(each["way"], each["method"]): each for each in row["cells"]}
+        shown = [
+            ("labels", "gold"), ("labels", "dsl"), ("labels", "ppi"),
+            ("probs", "dsl"), ("probs", "ppi"),
+        ]  # fmt: skip
+        numbers = [
+            f"{cells[key]['coverage']:.1%}, {cells[key]['width']:.3f}" for key in shown
+        ]
+        right = f"{row['accuracy']['model']:.2f}, {row['accuracy']['steps']:.2f}"
+        lines.append(f"| {row['design']} | {right} | {' | '.join(numbers)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=Path)
+    parser.add_argument("--coverage", type=Path)
+    args = parser.parse_args()
+    parts = {}
+    if args.steps is not None:
+        found = json.loads(args.steps.read_text(encoding="utf-8"))
+        parts["steps"] = setting(found) + "\n" + table(found)
+    if args.coverage is not None:
+        found = json.loads(args.coverage.read_text(encoding="utf-8"))
+        parts["coverage of steps"] = coverage(found)
+    marked.write(PAGE, parts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Step of a head: embeddings of texts, block by block, and labels from them.
+
+A block of a million texts' embeddings is thrown away once its labels are known: only the
+probabilities stay in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.api.embed import prepare_embed
+from llamaherd.core.errors import ArgumentError, JournalError
+from llamaherd.journal.entry import JournalEntry
+from llamaherd.journal.journal import VERSION
+from llamaherd.model.model import Model
+from llamaherd.research.statistics.text_heads import TextHead, text_head
+from llamaherd.run.embed_job import EmbedJob
+from llamaherd.run.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from llamaherd.asks.calibration import Floats
+    from llamaherd.core.embeddings import EmbedProgress
+    from llamaherd.journal.journal import Journal
+
+BLOCK = 4096  # texts whose embeddings are in memory at once
+_LEAST = 30  # labelled texts with an embedding that a head is fitted to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Labelled:
+    """Probabilities of a block of texts.
+
+    Attributes:
+        start: Position of the block's first text.
+        probs: float64[n, k]; NaN for texts without an embedding.
+        is_stored: Whether they came from the journal.
+    """
+
+    start: int
+    probs: Floats
+    is_stored: bool
+
+
+class HeadStep:
+    """Embeddings of texts, and a head on them.
+
+    Args:
+        embedder: `Model`, context or `Llama` for embeddings.
+        journal: Open journal that stores the head and the labels; None for none.
+        seed: Seed of the head's folds.
+
+    Attributes:
+        model: Model of the embeddings.
+        problem: Reason why a result was not stored; "" without one.
+    """
+
+    def __init__(self, embedder: Any, journal: Journal | None, seed: int) -> None:  # noqa: ANN401 - of three kinds
+        self._embedder = embedder
+        self.model = model_of(embedder)
+        self._journal = journal
+        self._seed = seed
+        self.problem = ""
+        self._job: EmbedJob | None = None
+        self._is_cancelled = False
+        self._key = b""
+        if journal is not None and self.model.file is None:
+            raise JournalError(
+                "journal: results are stored under a hash of the model's file, and the "
+                "model for embeddings has none: its Llama was made with kv_overrides, or "
+                "its file is gone"
+            )
+
+    @property
+    def progress(self) -> EmbedProgress | None:
+        """Progress of the running block; None between blocks."""
+        job = self._job
+        return None if job is None else job.progress
+
+    def cancel(self) -> None:
+        """End the step soon; callable from any thread."""
+        self._is_cancelled = True
+        job = self._job
+        if job is not None:
+            job.cancel()
+
+    def fit(self, texts: Sequence[str], probs: Floats) -> TextHead | None:
+        """Fit the head, or read it from the journal.
+
+        Args:
+            texts: Texts that the model labelled.
+            probs: float64[n, k], its probabilities; NaN for failed texts.
+
+        Returns:
+            The head; None if the step was cancelled.
+
+        Raises:
+            ArgumentError: There are too few labelled texts with an embedding.
+        """
+        good = np.asarray(np.isfinite(probs).all(axis=1))
+        self._key = self._hashed(texts, probs.tobytes(), str(self._seed).encode())
+        stored = self._found(self._key)
+        if stored is not None and stored.text:
+            return TextHead.from_dict(json.loads(stored.text))
+        kept = [text for text, ok in zip(texts, good, strict=True) if ok]
+        vectors = self._vectors(kept)
+        if vectors is None:
+            return None
+        fine = np.isfinite(vectors).all(axis=1)
+        if fine.sum() < _LEAST:
+            raise ArgumentError(
+                f"must leave at least {_LEAST} texts with a label and an embedding to "
+                f"fit the head to, not {int(fine.sum())}: see the errors of the texts",
+                argument="until",
+                code="too_few_texts",
+            )
+        rng = np.random.default_rng(self._seed)
+        head = text_head(vectors[fine], probs[good][fine], rng)
+        self._store(self._key, "a head on embeddings", json.dumps(head.to_dict()), ())
+        return head
+
+    def blocks(self, head: TextHead, texts: Sequence[str]) -> Iterator[Labelled]:
+        """Label texts and yield them block by block; ends early if cancelled.
+
+        Args:
+            head: Result of `fit`.
+            texts: Texts to label.
+        """
+        k = head.head.coefficients.shape[1]
+        for start in range(0, len(texts), BLOCK):
+            own = texts[start : start + BLOCK]
+            key = self._hashed(own, self._key)
+            stored = self._found(key)
+            if stored is not None and len(stored.numbers) == k * len(own):
+                probs = np.array(stored.numbers).reshape(-1, k)
+                yield Labelled(start=start, probs=probs, is_stored=True)
+                continue
+            vectors = self._vectors(own)
+            if vectors is None:
+                return
+            probs = np.full((len(own), k), np.nan)
+            fine = np.isfinite(vectors).all(axis=1)
+            probs[fine] = head.probs(vectors[fine])
+            name = f"{len(own)} texts labelled by a head on embeddings"
+            self._store(key, name, "", tuple(probs.ravel().tolist()))
+            yield Labelled(start=start, probs=probs, is_stored=False)
+
+    # ---- private ----
+
+    def _vectors(self, texts: Sequence[str]) -> Any:  # noqa: ANN401 - float32[n, d] or None
+        """Return embeddings, float32[n, d]; None if cancelled."""
+        work = prepare_embed(self._embedder, list(texts), {"truncate": True})
+        self._job = EmbedJob(work)
+        if self._is_cancelled:
+            self._job.cancel()
+        try:
+            found = self._job.outcome()
+        finally:
+            self._job = None
+        return None if self._is_cancelled else found.vectors
+
+    def _hashed(self, texts: Sequence[str], *more: bytes) -> bytes:
+        """Return a hash of texts, the model and further bytes."""
+        file = self.model.file
+        sha256 = b"" if file is None or self._journal is None else file.sha256() or b""
+        head = json.dumps(["llamaherd head", 1, sha256.hex(), len(texts)])
+        digest = hashlib.sha256(head.encode())
+        for text in texts:
+            digest.update(hashlib.sha256(text.encode()).digest())
+        for each in more:
+            digest.update(hashlib.sha256(each).digest())
+        return digest.digest()
+
+    def _found(self, key: bytes) -> JournalEntry | None:
+        return None if self._journal is None else self._journal.find(key)
+
+    def _store(
+        self, key: bytes, name: str, text: str, numbers: tuple[float, ...]
+    ) -> None:
+        file = self.model.file
+        if self._journal is None or file is None:
+            return
+        entry = JournalEntry(
+            prompt=name,
+            text=text,
+            finish_reason="stop",
+            complete=True,
+            error=None,
+            n_prompt_tokens=0,
+            tokens=[],
+            seed=0,
+            model=file.name,
+            model_sha256=(file.sha256() or b"").hex(),
+            settings=json.dumps({"head": 1}),
+            created=datetime.now(timezone.utc),
+            version=VERSION,
+            key=key.hex(),
+            numbers=numbers,
+        )
+        try:
+            self._journal.add([entry])
+        except (sqlite3.Error, JournalError) as error:  # the labels are there
+            self.problem = f"{name} could not be stored in {self._journal.path}: {error}"
+
+
+def model_of(embedder: Any) -> Model:  # noqa: ANN401 - of three kinds
+    """Return the model of an embedder."""
+    if isinstance(embedder, Model):
+        return embedder
+    if isinstance(embedder, Host):
+        return embedder.model
+    return Model.from_llama(embedder)
+
+
+def least_sure(probs: Floats, n: int) -> Any:  # noqa: ANN401 - int64[n]
+    """Return the positions of the n texts with the lowest highest probability, sorted.
+
+    Args:
+        probs: float64[m, k]; rows of NaN are the least sure.
+        n: Number of texts.
+    """
+    known = np.asarray(np.isfinite(probs).all(axis=1))
+    best = np.where(known, np.where(known[:, None], probs, 0.0).max(axis=1), -1.0)
+    return np.sort(np.argsort(best, kind="stable")[:n])

@@ -1,0 +1,173 @@
+"""Results of a coding in steps: labels by text with the step they are of, the record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.core.failure import CANCELLED
+from llamaherd.research.coding.answers import Answers
+from llamaherd.research.statistics.intervals import Measure, share
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.asks.calibration import Floats
+    from llamaherd.asks.scored_thoughts import Thought
+    from llamaherd.research.coding.settings import Settings
+    from llamaherd.research.coding.texts import Integers
+
+STEPS = ("model", "head", "unsure")  # values of the column "step"
+MODEL, HEAD, UNSURE = range(3)
+_LEVEL = 0.95
+
+
+@dataclass(kw_only=True, eq=False)
+class StepResults:
+    """Labels of n texts so far.
+
+    Attributes:
+        probs: float64[n, k], calibrated probabilities; NaN for texts without a label.
+        coverage: float64[n]; NaN for labels by a head.
+        errors: n errors; None for labelled texts.
+        step: int8[n], position in `STEPS`; -1 for texts without a label.
+        between: As in `Answers`.
+        thoughts: As in `Answers`.
+    """
+
+    probs: Floats
+    coverage: Floats
+    errors: list[str | None]
+    step: Integers
+    between: Floats | None
+    thoughts: list[Thought | None] | None
+
+    @classmethod
+    def empty(cls, n: int, k: int, settings: Settings) -> StepResults:
+        """Return the results of texts that were not labelled yet."""
+        return cls(
+            probs=np.full((n, k), np.nan),
+            coverage=np.full(n, np.nan),
+            errors=[CANCELLED] * n,
+            step=np.full(n, -1, dtype=np.int8),
+            between=np.full((n, k), np.nan) if settings.n_thoughts > 1 else None,
+            thoughts=[None] * n if settings.thinks else None,
+        )
+
+    def take(self, at: Integers, answers: Answers, probs: Floats, step: int) -> Measure:
+        """Take the answers of a model; a failed text keeps an earlier label.
+
+        Args:
+            at: Positions of the texts.
+            answers: Their answers.
+            probs: float64[m, k], calibrated probabilities.
+            step: Position in `STEPS`.
+
+        Returns:
+            The share of earlier labels that are the same; NaN without earlier labels.
+        """
+        good = np.isfinite(probs).all(axis=1)
+        had = self.step[at] >= 0
+        both = good & had
+        before = np.nan_to_num(self.probs[at], nan=-1.0).argmax(axis=1)
+        after = np.nan_to_num(probs, nan=-1.0).argmax(axis=1)
+        same = (before == after)[both].astype(np.float64)
+        for j in np.flatnonzero(~had | good).tolist():
+            i = int(at[j])
+            self.errors[i] = answers.errors[j]
+            if self.thoughts is not None and answers.thoughts is not None:
+                self.thoughts[i] = answers.thoughts[j]
+        kept = at[good]
+        self.probs[kept] = probs[good]
+        self.step[kept] = step
+        if answers.coverage is not None:
+            self.coverage[kept] = answers.coverage[good]
+        if self.between is not None and answers.between is not None:
+            self.between[kept] = answers.between[good]
+        return share(same, np.ones(len(same)), _LEVEL)
+
+    def take_head(self, at: Integers, probs: Floats) -> None:
+        """Take the labels of a head; texts without an embedding get none.
+
+        Args:
+            at: Positions of the texts.
+            probs: float64[m, k]; NaN for texts without an embedding.
+        """
+        kept = at[np.isfinite(probs).all(axis=1)]
+        self.probs[at] = probs
+        self.step[kept] = HEAD
+        for i in kept.tolist():
+            self.errors[i] = None
+
+    @property
+    def answers(self) -> Answers:
+        """Answers of the texts."""
+        return Answers(
+            errors=self.errors,
+            probs=self.probs,
+            coverage=self.coverage,
+            between=self.between,
+            thoughts=self.thoughts,
+        )
+
+    def names(self, rows: Integers) -> list[str | None]:
+        """Return the step of each row; None for rows without a label.
+
+        Args:
+            rows: For each row the position of its text; -1 without a text.
+        """
+        known = (*STEPS, None)
+        padded = np.append(self.step, -1)  # index -1 selects the last one
+        return [known[i] for i in padded[rows].tolist()]
+
+
+def measured(measure: Measure) -> dict[str, Any]:
+    """Return a measure as JSON types."""
+    numbers = (measure.value, measure.low, measure.high)
+    value, low, high = (None if np.isnan(x) else round(float(x), 6) for x in numbers)
+    return {"value": value, "low": low, "high": high, "n": measure.n}
+
+
+def counted(each: Sequence[dict[str, Any]], results: StepResults) -> None:
+    """Add to each step the number and share of the texts whose label it gave."""
+    n = max(1, len(results.step))
+    for one in each:
+        own = int((results.step == STEPS.index(one["step"])).sum())
+        one["n_texts"], one["share"] = own, round(own / n, 6)
+
+
+def methods(each: Sequence[Mapping[str, Any]]) -> str:
+    """Describe the steps of a coding, for a methods section."""
+    said = []
+    for one in each:
+        n = f"{one['n_texts']:,} texts ({one['share']:.1%})"
+        by, agreed = one["by"], one.get("agreement") or {}
+        share_ = agreed.get("value")
+        if one["step"] == "model":
+            drawn = ", drawn at random," if one["is_drawn"] else ""
+            said.append(f"{by} labelled {n}{drawn} in {_time(one)}.")
+        elif one["step"] == "head":
+            kept = one["agreement_sure"]["value"]
+            sure = "" if kept is None else f", {kept:.1%} of those that it is sure of"
+            said.append(
+                f"A head on embeddings by {by}, fitted to these probabilities, labelled "
+                f"{n} in {_time(one)}. In cross-validation it gives {share_:.1%} of "
+                f"texts the model's label{sure}."
+            )
+        else:
+            same = "" if share_ is None else f"; {share_:.1%} kept their label"
+            said.append(
+                f"{by} labelled {n} again, the least sure, in {_time(one)}{same}."
+            )
+    return " ".join(said)
+
+
+def _time(one: Mapping[str, Any]) -> str:
+    """Return the duration of a step, and its speed."""
+    seconds = one["seconds"]
+    asked = one["n_asked"]
+    if one.get("n_journal", 0) >= asked > 0:
+        return f"{seconds:.1f} s (from the journal)"
+    return f"{seconds:.1f} s ({asked / max(seconds, 0.001):,.0f} a second)"

@@ -1,0 +1,112 @@
+"""Checks of the settings of a coding in steps, such as `until` and `larger`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import setting
+from llamaherd.model.model import Model
+from llamaherd.run.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llamaherd.asks.annotate_options import AnnotateOptions, Method
+    from llamaherd.research.coding.codebook import Codebook
+
+
+def check_steps(
+    codebook: Codebook,
+    given: AnnotateOptions,
+    method: Method,
+    settings: Mapping[str, object],
+) -> None:
+    """Check the settings of a coding in steps.
+
+    Args:
+        codebook: Codebook of the coding.
+        given: Options of the coding.
+        method: Method of the coding.
+        settings: Settings as given; those that were left out are missing.
+
+    Raises:
+        TypeError: `embeddings` or `larger` is neither a model nor a path.
+        ValueError: A setting misses another one, or conflicts with another.
+    """
+    _check_together(given, settings)
+    if given.until is None and given.larger is None:
+        return
+    _check_model("embeddings", given.embeddings, (Host, Model))
+    _check_model("larger", given.larger, (Host,))
+    name = "larger" if given.until is None else "until"
+    if codebook.kind.is_several or codebook.kind.is_generated or method == "generate":
+        raise ArgumentError(
+            "needs probabilities of one label per text: a codebook of the type 'label', "
+            f"'ordinal' or 'scale' and {setting('method', 'classify')}",
+            argument=name,
+            code="unsupported",
+        )
+    if given.evidence is not False and given.until is not None:
+        raise ArgumentError(
+            "does not go with until: a head on embeddings writes no quotes",
+            argument="evidence",
+            code="conflict",
+        )
+    if given.evidence is not False:
+        raise ArgumentError(
+            "does not go with larger: quote the labels of one model",
+            argument="evidence",
+            code="conflict",
+        )
+    if given.calibrate == "batch" and given.larger is not None:
+        raise ArgumentError(
+            f"does not go with {setting('calibrate', 'batch')}, which is fitted to all "
+            "texts: the larger model reads the unsure ones only. Take 'contextual'",
+            argument="larger",
+            code="conflict",
+        )
+
+
+def _check_together(given: AnnotateOptions, settings: Mapping[str, object]) -> None:
+    """Check that no setting is given without the one that it belongs to."""
+    if given.until is not None and given.embeddings is None:
+        raise ArgumentError(
+            "must be a model for embeddings, or the path of its file: until needs one",
+            argument="embeddings",
+            code="missing",
+        )
+    if given.until is None and given.embeddings is not None:
+        raise ArgumentError(
+            "needs until, the number of texts that the model labels",
+            argument="embeddings",
+            code="missing",
+        )
+    is_default = settings.get("unsure", 0.1) == 0.1  # R gives defaults, too
+    if given.until is None and given.larger is None and not is_default:
+        raise ArgumentError(
+            "needs until or larger: without them the model labels all texts",
+            argument="unsure",
+            code="missing",
+        )
+    if given.larger is not None and given.unsure == 0:
+        raise ArgumentError(
+            "is 0, so that larger has no texts to label",
+            argument="unsure",
+            code="out_of_range",
+        )
+
+
+def _check_model(name: str, value: object, kinds: tuple[type, ...]) -> None:
+    """Check that a value may be a model; a `Llama` is checked where it is used."""
+    if value is None or isinstance(value, kinds) or hasattr(value, "create_completion"):
+        return
+    if isinstance(value, (str, os.PathLike)) and os.fspath(value):
+        return
+    what = "context" if name == "larger" else "model for embeddings"
+    raise ArgumentTypeError(
+        f"must be a {what} or the path of a model file, not {checks.shown(value)}",
+        argument=name,
+    )

@@ -1,0 +1,35 @@
+test_that("settings of steps arrive, and wrong ones are refused", {
+  context <- local_context()
+  data <- data.frame(t = "x")
+  book <- codebook("Which?", c("yes", "n"))
+  annotate_texts(data, t, book, context, until = 60, embeddings = "e.gguf", unsure = 0.2)
+  seen <- the$module$seen("annotate_start")
+  expect_match(seen, "'until': 60, 'embeddings': 'e.gguf', 'unsure': 0.2", fixed = TRUE)
+  annotate_texts(data, t, book, context, larger = context)
+  expect_match(
+    the$module$seen("annotate_start"),
+    "'unsure': 0.1, 'larger': ",
+    fixed = TRUE
+  )
+  refused <- function(...) {
+    expect_error(
+      annotate_texts(data, t, book, context, ...),
+      class = "llamaherd_error_argument"
+    )
+  }
+  expect_match(conditionMessage(refused(until = 10)), "until")
+  expect_match(conditionMessage(refused(until = 60, embeddings = 3)), "embeddings")
+  expect_match(conditionMessage(refused(larger = 3)), "larger")
+  expect_match(conditionMessage(refused(unsure = "a")), "unsure")
+})
+
+test_that("the print names the steps", {
+  run <- list(steps = list(methods = "m labelled 60 texts."))
+  coding <- list(label = "label", text = "text", run = run, columns = c(label = "label"))
+  coded <- structure(
+    data.frame(text = "a", label = factor("x")),
+    class = c("llamaherd_coded", "data.frame"),
+    llamaherd = coding
+  )
+  expect_output(print(coded), "Steps: m labelled 60 texts.", fixed = TRUE)
+})
