@@ -76,6 +76,7 @@ from llamaherd.hub.fetch import download_model
 from llamaherd.hub.folders import CachedModel, list_cached_models, model_cache_dir
 from llamaherd.hub.ollama import OllamaModel, list_ollama_models
 from llamaherd.hub.profile import HardwareProfile, hardware_profile
+from llamaherd.hub.recommended import ModelSuggestion, recommended_models
 from llamaherd.hub.tokens import set_hf_token
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import journal_read
@@ -93,6 +94,11 @@ from llamaherd.research.coding.codebook import Codebook, Example
 from llamaherd.research.coding.codebook_file import read_codebook, write_codebook
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.prompts import PromptPreview, prompt_preview
+from llamaherd.research.coding.ready_codebooks import (
+    ReadyCodebook,
+    list_ready_codebooks,
+    ready_codebook,
+)
 from llamaherd.research.coding.scales import NumberScale, number_scale
 from llamaherd.research.estimation.estimate import estimate
 from llamaherd.research.estimation.estimates import Estimate, Estimates
@@ -103,6 +109,8 @@ from llamaherd.research.estimation.recalibrated import ProbabilityScores, Recali
 from llamaherd.research.estimation.recalibration import recalibrate
 from llamaherd.research.estimation.robustness import Robustness, robustness
 from llamaherd.research.estimation.widths import Width
+from llamaherd.research.reports.methods import MethodsText
+from llamaherd.research.reports.methods_text import methods_text
 from llamaherd.research.reports.plots import plot
 from llamaherd.research.reports.report import report
 from llamaherd.research.reports.reproduce import reproduce
@@ -188,9 +196,11 @@ __all__ = [
     "JournalWarning",
     "LlamaHerdError",
     "Load",
+    "MethodsText",
     "Model",
     "ModelClosedError",
     "ModelLoadError",
+    "ModelSuggestion",
     "NativeError",
     "NoSpaceError",
     "NumberScale",
@@ -206,6 +216,7 @@ __all__ = [
     "PromptError",
     "PromptPreview",
     "QuantizeError",
+    "ReadyCodebook",
     "Recalibrated",
     "Reply",
     "Reproduction",
@@ -258,6 +269,8 @@ __all__ = [
     "krippendorff_alpha",
     "list_cached_models",
     "list_ollama_models",
+    "list_ready_codebooks",
+    "methods_text",
     "model_cache_dir",
     "model_metadata",
     "model_optimize",
@@ -270,7 +283,9 @@ __all__ = [
     "read_codebook",
     "read_gold",
     "read_spans",
+    "ready_codebook",
     "recalibrate",
+    "recommended_models",
     "report",
     "reproduce",
     "robustness",

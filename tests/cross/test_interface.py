@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 WITHOUT_MODEL = (
+    "llamaherd._r.methods",
     "llamaherd._r.plots",
+    "llamaherd._r.ready",
     "llamaherd._r.recalibration",
     "llamaherd._r.selection",
     "llamaherd._r.spans",

@@ -61,6 +61,7 @@ from llamaherd._r.herds import (
     herd_start,
     herds_end,
 )
+from llamaherd._r.methods import methods_text
 from llamaherd._r.models import (
     apply_chat_template,
     backend_free,
@@ -81,6 +82,7 @@ from llamaherd._r.models import (
     tokenize,
 )
 from llamaherd._r.plots import plot_picture
+from llamaherd._r.ready import codebook_ready, codebooks_ready, models_recommended
 from llamaherd._r.recalibration import recalibrate_columns
 from llamaherd._r.reports import (
     report,
@@ -171,7 +173,9 @@ __all__ = [
     "codebook_make",
     "codebook_preview",
     "codebook_read",
+    "codebook_ready",
     "codebook_write",
+    "codebooks_ready",
     "codes_in_one_form",
     "column_names",
     "compare_make",
@@ -214,8 +218,10 @@ __all__ = [
     "job_wait",
     "journal_read",
     "lib_path",
+    "methods_text",
     "model_load",
     "model_metadata",
+    "models_recommended",
     "ollama_models",
     "optimize_result",
     "optimize_start",

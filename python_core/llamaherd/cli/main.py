@@ -33,6 +33,7 @@ COMMANDS = {
     "codebooks": "Choose a codebook by a gold sample, and measure it once.",
     "embed": "Compute an embedding of each row of a table.",
     "recalibrate": "Improve labels by the codes of a gold sample.",
+    "methods": "Print the methods paragraph of a report, and its references.",
     "slurm": "Write a SLURM array script that executes a run in parts.",
     "merge": "Combine the parts of a run.",
     "chat": "Talk to a model in the terminal.",

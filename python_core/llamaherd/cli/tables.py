@@ -453,6 +453,8 @@ def _absolute(key: str, value: Any) -> Any:  # noqa: ANN401 - value of an option
         "codebook",
         "chat_template",
     ) and value not in ("", "-")
+    if key == "codebook" and str(value).startswith("ready:"):
+        return value
     if is_path or (key == "model.path" and os.path.isfile(value)):  # noqa: PTH113
         return os.path.abspath(value)  # noqa: PTH100
     return value

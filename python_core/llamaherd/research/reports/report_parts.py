@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.research.coding.codebook import Codebook, page
 from llamaherd.research.reports import pictures
 from llamaherd.research.reports import validation_pictures as of_validation
+from llamaherd.research.reports.method_parts import (
+    checklist_blocks,
+    choice_blocks,
+    methods_blocks,
+    references_blocks,
+)
 from llamaherd.research.validation.numbers import NUMBERS
 
 if TYPE_CHECKING:
@@ -48,15 +54,19 @@ def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
     """
     run = contents["run"]
     made = [
+        ("methods", "Methods", methods_blocks(contents)),
         ("labels", "Labels", _labels(contents, draw)),
+        ("choice", "Choice of the codebook", choice_blocks(contents)),
         ("validation", "Validation", _validation(contents["validation"], draw)),
         ("estimates", "Estimates", _estimates(contents["estimates"], draw)),
         ("robustness", "Robustness", _robustness(contents["robustness"], draw)),
+        ("checklist", "Checklist", checklist_blocks(contents)),
         ("examples", *_examples(contents)),
         ("codebook", "Codebook", _codebook(run)),
         ("prompts", "Prompts", _prompts(contents)),
         ("model", "Model", _model(run["model"])),
         ("run", "Settings, versions, machine", _run(contents)),
+        ("references", "References", references_blocks(contents)),
         ("again", "Running it again", _again(run)),
     ]
     return [
