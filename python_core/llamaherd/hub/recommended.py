@@ -75,7 +75,7 @@ _MODELS = (
         _NOT_MEASURED,
         (
             "local models in general: the best of five was 0.015 of F1 behind the best "
-            "of four commercial ones over 34 tasks of political science (arXiv 2605.19275)"
+            "of four commercial ones in 34 tasks of political science (arXiv 2605.19275)"
         ),
     ),
 )

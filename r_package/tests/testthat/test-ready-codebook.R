@@ -17,7 +17,11 @@ test_that("ready codebooks are codebooks, and listed with their sources", {
 test_that("wrong names and targets are named", {
   local_real()
   expect_error(ready_codebook("x"), "name must be", class = "llamaherd_error_argument")
-  expect_error(ready_codebook("stance"), "target must be", class = "llamaherd_error_argument")
+  expect_error(
+    ready_codebook("stance"),
+    "target must be",
+    class = "llamaherd_error_argument"
+  )
   expect_error(
     ready_codebook("emotion", "x"),
     "target must be",

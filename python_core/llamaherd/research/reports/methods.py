@@ -170,9 +170,13 @@ def _codebook(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     yield told + ("" if told.endswith((".", "?")) else ".")
     n_defined = sum(1 for each in book.definitions.values() if each)
     if names and book.type != "scale":
-        share = "Each label" if n_defined == len(names) else f"{n_defined} of the labels"
+        some = f"{n_defined} of the labels"
+        share = "Each label" if n_defined == len(names) else some
+        have = "has" if n_defined in (1, len(names)) else "have"
         yield (
-            f"{share} has a definition." if n_defined else "Labels have no definitions."
+            f"{share} {have} a definition."
+            if n_defined
+            else "Labels have no definitions."
         )
     keys = sources_of(book)
     if keys:

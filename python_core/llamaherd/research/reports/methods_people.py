@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.research.reports.methods_words import cite, listed, measured, several
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from llamaherd.research.reports.report_data import Contents
 
@@ -23,7 +23,6 @@ _COEFFICIENTS = {
     "alpha": ("Krippendorff's alpha", "hayes2007"),
     "ac1": ("Gwet's AC1", "gwet2008"),
 }
-_AGREEMENT = ("kappa", "weighted kappa", "alpha")
 
 
 def chosen(contents: Contents) -> Iterator[str]:
@@ -62,6 +61,9 @@ def _drawn(design: Mapping[str, Any] | None) -> Iterator[str]:
     if design is None:
         return
     n_all = design["N"] - design["n_missing"]
+    if design["n"] == n_all:
+        yield "These were all texts."
+        return
     by = design.get("by")
     columns = "" if by is None else f" of {by if isinstance(by, str) else listed(by)}"
     yield (
@@ -74,11 +76,21 @@ def _between_people(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     parts = [
         f"{_COEFFICIENTS[each['name']][0]} {measured(each)} "
         f"{cite(used, _COEFFICIENTS[each['name']][1])}"
-        for each in found["coder_agreement"] or []
-        if each["name"] in _AGREEMENT and each["value"] is not None
+        for each in _told(found["coder_agreement"], ("kappa", "alpha"))
     ]
     if parts:
         yield f"Agreement between people was {listed(parts)}."
+
+
+def _told(
+    found: Sequence[Mapping[str, Any]] | None, names: Sequence[str]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield coefficients by name; weighted kappa takes the place of kappa."""
+    known = {each["name"]: each for each in found or [] if each["value"] is not None}
+    for name in names:
+        each = known.get(f"weighted {name}") or known.get(name)
+        if each is not None:
+            yield each
 
 
 def _of_model(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
@@ -102,8 +114,7 @@ def _of_model(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     parts = [
         f"{_COEFFICIENTS[each['name']][0]} between model and people was {measured(each)} "
         f"{cite(used, _COEFFICIENTS[each['name']][1])}"
-        for each in found["model_agreement"] or []
-        if each["name"] in ("kappa", "weighted kappa") and each["value"] is not None
+        for each in _told(found["model_agreement"], ("kappa",))
     ]
     yield from (f"{part}." for part in parts)
 
