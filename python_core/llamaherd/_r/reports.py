@@ -114,7 +114,7 @@ def report_contents(
 ) -> dict[str, Any]:
     """Return the content of a report of R's objects."""
     validation, estimates = parts["validation"], parts["estimates"]
-    robustness, evaluation = parts["robustness"], parts["evaluation"]
+    robustness, evaluation = parts["robustness"], parts.get("evaluation")
     given = coded.get("original")
     return contents_of(
         _coded(coded),

@@ -33,7 +33,8 @@ _EXAMPLES = """\
 llamaherd annotate texts.csv --codebook topics.yaml -m model.gguf -o out.csv
 llamaherd annotate texts.csv --codebook topics.yaml -m model.gguf --evidence \\
   -o out.csv
-llamaherd annotate texts.csv --codebook ready:sentiment -m model.gguf -o out.csv
+llamaherd annotate texts.csv --codebook ready:sentiment -m model.gguf \\
+  -o out.csv
 llamaherd annotate texts.parquet --codebook topics.yaml -m model.gguf --chat \\
   --calibrate contextual --prefix coded_ -o out.parquet
 llamaherd annotate texts.csv --codebook topics.yaml -m thinker.gguf --chat \\

@@ -291,7 +291,7 @@ def test_without_matplotlib_a_note_says_what_is_missing(
         (
             {"path": "r.pdf"},
             ValueError,
-            r"path must end with .html or .json, not 'r.pdf'",
+            r"path must end with .html, .docx or .json, not 'r.pdf'",
         ),
         ({"path": 3}, TypeError, "path must be a str or a path, not 3"),
         ({"coded": [1]}, TypeError, r"coded must be a Coded, not \[1\]"),
