@@ -18,7 +18,8 @@
 #'
 #'   All three must be computed from the texts and labels of `x`: results of other labels, other
 #'   data or an earlier version are an error.
-#' @param evaluation Return value of [evaluate_codebook()] for the codebook of `x`.
+#' @param evaluation Return value of [evaluate_codebook()] for the codebook, settings and model of
+#'   `x`.
 #' @param title Title of the page.
 #' @param texts FALSE leaves out texts that must not be shared: the report then contains only their
 #'   hashes, and [reproduce()] needs the data. The codebook and its examples are included in any

@@ -39,7 +39,8 @@ def methods_text(
         validation: Result of `validate`.
         estimates: Result of `estimate`.
         robustness: Result of `robustness`.
-        evaluation: Result of `evaluate_codebook` for the codebook of the coding.
+        evaluation: Result of `evaluate_codebook` for the codebook, settings and model of
+            the coding.
 
     Raises:
         TypeError: An argument has the wrong type.

@@ -61,7 +61,8 @@ def report(
         validation: Result of `validate`.
         estimates: Result of `estimate`.
         robustness: Result of `robustness`.
-        evaluation: Result of `evaluate_codebook` for the codebook of the coding.
+        evaluation: Result of `evaluate_codebook` for the codebook, settings and model of
+            the coding.
         title: Title of the page.
         texts: Include texts. Use False for texts that must not be shared: the report then
             has only their hashes, also in place of extracted fields, and `reproduce`

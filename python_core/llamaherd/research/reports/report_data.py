@@ -20,6 +20,7 @@ from llamaherd.research.coding.answer_types import JOINED
 from llamaherd.research.coding.source import Source, check_source
 from llamaherd.research.coding.texts import checked_texts, hash_of_texts, unique_texts
 from llamaherd.research.reports.variants_check import check_variants
+from llamaherd.research.selection.candidates import hash_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -257,7 +258,7 @@ def evaluation_dict(
     made: dict[str, Any] = plain(
         {
             **{name: getattr(choice, name) for name in names},
-            "codebook_hash": choice.codebook.hash,
+            "choice_hash": choice.hash,
             "on_select": choice.value,
             **value,
             "n": n,
@@ -322,11 +323,12 @@ def _check_equal(coded: Coded, rows: Integers, first: Sequence[int]) -> None:
 
 
 def _check_evaluated(evaluation: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-    """Check that the codebook of an evaluation is that of the coding."""
-    if evaluation["codebook_hash"] != run["codebook"]["hash"]:
+    """Check that the evaluated choice made the labels."""
+    found, chosen = hash_of(run), evaluation["choice_hash"]
+    if found != chosen:
         raise ArgumentError(
-            f"is of another codebook, {evaluation['codebook_hash'][:8]}: the texts were "
-            f"coded by {run['codebook']['hash'][:8]}",
+            f"is of another codebook, settings or model ({chosen[:12]}) than those that "
+            f"the texts were coded by ({found[:12]})",
             argument="evaluation",
             code="other_codebook",
         )

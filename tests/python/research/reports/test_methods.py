@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 import sys
@@ -235,6 +236,45 @@ def test_an_evaluation_of_another_codebook_is_refused(coded: lh.Coded) -> None:
             validation=None,
             estimates=None,
             robustness=None,
-            evaluation={"codebook_hash": "0" * 64},
+            evaluation={"choice_hash": "0" * 64},
         )
     assert caught.value.argument == "evaluation"
+
+
+@pytest.fixture(scope="module")
+def evaluated(
+    tiny_path: Callable[[str], Path],
+) -> Iterator[tuple[lh.Coded, lh.Evaluation]]:
+    """A coding by the better of two codebooks, and its evaluation."""
+    data = {"text": [f"Text {i} says {'this' if i % 3 else 'that'}" for i in range(60)]}
+    gold = lh.gold_sample(data, 60, text="text", names=["a", "b"], seed=1)
+    gold = gold.with_codes(["a" if row % 3 else "b" for row in gold.rows])
+    gold = lh.gold_split(gold, explore=0, select=0.5, evaluate=0.5, seed=1)
+    books = {"one": lh.Codebook("Which?", ["a", "b"])}
+    books["two"] = lh.Codebook("Say which.", ["a", "b"])
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        found = lh.compare_codebooks(data, books, gold, context)
+        choice = lh.best_codebook(found)
+        coded = lh.annotate(data, "text", choice.codebook, context)
+        yield coded, lh.evaluate_codebook(choice, gold, context)
+
+
+def test_an_evaluation_is_part_of_methods_and_report(
+    evaluated: tuple[lh.Coded, lh.Evaluation], tmp_path: Path
+) -> None:
+    coded, evaluation = evaluated
+    found = lh.methods_text(coded, evaluation=evaluation)
+    assert "chosen among 2 candidates by their accuracy" in found.text
+    assert f"measured on {evaluation.n} other texts" in found.text
+    path = lh.report(coded, tmp_path / "r.html", evaluation=evaluation)
+    assert '<section id="choice">' in path.read_text(encoding="utf-8")
+    assert lh.methods_text(path).text == found.text
+    settings = {**coded.run["settings"], "calibrate": "batch"}
+    other = lh.Coded(**{**vars_of(coded), "run": {**coded.run, "settings": settings}})
+    with pytest.raises(lh.ArgumentError) as caught:
+        lh.methods_text(other, evaluation=evaluation)
+    assert caught.value.argument == "evaluation"
+
+
+def vars_of(coded: lh.Coded) -> dict[str, Any]:
+    return {field.name: getattr(coded, field.name) for field in dataclasses.fields(coded)}
