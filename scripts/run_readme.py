@@ -29,6 +29,8 @@ EXAMPLES = (
     ("README.md", "curl", 1),
     ("docs/prompts.md", "r", 5),
     ("docs/prompts.md", "python", 1),
+    ("docs/codebooks.md", "r", 1),
+    ("docs/codebooks.md", "python", 1),
     ("docs/selection.md", "r", 1),
     ("docs/selection.md", "python", 1),
     ("docs/c.md", "c", 1),

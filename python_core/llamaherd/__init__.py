@@ -78,6 +78,7 @@ from llamaherd.hub.fetch import download_model
 from llamaherd.hub.folders import CachedModel, list_cached_models, model_cache_dir
 from llamaherd.hub.ollama import OllamaModel, list_ollama_models
 from llamaherd.hub.profile import HardwareProfile, hardware_profile
+from llamaherd.hub.recommended import ModelSuggestion, recommended_models
 from llamaherd.hub.tokens import set_hf_token
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import journal_read
@@ -95,6 +96,11 @@ from llamaherd.research.coding.codebook import Codebook, Example
 from llamaherd.research.coding.codebook_file import read_codebook, write_codebook
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.prompts import PromptPreview, prompt_preview
+from llamaherd.research.coding.ready_codebooks import (
+    ReadyCodebook,
+    list_ready_codebooks,
+    ready_codebook,
+)
 from llamaherd.research.coding.scales import NumberScale, number_scale
 from llamaherd.research.estimation.consensus import DawidSkene, dawid_skene
 from llamaherd.research.estimation.estimate import estimate
@@ -110,6 +116,8 @@ from llamaherd.research.pairs.agreement import PairAgreement, pair_agreement
 from llamaherd.research.pairs.compare import compare_pairs, start_compare_pairs
 from llamaherd.research.pairs.comparison import PairComparison, TextStrength
 from llamaherd.research.pairs.design import ComparedPair
+from llamaherd.research.reports.methods import MethodsText
+from llamaherd.research.reports.methods_text import methods_text
 from llamaherd.research.reports.plots import plot
 from llamaherd.research.reports.report import report
 from llamaherd.research.reports.reproduce import reproduce
@@ -197,9 +205,11 @@ __all__ = [
     "JournalWarning",
     "LlamaHerdError",
     "Load",
+    "MethodsText",
     "Model",
     "ModelClosedError",
     "ModelLoadError",
+    "ModelSuggestion",
     "NativeError",
     "NoSpaceError",
     "NumberScale",
@@ -217,6 +227,7 @@ __all__ = [
     "PromptError",
     "PromptPreview",
     "QuantizeError",
+    "ReadyCodebook",
     "Recalibrated",
     "Reply",
     "Reproduction",
@@ -274,6 +285,8 @@ __all__ = [
     "krippendorff_alpha",
     "list_cached_models",
     "list_ollama_models",
+    "list_ready_codebooks",
+    "methods_text",
     "model_cache_dir",
     "model_metadata",
     "model_optimize",
@@ -287,7 +300,9 @@ __all__ = [
     "read_codebook",
     "read_gold",
     "read_spans",
+    "ready_codebook",
     "recalibrate",
+    "recommended_models",
     "report",
     "reproduce",
     "robustness",

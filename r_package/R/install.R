@@ -96,10 +96,10 @@ how_to_use <- function(installed, envname) {
 
 is_address <- function(path) grepl("^(git\\+)?(https|http|ssh|git|file)://", path)
 
-# Includes the extras for models of the Hugging Face hub and for plots in reports.
+# Includes the extras for reports for Word, models of the Hugging Face hub and plots in reports.
 install_source <- function(path, error_call) {
   if (is_address(path)) {
-    return(paste0("llamaherd[hub,plot] @ git+", sub("^git\\+", "", path)))
+    return(paste0("llamaherd[docx,hub,plot] @ git+", sub("^git\\+", "", path)))
   }
   folder <- path.expand(path)
   if (!file.exists(file.path(folder, "pyproject.toml"))) {
@@ -110,7 +110,7 @@ install_source <- function(path, error_call) {
       error_call
     )
   }
-  paste0(normalizePath(folder), "[hub,plot]")
+  paste0(normalizePath(folder), "[docx,hub,plot]")
 }
 
 # Names the command that installs missing programs, by operating system.

@@ -1,14 +1,16 @@
 #' Write a report on how labels were made
 #'
-#' Writes a self-contained HTML page, without scripts or network access: the codebook, the exact
-#' prompts, the model's file with its SHA-256, settings, versions, machine, tables, plots, and texts
-#' on which model and people disagree. The page also contains all data as JSON, from which
-#' [reproduce()] repeats the coding.
+#' Writes a self-contained HTML page, without scripts or network access: a methods paragraph to
+#' paste with its references, the checklist that reviewers ask, the codebook, the exact prompts, the
+#' model's file with its SHA-256, settings, versions, machine, tables, plots, and texts on which
+#' model and people disagree. The page also contains all data as JSON, from which [reproduce()]
+#' repeats the coding.
 #'
 #' @param x Return value of [annotate_texts()]; rows may have been removed or sorted. Use
 #'   [coded_restore()] for a data frame that has lost the record of its labels, for example after a
 #'   join or in a CSV file.
-#' @param path Path of the file: `".html"` for the page, `".json"` for the JSON alone.
+#' @param path Path of the file: `".html"` for the page; `".docx"` for a document of Word or
+#'   LibreOffice with the same parts, without the JSON; `".json"` for the JSON alone.
 #' @param validation Return value of [validate()].
 #' @param estimates Return value of [estimate()].
 #' @param robustness Return value of [robustness()], whose first variant must be the coding of `x`,
@@ -16,14 +18,16 @@
 #'
 #'   All three must be computed from the texts and labels of `x`: results of other labels, other
 #'   data or an earlier version are an error.
+#' @param evaluation Return value of [evaluate_codebook()] for the codebook, settings and model of
+#'   `x`.
 #' @param title Title of the page.
 #' @param texts FALSE leaves out texts that must not be shared: the report then contains only their
 #'   hashes, and [reproduce()] needs the data. The codebook and its examples are included in any
 #'   case. Somebody who guesses a short text can check the guess against the hashes.
 #' @param n_examples Maximum number of texts that the page shows.
-#' @returns The path, invisibly. Plots in the page need the Python package matplotlib, which
-#'   [install_llamaherd()] installs.
-#' @seealso [reproduce()]
+#' @returns The path, invisibly. Plots need the Python package matplotlib, and `".docx"` needs
+#'   python-docx; [install_llamaherd()] installs both.
+#' @seealso [reproduce()], [methods_text()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
@@ -44,13 +48,18 @@ report <- function(
   robustness = NULL,
   title = NULL,
   texts = TRUE,
-  n_examples = 20L
+  n_examples = 20L,
+  evaluation = NULL
 ) {
   error_call <- rlang::current_env()
   check_coded(x, error_call)
-  check_class(validation, "llamaherd_validation", "validation", error_call)
-  check_class(estimates, "llamaherd_estimates", "estimates", error_call)
-  check_class(robustness, "llamaherd_robustness", "robustness", error_call)
+  parts <- parts_for_report(
+    validation,
+    estimates,
+    robustness,
+    evaluation,
+    error_call
+  )
   path <- path.expand(check_string(path))
   if (!dir.exists(dirname(path))) {
     abort_argument("path", "a file in a folder that exists", path, error_call)
@@ -64,11 +73,7 @@ report <- function(
     "report",
     coded_for_report(x, error_call),
     path,
-    list(
-      validation = validation$json,
-      estimates = if (!is.null(estimates)) estimates_for_report(estimates),
-      robustness = if (!is.null(robustness)) robustness_for_report(robustness)
-    ),
+    parts,
     options,
     error_call = error_call
   )
@@ -76,6 +81,39 @@ report <- function(
     list(path = log_path(written), sha256 = py_call("file_sha256", written))
   })
   invisible(written)
+}
+
+# The other objects of a report, in the form that Python takes.
+parts_for_report <- function(
+  validation,
+  estimates,
+  robustness,
+  evaluation,
+  error_call
+) {
+  check_class(validation, "llamaherd_validation", "validation", error_call)
+  check_class(estimates, "llamaherd_estimates", "estimates", error_call)
+  check_class(robustness, "llamaherd_robustness", "robustness", error_call)
+  check_class(evaluation, "llamaherd_evaluation", "evaluation", error_call)
+  list(
+    validation = validation$json,
+    estimates = if (!is.null(estimates)) estimates_for_report(estimates),
+    robustness = if (!is.null(robustness)) robustness_for_report(robustness),
+    evaluation = if (!is.null(evaluation)) evaluation_for_report(evaluation)
+  )
+}
+
+evaluation_for_report <- function(x) {
+  list(
+    choice = x$choice$json,
+    value = x$value$value,
+    low = x$value$low,
+    high = x$value$high,
+    n = x$n,
+    n_failed = x$n_failed,
+    n_openings = nrow(x$opened),
+    notes = as_py_list(x$notes)
+  )
 }
 
 check_class <- function(x, class, arg, error_call, null = TRUE) {
@@ -186,6 +224,7 @@ estimates_for_report <- function(x) {
     notes = as_py_list(x$notes),
     source = x$source,
     grouped_by = as_py_list(x$grouped_by),
+    predictions = x$predictions,
     simultaneous = x$simultaneous,
     agreement = x$agreement
   )

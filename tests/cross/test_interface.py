@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 WITHOUT_MODEL = (
     "llamaherd._r.coding_page",
+    "llamaherd._r.methods",
     "llamaherd._r.plots",
+    "llamaherd._r.ready",
     "llamaherd._r.recalibration",
     "llamaherd._r.selection",
     "llamaherd._r.spans",

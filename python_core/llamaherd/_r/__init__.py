@@ -63,6 +63,7 @@ from llamaherd._r.herds import (
     herd_start,
     herds_end,
 )
+from llamaherd._r.methods import methods_text
 from llamaherd._r.models import (
     apply_chat_template,
     backend_free,
@@ -88,6 +89,7 @@ from llamaherd._r.pairs import (
     pair_agreement,
 )
 from llamaherd._r.plots import plot_picture
+from llamaherd._r.ready import codebook_ready, codebooks_ready, models_recommended
 from llamaherd._r.recalibration import recalibrate_columns
 from llamaherd._r.remote import (
     remote_at,
@@ -190,7 +192,9 @@ __all__ = [
     "codebook_make",
     "codebook_preview",
     "codebook_read",
+    "codebook_ready",
     "codebook_write",
+    "codebooks_ready",
     "codes_in_one_form",
     "column_names",
     "compare_make",
@@ -236,8 +240,10 @@ __all__ = [
     "job_wait",
     "journal_read",
     "lib_path",
+    "methods_text",
     "model_load",
     "model_metadata",
+    "models_recommended",
     "ollama_models",
     "optimize_result",
     "optimize_start",

@@ -47,7 +47,7 @@ def _codebook(content: str) -> lh.Codebook:
     return lh.Codebook.from_dict(json.loads(content))
 
 
-def _described(codebook: lh.Codebook) -> dict[str, Any]:
+def described_codebook(codebook: lh.Codebook) -> dict[str, Any]:
     content = codebook.to_dict()
     return {
         "json": clean(json.dumps(content, ensure_ascii=False)),
@@ -65,13 +65,13 @@ def _described(codebook: lh.Codebook) -> dict[str, Any]:
 @boundary
 def codebook_make(content: str) -> dict[str, Any]:
     """Return the canonical form, hash, page and names of a codebook in JSON."""
-    return _described(_codebook(content))
+    return described_codebook(_codebook(content))
 
 
 @boundary
 def codebook_read(path: str) -> dict[str, Any]:
     """Read a codebook from a YAML file, see `codebook_make`."""
-    return _described(lh.read_codebook(path))
+    return described_codebook(lh.read_codebook(path))
 
 
 @boundary
@@ -231,7 +231,7 @@ def robustness_plan(
     given = ["" if there else None for there in texts]
     return {
         "names": [clean(each.name) for each in made],
-        "codebooks": [_described(each.codebook)["json"] for each in made],
+        "codebooks": [described_codebook(each.codebook)["json"] for each in made],
         "contexts": [each.context for each in made],
         "seeds": [None if each.seed is None else float(each.seed) for each in made],
         "rows": drawn_rows(given, options["n_texts"], seed),

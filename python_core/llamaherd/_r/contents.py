@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.research.reports.report_data import plain
+from llamaherd.research.reports.report_data import evaluation_dict, plain
+from llamaherd.research.selection.choice import CodebookChoice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +55,23 @@ def robustness_of(given: Mapping[str, Any]) -> dict[str, Any]:
         }
     )
     return told
+
+
+def evaluation_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return R's evaluation of a choice in the form of `evaluation_dict`.
+
+    Args:
+        given: `choice`, as JSON; `value`, `low`, `high`, `n`, `n_failed`, `n_openings`,
+            `notes`.
+    """
+    return evaluation_dict(
+        CodebookChoice.from_json(given["choice"]),
+        {name: float(given[name]) for name in ("value", "low", "high")},
+        n=int(given["n"]),
+        n_failed=int(given["n_failed"]),
+        n_openings=int(given["n_openings"]),
+        notes=list(given["notes"]),
+    )
 
 
 def _source(told: str | None) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, clean_or_none
-from llamaherd._r.contents import estimates_of, robustness_of
+from llamaherd._r.contents import estimates_of, evaluation_of, robustness_of
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.stats import ActorStats
 from llamaherd.research.coding.texts import hash_of_texts
@@ -39,24 +39,11 @@ def report(
             `original`, the model's `labels` and `probs` if these are recalibrated, or
             None.
         path: Path of the report to write.
-        parts: `validation`, as JSON; `estimates` and `robustness`, as lists; each may be
-            None.
+        parts: `validation`, as JSON; `estimates`, `robustness` and `evaluation`, as
+            lists; each may be None.
         options: `title`, or None; `texts`; `n_examples`.
     """
-    validation, estimates = parts["validation"], parts["estimates"]
-    robustness = parts["robustness"]
-    given = coded.get("original")
-    contents = contents_of(
-        _coded(coded),
-        original=None if given is None else _coded({**coded, **given}),
-        title=options["title"] or DEFAULT_TITLE,
-        texts=options["texts"],
-        n_examples=options["n_examples"],
-        validation=None if validation is None else json.loads(validation),
-        estimates=None if estimates is None else estimates_of(estimates),
-        robustness=None if robustness is None else robustness_of(robustness),
-    )
-    return str(write_report(contents, path))
+    return str(write_report(report_contents(coded, parts, options), path))
 
 
 @boundary
@@ -120,6 +107,26 @@ def reproduce_result(replay: Replay, job: lh.Job[lh.Coded]) -> dict[str, Any]:
 def reproduce_close(replay: Replay) -> None:
     """Close the model and context of a reproduction."""
     replay.close()
+
+
+def report_contents(
+    coded: Mapping[str, Any], parts: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the content of a report of R's objects."""
+    validation, estimates = parts["validation"], parts["estimates"]
+    robustness, evaluation = parts["robustness"], parts.get("evaluation")
+    given = coded.get("original")
+    return contents_of(
+        _coded(coded),
+        original=None if given is None else _coded({**coded, **given}),
+        title=options["title"] or DEFAULT_TITLE,
+        texts=options["texts"],
+        n_examples=options["n_examples"],
+        validation=None if validation is None else json.loads(validation),
+        estimates=None if estimates is None else estimates_of(estimates),
+        robustness=None if robustness is None else robustness_of(robustness),
+        evaluation=None if evaluation is None else evaluation_of(evaluation),
+    )
 
 
 def _coded(given: Mapping[str, Any]) -> lh.Coded:

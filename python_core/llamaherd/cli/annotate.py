@@ -34,6 +34,8 @@ _EXAMPLES = """\
 llamaherd annotate texts.csv --codebook topics.yaml -m model.gguf -o out.csv
 llamaherd annotate texts.csv --codebook topics.yaml -m model.gguf --evidence \\
   -o out.csv
+llamaherd annotate texts.csv --codebook ready:sentiment -m model.gguf \\
+  -o out.csv
 llamaherd annotate texts.parquet --codebook topics.yaml -m model.gguf --chat \\
   --calibrate contextual --prefix coded_ -o out.parquet
 llamaherd annotate texts.csv --codebook topics.yaml -m thinker.gguf --chat \\
@@ -47,7 +49,11 @@ _steps = section("Many texts, in steps")
 
 @click.command("annotate", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=EXIT)
 @table_options(prompts=True, system=False)
-@_coding("--codebook", metavar="FILE.yaml", help="The codebook.")
+@_coding(
+    "--codebook",
+    metavar="FILE.yaml",
+    help="The codebook; or ready:NAME, see `llamaherd codebooks ready`.",
+)
 @_coding(
     "--method",
     "annotate__method",

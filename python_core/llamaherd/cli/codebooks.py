@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,8 +27,8 @@ Choose a codebook by a gold sample, and measure the chosen one once.
 
 GOLD.csv is a sheet that people coded, with the design of its sample beside it in
 GOLD.csv.json, as gold_sample() and GoldSample.write() make them. `split` divides it into
-texts to explore, select and evaluate by; the three other commands are used in their
-order.
+texts to explore, select and evaluate by; `compare`, `best` and `evaluate` are used in
+this order. `ready` lists codebooks to start from.
 """
 _EXAMPLES = """\
 llamaherd codebooks split gold.csv --seed 1
@@ -35,6 +36,7 @@ llamaherd codebooks compare gold.csv -c plain.yaml -c shots.yaml \\
   -m model.gguf --journal compare.journal -o comparison.json
 llamaherd codebooks best comparison.json -o choice.json
 llamaherd codebooks evaluate choice.json gold.csv -m model.gguf
+llamaherd codebooks ready
 """
 _EPILOG = """\
 Exit status: 0 success; 1 failed while running; 2 invalid arguments, nothing was computed;
@@ -89,7 +91,7 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     metavar="FILE.yaml",
     multiple=True,
     required=True,
-    help="A codebook; repeat it for others.",
+    help="A codebook, or ready:NAME; repeat it for others.",
 )
 @option(
     "-m",
@@ -123,14 +125,14 @@ def compare(
     **settings: Any,  # noqa: ANN401 - types of click
 ) -> None:
     """Compare codebooks, print the page and store the comparison."""
-    from llamaherd.research.coding.codebook_file import read_codebook  # noqa: PLC0415
+    from llamaherd.research.coding.ready_codebooks import codebook_from  # noqa: PLC0415
     from llamaherd.research.selection.candidates import CodebookCandidate  # noqa: PLC0415
     from llamaherd.research.selection.compare import compare_codebooks  # noqa: PLC0415
 
     given = {
         name: value for name, value in settings.items() if value not in (None, False)
     }
-    read = {_stem(path, books): read_codebook(path) for path in books}
+    read = {_stem(path, books): codebook_from(path) for path in books}
     with ExitStack() as stack, shown_warnings():
         contexts = {_stem(each, models): _context(each, stack) for each in models}
         tried = {
@@ -237,6 +239,46 @@ def _save_plot(found: CodebookComparison, path: str) -> None:
     plt.close()
 
 
+@codebooks.command(
+    "ready",
+    cls=Command,
+    help="List the ready codebooks, or print one of them as YAML.\n\nNAME is one of the "
+    "list. Codebooks are written after published definitions, which the list names.",
+    examples="llamaherd codebooks ready\n"
+    "llamaherd codebooks ready sentiment -o mine.yaml\n"
+    "llamaherd codebooks ready stance --target 'nuclear energy'\n",
+)
+@click.argument("name", required=False)
+@option("--target", metavar="TEXT", help="Object of the position, for stance.")
+@option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+@option("-o", "--out", "output", metavar="FILE.yaml", help="Store the codebook.")
+def ready(
+    name: str | None, target: str | None, as_json: bool, output: str | None
+) -> None:
+    """Print the list, or a codebook."""
+    from llamaherd.research.coding.codebook_file import codebook_yaml  # noqa: PLC0415
+    from llamaherd.research.coding.ready_codebooks import (  # noqa: PLC0415
+        ready_codebook,
+        ready_dicts,
+    )
+
+    if name is None:
+        if target is not None or output is not None:
+            raise click.UsageError("Missing argument 'NAME'.")
+        rows = ready_dicts()
+        lines = [
+            f"{row['name']}\t{row['about']}\t{row['sources']}\t{row['measured']}"
+            for row in rows
+        ]
+        click.echo(json.dumps(rows, indent=1) if as_json else "\n".join(lines))
+        return
+    text = codebook_yaml(ready_codebook(name, target))
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        Path(output).write_text(text, encoding="utf-8", newline="\n")
+
+
 def _context(model: str, stack: ExitStack) -> Context:
     """Load a model and open a context, which the stack closes."""
     from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
@@ -255,11 +297,12 @@ def _stem(name: str, names: Sequence[str]) -> str:
     Raises:
         ValueError: Two files have the same.
     """
-    stems = [Path(each).stem for each in names]
-    if stems.count(Path(name).stem) > 1:
+    stems = [Path(each.removeprefix("ready:")).stem for each in names]
+    own = stems[names.index(name)]
+    if stems.count(own) > 1:
         raise ArgumentError(
-            f"has two files of the name {Path(name).stem!r}: give them different names",
+            f"has two files of the name {own!r}: give them different names",
             argument="codebook",
             code="duplicate",
         )
-    return Path(name).stem
+    return own

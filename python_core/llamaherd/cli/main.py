@@ -35,6 +35,7 @@ COMMANDS = {
     "code": "Code texts in a browser: several people, no model.",
     "embed": "Compute an embedding of each row of a table.",
     "recalibrate": "Improve labels by the codes of a gold sample.",
+    "methods": "Print the methods paragraph of a report, and its references.",
     "slurm": "Write a SLURM array script that executes a run in parts.",
     "merge": "Combine the parts of a run.",
     "chat": "Talk to a model in the terminal.",

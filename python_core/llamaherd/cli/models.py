@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,7 @@ from llamaherd.hub.fetch import FetchOptions, download_model, fetch
 from llamaherd.hub.folders import list_cached_models, model_cache_dir
 from llamaherd.hub.ollama import list_ollama_models
 from llamaherd.hub.quantizations import gigabytes
+from llamaherd.hub.recommended import recommended_models
 from llamaherd.model.file import parts_of
 
 if TYPE_CHECKING:
@@ -71,6 +73,29 @@ def list_(as_json: bool) -> None:
         cells.insert(0, ("NAME", "SIZE", "DATE", "SOURCE"))
     for line in _table(cells):
         click.echo(line)
+
+
+@models.command(
+    "suggest",
+    cls=Command,
+    help="List models to start with, by the memory that they need.\n\nFigures measured "
+    "by this project and figures that others published are apart.",
+    examples="llamaherd models suggest\nllamaherd models suggest --memory 16\n",
+)
+@option("--memory", type=float, metavar="GB", help="Default: the memory available now.")
+@option("--json", "as_json", is_flag=True, help="Print JSON, with sizes in bytes.")
+def suggest(memory: float | None, as_json: bool) -> None:
+    """Print the suggestions."""
+    rows = [asdict(each) for each in recommended_models(memory)]
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        fits = "fits" if row["fits"] else "too large"
+        click.echo(f"{row['source']}  {gigabytes(row['size_bytes'])}  {fits}")
+        click.echo(f"    measured here: {row['measured']}")
+        if row["published"]:
+            click.echo(f"    by others: {row['published']}")
 
 
 @models.command(

@@ -455,6 +455,8 @@ def _absolute(key: str, value: Any) -> Any:  # noqa: ANN401 - value of an option
         "codebook",
         "chat_template",
     ) and value not in ("", "-")
+    if key == "codebook" and str(value).startswith("ready:"):
+        return value
     is_model = key in ("model.path", "annotate.embeddings", "annotate.larger")
     if is_path or (is_model and os.path.isfile(value)):  # noqa: PTH113
         return os.path.abspath(value)  # noqa: PTH100

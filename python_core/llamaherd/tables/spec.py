@@ -21,7 +21,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError, BadArgumentE
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.model.model import Model
 from llamaherd.research.coding.codebook import Codebook
-from llamaherd.research.coding.codebook_file import read_codebook
+from llamaherd.research.coding.ready_codebooks import codebook_from, is_ready
 from llamaherd.research.coding.settings import idle_settings
 from llamaherd.run.context import Context
 from llamaherd.structured.source import schema_text
@@ -110,7 +110,8 @@ class RunSpec:
         context: Arguments of `Context`.
         sampling: Settings of generation, including `retries` and `strict`.
         classify: Labels and further arguments of `classify_parallel`.
-        codebook: Codebook for the task "annotate": path of a YAML file, or its content.
+        codebook: Codebook for the task "annotate": path of a YAML file,
+            "ready:name" for a ready one, or its content.
         annotate: Further arguments of `annotate`.
         embed: Arguments of `embed_parallel`.
         folder: Folder to which relative paths refer.
@@ -320,7 +321,7 @@ class RunSpec:
                 raise error.moved(argument=where) from None
         path = checks.text("codebook", given)
         try:
-            return read_codebook(self.folder / path)
+            return codebook_from(path if is_ready(path) else self.folder / path)
         except OSError as error:
             raise ArgumentError(
                 f"codebook {checks.shown(path)} cannot be read: {error.strerror}",

@@ -13,6 +13,7 @@ import tomli_w
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, BadArgumentError
+from llamaherd.research.coding.ready_codebooks import is_ready
 from llamaherd.tables.chat_keys import is_template_file
 from llamaherd.tables.spec import KEYS, STREAM, RunSpec, checked_keys
 
@@ -193,6 +194,8 @@ def _make_relative(found: dict[str, Any], spec: RunSpec, folder: Path) -> None:
         found["sampling"] = inside
     for name in ("codebook", "chat_template"):
         own = found.get(name)
+        if isinstance(own, str) and is_ready(own):
+            continue
         if isinstance(own, str) and (name == "codebook" or is_template_file(own)):
             found[name] = _relative(spec.folder / own, folder)
     model = found.get("model", {}).get("path")

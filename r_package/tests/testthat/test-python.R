@@ -64,8 +64,8 @@ test_that("install_llamaherd() refuses what it cannot use", {
 test_that("install_llamaherd() takes the address of a Git repository", {
   source <- \(path) install_source(path, rlang::current_env())
   web <- "https://github.com/llamaherd/llamaherd"
-  expect_identical(source(web), paste0("llamaherd[hub,plot] @ git+", web))
-  hub <- \(address) paste0("llamaherd[hub,plot] @ git+", address)
+  expect_identical(source(web), paste0("llamaherd[docx,hub,plot] @ git+", web))
+  hub <- \(address) paste0("llamaherd[docx,hub,plot] @ git+", address)
   expect_identical(source(paste0("git+", web, "@v1")), hub(paste0(web, "@v1")))
   expect_identical(source("file:///srv/herd.git"), hub("file:///srv/herd.git"))
   expect_identical(source("ssh://git@host/herd"), hub("ssh://git@host/herd"))

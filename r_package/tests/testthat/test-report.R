@@ -19,7 +19,12 @@ test_that("labels, probabilities and how they came about arrive", {
   expect_identical(sent[[1]]$run, attr(coded, "llamaherd")$run_json)
   expect_identical(
     sent[[2]],
-    list(validation = NULL, estimates = NULL, robustness = NULL)
+    list(
+      validation = NULL,
+      estimates = NULL,
+      robustness = NULL,
+      evaluation = NULL
+    )
   )
   expect_identical(sent[[3]], list(title = NULL, texts = FALSE, n_examples = 3L))
 })

@@ -80,3 +80,34 @@ def test_what_is_wrong(
     evaluate = ["codebooks", "evaluate", "choice.json", gold, "-m", "model.gguf"]
     assert main(evaluate) == 2
     assert "is no stored choice" in capsys.readouterr().err
+
+
+def test_ready_codebooks_are_listed_and_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["codebooks", "ready"]) == 0
+    assert capsys.readouterr().out.startswith("sentiment\t")
+    assert main(["codebooks", "ready", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows] == [r.name for r in lh.list_ready_codebooks()]
+    path = tmp_path / "mine.yaml"
+    given = ["stance", "--target", "taxes", "-o", str(path)]
+    assert main(["codebooks", "ready", *given]) == 0
+    assert lh.read_codebook(path) == lh.ready_codebook("stance", "taxes")
+    assert main(["codebooks", "ready", "nothing"]) == 2
+    assert main(["codebooks", "ready", "stance"]) == 2
+    assert main(["codebooks", "ready", "--target", "taxes"]) == 2
+
+
+def test_texts_are_coded_by_a_ready_codebook(gold: str) -> None:
+    del gold
+    lines = ["text", *(f"Text {i}" for i in range(3))]
+    with open("texts.csv", "w", encoding="utf-8") as file:  # noqa: PTH123 - in the folder
+        file.write("\n".join(lines) + "\n")
+    options = ["-m", "model.gguf", "-o", "coded.csv"]
+    for name in ("ready:sentiment", "ready:stance:taxes"):
+        given = ["annotate", "texts.csv", "--codebook", name, *options]
+        assert main([*given, "--overwrite"]) == 0
+    with open("coded.csv", encoding="utf-8") as file:  # noqa: PTH123
+        assert "p_favour" in file.readline()
+    assert main(["annotate", "texts.csv", "--codebook", "ready:no", *options]) == 2

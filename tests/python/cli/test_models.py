@@ -101,3 +101,14 @@ def test_files_of_others_are_not_removed(
         assert main(["models", "remove", source, "--yes"]) == 1
         assert "remove it yourself" in capsys.readouterr().err
     assert mine.exists()
+
+
+def test_models_are_suggested_by_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "suggest", "--memory", "8", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["fits"] for row in rows] == [True, True, False, False]
+    assert main(["models", "suggest", "--memory", "8"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("fits")
+    assert "    measured here: not measured" in lines
+    assert main(["models", "suggest", "--memory", "0"]) == 2

@@ -144,6 +144,22 @@ def svg_of(picture: Picture, name: str) -> str:
     return svg.replace("<svg", '<svg role="img"', 1).strip()
 
 
+def png_of(picture: Picture) -> bytes:
+    """Draw a picture as PNG, for documents.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    with style():
+        from matplotlib.figure import Figure  # noqa: PLC0415 - optional
+
+        figure = Figure(figsize=_size(picture), dpi=DPI // 2, layout="constrained")
+        _draw_alone(picture, figure)
+        out = io.BytesIO()
+        figure.savefig(out, format="png", metadata={"Software": None})
+    return out.getvalue()
+
+
 def _draw_alone(picture: Picture, figure: Figure) -> Axes:
     ax = figure.add_subplot()
     _draw_in(picture, ax, figure)

@@ -16,18 +16,21 @@ from llamaherd.research.estimation.robustness import Robustness
 from llamaherd.research.reports.report_data import (
     contents_of,
     estimates_dict,
+    evaluation_dict,
     plain,
     robustness_dict,
     to_json,
 )
+from llamaherd.research.reports.report_document import document_of
 from llamaherd.research.reports.report_page import page_of
+from llamaherd.research.selection.evaluation import Evaluation
 from llamaherd.research.validation.validation import Validation
 
 if TYPE_CHECKING:
     from llamaherd.research.reports.report_data import Contents
 
 DEFAULT_TITLE = "Texts coded by a language model"
-SUFFIXES = (".html", ".htm", ".json")
+SUFFIXES = (".html", ".htm", ".docx", ".json")
 
 
 def report(
@@ -37,6 +40,7 @@ def report(
     estimates: Estimates | None = None,
     robustness: Robustness | None = None,
     *,
+    evaluation: Evaluation | None = None,
     title: str = DEFAULT_TITLE,
     texts: bool = True,
     n_examples: int = 20,
@@ -44,16 +48,21 @@ def report(
     """Write a page that documents how labels were made, and how good they are.
 
     The page is a single file without links to other files, network or scripts. It
-    contains the codebook, the exact prompts, the model file with its SHA-256, settings,
-    versions, machine, tables, plots (with matplotlib), and texts on which model and
-    people disagree. It also contains the same data as JSON, which `reproduce` runs again.
+    contains a methods paragraph to paste with its references, the checklist that
+    reviewers ask, the codebook, the exact prompts, the model file with its SHA-256,
+    settings, versions, machine, tables, plots (with matplotlib), and texts on which model
+    and people disagree. It also contains the same data as JSON, which `reproduce` runs
+    again.
 
     Args:
         coded: Result of `annotate`.
-        path: Path of the file: ".html" for the page, ".json" for the JSON alone.
+        path: Path of the file: ".html" for the page; ".docx" for a document of Word or
+            LibreOffice with the same parts, without the JSON; ".json" for the JSON alone.
         validation: Result of `validate`.
         estimates: Result of `estimate`.
         robustness: Result of `robustness`.
+        evaluation: Result of `evaluate_codebook` for the codebook, settings and model of
+            the coding.
         title: Title of the page.
         texts: Include texts. Use False for texts that must not be shared: the report then
             has only their hashes, also in place of extracted fields, and `reproduce`
@@ -68,13 +77,45 @@ def report(
         TypeError: An argument has the wrong type.
         ValueError: `path` has another extension, or the data frame was changed after
             coding.
+        ImportError: ".docx" needs python-docx, which is not installed.
         OSError: The file cannot be written.
+    """
+    contents = contents_for(
+        coded,
+        validation,
+        estimates,
+        robustness,
+        evaluation=evaluation,
+        title=title,
+        texts=texts,
+        n_examples=n_examples,
+    )
+    return write_report(contents, path)
+
+
+def contents_for(
+    coded: Coded,
+    validation: Validation | None,
+    estimates: Estimates | None,
+    robustness: Robustness | None,
+    *,
+    evaluation: Evaluation | None,
+    title: str,
+    texts: bool,
+    n_examples: int,
+) -> Contents:
+    """Return the content of a report; see `report` for the arguments.
+
+    Raises:
+        TypeError: As `report`.
+        ValueError: As `report`.
     """
     _check("coded", coded, Coded)
     for name, value, kind in (
         ("validation", validation, Validation),
         ("estimates", estimates, Estimates),
         ("robustness", robustness, Robustness),
+        ("evaluation", evaluation, Evaluation),
     ):
         if value is not None:
             _check(name, value, kind)
@@ -87,7 +128,7 @@ def report(
             argument="coded",
             code="no_record",
         )
-    contents = contents_of(
+    return contents_of(
         coded,
         original=original,
         title=checks.text("title", title),
@@ -96,27 +137,43 @@ def report(
         validation=fields,
         estimates=None if estimates is None else estimates_dict(estimates),
         robustness=None if robustness is None else robustness_dict(robustness),
+        evaluation=None if evaluation is None else _evaluated(evaluation),
     )
-    return write_report(contents, path)
+
+
+def _evaluated(found: Evaluation) -> dict[str, Any]:
+    value = {name: getattr(found.value, name) for name in ("value", "low", "high")}
+    return evaluation_dict(
+        found.choice,
+        value,
+        n=found.n,
+        n_failed=found.n_failed,
+        n_openings=len(found.opened),
+        notes=found.notes,
+    )
 
 
 def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
-    """Write a report's page, or its JSON.
+    """Write a report's page, its document for Word, or its JSON.
 
     Raises:
         TypeError: `path` is not a path.
         ValueError: `path` has another extension.
+        ImportError: ".docx" needs python-docx, which is not installed.
         OSError: The file cannot be written.
     """
     file = checked_report_path(path)
-    if file.suffix.lower() == ".json":
-        text = to_json(contents, indent=1) + "\n"
+    kind = file.suffix.lower()
+    if kind == ".docx":
+        made = document_of(contents)
+    elif kind == ".json":
+        made = f"{to_json(contents, indent=1)}\n".encode()
     else:
-        text = page_of(contents)
+        made = page_of(contents).encode()
     # Written to a temporary file first, so that an existing report stays whole.
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        draft.write_text(text, encoding="utf-8", newline="\n")
+        draft.write_bytes(made)
         draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)
@@ -128,7 +185,7 @@ def checked_report_path(path: object) -> Path:
 
     Raises:
         TypeError: `path` is not a path.
-        ValueError: The extension is neither ".html" nor ".json".
+        ValueError: The extension is not ".html", ".docx" or ".json".
     """
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
@@ -137,7 +194,7 @@ def checked_report_path(path: object) -> Path:
     file = Path(os.fsdecode(path)).expanduser()
     if file.suffix.lower() not in SUFFIXES:
         raise ArgumentError(
-            f"must end with .html or .json, not {checks.shown(str(file))}",
+            f"must end with .html, .docx or .json, not {checks.shown(str(file))}",
             argument="path",
         )
     return file

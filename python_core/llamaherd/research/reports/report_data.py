@@ -20,12 +20,14 @@ from llamaherd.research.coding.answer_types import JOINED
 from llamaherd.research.coding.source import Source, check_source
 from llamaherd.research.coding.texts import checked_texts, hash_of_texts, unique_texts
 from llamaherd.research.reports.variants_check import check_variants
+from llamaherd.research.selection.candidates import hash_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.research.coding.coded import Coded
     from llamaherd.research.coding.texts import Integers
+    from llamaherd.research.selection.choice import CodebookChoice
     from llamaherd.research.statistics.ratings import Floats
 
 FORMAT = "llamaherd report"
@@ -44,6 +46,7 @@ def contents_of(
     validation: Mapping[str, Any] | None,
     estimates: Mapping[str, Any] | None,
     robustness: Mapping[str, Any] | None,
+    evaluation: Mapping[str, Any] | None = None,
     original: Coded | None = None,
 ) -> Contents:
     """Return the content of a report as JSON types.
@@ -56,6 +59,7 @@ def contents_of(
         validation: Result of `Validation.to_dict`.
         estimates: Result of `Estimates.to_dict`.
         robustness: Result of `robustness_dict`.
+        evaluation: Result of `evaluation_dict`.
         original: Coding by the model, if `coded` is recalibrated: its labels and
             probabilities are those that `reproduce` compares.
 
@@ -77,6 +81,8 @@ def contents_of(
             check_source(name, part.get("source"), source, any_order=any_order)
     if robustness is not None:
         check_variants(robustness, column, coded.run)
+    if evaluation is not None:
+        _check_evaluated(evaluation, coded.run)
     labels = [model.labels[i] for i in first]
     by_fields = coded.codebook.kind.is_generated
     data: dict[str, Any] = {
@@ -114,6 +120,7 @@ def contents_of(
         "validation": _without_texts(validation),
         "estimates": None if estimates is None else plain(estimates),
         "robustness": None if robustness is None else plain(robustness),
+        "evaluation": None if evaluation is None else plain(evaluation),
         "examples": _examples(column, coded, validation, n_examples) if texts else [],
     }
 
@@ -220,11 +227,47 @@ def estimates_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Estimates
         "design",
         "notes",
         "grouped_by",
+        "predictions",
     )
     result = {name: getattr(found, name) for name in names}
     result |= {name: getattr(found, name, None) for name in ("simultaneous", "agreement")}
     result["source"] = getattr(found, "source", None)
     made: dict[str, Any] = plain({"rows": found.to_dicts(), **result})
+    return made
+
+
+def evaluation_dict(
+    choice: CodebookChoice,
+    value: Mapping[str, float],
+    *,
+    n: int,
+    n_failed: int,
+    n_openings: int,
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """Return the choice of a codebook and its evaluation as JSON types.
+
+    Args:
+        choice: The choice.
+        value: "value", "low" and "high" of its measure on "evaluate".
+        n: Number of texts of "evaluate".
+        n_failed: Number of these without a label.
+        n_openings: Number of evaluations on these texts, with this one.
+        notes: Notes of the evaluation.
+    """
+    names = ("name", "measure", "n_candidates", "tied", "level")
+    made: dict[str, Any] = plain(
+        {
+            **{name: getattr(choice, name) for name in names},
+            "choice_hash": choice.hash,
+            "on_select": choice.value,
+            **value,
+            "n": n,
+            "n_failed": n_failed,
+            "n_openings": n_openings,
+            "notes": notes,
+        }
+    )
     return made
 
 
@@ -278,6 +321,18 @@ def _check_equal(coded: Coded, rows: Integers, first: Sequence[int]) -> None:
                 code="changed",
                 form="{name}: {problem}",
             )
+
+
+def _check_evaluated(evaluation: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+    """Check that the evaluated choice made the labels."""
+    found, chosen = hash_of(run), evaluation["choice_hash"]
+    if found != chosen:
+        raise ArgumentError(
+            f"is of another codebook, settings or model ({chosen[:12]}) than those that "
+            f"the texts were coded by ({found[:12]})",
+            argument="evaluation",
+            code="other_codebook",
+        )
 
 
 def _probs(coded: Coded, first: Sequence[int]) -> list[list[float | None] | None] | None:

@@ -17,6 +17,12 @@ from llamaherd.research.reports.highlights import (
     passages_picture,
     pieces_of,
 )
+from llamaherd.research.reports.method_parts import (
+    checklist_blocks,
+    choice_blocks,
+    methods_blocks,
+    references_blocks,
+)
 from llamaherd.research.validation.numbers import NUMBERS
 
 if TYPE_CHECKING:
@@ -64,15 +70,19 @@ def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
     """
     run = contents["run"]
     made = [
+        ("methods", "Methods", methods_blocks(contents)),
         ("labels", "Labels", _labels(contents, draw)),
+        ("choice", "Choice of the codebook", choice_blocks(contents)),
         ("validation", "Validation", _validation(contents["validation"], draw)),
         ("estimates", "Estimates", _estimates(contents["estimates"], draw)),
         ("robustness", "Robustness", _robustness(contents["robustness"], draw)),
+        ("checklist", "Checklist", checklist_blocks(contents)),
         ("examples", *_examples(contents)),
         ("codebook", "Codebook", _codebook(run)),
         ("prompts", "Prompts", _prompts(contents)),
         ("model", "Model", _model(run["model"])),
         ("run", "Settings, versions, machine", _run(contents)),
+        ("references", "References", references_blocks(contents)),
         ("again", "Running it again", _again(run)),
     ]
     return [

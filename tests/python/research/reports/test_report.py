@@ -137,6 +137,11 @@ def test_hostile_texts_are_text_and_nothing_runs(
 
 def test_nothing_is_fetched_from_anywhere(page: str) -> None:
     outside = re.sub(r'xmlns(:xlink)?="[^"]*"', "", page.partition("<script")[0])
+    # BibTeX has addresses, as text.
+    references = re.compile(r'<section id="references">.*?</section>', re.DOTALL)
+    cited = "".join(references.findall(outside))
+    assert "<a " not in cited
+    outside = references.sub("", outside)
     assert "http://" not in outside
     assert "https://" not in outside
     assert "url(" not in re.sub(r"url\(#[\w-]+\)", "", outside)
@@ -286,7 +291,7 @@ def test_without_matplotlib_a_note_says_what_is_missing(
         (
             {"path": "r.pdf"},
             ValueError,
-            r"path must end with .html or .json, not 'r.pdf'",
+            r"path must end with .html, .docx or .json, not 'r.pdf'",
         ),
         ({"path": 3}, TypeError, "path must be a str or a path, not 3"),
         ({"coded": [1]}, TypeError, r"coded must be a Coded, not \[1\]"),

@@ -1,0 +1,54 @@
+"""Methods paragraph of the demo's 60 news texts, for docs/reports.md.
+
+    python benchmarks/methods.py MODEL.gguf
+
+The second coder is made up: she gives another label to every tenth text.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import textwrap
+import warnings
+from pathlib import Path
+
+import llamaherd as lh
+import marked
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reports.md"
+TOPICS = ["Sports", "Business", "Science", "Politics"]
+
+
+def read(name: str) -> list[dict[str, str]]:
+    """Rows of a file of the demo's."""
+    path = ROOT / "examples" / "data" / name
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def main() -> None:
+    """Code the texts, and write the paragraph into the page."""
+    warnings.simplefilter("ignore")
+    rows = read("headlines.csv")
+    shots = [(row["text"], row["topic"]) for row in read("shots.csv")]
+    book = lh.Codebook("Label the topic of each news text.", TOPICS, examples=shots)
+    frame = {"text": [row["text"] for row in rows]}
+    context = lh.Context(lh.Model(sys.argv[1]), deterministic=True)
+    coded = lh.annotate(frame, "text", book, context, calibrate="batch")
+    gold = lh.gold_sample(coded, 30, seed=1)
+    anna = [rows[row]["topic"] for row in gold.rows]
+    ben = ["Politics" if i % 10 == 9 else code for i, code in enumerate(anna)]
+    gold = gold.with_codes(anna, "anna").with_codes(ben, "ben")
+    found = lh.methods_text(coded, lh.validate(coded, gold), lh.estimate(coded, gold))
+    quoted = textwrap.indent(textwrap.fill(found.text.split("\n\n")[0], 140), "> ")
+    rest = [textwrap.fill(each, 140) for each in found.text.split("\n\n")[1:]]
+    lines = [quoted, *(textwrap.indent(each, "> ") for each in rest)]
+    cited = ", ".join(f"`{key}`" for key in found.references)
+    part = "\n>\n".join(lines)
+    marked.write(PAGE, {"methods": f"{part}\n\nIts references are {cited}."})
+
+
+if __name__ == "__main__":
+    main()

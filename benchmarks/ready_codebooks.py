@@ -1,0 +1,119 @@
+"""Agreement of small models with people by ready codebooks, for docs/codebooks.md.
+
+    python benchmarks/ready_codebooks.py MODEL.gguf ... --texts sentiment=TEXTS.csv ...
+
+TEXTS.csv has columns `text` and `label`, of people, with the labels of the codebook.
+Eight texts are the examples of one of the ways; accuracy is that of all others. The best
+way goes into the package (research/coding/ready/measured.json), all of them into the
+page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import labelled
+import llamaherd as lh
+import marked
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "codebooks.md"
+STORE = ROOT / "python_core/llamaherd/research/coding/ready/measured.json"
+SEED = 20261125
+WAYS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "calibrated": {"calibrate": "batch"},
+    "8 examples": {"shots": True},
+    "8 examples, calibrated": {"shots": True, "calibrate": "batch"},
+}
+
+
+def rows_of(path: Path, name: str, model: str) -> list[dict[str, Any]]:
+    """Accuracy and macro F1 of each way, with intervals, of one model."""
+    texts = labelled.read(path, SEED)
+    book = lh.ready_codebook(name)
+    shots = labelled.shots_of(texts, book.names)
+    others = [row for row in texts if row not in shots]
+    with_shots = lh.Codebook.from_dict({**book.to_dict(), "examples": shots_of(shots)})
+    frame = {key: [row[key] for row in others] for key in ("text", "label")}
+    context = lh.Context(lh.Model(model), n_seq_max=16)
+    made = []
+    folder = tempfile.mkdtemp()  # calibrated labels are those of the same pass
+    for way, given in WAYS.items():
+        settings = dict(given)
+        codebook = with_shots if settings.pop("shots", False) else book
+        texts_only = {"text": frame["text"]}
+        journal = f"{folder}/{len(codebook.examples)}.journal"
+        coded = lh.annotate(
+            texts_only, "text", codebook, context, journal=journal, **settings
+        )
+        checked = lh.validate(coded, frame["label"])
+        accuracy = checked.accuracy.accuracy
+        f1 = checked.accuracy.macro_f1
+        made.append(
+            {
+                "codebook": name,
+                "model": Path(model).stem,
+                "way": way,
+                "n": len(others),
+                "accuracy": (accuracy.value, accuracy.low, accuracy.high),
+                "majority": checked.accuracy.majority_accuracy.value,
+                "f1": f1.value,
+            }
+        )
+        print(made[-1], flush=True)
+    return made
+
+
+def shots_of(shots: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Examples of a codebook."""
+    return [{"text": row["text"], "label": row["label"]} for row in shots]
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """Row of the page's table."""
+    value, low, high = row["accuracy"]
+    return (
+        f"| `{row['codebook']}` | {row['model']} | {row['way']} | {row['n']:,} | "
+        f"{value:.1%} [{low:.1%}, {high:.1%}] | {row['f1']:.2f} | {row['majority']:.1%} |"
+    )
+
+
+def told(rows: list[dict[str, Any]]) -> str:
+    """Sentence on the best way."""
+    best = max(rows, key=lambda row: row["accuracy"])
+    value = best["accuracy"][0]
+    return (
+        f"{value:.0%} of {best['n']:,} texts right with {best['model']} ({best['way']}); "
+        f"always the most frequent label: {best['majority']:.0%}"
+    )
+
+
+def main() -> None:
+    """Measure, and write the page and the package's file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--texts", nargs="+", required=True, metavar="NAME=TEXTS.csv")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    found, rows = {}, []
+    for each in given.texts:
+        name, _, path = each.partition("=")
+        own = [row for m in given.models for row in rows_of(Path(path), name, m)]
+        found[name] = told(own)
+        rows += own
+    head = [
+        "| codebook | model | way | texts | accuracy | macro F1 | most frequent label |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    STORE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    marked.write(PAGE, {"codebooks": "\n".join([*head, *map(line_of, rows)])})
+
+
+if __name__ == "__main__":
+    main()

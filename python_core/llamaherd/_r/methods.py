@@ -1,0 +1,40 @@
+"""Methods paragraphs of codings and of reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+from llamaherd._r.boundary import boundary, clean
+from llamaherd._r.reports import report_contents
+from llamaherd.research.reports.methods import methods_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@boundary
+def methods_text(
+    coded: Mapping[str, Any] | None, path: str | None, parts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a methods paragraph, of a coding or of a report.
+
+    Args:
+        coded: Coded texts as in `report`; None with a path.
+        path: Path of a report.
+        parts: As in `report`.
+    """
+    if coded is None:
+        found = lh.methods_text(str(path))
+    else:
+        options = {"title": None, "texts": False, "n_examples": 0}
+        found = methods_of(report_contents(coded, parts, options))
+    return {
+        "text": clean(found.text),
+        "bibtex": clean(found.bibtex),
+        "references": list(found.references),
+        "checklist": {
+            name: [clean(getattr(item, name)) for item in found.checklist]
+            for name in ("question", "state", "answer")
+        },
+    }

@@ -1,0 +1,46 @@
+"""`llamaherd methods`: print the methods paragraph of a report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from llamaherd.cli.conventions import Command
+
+_HELP = """\
+Print the methods paragraph of a report that report() wrote, and its references.
+
+REPORT is its page (.html) or its JSON. The paragraph has what the report has: model,
+codebook, settings, draw of the coded texts, agreement, estimators. The references, in
+BibTeX, are those of what was used.
+"""
+_EXAMPLES = """\
+llamaherd methods report.html
+llamaherd methods report.html --bibtex methods.bib > methods.txt
+llamaherd methods report.html --checklist
+"""
+
+
+@click.command("methods", cls=Command, help=_HELP, examples=_EXAMPLES)
+@click.argument("report", metavar="REPORT")
+@click.option("--bibtex", metavar="FILE.bib", help="Store the references in a file.")
+@click.option(
+    "--checklist", is_flag=True, help="Print what reviewers ask, and what is open."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+def methods(report: str, bibtex: str | None, checklist: bool, as_json: bool) -> None:
+    """Run the command."""
+    from llamaherd.research.reports.methods_text import methods_text  # noqa: PLC0415 - fast help
+
+    found = methods_text(report)
+    if bibtex is not None:
+        found.write_bibtex(bibtex)
+    if as_json:
+        click.echo(json.dumps(asdict(found), ensure_ascii=False, indent=1))
+    elif checklist:
+        for item in found.checklist:
+            click.echo(f"{item.state:<8}  {item.question} {item.answer}")
+    else:
+        click.echo(found.text if bibtex is not None else str(found))

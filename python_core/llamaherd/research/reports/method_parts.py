@@ -1,0 +1,74 @@
+"""Parts of a report on methods: paragraph, checklist, choice of the codebook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.research.reports.checklist import OPEN
+from llamaherd.research.reports.methods import methods_of
+from llamaherd.research.reports.methods_words import measured, several
+
+if TYPE_CHECKING:
+    from llamaherd.research.reports.report_data import Contents
+
+    Block = dict[str, Any]
+
+
+def methods_blocks(contents: Contents) -> list[Block | None]:
+    """Return the methods paragraph to paste."""
+    text = methods_of(contents).text
+    return [{"kind": "text", "text": each} for each in text.split("\n\n")]
+
+
+def references_blocks(contents: Contents) -> list[Block | None]:
+    """Return the references of the methods paragraph, for BibTeX."""
+    content = {"title": "", "before": methods_of(contents).bibtex}
+    return [
+        {"kind": "text", "text": "What the methods cite, for BibTeX."},
+        {"kind": "pre", **content, "marked": "", "after": ""},
+    ]
+
+
+def choice_blocks(contents: Contents) -> list[Block | None]:
+    """Return the choice of the codebook and its evaluation; [] without."""
+    found = contents.get("evaluation")
+    if found is None:
+        return []
+    measure = str(found["measure"]).replace("_", " ")
+    tied = ", ".join(found["tied"]) or "none"
+    rows = [
+        ["chosen", f"{found['name']}, of {several(found['n_candidates'], 'candidate')}"],
+        ["candidates that cannot be told apart from it", tied],
+        [f"{measure} on the texts it was chosen by", f"{found['on_select']:.2f}"],
+        [f"{measure} on {found['n']:,} other texts", measured(found, found["level"])],
+        ["evaluations on these texts", str(found["n_openings"])],
+    ]
+    facts = {"kind": "facts", "caption": "", "head": [], "rows": rows}
+    notes = [{"kind": "note", "text": note} for note in found["notes"]]
+    return [{**facts, "numbers": set(), "texts": 1}, *notes]
+
+
+def checklist_blocks(contents: Contents) -> list[Block | None]:
+    """Return the checklist as a table, with the number of open items."""
+    items = methods_of(contents).checklist
+    n_open = sum(item.is_open for item in items)
+    return [
+        {
+            "kind": "text",
+            "text": f"What reviewers ask: {len(items) - n_open} of {len(items)} items "
+            f"are answered from the data; {n_open} are {OPEN}, for the author to answer.",
+        },
+        {
+            "kind": "table",
+            "caption": "",
+            "head": ["item", "state", "answer, or what to add"],
+            "rows": [[item.question, item.state, item.answer] for item in items],
+            "numbers": set(),
+            "texts": 2,
+        },
+        {
+            "kind": "text",
+            "text": "After T\u00f6rnberg 2024 (doi:10.6092/issn.1971-8853/19461), "
+            "arXiv:2604.09638 and the checklist of llm-guidelines.org, in our words.",
+        },
+    ]

@@ -1,0 +1,183 @@
+"""Sentences of methods paragraphs on choice, people's codes, agreement and estimates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.research.reports.methods_words import cite, listed, measured, several
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from llamaherd.research.reports.report_data import Contents
+
+_DRAWN = {
+    "simple": "at random, all with the same probability",
+    "stratified": "at random, a fixed number in each stratum",
+    "uncertainty": "at random, the less sure the model the more probable",
+    "given": "at random, with given probabilities",
+}
+_COEFFICIENTS = {
+    "kappa": ("Cohen's kappa", "cohen1960"),
+    "weighted kappa": ("Cohen's kappa with quadratic weights", "cohen1960"),
+    "alpha": ("Krippendorff's alpha", "hayes2007"),
+    "ac1": ("Gwet's AC1", "gwet2008"),
+}
+
+
+def chosen(contents: Contents) -> Iterator[str]:
+    """Describe the choice of the codebook and its evaluation."""
+    found = contents.get("evaluation")
+    if found is None:
+        return
+    measure = str(found["measure"]).replace("_", " ")
+    yield (
+        f"Codebook, settings and model were chosen among "
+        f"{several(found['n_candidates'], 'candidate')} by their {measure} on one part "
+        f"of the texts coded by people ({found['on_select']:.2f} on that part), and "
+        f"measured on {found['n']:,} other texts: {measure} "
+        f"{measured(found, found['level'])}."
+    )
+    n = found["n_openings"]
+    if n > 1:
+        earlier = several(n - 1, "earlier evaluation")
+        yield f"These texts had been used before ({earlier})."
+
+
+def people(contents: Contents, used: list[str]) -> Iterator[str]:
+    """Describe the gold-standard sample, and agreement with it."""
+    found = contents["validation"]
+    if found is None:
+        return
+    coders = len(found["coders"])
+    who = "one person" if coders == 1 else f"{coders} people"
+    yield f"To measure quality, {found['n_gold']:,} texts were coded by {who}."
+    yield from _drawn(found.get("design"))
+    yield from _between_people(found, used)
+    yield from _of_model(found, used)
+
+
+def _drawn(design: Mapping[str, Any] | None) -> Iterator[str]:
+    if design is None:
+        return
+    n_all = design["N"] - design["n_missing"]
+    if design["n"] == n_all:
+        yield "These were all texts."
+        return
+    by = design.get("by")
+    columns = "" if by is None else f" of {by if isinstance(by, str) else listed(by)}"
+    yield (
+        f"They belong to a sample of {design['n']:,} of {n_all:,} texts, drawn "
+        f"{_DRAWN[design['kind']]}{columns} (seed {design['seed']})."
+    )
+
+
+def _between_people(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
+    parts = [
+        f"{_COEFFICIENTS[each['name']][0]} {measured(each)} "
+        f"{cite(used, _COEFFICIENTS[each['name']][1])}"
+        for each in _told(found["coder_agreement"], ("kappa", "alpha"))
+    ]
+    if parts:
+        yield f"Agreement between people was {listed(parts)}."
+
+
+def _told(
+    found: Sequence[Mapping[str, Any]] | None, names: Sequence[str]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield coefficients by name; weighted kappa takes the place of kappa."""
+    known = {each["name"]: each for each in found or [] if each["value"] is not None}
+    for name in names:
+        each = known.get(f"weighted {name}") or known.get(name)
+        if each is not None:
+            yield each
+
+
+def _of_model(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
+    scores, level = found["accuracy"], found["level"]
+    weighted = (
+        ", each text weighted by the inverse of its inclusion probability"
+        if found["is_weighted"] and (found["design"] or {}).get("kind") != "simple"
+        else ""
+    )
+    base = scores["majority_accuracy"]["value"]
+    baseline = (
+        ""
+        if base is None
+        else f"; always giving the most frequent label reaches {base:.2f}"
+    )
+    yield (
+        f"The model's labels agreed with theirs with an accuracy of "
+        f"{measured(scores['accuracy'], level)} and a macro F1 of "
+        f"{measured(scores['macro_f1'])}{weighted}{baseline}."
+    )
+    parts = [
+        f"{_COEFFICIENTS[each['name']][0]} between model and people was {measured(each)} "
+        f"{cite(used, _COEFFICIENTS[each['name']][1])}"
+        for each in _told(found["model_agreement"], ("kappa",))
+    ]
+    yield from (f"{part}." for part in parts)
+
+
+def estimates(contents: Contents, used: list[str]) -> list[str]:
+    """Describe estimators and variants."""
+    return [*_estimators(contents, used), *_variants(contents)]
+
+
+def _estimators(contents: Contents, used: list[str]) -> Iterator[str]:
+    found = contents["estimates"]
+    if found is None:
+        return
+    methods = {row["method"] for row in found["rows"]}
+    what = (
+        f"the regression {found['formula']} ({_model_name(found['model'])})"
+        if found["formula"]
+        else "shares and means"
+    )
+    yield (
+        f"We estimated {what} from {found['n_texts']:,} texts, of which "
+        f"{found['n_gold']:,} were coded by people."
+    )
+    corrected = []
+    if "dsl" in methods:
+        corrected.append(f"design-based supervised learning {cite(used, 'egami2023')}")
+    if "ppi" in methods:
+        corrected.append(
+            f"prediction-powered inference (PPI++) {cite(used, 'angelopoulos2023')}"
+        )
+    if corrected:
+        yield (
+            f"Errors of the model's labels were corrected by {listed(corrected)}, with "
+            f"{found['level']:.0%} confidence intervals."
+        )
+    if found.get("predictions") == "recalibrated":
+        yield (
+            "The predictions were cross-fitted on the same codes, as in cross-prediction "
+            f"{cite(used, 'zrnic2024')}."
+        )
+    elif found.get("predictions") == "probs":
+        yield "The predictions were the probabilities of the labels."
+    if "naive" in methods:
+        yield (
+            "For comparison we also give the estimates that treat the model's labels as "
+            "true."
+        )
+
+
+def _model_name(model: str) -> str:
+    return {"ols": "least squares", "logit": "logistic"}.get(model, model)
+
+
+def _variants(contents: Contents) -> Iterator[str]:
+    found = contents["robustness"]
+    if found is None:
+        return
+    agreement = found["agreement"]
+    mean = (
+        "" if agreement is None else f"; two of them agreed in {agreement:.0%} of texts"
+    )
+    named = listed(found["variants"])
+    yield (
+        f"To test robustness, {found['n_texts']:,} texts were coded in "
+        f"{several(len(found['variants']), 'variant')} ({named}){mean}."
+    )

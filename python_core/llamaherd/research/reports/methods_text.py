@@ -1,0 +1,75 @@
+"""Methods paragraphs of codings and of reports."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llamaherd.core.errors import ArgumentError
+from llamaherd.research.reports.methods import methods_of
+from llamaherd.research.reports.report import DEFAULT_TITLE, contents_for
+from llamaherd.research.reports.report_file import read_report
+
+if TYPE_CHECKING:
+    from llamaherd.research.coding.coded import Coded
+    from llamaherd.research.estimation.estimates import Estimates
+    from llamaherd.research.estimation.robustness import Robustness
+    from llamaherd.research.reports.methods import MethodsText
+    from llamaherd.research.selection.evaluation import Evaluation
+    from llamaherd.research.validation.validation import Validation
+
+
+def methods_text(
+    coded: Coded | str | os.PathLike[str],
+    validation: Validation | None = None,
+    estimates: Estimates | None = None,
+    robustness: Robustness | None = None,
+    *,
+    evaluation: Evaluation | None = None,
+) -> MethodsText:
+    """Write a methods paragraph to paste, with BibTeX of what it cites.
+
+    All of it comes from the data: model, codebook, temperature, thinking, calibration,
+    draw of the coded texts, agreement, estimators. What was not done is not mentioned;
+    `report` has a checklist that marks it.
+
+    Args:
+        coded: Result of `annotate`; or path of a report, which has the other arguments.
+        validation: Result of `validate`.
+        estimates: Result of `estimate`.
+        robustness: Result of `robustness`.
+        evaluation: Result of `evaluate_codebook` for the codebook, settings and model of
+            the coding.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: Results belong to other texts or labels; the file is not a report; or
+            results were passed beside a report.
+        OSError: The report cannot be read.
+    """
+    others = {
+        "validation": validation,
+        "estimates": estimates,
+        "robustness": robustness,
+        "evaluation": evaluation,
+    }
+    if isinstance(coded, (str, os.PathLike)):
+        for name, value in others.items():
+            if value is not None:
+                raise ArgumentError(
+                    "must be left out: the report has its own results", argument=name
+                )
+        return methods_of(read_report(Path(os.fsdecode(coded)).expanduser()))
+    return methods_of(
+        contents_for(
+            coded,
+            validation,
+            estimates,
+            robustness,
+            evaluation=evaluation,
+            title=DEFAULT_TITLE,
+            texts=False,
+            n_examples=0,
+        )
+    )

@@ -1,0 +1,61 @@
+"""Words of methods paragraphs: citations, numbers, lists."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.research.references import REFERENCES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_OWN = {"llamaherd": "llamaherd authors", "llamacpp": "llama.cpp"}
+# BibTeX's accents in names, as letters.
+_ACCENTS = {"{\\`e}": "\u00e8", "{\\'a}": "\u00e1", '{\\"o}': "\u00f6"}
+
+
+def cite(used: list[str], key: str) -> str:
+    """Return a citation in parentheses, and record its key in `used`."""
+    if key not in used:
+        used.append(key)
+    name = _OWN.get(key) or REFERENCES[key].short
+    for written, letter in _ACCENTS.items():
+        name = name.replace(written, letter)
+    return f"({name})"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names with commas, and "and" before the last."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def several(n: int, what: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
+
+
+def number(value: float | None) -> str:
+    """Format a measure; "not available" for None."""
+    return "not available" if value is None else f"{value:.2f}"
+
+
+def measured(found: Mapping[str, Any], level: float | None = None) -> str:
+    """Format a measure with its interval; the level is named where it is given."""
+    low, high = found.get("low"), found.get("high")
+    if low is None or high is None:
+        return number(found["value"])
+    name = "" if level is None else f"{level:.0%} interval "
+    return f"{number(found['value'])} ({name}{low:.2f} to {high:.2f})"
+
+
+def short_hash(sha256: str) -> str:
+    """Name a SHA-256 by its first digits."""
+    return f"SHA-256 {sha256[:12]}\u2026"
+
+
+def date_of(time: str) -> str:
+    """Return the day of an ISO time, such as "25 November 2026"."""
+    day = datetime.fromisoformat(time)
+    return f"{day.day} {day:%B %Y}"

@@ -1,0 +1,196 @@
+"""Reports as documents for Word and LibreOffice, by python-docx, which is optional."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core import installing
+from llamaherd.research.reports import drawing, report_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from docx.document import Document
+    from docx.table import Table
+
+    from llamaherd.research.reports.report_data import Contents
+    from llamaherd.research.reports.shapes import Picture
+
+    Block = dict[str, Any]
+
+_WIDTH = 6.3  # inches between the margins
+_NARROW = 4.6
+_MARGIN = 0.98
+_FACTS = 2.0  # inches of the first column of facts
+# Characters that XML 1.0 does not allow.
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+MISSING = (
+    f"documents need python-docx, which is not installed: {installing.command('docx')}"
+)
+
+
+def document_of(contents: Contents) -> bytes:
+    """Return the report as the content of a .docx file.
+
+    Raises:
+        ImportError: python-docx is not installed.
+    """
+    try:
+        import docx  # noqa: PLC0415 - optional
+        from docx.shared import Inches  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise ImportError(MISSING) from error
+    document = docx.Document()
+    for section in document.sections:
+        section.left_margin = section.right_margin = Inches(_MARGIN)
+    pictures = _Pictures()
+    parts = report_parts.parts_of(contents, pictures.block)
+    document.core_properties.title = _clean(contents["title"])[:255]
+    document.core_properties.author = ""
+    document.add_heading(_clean(contents["title"]), 0)
+    document.add_paragraph(_clean(report_parts.lead_of(contents)))
+    if pictures.missing:
+        document.add_paragraph(pictures.missing)
+    for part in parts:
+        document.add_heading(_clean(part["title"]), 1)
+        for block in part["blocks"]:
+            _ADDED[block["kind"]](document, block)
+    document.add_paragraph(
+        f"Written by llamaherd on {contents['created']}. report() with a path that ends "
+        "with .html or .json also stores what reproduce() needs."
+    )
+    out = io.BytesIO()
+    document.save(out)
+    return out.getvalue()
+
+
+class _Pictures:
+    """Renderer of pictures as PNG, if matplotlib is installed.
+
+    Attributes:
+        missing: Message if matplotlib is not installed; otherwise "".
+    """
+
+    def __init__(self) -> None:
+        self.missing = ""
+
+    def block(self, make: Callable[[], Picture], *, narrow: bool = False) -> Block | None:
+        """Render a picture as a block; None without matplotlib."""
+        if self.missing:
+            return None
+        picture = make()
+        try:
+            png = drawing.png_of(picture)
+        except ImportError:
+            self.missing = f"There are no plots in this report: {drawing.MISSING}"
+            return None
+        alt = f"{picture.words.title}. {picture.words.alt}"
+        return {"kind": "picture", "png": png, "narrow": narrow, "alt": alt}
+
+
+def _text(document: Document, block: Block) -> None:
+    document.add_paragraph(_clean(block["text"]))
+
+
+def _note(document: Document, block: Block) -> None:
+    document.add_paragraph(_clean(block["text"]), style="Intense Quote")
+
+
+def _heading(document: Document, block: Block) -> None:
+    document.add_heading(_clean(block["text"]), 2)
+
+
+def _picture(document: Document, block: Block) -> None:
+    from docx.shared import Inches  # noqa: PLC0415 - optional
+
+    width = Inches(_NARROW if block["narrow"] else _WIDTH)
+    shape = document.add_picture(io.BytesIO(block["png"]), width=width)
+    shape._inline.docPr.set("descr", _clean(block["alt"]))  # noqa: SLF001 - no other way
+
+
+def _pre(document: Document, block: Block) -> None:
+    from docx.shared import Pt  # noqa: PLC0415 - optional
+
+    if block["title"]:
+        document.add_heading(_clean(block["title"]), 2)
+    paragraph = document.add_paragraph()
+    for name in ("before", "marked", "after"):
+        if not block[name]:
+            continue
+        run = paragraph.add_run(_clean(block[name]))
+        run.font.name, run.font.size = "Courier New", Pt(8.5)
+        run.bold = name == "marked"
+
+
+def _table(document: Document, block: Block) -> None:
+    if block["caption"]:
+        document.add_paragraph(_clean(block["caption"]), style="Caption")
+    rows = [block["head"], *block["rows"]] if block["head"] else block["rows"]
+    if not rows:
+        return
+    table = document.add_table(rows=len(rows), cols=len(rows[0]))
+    table.style = "Light List Accent 1" if block["head"] else "Table Grid"
+    if block["head"]:
+        _repeat(table.rows[0])
+    for made, row in zip(table.rows, rows, strict=True):
+        _fill(made, row, block["numbers"])
+    _size(table, rows, is_facts=not block["head"])
+    document.add_paragraph()
+
+
+def _fill(made: Any, row: list[str], numbers: set[int]) -> None:  # noqa: ANN401
+    from docx.enum.text import WD_ALIGN_PARAGRAPH  # noqa: PLC0415 - optional
+    from docx.shared import Pt  # noqa: PLC0415 - optional
+
+    for i, (cell, text) in enumerate(zip(made.cells, row, strict=True)):
+        paragraph = cell.paragraphs[0]
+        paragraph.paragraph_format.space_after = Pt(2)
+        run = paragraph.add_run(_clean(text))
+        run.font.size = Pt(9)
+        if i in numbers:
+            paragraph.alignment = WD_ALIGN_PARAGRAPH.RIGHT
+
+
+def _repeat(row: Any) -> None:  # noqa: ANN401 - row of python-docx
+    """Repeat the row at the top of each page."""
+    from docx.oxml import OxmlElement  # noqa: PLC0415 - optional
+
+    row._tr.get_or_add_trPr().append(OxmlElement("w:tblHeader"))  # noqa: SLF001
+
+
+def _size(table: Table, rows: list[list[str]], *, is_facts: bool) -> None:
+    """Give columns widths by the longest text in each."""
+    from docx.shared import Inches  # noqa: PLC0415 - optional
+
+    table.autofit = False
+    if is_facts:
+        widths = [_FACTS, *[(_WIDTH - _FACTS) / (len(rows[0]) - 1)] * (len(rows[0]) - 1)]
+    else:
+        widths = list(_shares(rows))
+    for column, width in zip(table.columns, widths, strict=True):
+        for cell in column.cells:
+            cell.width = Inches(width)
+
+
+def _shares(rows: list[list[str]]) -> Iterator[float]:
+    """Share the width among columns by their longest text, in inches."""
+    longest = [min(max(map(len, each)), 45) + 4 for each in zip(*rows, strict=True)]
+    yield from (_WIDTH * each / sum(longest) for each in longest)
+
+
+def _clean(text: object) -> str:
+    """Return a text without characters that XML does not allow."""
+    return _FORBIDDEN.sub("\ufffd", str(text))
+
+
+_ADDED: dict[str, Callable[[Document, Block], None]] = {
+    "text": _text,
+    "note": _note,
+    "heading": _heading,
+    "picture": _picture,
+    "pre": _pre,
+    "table": _table,
+    "facts": _table,
+}

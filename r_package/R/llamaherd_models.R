@@ -1,0 +1,24 @@
+#' Models to start with, by the memory that they need
+#'
+#' Lists models from the smallest to the largest, whether each fits, what this project measured with
+#' it, and what others published about models of its size. No model is the best in every task:
+#' measure the one that you take with [validate()].
+#'
+#' @param memory_gb Memory to ask about, in GB. NULL asks about the memory that is available now.
+#' @returns A data frame, a row each: `source`, for [model_load()]; `memory_gb`, memory of a computer
+#'   that runs it beside other programs, 0 for any; `size_bytes` of the file; `fits`; `measured`,
+#'   `"not measured"` where this project has no figures; `published`, figures of others, which are
+#'   not of this file, `""` where there are none.
+#' @seealso [hardware_profile()], [model_load()]
+#' @export
+#' @examplesIf llamaherd_available()
+#' llamaherd_models()[c("source", "memory_gb", "fits")]
+#' subset(llamaherd_models(memory_gb = 16), fits)$source
+llamaherd_models <- function(memory_gb = NULL) {
+  error_call <- rlang::current_env()
+  if (!is.null(memory_gb)) {
+    check_number(memory_gb)
+  }
+  columns <- py_call("models_recommended", memory_gb, error_call = error_call)
+  as.data.frame(lapply(columns, unlist))
+}

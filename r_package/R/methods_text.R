@@ -1,0 +1,90 @@
+#' Write a methods paragraph
+#'
+#' Writes plain prose to paste into an article, all of it from the data: model, codebook,
+#' temperature, thinking, calibration, draw of the coded texts, agreement and estimators; with BibTeX
+#' of what the text cites, and of nothing else. What was not done is not mentioned; the checklist
+#' marks it.
+#'
+#' @inheritParams report
+#' @param x Return value of [annotate_texts()]; or path of a report, as [report()] writes it, which
+#'   has the other arguments.
+#' @returns A list of class `llamaherd_methods`, which prints as text and BibTeX: `text`, `bibtex`,
+#'   `references` (keys of the entries), and `checklist`, a data frame of what reviewers ask, with
+#'   `question`, `state` (`"answered"` or `"open"`) and `answer`: the answer, or what to add.
+#' @seealso [report()], which contains the same
+#' @export
+#' @examplesIf !is.null(llamaherd_example_model())
+#' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
+#' news <- news[c(1:3, 16:18, 31:33, 46:48), ]
+#' topics <- codebook("Label the topic of each news text.", unique(news$topic))
+#' context <- context_create(model_load(llamaherd_example_model()))
+#' coded <- annotate_texts(news, text, topics, context)
+#'
+#' methods <- methods_text(coded, validation = validate(coded, gold = news$topic))
+#' cat(strwrap(methods$text), sep = "\n")
+#' writeLines(methods$bibtex, tempfile(fileext = ".bib"))
+#' subset(methods$checklist, state == "open")$question
+methods_text <- function(
+  x,
+  validation = NULL,
+  estimates = NULL,
+  robustness = NULL,
+  evaluation = NULL
+) {
+  error_call <- rlang::current_env()
+  is_path <- is.character(x)
+  path <- if (is_path) existing_file(x, error_call)
+  if (!is_path) {
+    check_coded(x, error_call)
+  }
+  parts <- parts_for_report(
+    validation,
+    estimates,
+    robustness,
+    evaluation,
+    error_call
+  )
+  given <- names(Filter(Negate(is.null), parts))
+  if (is_path && length(given) > 0) {
+    abort(
+      "{.arg {given[[1]]}} must be left out: the report has its own results.",
+      "argument",
+      error_call
+    )
+  }
+  found <- py_call(
+    "methods_text",
+    if (!is_path) coded_for_report(x, error_call),
+    path,
+    parts,
+    error_call = error_call
+  )
+  structure(
+    list(
+      text = found[["text"]],
+      bibtex = found[["bibtex"]],
+      references = as_text(found[["references"]]),
+      checklist = as.data.frame(lapply(found[["checklist"]], as_text))
+    ),
+    class = "llamaherd_methods"
+  )
+}
+
+existing_file <- function(x, error_call) {
+  path <- path.expand(check_string(x, "x", error_call = error_call))
+  if (!file.exists(path) || dir.exists(path)) {
+    abort_argument("x", "coded texts or a report that is there", x, error_call)
+  }
+  path
+}
+
+#' @export
+format.llamaherd_methods <- function(x, ...) {
+  c(strwrap(x$text, getOption("width")), "", strsplit(x$bibtex, "\n")[[1]])
+}
+
+#' @export
+print.llamaherd_methods <- function(x, ...) {
+  writeLines(format(x, ...))
+  invisible(x)
+}

@@ -1,0 +1,37 @@
+# Ready codebooks: written for this project after published definitions.
+
+#' Ready codebooks, to start from
+#'
+#' `ready_codebook()` returns a codebook for a common task, in this project's own words after
+#' published definitions. `list_ready_codebooks()` lists them, with the works that they follow and
+#' what was measured with them.
+#'
+#' A codebook made after a definition is not the instrument of the cited work: it is shorter, and
+#' was not validated as that was. Adapt it to your texts, add examples, and measure it on codes of
+#' people with [validate()]. [methods_text()] cites the works if you used one of these codebooks.
+#'
+#' @param name Name of the codebook, see `list_ready_codebooks()`.
+#' @param target For `"stance"`: object of the position, such as `"nuclear energy"`.
+#' @returns `ready_codebook()`: a codebook, as [codebook()] makes it. `list_ready_codebooks()`: a
+#'   data frame, a row each, with `name`, `about`, `type`, `n_labels`, `needs_target`, `sources`
+#'   and `measured`, which is `"not measured"` where this project has no labelled texts.
+#' @seealso [codebook()], [write_codebook()]
+#' @export
+#' @examplesIf llamaherd_available()
+#' list_ready_codebooks()[c("name", "sources")]
+#' ready_codebook("sentiment")
+#' stance <- ready_codebook("stance", target = "nuclear energy")
+#' path <- tempfile(fileext = ".yaml")
+#' write_codebook(stance, path)
+ready_codebook <- function(name, target = NULL) {
+  error_call <- rlang::current_env()
+  name <- check_string(name)
+  target <- check_string(target, null = TRUE)
+  new_codebook(py_call("codebook_ready", name, target, error_call = error_call))
+}
+
+#' @rdname ready_codebook
+#' @export
+list_ready_codebooks <- function() {
+  as.data.frame(lapply(py_call("codebooks_ready"), unlist))
+}
