@@ -519,7 +519,9 @@ def _means(  # noqa: PLR0917 - one caller
         def up_to(t: float) -> tuple[Floats, Floats]:
             if predicted.probs is None:
                 _, of_labels, of_codes = numbers[0]
-                return (of_labels <= t) * 1.0, (of_codes <= t) * 1.0
+                return (of_labels <= t).astype(np.float64), (of_codes <= t).astype(
+                    np.float64
+                )
             under = {name: float(score <= t) for name, score in scores.items()}
             _, of_labels, of_codes = numbers_of(under)[1][0]
             return of_labels, of_codes

@@ -87,7 +87,7 @@ def fit_quantiles(  # noqa: PLR0917 - as fit_means
     """
     shares = _Shares(up_to, values, groups, names, settings)
     rows: list[Estimate] = []
-    covariances = {}
+    covariances: dict[tuple[str, str], Floats] = {}
     for p in quantiles:
         outcome = MEDIAN if p == 0.5 else f"quantile {p:g}"
         for method in settings.methods:

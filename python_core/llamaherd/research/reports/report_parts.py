@@ -434,7 +434,7 @@ def _examples(contents: Contents) -> tuple[str, list[Block | None]]:
         blocks += [
             _marked(
                 each,
-                [Passage(*each["quote"], str(each["label"]))],
+                [Passage(each["quote"][0], each["quote"][1], str(each["label"]))],
                 contents["labels"]["names"],
             )
             for each in quoted
