@@ -123,9 +123,9 @@ typedef struct lh_gpu {
   uint64_t total_bytes;
 } lh_gpu;
 
-/* Stores up to `capacity` GPUs in the order of main_gpu and tensor_split, and their number
- * in *count. Returns LH_NO_SPACE if there are more. `out` is owned by the caller. Any
- * thread. */
+/* Stores up to `capacity` GPUs in the order of main_gpu and tensor_split, and their
+ * number in *count. Returns LH_NO_SPACE if there are more. `out` is owned by the caller.
+ * Any thread. */
 LH_API int32_t lh_gpus(lh_gpu* out, int32_t capacity, int32_t* count, lh_error* error);
 
 /* Returns 1 if the loaded libllama multiplies with AMX, the matrix instructions of newer
