@@ -1,4 +1,4 @@
-"""What a GPU gives, and how its answers differ: gpu.py run MODEL OUTPUT.json.
+"""Speed of a GPU, and differences of its answers: gpu.py run MODEL OUTPUT.json.
 
     gpu.py run MODEL OUTPUT.json    measures, on a machine with a GPU build
     gpu.py report                   benchmarks/gpu.json into docs/gpu.md

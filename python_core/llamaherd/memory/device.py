@@ -1,4 +1,4 @@
-"""Where the layers and the KV cache of a model lie, and what follows from that."""
+"""Device of the layers and the KV cache of a model, and what follows from it."""
 
 from __future__ import annotations
 
