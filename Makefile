@@ -76,7 +76,7 @@ $(TEMPLATES): | $(DEV)
 
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-long test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-long cross-arm64 try-llama test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers reliability strangers bench bench-quick bench-report
 
 help: ## this list
@@ -130,6 +130,12 @@ test-r: system-dev setup $(SMOLLM2_Q4_0) ## testthat alone
 
 test-imports: system-dev setup $(SMOLLM2_Q4_0) ## R in a library that has the Imports of the package alone
 	@scripts/test.sh imports
+
+cross-arm64: system-dev $(DEV) models ## the shim and its C tests for ARM Linux, under qemu; writes the README's table
+	@scripts/cross.sh arm64
+
+try-llama: $(DEV) ## try another llama-cpp-python: make try-llama VERSION=0.3.37
+	@scripts/try_llama.sh $(VERSION)
 
 asan: system-dev $(DEV) models ## the C API's tests under AddressSanitizer and UBSan
 	@scripts/setup_system.sh fuzz

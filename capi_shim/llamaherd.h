@@ -115,6 +115,19 @@ LH_API int32_t lh_own_threads(void);
 /* Returns 1 if the loaded libllama supports a GPU, else 0. */
 LH_API int32_t lh_supports_gpu_offload(void);
 
+/* GPU that libllama can use. */
+typedef struct lh_gpu {
+  char name[64];         /* such as "CUDA0" */
+  char description[128]; /* such as "NVIDIA H200" */
+  uint64_t free_bytes;   /* free memory at the moment */
+  uint64_t total_bytes;
+} lh_gpu;
+
+/* Stores up to `capacity` GPUs in the order of main_gpu and tensor_split, and their
+ * number in *count. Returns LH_NO_SPACE if there are more. `out` is owned by the caller.
+ * Any thread. */
+LH_API int32_t lh_gpus(lh_gpu* out, int32_t capacity, int32_t* count, lh_error* error);
+
 /* Returns 1 if the loaded libllama multiplies with AMX, the matrix instructions of newer
  * Intel processors, else 0. AMX computes the rows of a batch in blocks of 32. */
 LH_API int32_t lh_has_amx(void);
@@ -161,9 +174,14 @@ typedef struct lh_model_params {
    * limit */
   uint64_t memory_bytes;
   const lh_adapters* adapters; /* read during the call only; NULL: none */
+  int32_t split_mode; /* several GPUs: 0 uses main_gpu alone, 1 splits layers, 2 rows */
+  int32_t main_gpu;   /* index in lh_gpus() */
+  /* share of the model of each GPU in any unit, copied; NULL: by their free memory */
+  const float* tensor_split;
+  int32_t n_tensor_split;
 } lh_model_params;
 
-/* Sets use_mmap 1, no layers in GPU memory, no adapters and no limits. */
+/* Sets use_mmap 1, split_mode 1, no layers in GPU memory, no adapters and no limits. */
 LH_API void lh_model_default_params(lh_model_params* params);
 
 typedef struct lh_gguf_info {

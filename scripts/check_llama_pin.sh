@@ -5,6 +5,8 @@
 #   check_llama_pin.sh FOLDER      that has llama.h and ggml.h
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
+# shellcheck source=scripts/llama_source.sh
+source scripts/llama_source.sh
 
 [[ $# == 1 ]] || die "usage: check_llama_pin.sh VERSION | FOLDER"
 if [[ -f $1/llama.h ]]; then
@@ -13,13 +15,10 @@ else
   headers=$PWD/build/llama-headers/$1
   if [[ ! -f $headers/llama.h ]]; then
     say "headers of llama-cpp-python $1"
-    rm -rf "$headers" && mkdir -p "$headers/sdist"
-    "$VENV_PYTHON" -m pip --disable-pip-version-check download -q --no-deps --no-binary :all: \
-      --no-build-isolation --dest "$headers/sdist" "llama-cpp-python==$1"
-    tar -xzf "$headers"/sdist/*.tar.gz -C "$headers/sdist" --wildcards \
+    fetch_llama_source "$1" "$headers/source" \
       '*/vendor/llama.cpp/include/*.h' '*/vendor/llama.cpp/ggml/include/*.h'
-    find "$headers/sdist" -name '*.h' -exec cp {} "$headers" \;
-    rm -rf "$headers/sdist"
+    find "$headers/source" -name '*.h' -exec cp {} "$headers" \;
+    rm -rf "$headers/source"
   fi
 fi
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "amx.hpp"
+#include "devices.hpp"
 #include "ggml.h"
 #include "gguf_check.hpp"
 #include "guard.hpp"
@@ -83,6 +84,10 @@ int32_t lh_own_threads(void) {
 
 int32_t lh_supports_gpu_offload(void) { return llama_supports_gpu_offload() ? 1 : 0; }
 
+int32_t lh_gpus(lh_gpu* out, int32_t capacity, int32_t* count, lh_error* error) {
+  return guard(error, [&] { copy_out(lh::gpus(), out, capacity, count); });
+}
+
 int32_t lh_has_amx(void) { return lh::has_amx() ? 1 : 0; }
 
 uint32_t lh_derive_seed(uint32_t seed, uint64_t index) {
@@ -95,6 +100,7 @@ void lh_model_default_params(lh_model_params* params) {
   guard(nullptr, [&] {
     auto p = lh::sized<lh_model_params>();
     p.use_mmap = 1;
+    p.split_mode = LLAMA_SPLIT_MODE_LAYER;
     deref(params, "params") = p;
   });
 }

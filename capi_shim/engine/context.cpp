@@ -176,6 +176,8 @@ ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
   if (params.type_v >= 0) native.type_v = static_cast<ggml_type>(params.type_v);
   set_rope(native, params);
   native.no_perf = true;
+  // A GPU build would compute large batches of layers in host memory on the GPU.
+  native.op_offload = params.deterministic == 0;
   native.abort_callback = on_abort;
   native.abort_callback_data = abort_flag;
   require_memory(kRoom);

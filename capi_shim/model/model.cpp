@@ -64,6 +64,18 @@ bool continues_character(char byte) {
   return (static_cast<uint8_t>(byte) & 0xC0U) == 0x80U;
 }
 
+// Returns the shares of all GPUs that libllama reads; none if the caller gave none.
+std::vector<float> tensor_split(const lh_model_params& params) {
+  lh::require_range("split_mode", params.split_mode, LLAMA_SPLIT_MODE_NONE,
+                    LLAMA_SPLIT_MODE_ROW);
+  if (params.tensor_split == nullptr) return {};
+  const auto n_most = static_cast<int64_t>(llama_max_devices());
+  lh::require_range("n_tensor_split", params.n_tensor_split, 1, n_most);
+  std::vector<float> shares(static_cast<size_t>(n_most));
+  std::copy_n(params.tensor_split, params.n_tensor_split, shares.begin());
+  return shares;
+}
+
 }  // namespace
 
 std::unique_ptr<lh_model> lh_model::load(const char* path,
@@ -74,6 +86,10 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
   if (params.vocab_only == 0) lh::check_amx();
   llama_model_params native = llama_model_default_params();
   native.n_gpu_layers = params.n_gpu_layers;
+  native.split_mode = static_cast<llama_split_mode>(params.split_mode);
+  native.main_gpu = params.main_gpu;
+  std::vector<float> split = tensor_split(params);
+  native.tensor_split = split.empty() ? nullptr : split.data();
   lh::compat::set_load_mode(native, params.use_mmap != 0, params.use_mlock != 0);
   native.vocab_only = params.vocab_only != 0;
   native.check_tensors = params.check_tensors != 0;
@@ -90,6 +106,7 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
   std::unique_ptr<llama_model, Deleter> owned(loaded);
   std::unique_ptr<lh_model> model(new lh_model(loaded));
   model->owned_ = std::move(owned);
+  model->tensor_split_ = std::move(split);
   model->adapters_.load(params.adapters, loaded);
   return model;
 }

@@ -101,6 +101,7 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   std::vector<std::string_view> cut_defined(std::string_view text) const;
 
   std::shared_ptr<lh_model> handed_out_;  // the model itself, while the C caller owns it
+  std::vector<float> tensor_split_;       // libllama keeps a pointer to it
   std::unique_ptr<llama_model, Deleter> owned_;  // null for a borrowed model
   // declared after owned_, because adapters must be freed before the model
   lh::Adapters adapters_;

@@ -28,7 +28,7 @@
 #' @param verify_integrity TRUE checks that the file is a GGUF file before Python starts. Loading
 #'   always checks the file and refuses one that is truncated or damaged.
 #' @param check_memory TRUE refuses a model that, with its adapters, is larger than the available
-#'   memory. Models with layers on a GPU are not checked.
+#'   memory: GPU memory if all layers are there, GPU and host memory together if some are.
 #' @param hf_token Access token of the hub, for restricted models. NULL uses the token of
 #'   [set_hf_token()] or the environment variable `HF_TOKEN`.
 #' @param verbosity Negative values show errors only; 2 or more adds a line about the model.
@@ -36,6 +36,11 @@
 #'   in `c("a.gguf" = 0.5)`. Several adapters are added up. NULL uses none.
 #' @param optimize TRUE loads the file that [model_optimize()] finds fastest on this computer. The
 #'   search takes minutes for a model of some GB; its result is kept in the cache.
+#' @param split_mode Use of several GPUs: `"layer"` gives each a part of the layers, `"row"` also
+#'   splits matrices, `"none"` uses `main_gpu` alone.
+#' @param main_gpu Index of the GPU for `"none"`, from 0.
+#' @param tensor_split Share of the model of each GPU, in any unit. NULL uses shares by their free
+#'   memory.
 #' @returns A `llamaherd_model`. `close()` frees its memory; so does R when no variable refers to
 #'   it.
 #' @seealso [context_create()], [model_metadata()], [hardware_profile()] for models that this
@@ -66,7 +71,10 @@ model_load <- function(
   hf_token = NULL,
   verbosity = 1L,
   lora = NULL,
-  optimize = FALSE
+  optimize = FALSE,
+  split_mode = "layer",
+  main_gpu = 0L,
+  tensor_split = NULL
 ) {
   error_call <- rlang::current_env()
   check_string(model_path)
@@ -76,8 +84,16 @@ model_load <- function(
     n_gpu_layers = gpu_layers(n_gpu_layers),
     use_mmap = check_flag(use_mmap),
     use_mlock = check_flag(use_mlock),
-    check_memory = check_flag(check_memory)
+    check_memory = check_flag(check_memory),
+    split_mode = check_string(split_mode),
+    main_gpu = check_whole(main_gpu)
   )
+  if (!is.null(tensor_split)) {
+    if (!is.numeric(tensor_split) || anyNA(tensor_split)) {
+      abort_argument("tensor_split", "a vector of numbers", tensor_split, error_call)
+    }
+    options$tensor_split <- as.list(as.double(tensor_split))
+  }
   options$lora <- check_lora(lora)
   verbosity <- check_whole(verbosity)
   optimize <- check_flag(optimize)

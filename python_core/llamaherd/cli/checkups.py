@@ -335,8 +335,11 @@ def look_at(topic: str) -> Finding:
         return Finding(topic=topic, state="warning", text=text)
 
 
+_ILLEGAL_ON_WINDOWS = 0xC000001D  # STATUS_ILLEGAL_INSTRUCTION
+
+
 def _failed_run(status: int, stderr: str) -> Finding:
-    if status == -signal.SIGILL:
+    if status in {-signal.SIGILL, _ILLEGAL_ON_WINDOWS}:
         text = "libllama was compiled for a processor that has more than this one"
         advice = f"compile it here: {_reinstall('-DGGML_NATIVE=ON')}"
     elif status == -9:  # SIGKILL, which Windows lacks

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import sys
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 20  # bytes; hashing them takes about a millisecond
 # Errors if syncing is unavailable: no read permission, or some network drives.
 _NO_SYNC = {errno.EACCES, errno.EINVAL, errno.ENOTSUP}
+_IS_WINDOWS = sys.platform == "win32"
+_RETRY_S = (0.05, 0.1, 0.2, 0.4, 0.8)  # virus scanners hold a new file for a moment
 
 
 def digest_of(
@@ -62,3 +66,28 @@ def sync_folder(folder: Path) -> None:
     except OSError as error:
         if error.errno not in _NO_SYNC:
             raise
+
+
+def replace(draft: Path, target: Path) -> None:
+    """Give a complete file the name of another one, which it replaces.
+
+    Windows refuses this while another program has the target open, such as a spreadsheet.
+
+    Raises:
+        PermissionError: The folder cannot be written to, or another program has the
+            target open.
+    """
+    for delay in _RETRY_S if _IS_WINDOWS else ():
+        try:
+            draft.replace(target)
+        except PermissionError:  # noqa: PERF203 - a few tries
+            time.sleep(delay)
+        else:
+            return
+    try:
+        draft.replace(target)
+    except PermissionError as error:
+        if not _IS_WINDOWS:
+            raise
+        problem = "cannot be replaced while another program has it open: close it there"
+        raise PermissionError(error.errno, problem, str(target)) from error

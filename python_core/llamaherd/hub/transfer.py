@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urlsplit
 
+from llamaherd.core import files
 from llamaherd.core.errors import DownloadError
 from llamaherd.core.files import sha256_of
 from llamaherd.hub.quantizations import gigabytes
@@ -287,7 +288,7 @@ def _write_state(
 
 
 def _replace(part: Path, target: Path) -> None:
-    part.replace(target)
+    files.replace(part, target)
     _state_path(part).unlink(missing_ok=True)
 
 

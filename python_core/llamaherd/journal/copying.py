@@ -9,6 +9,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+from llamaherd.core import files
 from llamaherd.core.errors import JournalError
 from llamaherd.core.files import sync_folder
 from llamaherd.journal.file import check, refusals
@@ -48,7 +49,7 @@ def _replace(draft: Path, target: Path) -> None:
             shutil.copyfileobj(source, sink, 1 << 20)
             sink.flush()
             os.fsync(sink.fileno())
-        part.replace(target)
+        files.replace(part, target)
         sync_folder(target.parent)
     finally:
         part.unlink(missing_ok=True)

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.core.errors import ContextError
 from llamaherd.core.words import setting
-from llamaherd.memory import hardware
-from llamaherd.memory.plan import ROWS, ROWS_AMX, Plan, make_plan
-from llamaherd.native import shim
+from llamaherd.memory.plan import AUTO_SLOTS, Plan, make_plan
 from llamaherd.native.engine import EngineParams, NativeEngine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.memory.device import Device
     from llamaherd.memory.plan import Layout, Sizes
     from llamaherd.model.model import Model
     from llamaherd.schedule.engine import Engine
@@ -71,6 +70,7 @@ class NativeSizing:
         sizes: Sizes that the user fixed.
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
         bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
+        device: Device of the KV cache.
 
     Attributes:
         n_sharing: See `Sizing`.
@@ -83,27 +83,33 @@ class NativeSizing:
         sizes: Sizes,
         bytes_per_cell: int,
         bytes_per_sequence: int,
+        *,
+        device: Device,
     ) -> None:
         self._model = model.handle
         self._params = params
         self._sizes = sizes
         self._bytes_per_cell = bytes_per_cell
         self._bytes_per_sequence = bytes_per_sequence
+        self._device = device
         self.n_sharing = 1
         # Read once, so that equal calls have equal plans.
-        self._memory_bytes = hardware.available_memory()
+        self._memory_bytes = device.available_memory()
 
     def plan(self, work: Work, layout: Layout | None = None) -> Plan:
         """Implement `Sizing`."""
         params = self._params  # a deterministic batch has a row for each sequence
-        n_batch = params.n_ubatch if self._sizes.deterministic else params.n_batch
+        is_uniform = self._sizes.deterministic
+        n_batch = params.n_ubatch if is_uniform else params.n_batch
+        slots = AUTO_SLOTS if is_uniform else self._device.auto_slots
         return make_plan(
             replace(self._sizes, kv_layout=layout) if layout else self._sizes,
             work.needs,
             work.n_prefixes,
             work.n_shared,
             n_batch=n_batch,
-            n_rows=ROWS_AMX if shim.has_amx() else ROWS,
+            n_rows=self._device.n_rows,
+            auto_slots=slots,
             bytes_per_cell=self._bytes_per_cell,
             bytes_per_sequence=self._bytes_per_sequence,
             memory_bytes=self._memory_bytes // self.n_sharing,
@@ -111,12 +117,12 @@ class NativeSizing:
 
     def check_memory(self, plan: Plan, n_bytes_freed: int = 0) -> None:
         """Implement `Sizing`."""
-        available = hardware.available_memory() + n_bytes_freed
+        available = self._device.available_memory() + n_bytes_freed
         if plan.memory_bytes > available:
             raise ContextError(
                 f"a KV cache of {plan.n_ctx} cells for {plan.n_sequences} sequences "
-                f"takes {plan.memory_bytes / 1e9:.1f} GB, {available / 1e9:.1f} are "
-                "available: lower n_ctx (or n_seq_max, for "
+                f"takes {plan.memory_bytes / 1e9:.1f} GB{self._device.memory_name}, "
+                f"{available / 1e9:.1f} are available: lower n_ctx (or n_seq_max, for "
                 f"{setting('kv_layout', 'per_sequence')})"
             )
 

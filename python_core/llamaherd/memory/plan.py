@@ -106,6 +106,7 @@ def make_plan(
     *,
     n_batch: int,
     n_rows: int = ROWS,
+    auto_slots: int = AUTO_SLOTS,
     bytes_per_cell: int,
     bytes_per_sequence: int = 0,
     memory_bytes: int,
@@ -126,11 +127,14 @@ def make_plan(
         n_shared: Number of tokens of the prefix that all prompts share.
         n_batch: Maximum number of tokens, and thus of sequences, in one llama_decode.
         n_rows: Number of rows of a batch that are computed together; fewer cost the same.
+        auto_slots: Maximum number of prompts at once unless the user fixed it.
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
         bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
         memory_bytes: Available memory in bytes.
     """
-    most = sizes.n_seq_max or min(_even_slots(len(needs), n_rows), n_batch - MAX_HOLD)
+    most = sizes.n_seq_max or min(
+        _even_slots(len(needs), n_rows, auto_slots), n_batch - MAX_HOLD
+    )
     n_bytes = int(memory_bytes * _MEMORY_SHARE)
     n_states = MAX_SEQUENCES
     if bytes_per_sequence:  # states take at most half of the memory
@@ -179,9 +183,9 @@ def _layout(sizes: Sizes, needs: Sequence[int], n_shared: int) -> Layout:
     return "unified" if pools and n_shared > 0 else "per_sequence"
 
 
-def _even_slots(n_prompts: int, n_rows: int) -> int:
+def _even_slots(n_prompts: int, n_rows: int, auto_slots: int) -> int:
     """Return the number of slots that divides prompts into rounds of equal size."""
-    n_rounds = max(1, -(-n_prompts // (AUTO_SLOTS // n_rows * n_rows)))
+    n_rounds = max(1, -(-n_prompts // (auto_slots // n_rows * n_rows)))
     n_each = -(-n_prompts // n_rounds)
     return _rounded_up(n_each, n_rows)
 

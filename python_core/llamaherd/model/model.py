@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Literal, NoReturn, Protocol
 from weakref import WeakMethod, WeakSet, ref
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentTypeError, ContextError, ModelClosedError
+from llamaherd.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ContextError,
+    ModelClosedError,
+)
 from llamaherd.core.in_use import InUse
 from llamaherd.hub.fetch import model_path
-from llamaherd.memory import hardware
+from llamaherd.memory.device import Placement, memory_of_model
 from llamaherd.model.adapters import checked_loras
 from llamaherd.model.file import ModelFile
 from llamaherd.model.of_llama import Told, told_of
-from llamaherd.native import models, shim
+from llamaherd.native import devices, models, shim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from contextlib import ExitStack
     from types import TracebackType
 
@@ -31,6 +37,8 @@ if TYPE_CHECKING:
     from llamaherd.model.adapters import Lora, LoraOption
     from llamaherd.native.models import ModelInfo
     from llamaherd.native.shim import Handle
+
+_SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}  # of libllama
 
 
 class Closable(Protocol):
@@ -51,11 +59,17 @@ class Model:
         lora: LoRA adapters of all contexts: the path of a GGUF file, a pair (path,
             scale), or a list of these.
         n_gpu_layers: Number of layers to keep in GPU memory; negative for all.
+        split_mode: Use of several GPUs: "layer" gives each a part of the layers, "row"
+            also splits matrices, "none" uses `main_gpu` alone.
+        main_gpu: Index of the GPU for "none", in the order of `llamaherd doctor`.
+        tensor_split: Share of the model of each GPU, in any unit; None for shares by
+            their free memory.
         use_mmap: Map the file into memory instead of reading it.
         use_mlock: Lock the model in memory to prevent swapping.
         check_tensors: Validate the data of all tensors while loading.
         check_memory: Refuse a model that, with its adapters, is larger than the available
-            memory; ignored with layers on a GPU.
+            memory: GPU memory if all layers are there, GPU and host memory together if
+            some are.
 
     Attributes:
         path: Path of the file; None for a model of a `llama_cpp.Llama`.
@@ -63,6 +77,7 @@ class Model:
         told: Adapters, and other settings of the Llama that owns the model.
         n_gpu_layers: Number of layers in GPU memory; negative for all; 0 if libllama
             cannot use a GPU.
+        placement: The same, with the other arguments for GPUs.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -79,17 +94,21 @@ class Model:
         *,
         lora: LoraOption | Sequence[LoraOption] | None = None,
         n_gpu_layers: int = 0,
+        split_mode: Literal["layer", "row", "none"] = "layer",
+        main_gpu: int = 0,
+        tensor_split: Sequence[float] | None = None,
         use_mmap: bool = True,
         use_mlock: bool = False,
         check_tensors: bool = False,
         check_memory: bool = True,
     ) -> None:
-        # Layers on a GPU need no memory here, and their size is not known.
-        is_limited = checks.flag("check_memory", check_memory) and n_gpu_layers == 0
-        file = model_path(path, check_memory=is_limited)
+        n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
+        placement = _checked_placement(n_layers, split_mode, main_gpu, tensor_split)
+        is_limited = checks.flag("check_memory", check_memory)
+        # Which file of a repository fits is decided for host memory only.
+        file = model_path(path, check_memory=is_limited and n_layers == 0)
         content = ModelFile(file)  # before loading
         loras = checked_loras(lora)
-        n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
         if n_layers != 0 and not shim.supports_gpu():
             warnings.warn(
                 f"n_gpu_layers is {n_layers}, but this build of llama-cpp-python cannot "
@@ -100,13 +119,17 @@ class Model:
             os.fsencode(file),
             loras,
             n_gpu_layers=n_layers,
+            split_mode=_SPLIT_MODES[placement.split_mode],
+            main_gpu=placement.main_gpu,
+            tensor_split=placement.tensor_split,
             use_mmap=checks.flag("use_mmap", use_mmap),
             use_mlock=checks.flag("use_mlock", use_mlock),
             check_tensors=checks.flag("check_tensors", check_tensors),
-            memory_bytes=hardware.available_memory() if is_limited else 0,
+            memory_bytes=memory_of_model(placement) if is_limited else 0,
         )
         self._prepare(file, content)
-        self.n_gpu_layers = n_layers if shim.supports_gpu() else 0
+        if shim.supports_gpu():
+            self.placement = placement
         self.told = Told(loras)
         self._open(handle)
 
@@ -149,7 +172,7 @@ class Model:
             if _is_being_freed(exit_stack) or _has_lost_its_adapter(llama):
                 raise ModelClosedError("the Llama is closed")
             if shim.supports_gpu():
-                model.n_gpu_layers = int(llama.model_params.n_gpu_layers)
+                model.placement = _placement_of(llama)
             model.told = told = told_of(llama)
             handle = models.model_borrow(inner.model, told.loras, told.cvec)
             model._open(handle)  # noqa: SLF001
@@ -158,7 +181,7 @@ class Model:
     def _prepare(self, path: Path | None, content: ModelFile | None) -> None:
         self.path = path
         self.file = content
-        self.n_gpu_layers = 0
+        self.placement = Placement()
         self.told = Told()
         self._native: Handle | None = None
         self._was_closed = False
@@ -197,6 +220,11 @@ class Model:
         if handle is None:
             raise ModelClosedError(f"{self!r} is closed")
         return handle
+
+    @property
+    def n_gpu_layers(self) -> int:
+        """Number of layers in GPU memory; negative for all."""
+        return self.placement.n_gpu_layers
 
     @cached_property
     def info(self) -> ModelInfo:
@@ -359,3 +387,52 @@ def _call_if_alive(method: ref[Callable[[], None]]) -> None:
     function = method()
     if function is not None:
         function()
+
+
+def _checked_placement(
+    n_gpu_layers: int,
+    split_mode: str,
+    main_gpu: int,
+    tensor_split: object,
+) -> Placement:
+    """Return the arguments for GPUs, checked."""
+    mode = checks.choice("split_mode", split_mode, tuple(_SPLIT_MODES))
+    shares = None
+    if tensor_split is not None:
+        if isinstance(tensor_split, str) or not isinstance(tensor_split, Sequence):
+            raise ArgumentTypeError(
+                f"must be a list of numbers, not {type(tensor_split).__name__}",
+                argument="tensor_split",
+            )
+        shares = tuple(checks.real("tensor_split", x, 0, 1e9) for x in tensor_split)
+        if not any(shares):
+            raise ArgumentError(
+                f"must have a share above 0, not {list(shares)}", argument="tensor_split"
+            )
+    gpu = checks.integer("main_gpu", main_gpu, 0)
+    n_gpus = len(devices.gpus()) if n_gpu_layers != 0 else 0
+    if n_gpus and gpu >= n_gpus:
+        raise ArgumentError(
+            f"must be less than the number of GPUs ({n_gpus}), not {gpu}",
+            argument="main_gpu",
+        )
+    if n_gpus and shares is not None and len(shares) > n_gpus:
+        raise ArgumentError(
+            f"must have a share for each of the {n_gpus} GPUs, not {len(shares)} shares",
+            argument="tensor_split",
+        )
+    return Placement(
+        n_gpu_layers=n_gpu_layers, split_mode=mode, main_gpu=gpu, tensor_split=shares
+    )
+
+
+def _placement_of(llama: Llama) -> Placement:
+    """Return the arguments for GPUs of a Llama."""
+    params = llama.model_params
+    modes = {number: name for name, number in _SPLIT_MODES.items()}
+    return Placement(
+        n_gpu_layers=int(params.n_gpu_layers),
+        split_mode=modes.get(int(params.split_mode), "layer"),
+        main_gpu=max(0, int(params.main_gpu)),
+        tensor_split=None if llama.tensor_split is None else tuple(llama.tensor_split),
+    )

@@ -59,6 +59,7 @@ def preload(folder: Path) -> None:
     """
     if sys.platform == "win32":
         os.add_dll_directory(str(folder))
+        os.add_dll_directory(str(Path(__file__).parents[1]))  # libllamaherd
     path = libllama_path(folder)
     # Some builds use another name; then the search path of the shim decides.
     if path.exists():

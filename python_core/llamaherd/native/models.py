@@ -99,6 +99,9 @@ def model_load(
     loras: Sequence[LoraSource] = (),
     *,
     n_gpu_layers: int,
+    split_mode: int,
+    main_gpu: int,
+    tensor_split: Sequence[float] | None,
     use_mmap: bool,
     use_mlock: bool,
     check_tensors: bool,
@@ -113,6 +116,11 @@ def model_load(
     params = ffi.new("lh_model_params *")
     lib.lh_model_default_params(params)
     params.n_gpu_layers = n_gpu_layers
+    params.split_mode = split_mode
+    params.main_gpu = main_gpu
+    shares = ffi.NULL if tensor_split is None else ffi.new("float[]", tensor_split)
+    params.tensor_split = shares
+    params.n_tensor_split = len(tensor_split or ())
     params.use_mmap = use_mmap
     params.use_mlock = use_mlock
     params.check_tensors = check_tensors

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llamaherd.core import files
 from llamaherd.core.errors import ModelLoadError
 from llamaherd.core.files import sha256_of
 from llamaherd.hub.folders import model_cache_dir
@@ -139,7 +140,7 @@ class Files:
             if not is_last:
                 return
             _check(partial, expected)
-            partial.replace(kept)
+            files.replace(partial, kept)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise

@@ -12,6 +12,7 @@ from llamaherd.loop.loop import Loop
 from llamaherd.loop.sizing import NativeSizing
 from llamaherd.loop.threads import warn_of_foreign
 from llamaherd.memory import hardware, kv_cells
+from llamaherd.memory.device import device_of
 from llamaherd.memory.plan import (
     AUTO_SLOTS,
     MAX_CTX,
@@ -23,7 +24,6 @@ from llamaherd.memory.plan import (
 )
 from llamaherd.model import rope
 from llamaherd.model.model import Model
-from llamaherd.native import shim
 from llamaherd.native.engine import EngineParams
 from llamaherd.run.host import Host
 
@@ -47,7 +47,8 @@ class Context(Host):
             as many prompts run at once as fit. "auto" allocates what the prompts need,
             within half of the available memory.
         n_seq_max: Maximum number of prompts that run at once, at most 248; sequences for
-            shared prefixes are additional. "auto" uses up to 40, or 32 with AMX.
+            shared prefixes are additional. "auto" uses up to 40, or 32 with AMX, or 240
+            with a KV cache on a GPU.
         n_threads: Number of threads for generation; None for the physical cores.
         n_batch: Maximum number of tokens in one llama_decode; None for 512. With layout
             "per_sequence" tokens of answers do not count.
@@ -68,8 +69,8 @@ class Context(Host):
         swa_full: Keep all cells of layers with sliding-window attention.
         deterministic: Make every answer bit-identical, whatever other prompts, their
             order and `n_seq_max`. Calls then take 1.1 to 1.5 times as long, with AMX up
-            to 2.6 times; see docs/decisions/0012. For CPUs only: warns if libllama can
-            use a GPU.
+            to 2.6 times; see docs/decisions/0012. For CPUs only: warns if layers of the
+            model are on a GPU.
         rope_scaling_type: Scaling of rotary position embeddings: "none", "linear", "yarn"
             or "longrope". For this and the next seven arguments, None uses the value in
             the model file.
@@ -174,6 +175,7 @@ class Context(Host):
         attention = checks.choice("flash_attn", flash_attn, tuple(_FLASH_ATTN))
         if checks.flag("deterministic", deterministic):
             _check_deterministic(sizes, ubatch, attention, {keys, values})
+            _warn_of_gpu(model)
             attention = swa_full = True
         # The sizes of a plan are not included.
         self._params = EngineParams(
@@ -204,6 +206,9 @@ class Context(Host):
                 sizes,
                 kv_cells.bytes_per_cell(model.metadata, model.info, keys, values),
                 kv_cells.bytes_per_sequence(model.metadata, model.info),
+                device=device_of(
+                    model.placement, model.info.n_layer, offload_kqv=offload_kqv
+                ),
             )
         )
         model.register(self)
@@ -272,10 +277,14 @@ def _check_deterministic(
             code="conflict",
             form="{problem}",
         )
-    if shim.supports_gpu():
+
+
+def _warn_of_gpu(model: Model) -> None:
+    """Warn of a deterministic context on a GPU, whose kernels round by the batch."""
+    if model.placement.n_gpu_layers != 0:
         warnings.warn(
-            f"{setting('deterministic', True)} holds for what the processor "
-            "computes; with a GPU it has not been tested",
+            f"{setting('deterministic', True)} holds on the processor; with layers on a "
+            "GPU, answers depend on what is computed beside them (docs/gpu.md)",
             stacklevel=3,
         )
 

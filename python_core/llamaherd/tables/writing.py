@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Protocol
 
 import psutil
 
-from llamaherd.core import checks
+from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.files import sha256_of, sync_folder
 from llamaherd.research.estimation.gold_file import escaped
@@ -220,7 +220,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield draft
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
-        draft.replace(path)
+        files.replace(draft, path)
         sync_folder(path.parent)
     finally:
         draft.unlink(missing_ok=True)

@@ -120,6 +120,11 @@ def test_a_run_that_dies_is_an_error_with_its_reason(
         assert finding.advice
 
 
+def test_an_instruction_that_windows_refuses_has_its_reason() -> None:
+    found = checkups._failed_run(0xC000001D, "")  # an exit status in place of a signal
+    assert "compiled for a processor that has more" in found.text
+
+
 def test_a_model_that_makes_no_text_is_passed_over(
     tiny_path: Callable[[str], Path],
 ) -> None:

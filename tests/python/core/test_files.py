@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from llamaherd.core import files
 from llamaherd.core.files import digest_of, sha256_of, sync_folder
 
 if TYPE_CHECKING:
@@ -60,3 +61,32 @@ def test_a_folder_that_cannot_be_synced_is_no_error_but_a_broken_disk_is(
     monkeypatch.setattr(os, "fsync", lambda _: refuse(errno.EIO))
     with pytest.raises(OSError, match="Input/output error"):
         sync_folder(tmp_path)
+
+
+@pytest.mark.parametrize("n_held", [0, 3, 99])
+def test_a_file_that_windows_holds_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_held: int
+) -> None:
+    draft, target = tmp_path / "draft", tmp_path / "target"
+    draft.write_text("new")
+    target.write_text("old")
+    waits: list[float] = []
+    real = type(draft).replace
+
+    def held(self: Path, to: Path) -> Path:
+        if len(waits) < n_held:
+            raise PermissionError(13, "Access is denied")
+        return real(self, to)
+
+    monkeypatch.setattr(files, "_IS_WINDOWS", True)
+    monkeypatch.setattr(files.time, "sleep", waits.append)
+    monkeypatch.setattr(type(draft), "replace", held)
+    if n_held < 99:
+        files.replace(draft, target)
+        assert target.read_text() == "new"
+        assert len(waits) == n_held
+    else:
+        with pytest.raises(PermissionError, match="another program has it open") as seen:
+            files.replace(draft, target)
+        assert seen.value.filename == str(target)
+        assert target.read_text() == "old"

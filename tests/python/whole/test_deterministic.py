@@ -10,6 +10,7 @@ import llama_cpp
 import llamaherd as lh
 import pytest
 from llamaherd.memory.plan import MAX_HOLD, UNIFORM_ROWS, Sizes, make_plan
+from llamaherd.native.devices import GpuMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,13 +142,19 @@ def test_settings_that_round_by_the_shape_are_refused(
         lh.Context(smollm2, deterministic=True, **settings)
 
 
-@pytest.mark.model
-def test_a_gpu_build_is_warned_of(
-    smollm2: lh.Model, monkeypatch: pytest.MonkeyPatch
+def test_layers_on_a_gpu_are_warned_of(
+    tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    gpu = GpuMemory("FAKE0", "a fake", 10**9, 10**9)
+    monkeypatch.setattr("llamaherd.native.devices.gpus", lambda: (gpu,))
     monkeypatch.setattr("llamaherd.native.shim.supports_gpu", lambda: True)
-    with pytest.warns(UserWarning, match="GPU"):
-        lh.Context(smollm2, deterministic=True).close()
+    with (
+        lh.Model(tiny_path("llama"), n_gpu_layers=-1) as model,
+        pytest.warns(UserWarning, match="layers on a GPU"),
+    ):
+        lh.Context(model, deterministic=True).close()
+    with lh.Model(tiny_path("llama")) as model:  # a GPU that is not used
+        lh.Context(model, deterministic=True).close()
 
 
 def test_a_prompt_fills_what_is_left_of_n_ctx(tiny_path: Callable[[str], Path]) -> None:

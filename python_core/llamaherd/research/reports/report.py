@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core import checks
+from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.words import words
 from llamaherd.research.coding.coded import Coded
@@ -174,7 +174,7 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         draft.write_bytes(made)
-        draft.replace(file)
+        files.replace(draft, file)
     finally:
         draft.unlink(missing_ok=True)
     return file

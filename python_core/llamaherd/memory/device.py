@@ -1,0 +1,115 @@
+"""Device of the layers and the KV cache of a model, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llamaherd.memory import hardware
+from llamaherd.memory.plan import AUTO_SLOTS, ROWS, ROWS_AMX
+from llamaherd.native import devices, shim
+
+# Of the processor, where a step costs the more the more rows it has, 40 is most of the
+# gain; a GPU computes 248 rows in 2.6 times the time of 40: docs/gpu.md.
+_AUTO_SLOTS_GPU = 240
+_ROWS_GPU = 8  # more rows take another kernel, with larger tiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Arguments of a model that say which GPUs hold its layers.
+
+    Attributes:
+        n_gpu_layers: Number of layers in GPU memory; negative for all.
+        split_mode: "layer" or "row" for all GPUs, "none" for `main_gpu` alone.
+        main_gpu: Index of that GPU.
+        tensor_split: Share of each GPU in any unit; None for their free memory.
+    """
+
+    n_gpu_layers: int = 0
+    split_mode: str = "layer"
+    main_gpu: int = 0
+    tensor_split: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """Memory that layers or a KV cache take, and the cost of a step.
+
+    Attributes:
+        placement: GPUs that hold the layers.
+        gpu_share: Share of the layers in GPU memory, from 0 to 1.
+        n_rows: Number of rows of a batch that are computed together.
+        auto_slots: Maximum number of prompts at once unless the user fixed it.
+    """
+
+    placement: Placement
+    gpu_share: float
+    n_rows: int
+    auto_slots: int
+
+    def available_memory(self) -> int:
+        """Return the size in bytes of the largest cache that fits at the moment.
+
+        A cache on both sides is as large as the smaller side allows.
+        """
+        limits = []
+        if self.gpu_share < 1:
+            limits.append(hardware.available_memory() / (1 - self.gpu_share))
+        if self.gpu_share > 0:
+            limits.append(free_gpu_memory(self.placement) / self.gpu_share)
+        return int(min(limits))
+
+    @property
+    def memory_name(self) -> str:
+        """Name of the memory, for messages."""
+        names = {0.0: "", 1.0: " of GPU memory"}
+        return names.get(self.gpu_share, " of GPU memory and memory")
+
+
+def device_of(placement: Placement, n_layer: int, *, offload_kqv: bool = True) -> Device:
+    """Return the device of the KV cache of a model.
+
+    Args:
+        placement: GPUs that hold the layers.
+        n_layer: Number of layers of the model. The output counts as one more layer, and
+            goes to the GPU first.
+        offload_kqv: Whether the cache of a layer lies where the layer does.
+    """
+    n_gpu = placement.n_gpu_layers
+    n_layers = n_layer if n_gpu < 0 else min(max(0, n_gpu - 1), n_layer)
+    on_gpu = n_gpu != 0 and shim.supports_gpu()
+    n_rows = ROWS_AMX if shim.has_amx() else ROWS
+    return Device(
+        placement=placement,
+        gpu_share=n_layers / max(1, n_layer) if on_gpu and offload_kqv else 0.0,
+        n_rows=_ROWS_GPU if on_gpu else n_rows,
+        auto_slots=_AUTO_SLOTS_GPU if on_gpu and offload_kqv else AUTO_SLOTS,
+    )
+
+
+def free_gpu_memory(placement: Placement) -> int:
+    """Return the free memory of the GPUs of a model, in bytes.
+
+    With `tensor_split` the GPU that is full first sets the limit.
+    """
+    free = [gpu.free_bytes for gpu in devices.gpus()]
+    if placement.split_mode == "none":
+        return free[placement.main_gpu] if placement.main_gpu < len(free) else 0
+    if placement.tensor_split is None:
+        return sum(free)
+    total = sum(placement.tensor_split)
+    shares = zip(free, placement.tensor_split, strict=False)
+    return int(min((n * total / share for n, share in shares if share > 0), default=0))
+
+
+def memory_of_model(placement: Placement) -> int:
+    """Return the memory in bytes that the tensors of a model may take at most.
+
+    Tensors in GPU memory do not take host memory. With a part of the layers on each side
+    only the sum of both is a limit that no model can exceed.
+    """
+    host = hardware.available_memory()
+    if placement.n_gpu_layers == 0 or not shim.supports_gpu():
+        return host
+    free = free_gpu_memory(placement)
+    return free if placement.n_gpu_layers < 0 else host + free

@@ -1,0 +1,43 @@
+"""GPUs that libllama can use, and their memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llamaherd.native.shim import check, decoded, ffi, lib
+
+_MOST = 64  # more than any machine has
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMemory:
+    """Memory of a GPU at the moment.
+
+    Attributes:
+        name: Name of the device, such as "CUDA0".
+        description: Name of the product.
+        free_bytes: Free memory in bytes.
+        total_bytes: Total memory in bytes.
+    """
+
+    name: str
+    description: str
+    free_bytes: int
+    total_bytes: int
+
+
+def gpus() -> tuple[GpuMemory, ...]:
+    """Return the GPUs that libllama can use, in the order of `main_gpu`."""
+    found = ffi.new("lh_gpu[]", _MOST)
+    count = ffi.new("int32_t *")
+    error = ffi.new("lh_error *")
+    check(lib.lh_gpus(found, _MOST, count, error), error)
+    return tuple(
+        GpuMemory(
+            decoded(ffi.string(gpu.name)),
+            decoded(ffi.string(gpu.description)),
+            gpu.free_bytes,
+            gpu.total_bytes,
+        )
+        for gpu in found[0 : count[0]]
+    )

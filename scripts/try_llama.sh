@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Tries another llama-cpp-python than the pinned one: try_llama.sh VERSION
+# 1. compiles the shim's sources against its headers; 2. compiles it and the shim in an
+# environment of its own; 3. runs the tests of native/ and of the contract there. Ends at the first that
+# fails: docs/moving-llama.md says what to do. Nothing in .venv changes.
+# shellcheck source=scripts/common.sh
+source "$(dirname "$0")/common.sh"
+
+[[ ${1:-} =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "usage: make try-llama VERSION=0.3.37"
+VERSION=$1
+DIR=$PWD/build/try-llama/$VERSION
+PYTHON=$DIR/venv/bin/python
+
+scripts/check_llama_pin.sh "$VERSION"
+
+make_venv() {
+  mkdir -p "$DIR"
+  "$VENV_PYTHON" -m venv "$DIR/venv"
+  "$PYTHON" -m pip --disable-pip-version-check install "llama-cpp-python==$VERSION" \
+    -r scripts/requirements-dev.txt
+}
+
+# The pin is replaced in a copy of the sources.
+install_shim() {
+  rm -rf "$DIR/source" && mkdir -p "$DIR/source"
+  git ls-files -z CMakeLists.txt LICENSE README.md pyproject.toml capi_shim python_core \
+    benchmarks/grammars.cpp | tar -c --null -T - | tar -x -C "$DIR/source"
+  sed -i -E "s/llama-cpp-python==[0-9.]+/llama-cpp-python==$VERSION/" "$DIR/source/pyproject.toml"
+  "$PYTHON" -m pip --disable-pip-version-check install --no-build-isolation "$DIR/source[hub,plot,research,server]"
+}
+
+run_tests() {
+  "$PYTHON" -m pytest -n 2 tests/python/native tests/python/whole
+}
+
+[[ -x $PYTHON ]] || say "llama-cpp-python $VERSION: compiling llama.cpp (3 to 6 minutes on 2 cores)"
+[[ -x $PYTHON ]] || logged "try-llama-$VERSION" make_venv
+say "the package with llama-cpp-python $VERSION"
+logged "try-package-$VERSION" install_shim
+say "tests of native/ and of the contract"
+logged "try-tests-$VERSION" run_tests
+say "llama-cpp-python $VERSION passes; docs/moving-llama.md has the other steps"

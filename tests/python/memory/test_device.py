@@ -1,0 +1,146 @@
+"""Plans follow the memory that layers and KV cache take. The GPUs are fakes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+from llamaherd.loop.sizing import NativeSizing, Work
+from llamaherd.memory import hardware
+from llamaherd.memory.device import Placement, device_of, memory_of_model
+from llamaherd.memory.plan import AUTO_SLOTS
+from llamaherd.native import devices, shim
+from llamaherd.native.devices import GpuMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+GB = 10**9
+HOST = 32 * GB
+N_LAYER = 10
+
+
+def fake_gpus(monkeypatch: pytest.MonkeyPatch, *free: int) -> None:
+    found = tuple(GpuMemory(f"FAKE{i}", "a fake", n, n) for i, n in enumerate(free))
+    monkeypatch.setattr(devices, "gpus", lambda: found)
+    monkeypatch.setattr(shim, "supports_gpu", lambda: bool(found))
+    monkeypatch.setattr(hardware, "available_memory", lambda: HOST)
+
+
+def available(*, offload: bool = True, **placement: object) -> int:
+    device = device_of(Placement(**placement), N_LAYER, offload_kqv=offload)
+    return device.available_memory()
+
+
+def test_without_a_gpu_host_memory_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_gpus(monkeypatch)
+    assert available(n_gpu_layers=-1) == HOST
+    assert devices.gpus() == ()
+    assert device_of(Placement(n_gpu_layers=-1), N_LAYER).auto_slots == AUTO_SLOTS
+
+
+def test_a_cache_lies_where_its_layers_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_gpus(monkeypatch, 8 * GB)
+    assert available() == HOST
+    assert available(n_gpu_layers=-1) == 8 * GB
+    assert available(n_gpu_layers=99) == 8 * GB
+    assert available(n_gpu_layers=-1, offload=False) == HOST
+    # The output is the first on the GPU, so 6 are 5 of the 10 layers.
+    assert available(n_gpu_layers=6) == 16 * GB
+    assert available(n_gpu_layers=1) == HOST
+    fake_gpus(monkeypatch, 100 * GB)
+    assert available(n_gpu_layers=6) == 2 * HOST
+
+
+def test_several_gpus_count_as_the_model_is_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake_gpus(monkeypatch, 8 * GB, 2 * GB)
+    assert available(n_gpu_layers=-1) == 10 * GB
+    assert available(n_gpu_layers=-1, split_mode="none", main_gpu=1) == 2 * GB
+    # The second is full with a quarter of the cache.
+    assert available(n_gpu_layers=-1, tensor_split=(3.0, 1.0)) == 8 * GB
+    assert available(n_gpu_layers=-1, tensor_split=(1.0, 0.0)) == 8 * GB
+
+
+def test_a_model_is_compared_with_the_memory_that_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake_gpus(monkeypatch, 8 * GB)
+    assert memory_of_model(Placement()) == HOST
+    assert memory_of_model(Placement(n_gpu_layers=-1)) == 8 * GB
+    assert memory_of_model(Placement(n_gpu_layers=4)) == HOST + 8 * GB
+
+
+def test_a_model_larger_than_the_gpu_is_refused(
+    tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_gpus(monkeypatch, 1000)
+    with pytest.raises(lh.ModelLoadError, match=r"does not fit .* 1000 bytes are"):
+        lh.Model(tiny_path("llama"), n_gpu_layers=-1)
+    lh.Model(tiny_path("llama"), n_gpu_layers=-1, check_memory=False).close()
+
+
+def test_a_gpu_runs_more_prompts_at_once_and_refuses_what_it_cannot_hold(
+    tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_gpus(monkeypatch, 8 * GB)
+    with lh.Model(tiny_path("llama"), n_gpu_layers=-1) as model:
+        context = lh.Context(model)
+
+        def sizing() -> NativeSizing:
+            made = context.loop._sizing
+            return NativeSizing(
+                model,
+                made._params,
+                made._sizes,
+                1000,
+                0,
+                device=device_of(model.placement, model.info.n_layer),
+            )
+
+        work = Work(needs=[100] * 1000)
+        on_gpu = sizing().plan(work)
+        assert on_gpu.n_seq_max == 200
+        fake_gpus(monkeypatch, 20_000_000)
+        plan = sizing().plan(work)
+        assert plan.n_seq_max < AUTO_SLOTS
+        assert plan.memory_bytes <= 10_000_000
+        with pytest.raises(lh.ContextError, match=r"of GPU memory, 0\.0 are available"):
+            sizing().check_memory(on_gpu)
+        context.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"split_mode": "rows"}, ValueError, "split_mode must be"),
+        ({"main_gpu": -1}, ValueError, "main_gpu must be"),
+        ({"main_gpu": 2}, ValueError, r"main_gpu must be less than .* GPUs \(2\), not 2"),
+        ({"tensor_split": "3"}, TypeError, "tensor_split must be a list"),
+        ({"tensor_split": [1, "2"]}, TypeError, "tensor_split must be"),
+        ({"tensor_split": [0, 0]}, ValueError, "tensor_split must have a share above 0"),
+        ({"tensor_split": [1, 1, 1]}, ValueError, "each of the 2 GPUs, not 3 shares"),
+    ],
+)
+def test_bad_arguments_are_named(
+    tiny_path: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: dict[str, object],
+    error: type[Exception],
+    message: str,
+) -> None:
+    fake_gpus(monkeypatch, GB, GB)
+    with pytest.raises(error, match=message):
+        lh.Model(tiny_path("llama"), n_gpu_layers=-1, **arguments)
+
+
+def test_a_split_reaches_libllama(tiny_path: Callable[[str], Path]) -> None:
+    # Without a GPU it has no effect, but it is read and kept.
+    with (
+        lh.Model(tiny_path("llama"), split_mode="none", tensor_split=[1, 2]) as model,
+        lh.Context(model) as context,
+    ):
+        assert lh.generate(context, "a", max_tokens=2).text is not None

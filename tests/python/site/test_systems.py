@@ -1,0 +1,43 @@
+"""The README's table of systems is that of docs/systems.json."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def systems() -> ModuleType:
+    path = ROOT / "scripts" / "systems.py"
+    spec = importlib.util.spec_from_file_location("systems", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_readme_has_the_recorded_table(systems: ModuleType) -> None:
+    assert systems.table(systems.read()) in systems.README.read_text(encoding="utf-8")
+
+
+def test_a_cell_is_recorded_and_others_are_not_tried(
+    systems: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, record = tmp_path / "README.md", tmp_path / "systems.json"
+    page.write_text("before\n<!-- systems -->\n<!-- end of systems -->\nafter\n")
+    monkeypatch.setattr(systems, "README", page)
+    monkeypatch.setattr(systems, "RECORD", record)
+    systems.main(["record", "arm64", "c_tests", "emulated"])
+    assert json.loads(record.read_text()) == {"arm64": {"c_tests": "emulated"}}
+    row = "| Linux, 64-bit ARM | not tried | run in emulation | not tried |"
+    assert row in page.read_text()
+    with pytest.raises(SystemExit, match="'perfect' is none of run, emulated, compiled"):
+        systems.main(["record", "arm64", "r", "perfect"])
