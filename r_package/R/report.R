@@ -226,7 +226,9 @@ estimates_for_report <- function(x) {
     grouped_by = as_py_list(x$grouped_by),
     predictions = x$predictions,
     simultaneous = x$simultaneous,
-    agreement = x$agreement
+    agreement = x$agreement,
+    consensus = x$consensus,
+    is_weighted = x$is_weighted
   )
 }
 

@@ -352,6 +352,8 @@ def estimate_regression(
             agreement=consensuses.agreement_line(sample)
             if isinstance(sample, GoldSample)
             else "",
+            consensus=options["consensus"],
+            is_weighted=options["weights"] is not None,
             label_check=label_check_of(texts, sample, options["prob"]),
         )
     )
@@ -463,6 +465,8 @@ def _estimates(found: Estimates) -> dict[str, Any]:
         },
         "simultaneous": found.simultaneous,
         "agreement": found.agreement,
+        "consensus": found.consensus,
+        "is_weighted": found.is_weighted,
         "label_check": _label_check(found),
         "source": None if found.source is None else json.dumps(found.source.to_dict()),
     }

@@ -283,6 +283,8 @@ def estimate(  # noqa: PLR0917 - as in R
         grouped_by=tuple(named(by)),
         simultaneous=simultaneous,
         agreement=agreement_line(gold) if isinstance(gold, GoldSample) else "",
+        consensus=consensus,
+        is_weighted=survey is not None,
         label_check=label_check_of(texts, gold, prob),
     )
 

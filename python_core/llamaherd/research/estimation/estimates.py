@@ -83,6 +83,9 @@ class Estimates:
         simultaneous: "bonferroni" or "max_t" if all intervals of a method hold together;
             None if each holds by itself.
         agreement: Sentence on the agreement of the coders; "" for one coder.
+        consensus: The right code where coders disagree: "majority", or the model of
+            coders' errors "dawid_skene" or "one_coin".
+        is_weighted: Whether survey weights were used.
         label_check: Labels of coded texts beside those of all, for codes that are said to
             be a simple sample; None for others.
     """
@@ -103,6 +106,8 @@ class Estimates:
     widths: tuple[Width, ...] = ()
     simultaneous: str | None = None
     agreement: str = ""
+    consensus: str = "majority"
+    is_weighted: bool = False
     label_check: LabelCheck | None = None
 
     def __len__(self) -> int:

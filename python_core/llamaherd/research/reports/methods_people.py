@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.research.estimation.gold_waves import WAVES
 from llamaherd.research.reports.methods_words import cite, listed, measured, several
 
 if TYPE_CHECKING:
@@ -15,7 +16,12 @@ _DRAWN = {
     "simple": "at random, all with the same probability",
     "stratified": "at random, a fixed number in each stratum",
     "uncertainty": "at random, the less sure the model the more probable",
+    "weights": "at random, the larger its survey weight the more probable",
     "given": "at random, with given probabilities",
+}
+_CONSENSUS = {
+    "dawid_skene": "by the model of Dawid and Skene",
+    "one_coin": "by the one-coin form of the model of Dawid and Skene",
 }
 _COEFFICIENTS = {
     "kappa": ("Cohen's kappa", "cohen1960"),
@@ -52,23 +58,33 @@ def people(contents: Contents, used: list[str]) -> Iterator[str]:
     coders = len(found["coders"])
     who = "one person" if coders == 1 else f"{coders} people"
     yield f"To measure quality, {found['n_gold']:,} texts were coded by {who}."
-    yield from _drawn(found.get("design"))
+    yield from _drawn(found.get("design"), used)
     yield from _between_people(found, used)
     yield from _of_model(found, used)
 
 
-def _drawn(design: Mapping[str, Any] | None) -> Iterator[str]:
+def _drawn(design: Mapping[str, Any] | None, used: list[str]) -> Iterator[str]:
     if design is None:
         return
     n_all = design["N"] - design["n_missing"]
     if design["n"] == n_all:
         yield "These were all texts."
         return
+    history = design.get("history", ())
+    if design["kind"] == WAVES:
+        sizes = listed([f"{wave['n']:,}" for wave in history])
+        yield (
+            f"They belong to a sample of {design['n']:,} of {n_all:,} texts, drawn in "
+            f"{len(history)} waves ({sizes} texts) of different designs; the weights of "
+            f"all waves are those of active inference {cite(used, 'zrnic2024active')}."
+        )
+        return
     by = design.get("by")
+    waves = f" in {len(history)} waves" if len(history) > 1 else ""
     columns = "" if by is None else f" of {by if isinstance(by, str) else listed(by)}"
     yield (
-        f"They belong to a sample of {design['n']:,} of {n_all:,} texts, drawn "
-        f"{_DRAWN[design['kind']]}{columns} (seed {design['seed']})."
+        f"They belong to a sample of {design['n']:,} of {n_all:,} texts, "
+        f"drawn{waves} {_DRAWN[design['kind']]}{columns} (seed {design['seed']})."
     )
 
 
@@ -157,11 +173,27 @@ def _estimators(contents: Contents, used: list[str]) -> Iterator[str]:
         )
     elif found.get("predictions") == "probs":
         yield "The predictions were the probabilities of the labels."
+    yield from _of_design(found, used)
     if "naive" in methods:
         yield (
             "For comparison we also give the estimates that treat the model's labels as "
             "true."
         )
+
+
+def _of_design(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
+    """Describe weights, a model of coders' errors, and simultaneous intervals."""
+    if found.get("is_weighted"):
+        yield "All estimates use survey weights."
+    model = _CONSENSUS.get(found.get("consensus") or "")
+    if model is not None:
+        yield (
+            f"The right codes of texts were modelled from all coders' codes {model} "
+            f"{cite(used, 'dawid1979')}, and estimates from several draws of them were "
+            f"combined by multiple imputation {cite(used, 'rubin1987')}."
+        )
+    if found.get("simultaneous"):
+        yield "The intervals of a method hold simultaneously."
 
 
 def _model_name(model: str) -> str:

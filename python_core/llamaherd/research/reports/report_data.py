@@ -230,7 +230,8 @@ def estimates_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Estimates
         "predictions",
     )
     result = {name: getattr(found, name) for name in names}
-    result |= {name: getattr(found, name, None) for name in ("simultaneous", "agreement")}
+    newer = ("simultaneous", "agreement", "consensus", "is_weighted")
+    result |= {name: getattr(found, name, None) for name in newer}
     result["source"] = getattr(found, "source", None)
     made: dict[str, Any] = plain({"rows": found.to_dicts(), **result})
     return made

@@ -230,15 +230,26 @@ def test_hashes_do_not_depend_on_how_values_are_kept() -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning")  # few codes
 def test_a_page_has_the_waves_of_the_sample(coded: lh.Coded, tmp_path: Path) -> None:
     drawn = lh.gold_sample(coded, 20, seed=1)
-    first = drawn.with_codes({name: ["abc"[i % 3] for i in drawn.rows] for name in "xy"})
+    first = drawn.with_codes({name: ["abc"[i % 3] for i in drawn.rows] for name in "xyz"})
     sizes = [1.0 + i % 2 for i in range(len(TEXTS))]
     both = lh.gold_sample(coded, 8, after=first, prob=sizes, seed=2)
-    both = both.with_codes({name: ["abc"[i % 3] for i in both.rows] for name in "xy"})
-    found = lh.estimate(coded, both, methods=["dsl"], simultaneous="max_t")
+    both = both.with_codes({name: ["abc"[i % 3] for i in both.rows] for name in "xyz"})
+    found = lh.estimate(
+        coded,
+        both,
+        methods=["dsl"],
+        simultaneous="max_t",
+        consensus="one_coin",
+        weights=[1.0 + i % 3 for i in range(len(TEXTS))],
+    )
     path = tmp_path / "r.html"
     lh.report(coded, path, lh.validate(coded, both, n_bootstrap=0), found)
     page = path.read_text(encoding="utf-8")
     assert "in waves of different designs" in page
     assert "8 of 20, by probabilities that were given; 20 codes before it" in page
     assert "All intervals of a method hold together" in page
-    assert "2 coders agree in 100%" in page
+    assert "3 coders agree in 100%" in page
+    assert "drawn in 2 waves (20 and 8 texts) of different designs" in page
+    assert "All estimates use survey weights" in page
+    assert "one-coin form of the model of Dawid and Skene" in page
+    assert "@book{rubin1987" in lh.methods_text(coded, estimates=found).bibtex

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd.cli import main
+from llamaherd.research.estimation.gold_waves import WAVES
+from llamaherd.research.reports import methods_people, report_parts
 from llamaherd.research.reports.checklist import checklist_of
 from llamaherd.research.reports.methods import methods_of
 
@@ -122,6 +124,10 @@ def test_a_ready_codebook_is_cited(contents: dict[str, Any]) -> None:
     found = methods_of({**contents, "run": {**contents["run"], "codebook": codebook}})
     assert {"mudde2004", "hawkins2009"} < set(found.references)
     assert "(Mudde 2004) (Hawkins 2009)" in found.text
+
+
+def test_every_design_of_a_sample_has_a_sentence() -> None:
+    assert methods_people._DRAWN.keys() | {WAVES} == report_parts._KINDS.keys()
 
 
 def test_a_choice_is_told_with_its_evaluation(contents: dict[str, Any]) -> None:
