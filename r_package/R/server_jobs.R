@@ -150,7 +150,7 @@ rows_frame <- function(rows, row_names) {
   fields <- unique(unlist(lapply(rows, names)))
   columns <- lapply(
     stats::setNames(nm = c(setdiff(fields, "error"), "error")),
-    \(field) as_column(lapply(rows, \(row) row[[field]]))
+    \(field) answer_column(lapply(rows, \(row) row[[field]]))
   )
   columns$error <- as.character(columns$error)
   frame <- structure(
@@ -162,7 +162,7 @@ rows_frame <- function(rows, row_names) {
 }
 
 # Returns cells as a vector with NA for NULL; as a list if a cell has several values.
-as_column <- function(cells) {
+answer_column <- function(cells) {
   if (!all(lengths(cells) <= 1) || any(vapply(cells, is.list, NA))) {
     return(I(cells))
   }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,14 @@ def test_a_comment_that_the_page_lacks_is_found(
     assert list(r_help.differing()) == ["a"]
     (tmp_path / "man" / "b.Rd").write_text("old", encoding="utf-8")
     assert r_help.differing()["b"] == ""
+
+
+def test_a_function_of_the_package_is_defined_once() -> None:
+    # Files share one namespace: of two definitions the last file's counts, silently.
+    counts = Counter(
+        name
+        for path in sorted((r_help.ROOT / "R").glob("*.R"))
+        for name in re.findall(r"(?m)^([\w.]+) <- ", path.read_text(encoding="utf-8"))
+    )
+    assert len(counts) > 400
+    assert [name for name, n in counts.items() if n > 1] == []
