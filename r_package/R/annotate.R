@@ -70,13 +70,13 @@
 #'   and `sd`, the standard deviation of the probabilities; `prob`, `margin`, `entropy`, `coverage`,
 #'   `error`; see `distribution`. Several labels: `label`, those with a probability above 0.5,
 #'   joined by `"; "`; `coverage`; `p_<label>`; `error`. Fields: the fields and `error`. With
-#'   `method = "generate"`: `label` and `error`. With `until` or `larger`, before `error`: `step`, the
-#'   step that labelled the text, `"model"`, `"head"` or `"unsure"`. Spans: `spans`, a list column of data frames with
-#'   `label`, `quote`, `start` and `end`, see [coded_spans()]; and `error`. With
-#'   `evidence`, before `error`: `quote`, verbatim
-#'   words of the text, and `start` and `end`, the numbers of its first and last character as
-#'   [substr()] takes them. They are NA where there is no label, and where the quote could not be
-#'   written, which a message reports.
+#'   `method = "generate"`: `label` and `error`. With `until` or `larger`, before `error`: `step`,
+#'   the step that labelled the text, `"model"`, `"head"` or `"unsure"`. Spans: `spans`, a list
+#'   column of data frames with `label`, `quote`, `start` and `end`, see [coded_spans()]; and
+#'   `error`. With `evidence`, before `error`: `quote`, verbatim words of the text, and
+#'   `start` and `end`, the numbers of its first and last character as [substr()] takes them. They
+#'   are NA where there is no label, and where the quote could not be written, which a message
+#'   reports.
 #'
 #'   With thoughts, there are `thinking`, `n_thinking_tokens` and `thinking_complete` before
 #'   `error`, and with several of them `between`, all as in [classify_parallel()]. Several labels

@@ -56,7 +56,8 @@
 #' @param confidence For `"uncertainty"`: a column, or a number per text from 0 to 1, of the model's
 #'   confidence. `NULL` uses the column `margin` of [annotate_texts()]; with several labels
 #'   `2 * abs(p - 1/2)` of the least certain label.
-#' @param floor For `"uncertainty"` and `"weights"`: the minimum probability of a text is `floor * n / nrow(data)`.
+#' @param floor For `"uncertainty"` and `"weights"`: the minimum probability of a text is
+#'   `floor * n / nrow(data)`.
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
 #'   number for each stratum. At least 2 texts are drawn per stratum if it has them.
 #' @param names Labels that codes may have. `NULL` uses those of `data`.

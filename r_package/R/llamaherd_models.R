@@ -5,10 +5,10 @@
 #' measure the one that you take with [validate()].
 #'
 #' @param memory_gb Memory to ask about, in GB. NULL asks about the memory that is available now.
-#' @returns A data frame, a row each: `source`, for [model_load()]; `memory_gb`, memory of a computer
-#'   that runs it beside other programs, 0 for any; `size_bytes` of the file; `fits`; `measured`,
-#'   `"not measured"` where this project has no figures; `published`, figures of others, which are
-#'   not of this file, `""` where there are none.
+#' @returns A data frame, a row each: `source`, for [model_load()]; `memory_gb`, memory of a
+#'   computer that runs it beside other programs, 0 for any; `size_bytes` of the file; `fits`;
+#'   `measured`, `"not measured"` where this project has no figures; `published`, figures of
+#'   others, which are not of this file, `""` where there are none.
 #' @seealso [hardware_profile()], [model_load()]
 #' @export
 #' @examplesIf llamaherd_available()

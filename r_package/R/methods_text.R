@@ -1,9 +1,9 @@
 #' Write a methods paragraph
 #'
 #' Writes plain prose to paste into an article, all of it from the data: model, codebook,
-#' temperature, thinking, calibration, draw of the coded texts, agreement and estimators; with BibTeX
-#' of what the text cites, and of nothing else. What was not done is not mentioned; the checklist
-#' marks it.
+#' temperature, thinking, calibration, draw of the coded texts, agreement and estimators; with
+#' BibTeX of what the text cites, and of nothing else. What was not done is not mentioned;
+#' the checklist marks it.
 #'
 #' @inheritParams report
 #' @param x Return value of [annotate_texts()]; or path of a report, as [report()] writes it, which

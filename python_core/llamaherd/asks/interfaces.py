@@ -284,6 +284,7 @@ SERVER = {
             **_SCORED,
             **_for("the answer has a row for each text", "columns"),
             **_for("GET /version says it", "versions"),
+            **_for("a request loads no model", "until", "embeddings", "unsure", "larger"),
         },
     ),
 }

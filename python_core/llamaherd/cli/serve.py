@@ -332,7 +332,8 @@ def _template(path: str | None) -> str | None:
 
 def _end_with_stdin() -> None:
     """End the server when standard input closes."""
-    while sys.stdin.buffer.read(1 << 16):
+    # Not sys.stdin: a thread that holds its lock ends Python with a fatal error.
+    while os.read(0, 1 << 16):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 

@@ -24,7 +24,7 @@ test_that("settings arrive with Python's types", {
   local_fake()
   model_load(local_model_file(), n_gpu_layers = -1, use_mmap = FALSE)
   expected <- "{'n_gpu_layers': -1, 'use_mmap': False, 'use_mlock': False, " |>
-    paste0("'check_memory': True}")
+    paste0("'check_memory': True, 'split_mode': 'layer', 'main_gpu': 0}")
   expect_match(the$module$seen("model_load"), expected, fixed = TRUE)
 })
 
