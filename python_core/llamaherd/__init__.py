@@ -112,7 +112,7 @@ from llamaherd.research.estimation.recalibrated import ProbabilityScores, Recali
 from llamaherd.research.estimation.recalibration import recalibrate
 from llamaherd.research.estimation.robustness import Robustness, robustness
 from llamaherd.research.estimation.widths import Width
-from llamaherd.research.pairs.agreement import PairAgreement, pair_agreement
+from llamaherd.research.pairs.agreement import ComparisonAgreement, pair_agreement
 from llamaherd.research.pairs.compare import compare_pairs, start_compare_pairs
 from llamaherd.research.pairs.comparison import PairComparison, TextStrength
 from llamaherd.research.pairs.design import ComparedPair
@@ -176,6 +176,7 @@ __all__ = [
     "Coded",
     "CodingSettings",
     "ComparedPair",
+    "ComparisonAgreement",
     "Context",
     "ContextClosedError",
     "ContextError",
@@ -217,7 +218,6 @@ __all__ = [
     "OptimizeJob",
     "OptimizeProgress",
     "OptimizeReport",
-    "PairAgreement",
     "PairComparison",
     "PairedSize",
     "PerplexityResults",

@@ -324,7 +324,7 @@ print.llamaherd_pair_agreement <- function(x, ...) {
   if (is.null(page)) {
     print(without_class(x), ...)
   } else {
-    writeLines(sub("^<PairAgreement>", "<llamaherd_pair_agreement>", page))
+    writeLines(sub("^<ComparisonAgreement>", "<llamaherd_pair_agreement>", page))
   }
   invisible(x)
 }

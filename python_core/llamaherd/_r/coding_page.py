@@ -13,7 +13,7 @@ from llamaherd._r.spans import spans_for_r
 from llamaherd.coding_page.code_texts import first_link, make_page, path_for, results_of
 from llamaherd.coding_page.desk import Desk
 from llamaherd.coding_page.sheet import make_sheet
-from llamaherd.coding_page.store import Store
+from llamaherd.coding_page.store import CodeStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LOOK_S = 0.02
 
 
-class CodingWork:
+class CodingPageRun:
     """Coding page with the results at its end; the work of a `Job`.
 
     Args:
@@ -33,7 +33,7 @@ class CodingWork:
         page: Page to serve.
     """
 
-    def __init__(self, data: Any, desk: Desk, store: Store, page: CodingPage) -> None:  # noqa: ANN401 - of two kinds
+    def __init__(self, data: Any, desk: Desk, store: CodeStore, page: CodingPage) -> None:  # noqa: ANN401 - of two kinds
         self._data = data
         self._desk = desk
         self._store = store
@@ -92,7 +92,7 @@ def code_start(
         id=of["id"],
         seed=int(of["seed"]),
     )
-    store = Store(Path(path_for(given, sheet, of["path"])), sheet)
+    store = CodeStore(Path(path_for(given, sheet, of["path"])), sheet)
     try:
         desk = Desk(sheet, store)
         page = make_page(
@@ -103,7 +103,7 @@ def code_start(
             allowed_hosts=of["allowed_hosts"],
             keys=of["keys"],
         )
-        job = lh.Job(CodingWork(given, desk, store, page))
+        job = lh.Job(CodingPageRun(given, desk, store, page))
     except BaseException:
         store.close()
         raise

@@ -31,8 +31,8 @@ _EXAMPLES = """\
 llamaherd pairs texts.csv --question "Which text is angrier?" \\
   -m model.gguf -o strengths.csv
 llamaherd pairs texts.csv --question "Which text is more formal?" \\
-  -m model.gguf --chat \\
-  --id id --n-pairs 600 --journal pairs.journal -o strengths.csv --pairs-out pairs.csv
+  -m model.gguf --chat --id id --n-pairs 600 \\
+  --journal pairs.journal -o strengths.csv --pairs-out pairs.csv
 """
 _OF_CALL = (
     *("labels", "chat", "system", "thinking", "variables", "n_pairs", "design"),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from llamaherd.coding_page.desk import Desk
-    from llamaherd.coding_page.keys import Keys
+    from llamaherd.coding_page.keys import CoderKeys
     from llamaherd.server.hosts import Hosts
     from llamaherd.server.record import RequestRecord
 
@@ -77,7 +77,7 @@ class PageState:
         """Count nothing: there are no metrics."""
 
 
-def create_app(desk: Desk, keys: Keys, hosts: Hosts) -> Starlette:
+def create_app(desk: Desk, keys: CoderKeys, hosts: Hosts) -> Starlette:
     """Create the application of a desk.
 
     Args:
@@ -112,7 +112,7 @@ def create_app(desk: Desk, keys: Keys, hosts: Hosts) -> Starlette:
 class _Api:
     """Requests of the pages' scripts."""
 
-    def __init__(self, desk: Desk, keys: Keys, state: PageState) -> None:
+    def __init__(self, desk: Desk, keys: CoderKeys, state: PageState) -> None:
         self._desk = desk
         self._keys = keys
         self._state = state

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.coding_page.desk import Desk
 from llamaherd.coding_page.export import coded_sample, coded_spans
 from llamaherd.coding_page.sheet import make_sheet
-from llamaherd.coding_page.store import Store
+from llamaherd.coding_page.store import CodeStore
 from llamaherd.coding_page.values import are_spans, cell_of
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
@@ -113,7 +113,7 @@ def code_texts(
 
 def make_page(
     desk: Desk,
-    store: Store,
+    store: CodeStore,
     *,
     host: str,
     port: int,
@@ -150,9 +150,9 @@ def first_link(page: CodingPage) -> str:
 
 
 @contextmanager
-def opened(sheet: Sheet, path: Path) -> Iterator[tuple[Desk, Store]]:
+def opened(sheet: Sheet, path: Path) -> Iterator[tuple[Desk, CodeStore]]:
     """Open the file of codes for a block."""
-    store = Store(path, sheet)
+    store = CodeStore(path, sheet)
     try:
         yield Desk(sheet, store), store
     finally:

@@ -18,7 +18,7 @@ from llamaherd.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from llamaherd.coding_page.sheet import Sheet
-    from llamaherd.coding_page.store import Entry, Store
+    from llamaherd.coding_page.store import CodeStore, Entry
 
 _LONGEST_NOTE = 10_000
 _LONGEST_S = 24 * 3600.0
@@ -38,7 +38,7 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CoderProgress:
     """Progress of a coder.
 
     Attributes:
@@ -74,7 +74,7 @@ class Desk:
         ArgumentError: A stored code is no code by the codebook.
     """
 
-    def __init__(self, sheet: Sheet, store: Store) -> None:
+    def __init__(self, sheet: Sheet, store: CodeStore) -> None:
         self.sheet = sheet
         self._store = store
         self._lock = threading.RLock()
@@ -114,12 +114,12 @@ class Desk:
             return order
         return [i for i in order if self._is_tie(i) or self.act(coder, i) is not None]
 
-    def progress(self, coder: str) -> Progress:
+    def progress(self, coder: str) -> CoderProgress:
         """Return the progress of a coder."""
         texts = self.texts_of(coder)
         acts = [act for i in texts if (act := self.act(coder, i)) is not None]
         n_coded = sum(act.value is not None for act in acts)
-        return Progress(len(texts), n_coded, len(acts) - n_coded)
+        return CoderProgress(len(texts), n_coded, len(acts) - n_coded)
 
     def next_text(self, coder: str, after: int | None = None) -> int | None:
         """Return the next text without a code; None if there is none.

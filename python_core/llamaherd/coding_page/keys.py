@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _OWNER = "owner"
 
 
-class Keys:
+class CoderKeys:
     """Keys of a file of codes.
 
     Args:

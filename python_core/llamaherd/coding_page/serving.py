@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from llamaherd.coding_page.app import create_app
-from llamaherd.coding_page.keys import Keys
+from llamaherd.coding_page.keys import CoderKeys
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.progress import JobProgress
 from llamaherd.server import serving
@@ -74,7 +74,7 @@ class CodingPage:
             ) from error
         self._is_local = is_local(self._bound)
         are_needed = keys or not self._is_local
-        self._keys = Keys(secret, desk.sheet.people, are_needed=are_needed)
+        self._keys = CoderKeys(secret, desk.sheet.people, are_needed=are_needed)
         hosts = hosts_of(self._bound, host, allowed_hosts)
         app = create_app(desk, self._keys, hosts)
         self._server = serving.Server(app, grace_s=_GRACE_S, when_ready=self._tell_ready)

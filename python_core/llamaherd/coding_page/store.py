@@ -85,7 +85,7 @@ class Entry(NamedTuple):
     at: str
 
 
-class Store:
+class CodeStore:
     """Codes of a sheet in a file, which several processes may use at once.
 
     Args:

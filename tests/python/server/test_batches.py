@@ -11,7 +11,7 @@ import pytest
 import tiny_models
 from fake_context import FakeContext, answer
 from llamaherd.server.batches import lines, pages
-from llamaherd.server.batches.store import Store, StoreError
+from llamaherd.server.batches.store import BatchStore, StoreError
 from served import NAME, served, started
 from waiting import wait_until
 
@@ -307,13 +307,13 @@ def test_sizes_are_limited(
 
 def test_a_folder_has_one_server(fake: FakeContext, tmp_path: Path) -> None:
     with served(fake, data=tmp_path), pytest.raises(StoreError, match="another server"):
-        Store(tmp_path)
-    Store(tmp_path).close()
+        BatchStore(tmp_path)
+    BatchStore(tmp_path).close()
 
 
 def test_what_has_expired_is_removed(tmp_path: Path) -> None:
     now = [1000.0]
-    store = Store(tmp_path, clock=lambda: now[0])
+    store = BatchStore(tmp_path, clock=lambda: now[0])
     path = store.new_path()
     path.write_bytes(b"a")
     file = store.add_file(path, "a", "batch", keep_s=3600)

@@ -36,7 +36,7 @@ _LEAST = 30  # labelled texts with an embedding that a head is fitted to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Labelled:
+class StepLabels:
     """Probabilities of a block of texts.
 
     Attributes:
@@ -127,7 +127,7 @@ class HeadStep:
         self._store(self._key, "a head on embeddings", json.dumps(head.to_dict()), ())
         return head
 
-    def blocks(self, head: TextHead, texts: Sequence[str]) -> Iterator[Labelled]:
+    def blocks(self, head: TextHead, texts: Sequence[str]) -> Iterator[StepLabels]:
         """Label texts and yield them block by block; ends early if cancelled.
 
         Args:
@@ -141,7 +141,7 @@ class HeadStep:
             stored = self._found(key)
             if stored is not None and len(stored.numbers) == k * len(own):
                 probs = np.array(stored.numbers).reshape(-1, k)
-                yield Labelled(start=start, probs=probs, is_stored=True)
+                yield StepLabels(start=start, probs=probs, is_stored=True)
                 continue
             vectors = self._vectors(own)
             if vectors is None:
@@ -151,7 +151,7 @@ class HeadStep:
             probs[fine] = head.probs(vectors[fine])
             name = f"{len(own)} texts labelled by a head on embeddings"
             self._store(key, name, "", tuple(probs.ravel().tolist()))
-            yield Labelled(start=start, probs=probs, is_stored=False)
+            yield StepLabels(start=start, probs=probs, is_stored=False)
 
     # ---- private ----
 

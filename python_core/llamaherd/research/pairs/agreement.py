@@ -30,7 +30,7 @@ _TITLES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairAgreement:
+class ComparisonAgreement:
     """Agreement of a comparison with people's pairs and known scores.
 
     Attributes:
@@ -77,7 +77,7 @@ class PairAgreement:
         ]
         if self.n_ties:
             lines.append(f"{self.n_ties} pairs without a winner are left out")
-        return "\n".join(["<PairAgreement>", *lines])
+        return "\n".join(["<ComparisonAgreement>", *lines])
 
     __repr__ = __str__
 
@@ -88,7 +88,7 @@ def pair_agreement(
     known: Mapping[str, float] | Sequence[float] | None = None,
     *,
     level: float = 0.95,
-) -> PairAgreement:
+) -> ComparisonAgreement:
     """Compare strengths with people's pairs, with known scores, or both.
 
     Intervals of shares take into account that pairs with a common text depend on each
@@ -128,7 +128,7 @@ def pair_agreement(
         measures |= _of_pairs(comparison, rows, level)
     if known is not None:
         measures |= _of_scores(comparison, known, level)
-    return PairAgreement(measures=measures, n_ties=n_ties, level=level)
+    return ComparisonAgreement(measures=measures, n_ties=n_ties, level=level)
 
 
 _Row = tuple[str, str, "str | None"]

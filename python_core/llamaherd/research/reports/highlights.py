@@ -24,7 +24,7 @@ class Passage(NamedTuple):
     label: str
 
 
-class Piece(NamedTuple):
+class MarkedPiece(NamedTuple):
     """Part of a text with the same passages throughout.
 
     Attributes:
@@ -46,7 +46,7 @@ def passages_of(label: str | None) -> list[Passage]:
     return [Passage(each["start"], each["end"], str(each["label"])) for each in found]
 
 
-def pieces_of(text: str, passages: Iterable[Passage]) -> list[Piece]:
+def pieces_of(text: str, passages: Iterable[Passage]) -> list[MarkedPiece]:
     """Cut a text at the ends of its passages, which may overlap."""
     inside = [
         Passage(max(each.start, 0), min(each.end, len(text)), each.label)
@@ -56,7 +56,7 @@ def pieces_of(text: str, passages: Iterable[Passage]) -> list[Piece]:
     ends = {0, len(text), *(each.start for each in inside), *(e.end for e in inside)}
     cuts = sorted(ends)
     return [
-        Piece(
+        MarkedPiece(
             text[start:end],
             tuple(p.label for p in inside if p.start <= start and end <= p.end),
             tuple(p.label for p in inside if p.start == start),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from llamaherd.server.batches.service import BatchService
-    from llamaherd.server.batches.store import Store
+    from llamaherd.server.batches.store import BatchStore
     from llamaherd.server.shared_state import SharedState
 
     _Page = Callable[[Request], Awaitable[Response]]
@@ -94,14 +94,16 @@ class BatchPages:
             form.unlink(missing_ok=True)
         return _json(file.shape)
 
-    def _check_room(self, store: Store) -> None:
+    def _check_room(self, store: BatchStore) -> None:
         files = store.files()
         n_bytes = sum(file.n_bytes for file in files)
         if len(files) >= _MOST_FILES or n_bytes > _MOST_SIZES * self._max_file:
             text = f"there are {len(files)} files with {n_bytes} bytes: delete some"
             raise ApiError(413, text, code="too_many_files")
 
-    def _keep(self, store: Store, form: Path, boundary: bytes, path: Path) -> StoredFile:
+    def _keep(
+        self, store: BatchStore, form: Path, boundary: bytes, path: Path
+    ) -> StoredFile:
         found = upload.parse(form, boundary)
         if found.stop - found.start > self._max_file:
             text = f"the file has more than {self._max_file} bytes (see --max-file)"
@@ -116,7 +118,7 @@ class BatchPages:
     async def _files(self, request: Request) -> Response:
         purpose = request.query_params.get("purpose")
 
-        def listed(store: Store) -> list[StoredFile]:
+        def listed(store: BatchStore) -> list[StoredFile]:
             files = store.files()
             return [each for each in files if purpose in (None, each.purpose)]
 
@@ -140,7 +142,7 @@ class BatchPages:
     async def _delete(self, request: Request) -> Response:
         file = await self._found(request)
 
-        def remove(store: Store) -> None:
+        def remove(store: BatchStore) -> None:
             if store.is_in_use(file):
                 text = f"a batch that runs reads {file.id}: cancel it first"
                 raise ApiError(409, text, code="file_in_use")
@@ -167,7 +169,7 @@ class BatchPages:
             headers = (("retry-after", "60"),)
             raise ApiError(429, text, code="too_many_batches", headers=headers)
 
-        def create(store: Store) -> Batch:
+        def create(store: BatchStore) -> Batch:
             file = store.file(file_id)
             if file is None or file.purpose != "batch":
                 raise bad_field("input_file_id", f"there is no file {_shown(file_id)}")

@@ -130,7 +130,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """Outcome of one request of a batch.
 
     Attributes:

@@ -13,7 +13,7 @@ from llamaherd.server.batches.lines import (
     line_error,
     request_lines,
 )
-from llamaherd.server.batches.records import Outcome
+from llamaherd.server.batches.records import BatchOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from llamaherd.server.batches.records import Batch, Status
-    from llamaherd.server.batches.store import Store
+    from llamaherd.server.batches.store import BatchStore
     from llamaherd.server.shared_state import SharedState
 
 _T = TypeVar("_T")
@@ -35,14 +35,14 @@ _EXPIRED = {"code": "batch_expired", "message": "the batch expired before it ran
 End = Literal["cancelled", "expired"]
 
 
-class Work(Protocol):
+class BatchWork(Protocol):
     """Work with the store, on the thread of the store."""
 
-    async def do(self, work: Callable[[Store], _T]) -> _T:
+    async def do(self, work: Callable[[BatchStore], _T]) -> _T:
         """Do some work."""
 
 
-def move(store: Store, batch: Batch, status: Status) -> Batch:
+def move(store: BatchStore, batch: Batch, status: Status) -> Batch:
     """Store a new status of a batch; return the batch as it is stored."""
     now = store.batch(batch.id) or batch
     if not now.is_active or status in now.times:
@@ -65,7 +65,7 @@ class BatchRun:
     """
 
     def __init__(
-        self, work: Work, shared: SharedState, app: ASGIApp, batch: Batch
+        self, work: BatchWork, shared: SharedState, app: ASGIApp, batch: Batch
     ) -> None:
         self._work = work
         self._shared = shared
@@ -75,7 +75,7 @@ class BatchRun:
         self._ended = asyncio.Event()
         self._is_over = False
         self._running: set[asyncio.Task[None]] = set()
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[BatchOutcome] = []
 
     def end(self, how: End) -> None:
         """End the batch early; what is answered is kept."""
@@ -101,7 +101,7 @@ class BatchRun:
         finally:
             timer.cancel()
 
-    def _find(self, store: Store) -> Path | None:
+    def _find(self, store: BatchStore) -> Path | None:
         file = store.file(self._batch.input_file)
         return None if file is None else store.path(file)
 
@@ -125,7 +125,7 @@ class BatchRun:
             )
             n, errors = await asyncio.wrap_future(pending)
 
-        def store_check(store: Store) -> Batch:
+        def store_check(store: BatchStore) -> Batch:
             now = store.batch(self._batch.id) or self._batch
             is_cancelled = "cancelling" in now.times
             checked = replace(now, n_total=n, errors=[] if is_cancelled else errors)
@@ -189,16 +189,16 @@ class BatchRun:
             if status not in _TO_RETRY:
                 break
             await asyncio.sleep(_RETRY_S)
-        outcome = Outcome(request.line, request.custom_id, status, answer)
+        outcome = BatchOutcome(request.line, request.custom_id, status, answer)
         self._outcomes.append(outcome)
 
     async def _expire(self, path: Path) -> None:
         """Store errors for the requests that did not run in time."""
 
-        def expire(store: Store) -> None:
+        def expire(store: BatchStore) -> None:
             done = store.done_lines(self._batch)
             lost = (
-                Outcome(each.line, each.custom_id, 0, dict(_EXPIRED))
+                BatchOutcome(each.line, each.custom_id, 0, dict(_EXPIRED))
                 for each in request_lines(path, done)
             )
             store.add_outcomes(self._batch, lost)

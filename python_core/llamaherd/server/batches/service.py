@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from llamaherd.server.batches.runner import BatchRun, move
-from llamaherd.server.batches.store import Store
+from llamaherd.server.batches.store import BatchStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -54,9 +54,9 @@ class BatchService:
         self.endpoints = endpoints
         self._shared = shared
         self._thread = ThreadPoolExecutor(1, "llamaherd-batches")
-        self._store: Store | None = None
+        self._store: BatchStore | None = None
         if folder is not None:
-            self._store = self._thread.submit(Store, folder).result()
+            self._store = self._thread.submit(BatchStore, folder).result()
         self._runs: dict[str, tuple[BatchRun, asyncio.Task[None]]] = {}
 
     @property
@@ -64,12 +64,12 @@ class BatchService:
         """Number of batches that are not finished."""
         return len(self._runs)
 
-    async def do(self, work: Callable[[Store], _T]) -> _T:
+    async def do(self, work: Callable[[BatchStore], _T]) -> _T:
         """Do some work with the store, on its own thread."""
 
         def with_store() -> _T:
             if self._store is None:
-                self._store = Store(None)
+                self._store = BatchStore(None)
             return work(self._store)
 
         return await asyncio.wrap_future(self._thread.submit(with_store))

@@ -23,7 +23,7 @@ from llamaherd.core.checks import quoted
 from llamaherd.core.errors import LlamaHerdError
 from llamaherd.core.files import sync_folder
 from llamaherd.journal.file import check_local
-from llamaherd.server.batches.records import ACTIVE, Batch, Outcome, StoredFile
+from llamaherd.server.batches.records import ACTIVE, Batch, BatchOutcome, StoredFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -59,7 +59,7 @@ class StoreError(LlamaHerdError, OSError):
     """The folder of a server's data cannot be used."""
 
 
-class Store:
+class BatchStore:
     """Files and batches of a server. One thread uses it at a time.
 
     Args:
@@ -256,7 +256,7 @@ class Store:
         rows = self._db.execute("SELECT line FROM outcome WHERE batch = ?", (batch.id,))
         return {row[0] for row in rows}
 
-    def add_outcomes(self, batch: Batch, outcomes: Iterable[Outcome]) -> None:
+    def add_outcomes(self, batch: Batch, outcomes: Iterable[BatchOutcome]) -> None:
         """Store outcomes; they are on disk when the call returns."""
         rows = [
             (batch.id, each.line, each.custom_id, each.status, json.dumps(each.body))
@@ -307,7 +307,7 @@ class Store:
             os.chmod(path, 0o600)  # noqa: PTH101 - before it has content
             for line, custom_id, status, body in rows:
                 file.write(
-                    Outcome(line, custom_id, status, json.loads(body)).text(batch.id)
+                    BatchOutcome(line, custom_id, status, json.loads(body)).text(batch.id)
                 )
                 n += 1
             file.flush()
