@@ -329,7 +329,7 @@ def usage_of(block: Block) -> str:
         if block.name.startswith(generic + ".llamaherd") and block.all("export") != []:
             head = f"\\method{{{generic}}}{{{block.name[len(generic) + 1 :]}}}"
     formals = [each.replace("\\", "\\\\").replace("%", "\\%") for each in block.usage]
-    formals = [re.sub(r"\b(\d+)\.0\b", r"\1", each) for each in formals]
+    formals = [re.sub(r"(?<![\d.])(\d+)\.0(?![\d.])", r"\1", each) for each in formals]
     within = f"({', '.join(formals)})"
     if len(block.name + within) <= _WIDTH:
         return head + within

@@ -42,13 +42,13 @@ def test_a_comment_that_the_page_lacks_is_found(
     source = tmp_path / "R" / "a.R"
     source.write_text(
         "#' A title\n#'\n#' @param x Number.\n#' @returns It.\n#' @export\n"
-        'a <- function(x = c("(\\"", ","), ...) x\n',
+        'a <- function(x = c("(\\"", ","), y = 1.0, z = "127.0.0.1", ...) x\n',
         encoding="utf-8",
     )
     monkeypatch.setattr(r_help, "ROOT", tmp_path)
     assert list(r_help.differing()) == ["a"]
     page = r_help.differing()["a"]
-    assert 'a(x = c("(\\\\"", ","), ...)' in page
+    assert 'a(x = c("(\\\\"", ","), y = 1, z = "127.0.0.1", ...)' in page
     assert "\\item{x}{Number.}" in page
     (tmp_path / "man" / "a.Rd").write_text(page, encoding="utf-8")
     assert r_help.differing() == {}
