@@ -13,6 +13,7 @@ from fake_context import answer
 from llamaherd.core.outcome import Counts
 from llamaherd.server.dashboard import DATA, PAGES
 from served import NAME, served
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from fake_context import FakeContext
@@ -61,6 +62,7 @@ def test_looks_do_not_fill_the_log(client: Client, caplog: Any) -> None:
     caplog.set_level("INFO")
     client.ask("GET", DATA)
     client.ask("GET", "/health")
+    wait_until(lambda: bool(caplog.records))  # written after the answer was sent
     assert [record.getMessage().split()[1] for record in caplog.records] == ["/health"]
 
 
