@@ -1,7 +1,7 @@
 """Requests of other people's programs, as they were recorded, are answered.
 
 `client_bodies.json` has what the programs of tests/clients sent. BODIES are of programs
-that are not run there: from their sources.
+that are not run there: written after descriptions of what they send.
 """
 
 from __future__ import annotations

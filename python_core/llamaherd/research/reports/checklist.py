@@ -1,6 +1,6 @@
 """Checklist of what reviewers ask of labels by a language model, answered from the data.
 
-The items are in this project's words, after Toernberg 2024, arXiv 2604.09638 (section 9),
+The items are in this project's words, after Toernberg 2024, arXiv 2604.09638 (abstract),
 and the checklist of llm-guidelines.org. An item is answered only by what is recorded; all
 others are open, for the author to answer.
 """
