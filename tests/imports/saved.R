@@ -15,11 +15,11 @@ verbs <- list(
   str = utils::str,
   head = \(x) print(utils::head(x, 2)),
   `[` = \(x) print(x[1]),
-  # A call whose prompts all came from the journal has no times to plot.
+  # A call whose prompts all came from the journal has no times to plot, fields no labels.
   plot = \(x) {
     tryCatch(
       graphics::plot(x),
-      llamaherd_error = \(e) if (!identical(e$code, "nothing_to_plot")) stop(e)
+      llamaherd_error = \(e) if (!e$code %in% c("nothing_to_plot", "no_labels")) stop(e)
     )
   }
 )
