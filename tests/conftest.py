@@ -76,7 +76,7 @@ def pytest_leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 class _ByFile(LoadScopeScheduling):
-    """Has a file's tests run in one process, and all that start Ray."""
+    """Run the tests of a file in one process, and all that start Ray in one."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = Path(nodeid.partition("::")[0])

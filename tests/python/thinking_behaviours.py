@@ -85,7 +85,7 @@ def write_model(path: Path) -> Path:
 
 
 class Told(NamedTuple):
-    """What a door tells of a prompt."""
+    """Fields of a prompt that an interface returns."""
 
     thinking: str | None
     n_tokens: int

@@ -188,7 +188,7 @@ def annotate(host: Any, behaviour: Behaviour, **more: Any) -> lh.Coded:
 
 
 def ended(found: Any) -> list[str]:
-    """How the prompts ended; a coded text that was not computed has another word."""
+    """End of each prompt; a coded text that was not computed has another word."""
     if isinstance(found, lh.Coded):
         word = "not computed: the call ended before"
         return ["cancelled" if error == word else "?" for error in found.errors]

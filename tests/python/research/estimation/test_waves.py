@@ -103,7 +103,7 @@ def test_a_wave_that_depends_on_codes_is_weighted() -> None:
 
 
 def test_its_intervals_are_of_the_length_of_its_errors() -> None:
-    """Of 60 draws from one population, for the texts themselves."""
+    """Compare 60 draws from one population, for the texts themselves."""
     found = []
     for seed in range(60):
         before = first(80, seed=10 * seed)

@@ -24,7 +24,7 @@ BOOK = lh.Codebook("How angry?", lh.number_scale(0, 10))
 
 @dataclass
 class Rated:
-    """What `annotate` returns for a scale, as far as validations know it."""
+    """The part of a result of `annotate` for a scale that validations read."""
 
     labels: list[str | None]
     probs: Any = None
