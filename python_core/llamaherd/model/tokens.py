@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from io import IOBase
+from operator import index
 from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from llamaherd.core import checks
@@ -110,22 +111,22 @@ def prompt_tokens(
 
     Raises:
         TypeError: `prompt` is neither text nor token ids.
-        ValueError: It is not valid Unicode, or an id does not fit into 32 bits.
+        ValueError: It is not valid Unicode.
         TokenizeError: llama_tokenize fails, or an id is not in the vocabulary.
     """
     if not isinstance(prompt, str):
-        tokens = token_array(name, prompt)
-        _check_ids(tokens, model.info.n_vocab)
-        return tokens
+        ids = _checked_ids(name, prompt)
+        _check_range(ids, model.info.n_vocab)
+        return _as_array(name, ids)
     how = vocabulary.PARSE_AUTO if parse_special == "auto" else int(parse_special)
     text = checks.text(name, prompt)
     with tokenizing(), model.using() as handle:
         return vocabulary.tokenize_prompt(handle, text, how)
 
 
-def _check_ids(tokens: array[int], n_vocab: int) -> None:
-    if tokens and not 0 <= min(tokens) <= max(tokens) < n_vocab:
-        i, wrong = next((i, t) for i, t in enumerate(tokens) if not 0 <= t < n_vocab)
+def _check_range(ids: Collection[int], n_vocab: int) -> None:
+    if len(ids) and not 0 <= min(ids) <= max(ids) < n_vocab:
+        i, wrong = next((i, t) for i, t in enumerate(ids) if not 0 <= t < n_vocab)
         raise TokenizeError(
             f"the prompt's token {i} is {wrong}, but the model's token ids are 0 to "
             f"{n_vocab - 1}"
@@ -153,6 +154,11 @@ def token_array(name: Name, tokens: object) -> array[int]:
         TypeError: `tokens` is not a sequence of integers.
         ValueError: An id does not fit into 32 bits.
     """
+    return _as_array(name, _checked_ids(name, tokens))
+
+
+def _checked_ids(name: Name, tokens: object) -> Collection[int]:
+    """Return token ids, with an error for what has no order or no integers."""
     no_order = isinstance(tokens, (AbstractSet, Mapping, IOBase))
     is_text = isinstance(tokens, (str, bytes, bytearray))
     if is_text or no_order or not hasattr(tokens, "__iter__"):
@@ -167,8 +173,19 @@ def token_array(name: Name, tokens: object) -> array[int]:
                     f"must be an integer, not {checks.shown(token)}",
                     argument=argument_of(name).at(i),
                 )
+    if isinstance(tokens, (list, tuple, array)):
+        return tokens
     try:
-        return array("i", tokens)
+        return list(map(index, tokens))
+    except TypeError as error:
+        raise ArgumentTypeError(
+            f"must hold integers only: {error}", argument=name
+        ) from error
+
+
+def _as_array(name: Name, ids: Collection[int]) -> array[int]:
+    try:
+        return array("i", ids)
     except TypeError as error:
         raise ArgumentTypeError(
             f"must hold integers only: {error}", argument=name
