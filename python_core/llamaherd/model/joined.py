@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.model.tokens import prompt_tokens, tokenizing
+from llamaherd.model.tokens import TOKENIZING, prompt_tokens
 from llamaherd.native import vocabulary
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Joiner:
         Raises:
             TokenizeError: llama_tokenize fails.
         """
-        with tokenizing():
+        with TOKENIZING:
             if isinstance(prompt, str):
                 return self._join(prompt, tokens, texts)
             return Joined(tokens, [self._behind(tokens, text) for text in texts])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from io import IOBase
 from operator import index
 from typing import TYPE_CHECKING, Literal, SupportsIndex
@@ -23,6 +22,8 @@ from llamaherd.model.model import Model, as_model
 from llamaherd.native import vocabulary
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from llamaherd.core.argument import Name
 
 ParseSpecial = bool | Literal["auto"]
@@ -120,7 +121,7 @@ def prompt_tokens(
         return _as_array(name, ids)
     how = vocabulary.PARSE_AUTO if parse_special == "auto" else int(parse_special)
     text = checks.text(name, prompt)
-    with tokenizing(), model.using() as handle:
+    with TOKENIZING, model.using() as handle:
         return vocabulary.tokenize_prompt(handle, text, how)
 
 
@@ -133,18 +134,28 @@ def _check_range(ids: Collection[int], n_vocab: int) -> None:
         )
 
 
-@contextmanager
-def tokenizing() -> Iterator[None]:
-    """Convert errors in the block to a TokenizeError of the text.
+class Tokenizing:
+    """Context manager that converts errors in its block to a TokenizeError of the text.
 
     The error of a closed model is not converted, because it does not concern the text.
     """
-    try:
-        yield
-    except (TokenizeError, ModelClosedError):
-        raise
-    except (NativeError, ValueError) as error:
-        raise TokenizeError(f"the text cannot be tokenized: {error}") from error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, (TokenizeError, ModelClosedError)):
+            return
+        if isinstance(error, (NativeError, ValueError)):
+            raise TokenizeError(f"the text cannot be tokenized: {error}") from error
+
+
+TOKENIZING = Tokenizing()
 
 
 def token_array(name: Name, tokens: object) -> array[int]:

@@ -303,7 +303,7 @@ def test_an_id_of_any_size_outside_the_vocabulary_fails_only_its_prompt(
     prompts = ["Hello", ids]
     answers = lh.generate_parallel(context, prompts, max_tokens=2).errors
     labels = lh.classify_parallel(context, prompts, [" yes", " no"]).errors
-    scores = lh.score_parallel(context, prompts, ["a", "b"]).errors
+    scores = lh.score_parallel(context, prompts, [" yes", " no"]).errors
     for first, second in (answers, labels, scores):
         assert first is None
         assert second is not None
