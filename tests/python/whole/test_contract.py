@@ -296,7 +296,7 @@ def test_only_the_guilty_fail(
     "ids", [[2**31], [-(2**31) - 1], [1, 2**63], [10**30], np.array([1, 2**40])]
 )
 def test_an_id_of_any_size_outside_the_vocabulary_fails_only_its_prompt(
-    smollm2: lh.Model, context: lh.Context, ids: Sequence[int]
+    context: lh.Context, ids: Sequence[int]
 ) -> None:
     i = len(ids) - 1
     problem = f"token {i} is {ids[i]}, but the model's token ids are 0 to 49151"
