@@ -70,6 +70,10 @@ struct Client {
   int32_t n_written() const { return task->has_paths() ? 0 : n_tokens() - n_prompt; }
   // Tokens of the answer.
   int32_t n_generated() const { return task->is_thought() ? 0 : n_written(); }
+  // Maximum number of tokens that may still be written, of a thought and of the answer.
+  int32_t n_remaining() const {
+    return task->n_before_answer(*this) + max_tokens - n_generated();
+  }
   // Tests whether the first token is there.
   bool has_begun() const { return t_first_s > 0; }
   void note_first() {

@@ -45,7 +45,7 @@ void close_gaps(lh::KvCache& kv, const std::vector<Client*>& clients) {
   if (!kv.can_move()) return;
   std::vector<Client*> movable;
   for (Client* client : clients) {
-    const bool goes_on = client->max_tokens - client->n_generated() >= kWorthMoving;
+    const bool goes_on = client->n_remaining() >= kWorthMoving;
     if (client->state == LH_STATE_DECODE && goes_on) movable.push_back(client);
   }
   std::sort(movable.begin(), movable.end(),

@@ -116,7 +116,7 @@ void MixedBatch::sort_new(bool prefixes) {
     ids.push_back(client->seq_id);
   }
   const auto key = [](const Client* client) {
-    return std::make_pair(client->max_tokens, client->tokens.size());
+    return std::make_pair(client->n_remaining(), client->tokens.size());
   };
   std::stable_sort(clients.begin(), clients.end(),
                    [&](const Client* a, const Client* b) { return key(a) > key(b); });

@@ -56,6 +56,8 @@ class Task {
   // Position of the first token whose logits are read; those of all later tokens are read
   // as well. kNoRow: none.
   virtual int32_t first_row(const Client& client) const = 0;
+  // Maximum number of tokens that the client may still write before its answer.
+  virtual int32_t n_before_answer(const Client& /*client*/) const { return 0; }
   // Returns at most n candidate tokens to decode together with the last one.
   virtual std::vector<int32_t> draft(const Client& /*client*/, int32_t /*n*/) const {
     return {};

@@ -93,7 +93,11 @@ Thought::Thought(const lh_model& model, const lh_thinking& t,
 
 int32_t Thought::first_row(const Client& client) const { return client.n_tokens() - 1; }
 
-// A thought without a budget is closed in the prompt.
+int32_t Thought::n_before_answer(const Client& client) const {
+  return std::max(0, budget_ - client.thought->n_tokens);
+}
+
+// If the thought's budget is 0, its end is decoded with the prompt.
 void Thought::start(const StepServices& step, Client& client) {
   client.thought->is_there = !is_opening_;
   if (!end_.is_by_ids()) {
