@@ -53,7 +53,7 @@ test_that("a wave that depends on codes has weighted estimates", {
   expect_equal(unname(coef(found, "gold")), share)
   part <- suppressWarnings(estimate(subset(speeches, party == "A"), both))
   expect_equal(part$n_texts, sum(party == "A"))
-  expect_match(part$notes, "texts that the sample was drawn from", all = FALSE)
+  expect_match(part$notes, "texts from which the sample was drawn", all = FALSE)
 })
 
 test_that("survey weights are those of lm()", {

@@ -1,12 +1,13 @@
-"""The right label where coders disagree, by the model of Dawid and Skene.
+"""Estimation of right labels where coders disagree, by the model of Dawid and Skene.
 
-Each coder has a matrix of error rates: the probability of each code given the right
-label. Labels and matrices are estimated together by expectation maximization, starting
-from the shares of each text's codes. In the one-coin form a coder is right with a single
-probability, and all wrong codes are equally probable.
+Each coder has a matrix of error rates, which gives the probability of each code for each
+right label. Labels and matrices are estimated together by expectation maximization,
+starting from the shares of each text's codes. In the one-coin form each coder has a
+single probability of giving the right code, and all wrong codes are equally probable.
 
-Codes of different coders must be independent given the right label; texts that are hard
-for everybody violate this, and make coders look better than they are.
+The model assumes that codes of different coders are independent given the right label.
+Texts that are hard for everybody violate this assumption: coders then seem better than
+they are.
 
 Sources: Dawid, Skene, "Maximum Likelihood Estimation of Observer Error-Rates Using the EM
 Algorithm", Applied Statistics 28, 1979; for the one-coin form Zhang, Chen, Zhou, Jordan,
@@ -36,8 +37,8 @@ class Fitted:
         prior: float64[K], share of each label in the sample.
         errors: float64[J, K, K], probability of coder j's code (last) given the right
             label.
-        n_steps: Number of steps.
-        log_likelihood: Logarithm of the likelihood.
+        n_steps: Number of steps of expectation maximization.
+        log_likelihood: Logarithm of the likelihood of the codes.
     """
 
     posteriors: Floats
@@ -60,10 +61,11 @@ def fitted(
     """Estimate labels and coders' error rates.
 
     Args:
-        codes: int64[J, n], index of each coder's code; -1 where there is none.
-        n_labels: K.
-        one_coin: True for one probability per coder.
-        smoothing: Added to each count of codes, so that no probability is 0.
+        codes: int64[J, n], index of each coder's code for each text; -1 if there is no
+            code.
+        n_labels: K, the number of labels.
+        one_coin: True to fit a single probability for each coder.
+        smoothing: Number added to each count of codes, so that no probability is 0.
         n_steps: Largest number of steps.
         tolerance: Smallest change of the log-likelihood per text that goes on.
         counts: float64[n], number of times each text counts; None for once.
@@ -136,14 +138,15 @@ def expected(
 def imputed(
     codes: Ints, n_labels: int, n_draws: int, seed: int, *, one_coin: bool = False
 ) -> Ints:
-    """Draw the right labels, int64[n_draws, n].
+    """Draw right labels from the model, int64[n_draws, n].
 
-    Each draw fits the model to a bootstrap sample of texts, so that draws differ by the
-    uncertainty of the error rates and by that of each text's label given these.
+    Each draw first fits the model to a bootstrap sample of texts. Draws therefore vary
+    with the uncertainty of the error rates as well as with the uncertainty of each text's
+    label at given error rates.
 
     Args:
         codes: See `fitted`.
-        n_labels: K.
+        n_labels: K, the number of labels.
         n_draws: Number of draws.
         seed: Seed.
         one_coin: True for one probability per coder.
