@@ -485,7 +485,7 @@ TEST_CASE("the budget of a thought counts as tokens to come when streams are cho
     if (is_cancelled) {
       toy::run(f.engine, 3);
       CHECK(order == std::vector<int32_t>{0, 1, 2});
-      f.engine.cancel(0);  // leaves a gap below the thoughts
+      f.engine.end(0, LH_FINISH_CANCELLED, "");  // leaves a gap below the thoughts
       toy::run(f.engine, 1);
     } else {
       toy::run(f.engine);  // until the plain answer ends
