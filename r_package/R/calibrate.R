@@ -19,7 +19,8 @@
 #'   without content.
 #' @param calibration Return value of `calibrate_batch()` or `calibrate_contextual()`, possibly
 #'   stored with [saveRDS()].
-#' @param method `"batch"` fits the calibration to these prompts; `"contextual"` to `content_free`.
+#' @param method `"batch"` fits the calibration to these prompts; `"contextual"` fits it to the
+#'   prompts in `content_free`.
 #' @param content_free For `method = "contextual"`: prompts with `"N/A"`, `""` or similar in place
 #'   of the text.
 #' @param ... Further arguments of [classify_parallel()].
@@ -29,7 +30,7 @@
 #'
 #'   `calibrated()` and `classify_calibrated()`: `x`, or the return value of [classify_parallel()],
 #'   with calibrated probabilities and the columns derived from them, and the calibration as the
-#'   attribute `calibration`. `coverage` and `logprobs` remain those of the model.
+#'   attribute `calibration`. `coverage` and `logprobs` are not changed.
 #' @seealso [classify_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
