@@ -1,12 +1,11 @@
 #' Create, write and read a codebook
 #'
-#' @description
-#' A codebook describes in words what to label in each text, the labels and their definitions, and
-#' coded examples. [annotate_texts()] labels a column of texts by it; [prompt_preview()] shows the
-#' prompt.
+#' A codebook describes in words what to label in each text. It contains the labels and their
+#' definitions, and coded examples. [annotate_texts()] labels a column of texts by it;
+#' [prompt_preview()] shows the prompt.
 #'
-#' `write_codebook()` writes it to a YAML file that people can edit and compare; `read_codebook()`
-#' reads such a file. All values in the file are text: a label `no` is not FALSE.
+#' `write_codebook()` writes a codebook to a YAML file that people can edit and compare;
+#' `read_codebook()` reads such a file. All values in the file are text: a label `no` is not FALSE.
 #'
 #' @param question The question or instruction for the model.
 #' @param labels Character vector of labels, or definitions named by labels:
@@ -19,11 +18,11 @@
 #'   passages of the text, each with a label, see [coded_spans()].
 #' @param schema For `"fields"`: a schema, see [generate_parallel()] and [type_object()].
 #' @param examples Coded examples: a data frame with the columns `text`, `label` and optionally
-#'   `reason`, which may be NA. With several labels per text, or fields, `label` is a list column of
-#'   character vectors or named lists; with spans, of data frames with the columns `quote`, words of
-#'   the text, and `label`.
-#' @param text_role,answer_role Names of a text and an answer in the prompt. NULL is `"Text"` and
-#'   `"Label"`, in the language of the prompt.
+#'   `reason`, which may be NA. With several labels per text, `label` is a list column of character
+#'   vectors; with fields, of named lists; with spans, of data frames with the columns `quote`,
+#'   words of the text, and `label`.
+#' @param text_role,answer_role Words that introduce a text and an answer in the prompt. NULL is
+#'   `"Text"` and `"Label"`, in the language of the prompt.
 #' @param language Language of the prompt's fixed words, and of the texts, which the prompt
 #'   mentions: `"en"`, `"de"`, `"fr"`, `"es"`, or another language with all of its `words`. NULL
 #'   uses English words and does not mention a language.
@@ -40,7 +39,7 @@
 #'   are numbers in order, so that coded columns are numeric) and `content`, the whole codebook as
 #'   JSON.
 #'
-#'   `write_codebook()`: its `codebook`, invisibly.
+#'   `write_codebook()`: its argument `codebook`, invisibly.
 #' @seealso [annotate_texts()], [prompt_preview()], [robustness()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
@@ -202,7 +201,7 @@ string_json <- function(x, arg, error_call) {
   value_json(check_string(x, arg, error_call = error_call), arg, error_call)
 }
 
-# Definitions by label; a label without a name has no definition.
+# Returns definitions by label; a label without a name has no definition.
 labels_json <- function(x, error_call) {
   if (is.null(x)) {
     return(NULL)

@@ -12,7 +12,7 @@
 #' @param include_confusion,include_reliability TRUE to compute confusion matrices, or
 #'   reliability.
 #' @returns A `llamaherd_comparison`, which prints as a page: a list with `confusion`, the return
-#'   value of [compute_confusion_matrices()], and `reliability`, that of
+#'   value of [compute_confusion_matrices()], and `reliability`, the return value of
 #'   [intercoder_reliability()].
 #' @seealso [validate()]
 #' @export
