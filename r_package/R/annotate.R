@@ -67,17 +67,16 @@
 #'   `mean`, the expected position from 1, or the expected number if all labels are numbers;
 #'   `p_<label>`, the probability of each label; `error`, the reason why there is no label, NA for
 #'   rows with a label; and `coded_text` if `text` is an expression. See [classify_parallel()] for
-#'   the measures. A scale of numbers: `label`, the most probable number; `mean`, the expected value,
-#'   and `sd`, the standard deviation of the probabilities; `prob`, `margin`, `entropy`, `coverage`,
-#'   `error`; see `distribution`. Several labels: `label`, the labels with a probability above 0.5,
-#'   joined by `"; "`; `coverage`; `p_<label>`; `error`. Fields: a column per field, and `error`.
-#'   With `method = "generate"`: `label` and `error`. With `until` or `larger`, before `error`: `step`,
-#'   the step that labelled the text, `"model"`, `"head"` or `"unsure"`. Spans: `spans`, a list
-#'   column of data frames with `label`, `quote`, `start` and `end`, see [coded_spans()]; and
-#'   `error`. With `evidence`, before `error`: `quote`, verbatim words of the text, and `start` and
-#'   `end`, the numbers of its first and last character as [substr()] takes them. These columns are
-#'   NA in rows without a label, and in rows whose quote could not be generated, which a message
-#'   reports.
+#'   the measures. A scale of numbers: `label`, the most probable number; `mean`, the expected
+#'   value, `error`; see `distribution`. Several labels: `label`, the labels with a probability
+#'   above 0.5, joined by `"; "`; `coverage`; `p_<label>`; `error`. Fields: a column per field, and
+#'   `error`. With `method = "generate"`: `label` and `error`. With `until` or `larger`, before
+#'   `error`: `step`, the step that labelled the text, `"model"`, `"head"` or `"unsure"`. Spans:
+#'   `spans`, a list column of data frames with `label`, `quote`, `start` and `end`, see
+#'   [coded_spans()]; and `error`. With `evidence`, before `error`: `quote`, verbatim words of the
+#'   text, and `start` and `end`, the numbers of its first and last character as [substr()] takes
+#'   them. These columns are NA in rows without a label, and in rows whose quote could not be
+#'   generated, which a message reports.
 #'
 #'   With thoughts, the columns `thinking`, `n_thinking_tokens` and `thinking_complete` come before
 #'   `error`; with several thoughts per text also `between`; see [classify_parallel()]. With several
