@@ -143,7 +143,7 @@ coder_columns <- function(dots, error_call) {
   if (length(columns) < 2 || length(n) > 1) {
     abort(
       c(
-        "`...` must have codes of at least two coders, as many of each.",
+        "`...` must have codes of at least two coders, with as many units for each.",
         x = "Coders: {length(columns)}. Units of each: {toString(lengths(columns))}."
       ),
       "argument",

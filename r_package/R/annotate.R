@@ -335,7 +335,7 @@ check_evidence <- function(x, error_call) {
   if (inherits(x, "llamaherd_type") && x$kind == "quote") {
     return(x$rule)
   }
-  abort_argument("evidence", "TRUE, FALSE or what type_quote() makes", x, error_call)
+  abort_argument("evidence", "TRUE, FALSE or a type from type_quote()", x, error_call)
 }
 
 # Returns the names of the new columns by role, without the columns that `columns` sets to NA.
@@ -524,7 +524,7 @@ report_coding <- function(result, found, on_error, verbosity, error_call) {
         "{length(failed)} of {nrow(result)} text{?s} {cli::qty(length(failed))}{?was/were} not
          coded, and {?is/are} NA.",
         stats::setNames(bullets, rep("x", length(bullets))),
-        i = "The column {.field error}, or what you called it, has all reasons."
+        i = "The column {.field error}, or your name for it, contains all reasons."
       ),
       "failed",
       error_call

@@ -62,7 +62,7 @@ calibrated <- function(x, calibration) {
   check_calibration(calibration, error_call)
   n <- length(calibration$prior)
   if (n != ncol(probs$values)) {
-    must <- sprintf("probabilities of %d labels, as the calibration is", n)
+    must <- sprintf("probabilities of %d labels, as many as the calibration has", n)
     abort_argument("x", must, x, error_call)
   }
   names <- probs$names %||% calibration$names %||% as.character(seq_len(n))
@@ -97,7 +97,7 @@ classify_calibrated <- function(
   needs_free <- method == "contextual" && is.null(calibration)
   if (needs_free == is.null(content_free)) {
     abort(
-      "{.code method = \"contextual\"} needs {.arg content_free}, and nothing else does.",
+      "{.arg content_free} is needed for {.code method = \"contextual\"}, and only for it.",
       "argument",
       error_call
     )

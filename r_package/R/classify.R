@@ -145,10 +145,10 @@ class_labels <- function(x, error_call) {
   names <- ifelse(is.na(names) | nzchar(names), names, readings)
   fits <- length(readings) > 0 && all(nzchar(trimws(readings)))
   if (!fits || anyNA(names) || anyDuplicated(readings)) {
-    must <- "texts, at least one, none empty, and no two the same"
+    must <- "one or more texts, all different and none empty"
     twice <- readings[duplicated(readings)]
     hint <- if (length(twice) > 0) {
-      sprintf("%s is there twice.", encodeString(twice[[1]], quote = "\""))
+      sprintf("%s occurs twice.", encodeString(twice[[1]], quote = "\""))
     } else {
       "Such as c(\"positive\", \"negative\")."
     }

@@ -127,7 +127,7 @@ read_codebook <- function(path) {
   error_call <- rlang::current_env()
   path <- expand_path(check_string(path))
   if (!file.exists(path) || dir.exists(path)) {
-    abort_argument("path", "a file that is there", path, error_call)
+    abort_argument("path", "an existing file", path, error_call)
   }
   new_codebook(py_call("codebook_read", path, error_call = error_call))
 }
@@ -186,7 +186,7 @@ print.llamaherd_codebook <- function(x, ...) {
 
 check_quote_type <- function(x, error_call) {
   if (!inherits(x, "llamaherd_type") || x$kind != "quote") {
-    abort_argument("quote", "what type_quote() makes", x, error_call)
+    abort_argument("quote", "a type from type_quote()", x, error_call)
   }
   x$rule
 }
@@ -215,9 +215,9 @@ labels_json <- function(x, error_call) {
   if (!is.character(x)) {
     must <- "a character vector of labels, or of definitions with labels as names"
     hint <- if (is.data.frame(x)) {
-      "Of a data frame: setNames(x$definition, x$label), by the names of its columns."
+      "For a data frame: setNames(x$definition, x$label), with the names of its columns."
     } else if (is.list(x)) {
-      "unlist() makes such a vector of a list."
+      "unlist() converts a list to such a vector."
     } else {
       "as.character() makes labels of values."
     }
@@ -228,7 +228,7 @@ labels_json <- function(x, error_call) {
   is_named <- nzchar(given)
   names <- ifelse(is_named, given, texts)
   if (anyNA(names) || anyDuplicated(names)) {
-    abort_argument("labels", "texts, no two of them the same", x, error_call)
+    abort_argument("labels", "different texts", x, error_call)
   }
   definitions <- as.list(ifelse(is_named, texts, ""))
   json_object(lapply(

@@ -250,7 +250,7 @@ check_same_coding <- function(data, coded, needs, error_call) {
     values <- vapply(needs, \(name) as.character(data[[name]][[row]]), "")
     abort(
       c(
-        "Row {row} of {.arg data} is none of those that were coded, or has another label.",
+        "Row {row} of {.arg data} was not coded, or has another label.",
         i = "Its {.field {needs}}: {.val {shorten(values, 40L)}}."
       ),
       "argument",

@@ -247,7 +247,7 @@ evaluate_codebook <- function(
       )
     )
     if (run$interrupted) {
-      message <- "Interrupted: the part evaluate was not opened."
+      message <- "Interrupted: the part evaluate was not unlocked."
       interrupt(message, NULL, verbosity, run$journal)
     }
     labels <- labels_of_run(plan, run$columns)

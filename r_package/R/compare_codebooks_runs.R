@@ -14,7 +14,7 @@ check_candidates <- function(x, context, error_call) {
   names <- rlang::names2(x)
   names <- ifelse(nzchar(names), names, as.character(seq_along(x)))
   if (anyDuplicated(names)) {
-    must <- "a list with names of which no two are the same"
+    must <- "a list with unique names"
     abort_argument("candidates", must, x, error_call)
   }
   made <- Map(

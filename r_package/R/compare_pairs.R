@@ -164,7 +164,7 @@ pair_texts <- function(x, error_call) {
   names <- as_utf8(rlang::names2(x))
   names <- if (all(names %in% "")) as.character(seq_along(texts)) else names
   if (anyNA(texts) || anyNA(names) || anyDuplicated(names) || any(names == "")) {
-    must <- "texts without NA, with names of which no two are the same, or without names"
+    must <- "texts without NA, with unique names or without names"
     abort_argument("texts", must, x, error_call)
   }
   list(texts = unname(texts), names = names)

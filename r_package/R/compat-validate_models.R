@@ -112,7 +112,7 @@ format.llamaherd_comparison <- function(x, ...) {
     "<llamaherd_comparison> of models' labels",
     if (length(right) > 0) {
       c(
-        "labels that are those of people:",
+        "labels that equal the codes of people:",
         sprintf("  %s  %5.1f%% of %s", format(names(right)), 100 * right, big(n))
       )
     },

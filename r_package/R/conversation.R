@@ -91,7 +91,7 @@ new_chat <- function(python, owner, echo_default) {
     text <- result$text %||% result$partial
     if (result$finish_reason == "cancelled") {
       the$last_results <- text
-      interrupt("Interrupted: the conversation keeps what was written.", text, 0L)
+      interrupt("Interrupted: the conversation keeps the text so far.", text, 0L)
     }
     if (echo) invisible(text) else text
   }

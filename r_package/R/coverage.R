@@ -70,7 +70,7 @@ texts_for_people <- function(x, accuracy, prob = NULL, sure = FALSE) {
     abort_argument("x", must, x, error_call)
   }
   if (is.null(prob)) {
-    abort_argument("prob", "how sure the model is of each text", prob, error_call)
+    abort_argument("prob", "the probability of the label of each text", prob, error_call)
   }
   columns <- lapply(unclass(x)[names(x)], as_py_list)
   found <- py_call(

@@ -208,10 +208,10 @@ estimate <- function(
       abort_argument("formula", must, formula, error_call)
     }
     if (!is.null(quantile)) {
-      abort("{.arg quantile} goes without a formula.", "argument", error_call)
+      abort("{.arg quantile} cannot be combined with a formula.", "argument", error_call)
     }
     if (!is.null(by) || !is.null(outcome)) {
-      message <- "{.arg by} and {.arg outcome} go without a formula: put them into it."
+      message <- "{.arg by} and {.arg outcome} cannot be combined with a formula: write them in it."
       abort(message, "argument", error_call)
     }
     if (several) {
@@ -475,7 +475,7 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NUL
     abort_argument("level", "above 0 and below 1", level, rlang::current_env())
   }
   if (!is.null(object$simultaneous) && level != object$level) {
-    must <- "the level of the estimates, which hold together; use estimate(level = ) for others"
+    must <- "the level of the estimates, whose intervals are simultaneous (see estimate(level = ))"
     abort_argument("level", must, level, rlang::current_env())
   }
   limits <- cbind(rows$low, rows$high)

@@ -142,7 +142,7 @@ check_by_row <- function(labels, codes, rows, error_call) {
   for (name in names(labels)) {
     if (length(rows) > 0 && !same(name)) {
       must <- sprintf(
-        "one whose terms use each row's own label: `%s` is computed from those of other rows",
+        "one whose terms use only each row's own label: `%s` uses the labels of other rows",
         name
       )
       abort_argument("formula", must, stats::formula(stats::terms(labels)), error_call)

@@ -53,7 +53,7 @@ interrupt <- function(message, results, verbosity, journal = NULL) {
       if (interactive() && !is.null(results)) "last_results() has them.",
       if (is.character(journal)) {
         path <- normalizePath(journal, mustWork = FALSE)
-        paste("The journal has them, and the same call goes on from there:", path)
+        paste("The journal contains them, and the same call continues from there:", path)
       }
     )
     writeLines(c("", told), stderr())

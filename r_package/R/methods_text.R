@@ -74,7 +74,7 @@ methods_text <- function(
 existing_file <- function(x, error_call) {
   path <- path.expand(check_string(x, "x", error_call = error_call))
   if (!file.exists(path) || dir.exists(path)) {
-    abort_argument("x", "coded texts or a report that is there", x, error_call)
+    abort_argument("x", "coded texts or the path of an existing report", x, error_call)
   }
   path
 }

@@ -102,7 +102,7 @@ run_fetch <- function(source, options, progress, verbosity, error_call) {
     keep = FALSE
   )
   if (run$interrupted) {
-    interrupt("Interrupted: the same call goes on with the download.", NULL, verbosity)
+    interrupt("Interrupted: the same call continues the download.", NULL, verbosity)
   }
   run$columns
 }

@@ -46,10 +46,10 @@ object_hint <- function(x, kind) {
     )
   }
   if (inherits(x, "llamaherd_model")) {
-    return("Make one of the model: context_create(model).")
+    return("Create a context for the model: context_create(model).")
   }
   if (inherits(x, "llamaherd_context")) {
-    return("A context has its model in it: context$model.")
+    return("The model of a context is context$model.")
   }
   NULL
 }

@@ -23,7 +23,7 @@ prompt_preview <- function(codebook, text, model = NULL, chat = FALSE) {
   if (is.null(model)) {
     if (chat) {
       abort(
-        "{.code chat = TRUE} needs {.arg model}, whose chat template it is.",
+        "{.code chat = TRUE} needs {.arg model}, whose chat template is used.",
         "argument",
         error_call
       )

@@ -158,7 +158,7 @@ check_features <- function(x, embeddings, error_call) {
   }
   if (is.null(embeddings) == ("embeddings" %in% x)) {
     abort(
-      "{.arg embeddings} goes with {.val embeddings} among {.arg features}, and is then needed.",
+      "{.arg embeddings} is needed if {.arg features} contains {.val embeddings}, and only then.",
       "argument",
       error_call
     )

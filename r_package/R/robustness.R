@@ -177,7 +177,7 @@ robustness <- function(
 check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
   if (is.null(gold)) {
     if (!is.null(formula) || !is.null(outcome)) {
-      message <- "{.arg formula} and {.arg outcome} are for estimates: these need {.arg gold}."
+      message <- "{.arg formula} and {.arg outcome} are used for estimates, which need {.arg gold}."
       abort(message, "argument", error_call)
     }
     return(NULL)
@@ -186,7 +186,7 @@ check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
   attr(gold, "json") <- py_call("gold_unlabelled", check_gold(gold, error_call))
   gold <- joined_gold(gold, data, NULL, text, error_call)
   if (sum(gold$rows %in% rows & !is.na(gold$gold)) < 2) {
-    must <- "a sample with two codes at least of the texts to be coded"
+    must <- "a sample with codes of at least two of the texts to be coded"
     abort_argument("gold", must, gold, error_call)
   }
   if (!is.null(formula) && !rlang::is_formula(formula)) {
@@ -246,7 +246,7 @@ listed <- function(x, class, arg, error_call) {
   given <- rlang::names2(x)
   names(x) <- ifelse(nzchar(given), given, as.character(seq_along(x)))
   if (anyDuplicated(names(x))) {
-    abort_argument(arg, "a list with names of which no two are the same", x, error_call)
+    abort_argument(arg, "a list with unique names", x, error_call)
   }
   x
 }

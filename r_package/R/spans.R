@@ -68,7 +68,7 @@ read_spans <- function(
   check_dots(list(...), character())
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
   if (length(paths) == 0 || !all(file.exists(paths))) {
-    abort_argument("path", "files that are there", path, error_call)
+    abort_argument("path", "existing files", path, error_call)
   }
   found <- py_call(
     "spans_read",

@@ -102,7 +102,7 @@ type_enum <- function(values, description = NULL, required = TRUE) {
   }
   values <- unname(check_text(values))
   if (length(values) == 0 || anyDuplicated(values)) {
-    must <- "texts, at least one, and no two the same"
+    must <- "one or more texts, all different"
     abort_argument("values", must, values, rlang::current_env())
   }
   new_type("enum", description, required, values = values)
@@ -216,7 +216,7 @@ check_type <- function(
   error_call = rlang::caller_env()
 ) {
   if (!is_type(x)) {
-    must <- "a type, made by type_string() and its like"
+    must <- "a type, such as type_string() makes"
     abort_argument(arg, must, x, error_call)
   }
   as_type(x, arg, error_call)

@@ -392,11 +392,11 @@ test_that("a journal is named at the beginning and where Ctrl-C ends the call", 
       abort = \() NULL
     )
   })
-  expect_match(told, "goes on from there: /tmp/a.journal", all = FALSE)
+  expect_match(told, "continues from there: /tmp/a.journal", all = FALSE)
 })
 
 test_that("hints lead to what was meant", {
-  expect_error(codebook("What?", list(a = "one", b = "two")), "unlist[(][)] makes")
+  expect_error(codebook("What?", list(a = "one", b = "two")), "unlist[(][)] converts")
   frame <- data.frame(label = "a", definition = "one")
   expect_error(codebook("What?", frame), "setNames[(]x[$]definition, x[$]label[)]")
   expect_error(
