@@ -158,12 +158,12 @@ TEST_CASE("what libllama would end the process on is refused") {
   CHECK(has(problem(drop(1)), "\"blk.0.up.weight.lora_b\" is missing"));
   CHECK(has(problem([](gguf_context*, Shapes& s) { s.clear(); }), "has no tensors"));
   CHECK(has(problem([](gguf_context*, Shapes& s) { s[0].first = "x"; }),
-            "has tensor \"x\", which is none of an adapter"));
+            "has tensor \"x\", which is not part of an adapter"));
   CHECK(has(problem([](gguf_context*, Shapes& s) {
               s[0].first = "x.lora_a";
               s[1].first = "x.lora_b";
             }),
-            "\"x\", which the model has not"));
+            "\"x\", which the model does not have"));
 }
 
 TEST_CASE("metadata of an adapter is what libllama reads without asking") {

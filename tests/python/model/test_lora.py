@@ -197,7 +197,7 @@ def zeros(*shape: int) -> np.ndarray:
         (lambda _, t: t.update({B: zeros(3, 2, N, 4)}), "do not fit the model's"),
         (
             lambda _, t: t.update({"q.lora_a": zeros(4, N), "q.lora_b": zeros(N, 4)}),
-            'has tensors for "q", which the model has not',
+            'has tensors for "q", which the model does not have',
         ),
         (
             lambda _, t: t.update(
