@@ -259,7 +259,7 @@ def test_an_embedding_is_adapted_unless_it_is_the_output_too(
     ):
         assert answers(m) != answers(base)
     lora = tiny_loras.write(tmp_path / "tied.gguf", TINY, change=embedding(49152, 576))
-    with pytest.raises(lh.ModelLoadError, match="uses it for its output as well"):
+    with pytest.raises(lh.ModelLoadError, match="also uses it for its output"):
         lh.Model(smollm2_path, lora=lora)
 
 
