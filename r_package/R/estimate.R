@@ -77,7 +77,7 @@
 #'   model of coders' errors, `"dawid_skene"` or `"one_coin"`, see [dawid_skene()]. With a model,
 #'   estimates from several draws of the right codes are combined by Rubin's rules, so that
 #'   intervals include this uncertainty.
-#' @param n_imputations Number of these draws.
+#' @param n_imputations Number of draws of the right codes by the model of coders' errors.
 #' @param simultaneous `NULL`: each interval has the confidence `level` by itself. `"bonferroni"` or
 #'   `"max_t"`: all intervals of a method are simultaneous, so that together they have the
 #'   confidence `level`. `"max_t"` uses the correlations of the estimates of an outcome, and its
