@@ -68,7 +68,8 @@
 #'   `p_<label>`, the probability of each label; `error`, the reason why there is no label, NA for
 #'   rows with a label; and `coded_text` if `text` is an expression. See [classify_parallel()] for
 #'   the measures. A scale of numbers: `label`, the most probable number; `mean`, the expected
-#'   value, `error`; see `distribution`. Several labels: `label`, the labels with a probability
+#'   value, and `sd`, the standard deviation of the probabilities; `prob`, `margin`, `entropy`,
+#'   `coverage`, `error`; see `distribution`. Several labels: `label`, the labels with a probability
 #'   above 0.5, joined by `"; "`; `coverage`; `p_<label>`; `error`. Fields: a column per field, and
 #'   `error`. With `method = "generate"`: `label` and `error`. With `until` or `larger`, before
 #'   `error`: `step`, the step that labelled the text, `"model"`, `"head"` or `"unsure"`. Spans:

@@ -1,5 +1,6 @@
 #' Create, write and read a codebook
 #'
+#' @description
 #' A codebook describes in words what to label in each text. It contains the labels and their
 #' definitions, and coded examples. [annotate_texts()] labels a column of texts by it;
 #' [prompt_preview()] shows the prompt.

@@ -19,6 +19,7 @@
 #' returns one conversation.
 #' * `$undo()` drops the last question with its answer. `$forget(n)` drops the n oldest questions
 #' with their answers, which frees tokens in the context. Both return the dropped messages.
+#' * `$system(text)` sets the system message for later questions; without `text` it returns the
 #' current message.
 #' * `$close()` frees the context of a conversation that was started with a model.
 #'

@@ -95,7 +95,7 @@
 #' @seealso [gold_sample()], [gold_size()], [recalibrate()], [dawid_skene()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
-#' 2,000 speeches; the model does not find half of the speeches of party B that are against.
+#' # 2,000 speeches; the model does not find half of the speeches of party B that are against.
 #' set.seed(1)
 #' party <- sample(c("A", "B"), 2000, replace = TRUE)
 #' truth <- ifelse(runif(2000) < ifelse(party == "A", 0.3, 0.5), "against", "for")

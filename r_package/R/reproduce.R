@@ -33,8 +33,9 @@
 #' path <- tempfile(fileext = ".json")
 #' report(coded, path)
 #'
-#' Usually run in another session, or by another person. With `model`, reproduce() does not search
-#' for the model's file. reproduce(path, model = model, n_seq_max = 2)
+#' # Usually run in another session, or by another person. With `model`, reproduce() does not
+#' # search for the model's file.
+#' reproduce(path, model = model, n_seq_max = 2)
 reproduce <- function(
   path,
   model = NULL,

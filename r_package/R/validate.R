@@ -82,7 +82,8 @@
 #' found
 #' subset(as.data.frame(found), measure == "f1")
 #'
-#' Ordered factors have weighted kappa and ordinal alpha. levels <- c("low", "middle", "high")
+#' # Ordered factors have weighted kappa and ordinal alpha.
+#' levels <- c("low", "middle", "high")
 #' validate(
 #'   ordered(c("low", "high", "middle", "low"), levels),
 #'   ordered(c("low", "high", "high", "low"), levels)
