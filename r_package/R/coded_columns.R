@@ -191,8 +191,8 @@ py_columns <- function(data, names) {
 }
 
 
-# Converts numbers to a list, NA to NaN.
-Converts numbers to a list, with NaN for NA.
+# Converts numbers to a list, with NaN for NA.
+as_py_numbers <- function(x) {
   x <- as.double(unname(x))
   x[is.na(x)] <- NaN
   as.list(x)
