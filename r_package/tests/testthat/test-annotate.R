@@ -367,10 +367,10 @@ test_that("each variant has an estimate by the same codes", {
     expect_warning(run(gold = gold, formula = formula), "1\" has no estimate"),
     "2\" has no estimate"
   )
-  expect_error(run(outcome = "yes"), "these need `gold`")
+  expect_error(run(outcome = "yes"), "which need `gold`")
   expect_error(run(gold = 1), "`gold` must be")
   one <- replace(gold, "gold", list(c("yes", NA, NA, NA)))
-  expect_error(run(gold = one), "two codes at least")
+  expect_error(run(gold = one), "codes of at least two")
   data <- data[-1, ]
   expect_error(run(gold = gold), "gold was drawn from other data")
 })
