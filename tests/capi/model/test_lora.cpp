@@ -149,7 +149,8 @@ TEST_CASE("what libllama would end the process on is refused") {
   CHECK(has(problem(shape(0, {kIn, kRank, 2})), fits));
   CHECK(has(problem(shape(3, {kRank, kOut, 1})), fits));
   CHECK(has(problem(embedding(kRank + 1)), fits));
-  CHECK(has(problem(embedding(kRank), GGML_TYPE_F32, false), "also uses it for its output"));
+  CHECK(has(problem(embedding(kRank), GGML_TYPE_F32, false),
+            "also uses it for its output"));
   CHECK(has(problem(nothing, GGML_TYPE_I32), "in type i32; it must be f32"));
   const auto drop = [](size_t i) {
     return [=](gguf_context*, Shapes& s) { s.erase(s.begin() + static_cast<long>(i)); };
