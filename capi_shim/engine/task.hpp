@@ -63,10 +63,10 @@ class Task {
     return {};
   }
 
-  // Returns the task as an answer, if its first tokens may be any that were drawn by
-  // another sampler.
+  // Returns the task as an answer if it accepts any first tokens that another sampler
+  // drew, else null.
   virtual Answer* free_answer() { return nullptr; }
-  // Adds a token of the thought before the task, which penalties count.
+  // Adds a token of the thought before the task, which penalties consider.
   virtual void see(int32_t /*token*/) {}
   // Starts the task before anything after the prompt is computed. May end the client, or
   // replace its task as its last action.

@@ -113,7 +113,7 @@ test_that("intervals that hold together are wider, and have one level", {
   expect_true(all(width(simultaneous = "max_t") > each))
   expect_true(all(width(simultaneous = "bonferroni") >= width(simultaneous = "max_t")))
   found <- suppressWarnings(estimate(speeches, gold, simultaneous = "max_t"))
-  expect_error(confint(found, level = 0.9), "hold together")
+  expect_error(confint(found, level = 0.9), "simultaneous")
 })
 
 test_that("picked texts are hardly a simple sample, and clusters are noted", {
