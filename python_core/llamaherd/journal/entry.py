@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from llamaherd.core.results import FinishReason
 
 _N = TypeVar("_N", int, float)
-# Stored in place of an error for an answer that a stop text ended before its grammar. All
-# other answers with "stop" are complete.
+# Stored as the error of an answer that a stop text ended before its grammar was complete.
+# All other answers with "stop" are complete.
 _CUT = "cut off by a stop text"
 _REASONS = ("stop", "length", "error")
 
@@ -26,27 +26,29 @@ class JournalEntry:
     """A result in a journal.
 
     Attributes:
-        prompt: Prompt as given to the call; for token ids their text.
-        text: Text of the answer. None for a failure, and for a scored prompt, whose
-            probabilities are in `numbers`.
+        prompt: Prompt as given to the call; for token ids, their text.
+        text: Text of the answer. None for a failure, and for a scored prompt, which has
+            its probabilities in `numbers`.
         finish_reason: "stop", "length", or "error" if the last attempt failed.
-        complete: Whether the answer ended by itself, see `Result`.
-        error: Reason of the failure; None without one.
+        complete: Whether the model ended the answer; see `Result`.
+        error: Reason of the failure; None without a failure.
         tokens: Generated tokens, without an end-of-generation token.
         seed: Seed of the random generator, a uint32.
         model: Name of the model file.
         model_sha256: SHA-256 of the model file in hexadecimal.
         settings: JSON object of all other settings that affect the text: max_tokens,
-            stop, sampling settings other than the defaults, and those of the context.
-        created: Time of storage in UTC, with a time zone.
+            stop, sampling settings that differ from the defaults, and settings of the
+            context.
+        created: Time of storage in UTC, with time zone.
         version: Version of llamaherd.
         key: Hash of everything that affects the text, in hexadecimal.
-        numbers: float64[n], log-probabilities, if requested. An answer has its tokens'
-            first. A score has one for each token of the continuations; shared prefixes
-            occur once.
-        thinking: Text of the thought before the answer; None without one.
+        numbers: float64[n], log-probabilities, if requested. For an answer, the values of
+            its tokens come first. For a score, there is one value for each token of the
+            continuations; shared prefixes occur once.
+        thinking: Text of the thought before the answer; None without a thought.
         n_thinking_tokens: Number of tokens of the thought.
-        thinking_complete: Whether the model ended the thought itself; None without one.
+        thinking_complete: Whether the model ended the thought itself; None without a
+            thought.
     """
 
     prompt: str
@@ -75,7 +77,7 @@ class JournalEntry:
 
 
 def row_of(entry: JournalEntry) -> tuple[Any, ...]:
-    """Return the row of an entry, in the order of the columns."""
+    """Return the database row of an entry, in the order of the columns."""
     row = (
         entry.model,
         bytes.fromhex(entry.model_sha256),
@@ -96,7 +98,7 @@ def row_of(entry: JournalEntry) -> tuple[Any, ...]:
 
 
 def entry_of(row: tuple[Any, ...]) -> JournalEntry:
-    """Return the entry of a row.
+    """Return the entry that a database row contains.
 
     Raises:
         DamagedError: The row differs from what was written.
@@ -175,7 +177,7 @@ def _check_types(row: tuple[Any, ...]) -> None:
 
 
 def _digest(row: tuple[Any, ...]) -> bytes:
-    """Return a digest of a row: SQLite does not detect a changed letter in a text."""
+    """Return a digest of a row; SQLite does not detect a changed letter in a text."""
     return blake2b(repr(row).encode(), digest_size=8).digest()
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from llamaherd.tasks.task import Kind
 
-# Arguments of each call that are set by rows and actors, not by the user.
+# Arguments of each call that rows or actors set, not the user.
 _CALLS: dict[Kind, tuple[Callable[..., object], set[str]]] = {
     "generate": (generate_parallel, {"ctx", "prompts"}),
     "classify": (classify_parallel, {"ctx", "prompts"}),
@@ -39,7 +39,7 @@ def check_settings(task: Kind, settings: Mapping[str, object]) -> None:
     """Check the names of settings before a model is loaded.
 
     Raises:
-        TypeError: A setting is unknown, or a required one is missing.
+        TypeError: A setting is unknown, or a required setting is missing.
         ValueError: A setting cannot be used with batches.
     """
     call, given = _CALLS[task]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def prefixed(spec: RunSpec, task: Task[Any], given: Iterable[str]) -> dict[str, Column]:
-    """Return the types of a run's new columns by their names in the output.
+    """Return the types of a run's new columns, by name in the output.
 
     Args:
         spec: The run.

@@ -1,4 +1,4 @@
-"""Merging of the shards of a run, without a model; checks that the set is complete."""
+"""Merging of the shards of a run, without a model; checks that all shards are given."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CREATE TABLE row (place INTEGER PRIMARY KEY, value TEXT, vector BLOB, journal IN
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
-    """A journal after it was read.
+    """Journal of a shard, after it was read.
 
     Attributes:
         path: Path of the journal.
@@ -58,7 +58,7 @@ def merge_runs(
     overwrite: bool = False,
     block: int = BLOCK,
 ) -> Outcome:
-    """Merge the shards of a run; the output equals that of an undivided run.
+    """Merge the shards of a run; the output equals the output of an undivided run.
 
     Args:
         journals: Paths of the journals of all shards, in any order.
@@ -97,14 +97,14 @@ def merge_runs(
 def _read(
     db: sqlite3.Connection, path: str | os.PathLike[str], before: Sequence[_Shard]
 ) -> _Shard:
-    """Copy the rows of a journal, after a check that it belongs to the same run."""
+    """Check that a journal belongs to the same run, and copy its rows."""
     found: list[tuple[Record, int]] = []
 
     def use(record: Record, rows: Iterator[Stored]) -> None:
         if before:
             _check_same(before[0], os.fspath(path), record)
         n_rows = 0
-        if db.in_transaction:  # left by a failed attempt
+        if db.in_transaction:  # an earlier attempt failed
             db.execute("ROLLBACK")
         db.execute("BEGIN")
         for row in rows:
