@@ -136,7 +136,7 @@ class _Api:
                 )
             except sqlite3.Error as error:  # such as a full disk or a lost network drive
                 return _error(
-                    ApiError(503, f"this was not saved: {error}", code="not_saved")
+                    ApiError(503, f"the code was not saved: {error}", code="not_saved")
                 )
             except ClientGoneError:
                 return Response(status_code=499)

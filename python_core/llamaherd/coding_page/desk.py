@@ -122,7 +122,7 @@ class Desk:
         return CoderProgress(len(texts), n_coded, len(acts) - n_coded)
 
     def next_text(self, coder: str, after: int | None = None) -> int | None:
-        """Return the next text without a code; None if all texts have a code.
+        """Return the next text without a code; None if no such text is left.
 
         Skipped texts come after all other texts, in the coder's order, starting after the
         text `after`.

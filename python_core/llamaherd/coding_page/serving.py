@@ -144,7 +144,7 @@ class CodingPage:
         wide = max(len(name) for name, _ in shown)
         lines = [f"{name:<{wide}}  {link}" for name, link in shown]
         if not self._keys.are_needed:
-            lines.append(f"On this machine {self.url} also asks for a coder's name.")
+            lines.append(f"On this machine, {self.url} asks for the coder's name.")
         return lines
 
     def _tell_ready(self) -> None:

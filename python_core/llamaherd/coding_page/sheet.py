@@ -115,7 +115,7 @@ def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
         )
         if is_wrong or plain.casefold() in (each.casefold() for each in made):
             raise ArgumentError(
-                f"must be different names of 1 to {_LONGEST_NAME} characters, none of "
+                f"must be different names of 1 to {_LONGEST_NAME} characters, other than "
                 f"{', '.join((*OURS, PART))}, not {checks.shown(plain)}",
                 argument=argument,
                 code="duplicate",
@@ -134,7 +134,7 @@ def _of_sample(sample: GoldSample | None) -> Codebook:
     """Return a codebook with the labels of a sample and no definitions."""
     if sample is None or not sample.names:
         raise ArgumentError(
-            "must be given: the texts come without a list of labels",
+            "must be given: the texts have no list of labels",
             argument="codebook",
             code="missing",
         )
@@ -150,15 +150,15 @@ def _check_agrees(codebook: Codebook, sample: GoldSample | None) -> None:
     other = [name for name in codebook.names if sample.names and name not in sample.names]
     if other:
         raise ArgumentError(
-            f"has the label {checks.quoted(other[0])}, which is none of the sample's: "
+            f"has the label {checks.quoted(other[0])}, but the labels of the sample are "
             f"{', '.join(sample.names[:20])}",
             argument="codebook",
             code="conflict",
         )
     if codebook.kind.is_several != sample.several:
-        words = {True: "several labels a text", False: "one label a text"}
+        words = {True: "several labels per text", False: "one label per text"}
         raise ArgumentError(
-            f"has {words[codebook.kind.is_several]}, and the sample was drawn for "
+            f"has {words[codebook.kind.is_several]}, but the sample was drawn for "
             f"{words[sample.several]}",
             argument="codebook",
             code="conflict",
@@ -232,8 +232,8 @@ def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
     for i, row in enumerate(rows):
         if len(row) != len(names):
             raise ArgumentError(
-                f"has {len(row)} cells and there are {len(names)} columns: a cell that "
-                "has the delimiter in it must be in quotes",
+                f"has {len(row)} cells, but there are {len(names)} columns: a cell that "
+                "contains the delimiter must be in quotes",
                 argument="data",
                 place=(i,),
                 code="wrong_length",

@@ -162,7 +162,7 @@ class CodeStore:
         (n_tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if n_tables and identity != _APPLICATION_ID:
             raise ArgumentError(
-                f"{checks.shown(str(self.path))} is an SQLite file, but not of codes",
+                f"{checks.shown(str(self.path))} is an SQLite file, but has no codes",
                 argument="path",
                 code="foreign_file",
             )

@@ -105,9 +105,7 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
     """
     prompt = f"{row[5]!r:.60}"
     if _digest(row[:-1]) != row[-1]:
-        raise DamagedError(
-            f"what is stored for the prompt {prompt} is not what was written"
-        )
+        raise DamagedError(f"the data stored for the prompt {prompt} were changed")
     # A valid digest does not make a row valid, and SQLite accepts a value of any type
     # in any column.
     tokens, numbers = array("i"), array("d")
@@ -118,7 +116,7 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
         created = datetime.fromtimestamp(row[13], timezone.utc)
     except (TypeError, ValueError, OverflowError, OSError) as error:
         raise DamagedError(
-            f"what is stored for the prompt {prompt} is no result: {error}"
+            f"the data stored for the prompt {prompt} are no result: {error}"
         ) from None
     is_score = row[10] == "stop" and not tokens and bool(numbers)
     return JournalEntry(
@@ -173,7 +171,7 @@ def _check_types(row: tuple[Any, ...]) -> None:
     if row[6] < 0 or not 0 <= row[7] < 2**32:
         raise ValueError(f"it has {row[6]} tokens and the seed {row[7]}")
     if (row[10] == "error") != (row[8] is None):
-        raise ValueError("it has to have either a text or an error")
+        raise ValueError("it must have either a text or an error")
 
 
 def _digest(row: tuple[Any, ...]) -> bytes:

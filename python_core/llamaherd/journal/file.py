@@ -170,8 +170,8 @@ def create(name: str, path: Path) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}-{time.time_ns():x}.new")
     try:
         with closing(connect(draft, "mode=rwc")) as db:
-            # Last, because there is no log before: data that closing could not move from
-            # a log into the file would be lost silently.
+            # Set last, so that there is no log until then: data that closing could not
+            # move from a log into the file would be lost silently.
             db.executescript(SCHEMA)
             db.execute("PRAGMA journal_mode = WAL")
         try:
@@ -191,9 +191,9 @@ def _check_no_log(name: str, path: Path) -> None:
     for log in (beside(path, WAL), beside(path, ROLLBACK)):
         if log.exists() and log.stat().st_size > 0 and not path.exists():
             raise JournalError(
-                f"{name}: {shown(path)} is not there, but {log.name!r} is, the log of a "
-                "journal that was removed or moved. Bring that journal back, or remove "
-                "its log, with the results that are in nothing else"
+                f"{name}: {shown(path)} does not exist, but {log.name!r} does: the log "
+                "of a journal that was removed or moved. Restore that journal, or remove "
+                "its log, and with it the results that only the log has"
             )
 
 
@@ -296,7 +296,7 @@ def _problem_of_schema(db: sqlite3.Connection) -> str:
     index on an expression could fail.
     """
     if not _tables() <= _tables_of(db):
-        return "its tables are not those that were made"
+        return "its tables are not the tables of a journal"
     query = "SELECT type, name FROM sqlite_master WHERE type <> 'table' AND sql NOT NULL"
     for kind, name in db.execute(query):
         return f"it has the {kind} {name!r:.60}, which no journal has: remove it"

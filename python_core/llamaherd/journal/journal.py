@@ -102,7 +102,7 @@ class Journal:
             if not all(os.access(each, os.W_OK) for each in both):
                 raise JournalError(
                     f"journal: {shown(self.path)} cannot be used: the file, or its "
-                    "folder, may only be read"
+                    "folder, is read-only"
                 )
             db = connect(self.path, "mode=rw")
             try:
@@ -166,8 +166,8 @@ class Journal:
             ) from error
         self.notice = (
             f"{shown(self.path)}, or SQLite's log beside it, was removed, moved or "
-            "replaced during the call; all results are stored in the file that is there "
-            "now"
+            "replaced during the call; all results are stored in the new file at this "
+            "path"
         )
 
     def _open_again(self) -> None:

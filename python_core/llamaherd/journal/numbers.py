@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from llamaherd.core.outcome import Output
     from llamaherd.core.request import Request
 
-_WRONG = "the log-probabilities stored for a prompt are not those of its tokens"
+_WRONG = "the log-probabilities stored for a prompt do not match its tokens"
 
 
 def numbers_of(output: Output) -> array[float]:

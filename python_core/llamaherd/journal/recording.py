@@ -361,5 +361,5 @@ def check_unchanged(file: ModelFile) -> None:
     if not file.is_unchanged:
         raise JournalError(
             f"journal: the file {file.name!r} has changed since it was loaded, "
-            "so that nobody can tell later which model answered: load it again"
+            "so that the record would name the wrong model: load it again"
         )

@@ -91,9 +91,7 @@ def with_thought(
         raise DamagedError(f"the thought before the answer to {prompt} is missing")
     *values, digest = thought[:4]
     if _digest(row[-1], tuple(values)) != digest:
-        raise DamagedError(
-            f"the thought stored for the prompt {prompt} is not what was written"
-        )
+        raise DamagedError(f"the thought stored for the prompt {prompt} was changed")
     text, n_tokens, complete = values
     return replace(
         entry,

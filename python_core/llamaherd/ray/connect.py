@@ -129,8 +129,8 @@ def _warn_of_few_cpus(n_cpus: float) -> None:
     n_here = os.cpu_count() or 1
     if n_cpus > n_here:
         warnings.warn(
-            f"the actors are given {n_cpus:g} CPUs together, n_actors times num_cpus, "
-            f"but this machine has {n_here}: they share them, and fewer would be faster",
+            f"the actors reserve {n_cpus:g} CPUs in total (n_actors times num_cpus), but "
+            f"this machine has {n_here}, which they share: lower values are faster",
             stacklevel=5,  # line that creates the herd
         )
 

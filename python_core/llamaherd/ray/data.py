@@ -99,8 +99,8 @@ class Annotator:
         check_settings(self._name, settings)
         if id_column is not None and self._name != "generate":
             raise ArgumentError(
-                f"goes with task 'generate', not {self._name!r}, which gives "
-                "equal texts equal answers",
+                f"needs task 'generate', not {self._name!r}, with which equal texts "
+                "always have equal answers",
                 argument="id_column",
                 code="conflict",
             )
@@ -155,8 +155,8 @@ class Annotator:
             self._host = Context(self._model, **{"n_threads": n_threads, **options})
         elif options:
             raise ArgumentError(
-                f"context does not go with task 'embed', not {sorted(options)}: "
-                "n_threads and deterministic are arguments of their own",
+                f"context does not go with task 'embed', not {sorted(options)}: pass "
+                "n_threads and deterministic directly",
                 code="not_together",
             )
         else:
@@ -164,8 +164,8 @@ class Annotator:
         self._task = make_task(self._name, settings).of_model(self._model)
         if self._task.reads_all:
             raise ArgumentError(
-                "calibrate='batch', until and larger depend on all rows, which a batch "
-                "has not; calibrate='contextual' needs none",
+                "calibrate='batch', until and larger depend on all rows, but a batch has "
+                "only some; calibrate='contextual' does not depend on rows",
                 code="needs_all_rows",
             )
 

@@ -84,7 +84,7 @@ class HerdEmbedder:
             except (ContextError, MemoryError) as error:
                 if member.number not in self._refusals:
                     self._refusals[member.number] = error
-                    warn_of(member, "makes no vectors", error)
+                    warn_of(member, "computes no embeddings", error)
             finally:
                 with self._changed:
                     self._free.append(member)

@@ -62,7 +62,7 @@ def files_of(model: Model) -> tuple[list[SourceFile], int]:
     paths = parts_of(model.path.absolute())
     loras = [lora.path for lora in model.loras]
     if any(lora is None for lora in loras):
-        raise ModelLoadError("nobody knows the file of the model's LoRA adapter")
+        raise ModelLoadError("the file of the model's LoRA adapter is unknown")
     try:
         found = [_source_file(path) for path in (*paths, *filter(None, loras))]
     except OSError as error:
@@ -179,7 +179,7 @@ def _is(path: Path, expected: SourceFile) -> bool:
 def _check(received: Path, expected: SourceFile) -> None:
     if not _is(received, expected):
         raise ModelLoadError(
-            f"{expected.path} has changed while it was sent: make another Herd"
+            f"{expected.path} has changed while it was sent: create the Herd again"
         )
 
 

@@ -127,7 +127,7 @@ class Herd(Host):
         if isinstance(model, Model):
             if lora is not None:
                 raise ArgumentError(
-                    "is the model's, which was loaded already", argument="lora"
+                    "must be set when the model is loaded", argument="lora"
                 )
             self.model = model
         else:

@@ -427,6 +427,6 @@ class HerdLoop(ThreadedLoop):
         if monotonic() - since_s <= self._patience_s:
             return None
         return ClusterError(
-            f"there has been no actor for {self._patience_s:.0f} s: is there a node "
-            "with room for one?"
+            f"there has been no actor for {self._patience_s:.0f} s: check that a node "
+            "has free resources for one"
         )

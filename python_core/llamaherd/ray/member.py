@@ -105,9 +105,9 @@ class Payload:
                 file = self.files[i]
                 if not self.may_send:
                     raise ClusterError(
-                        f"node {node} has no file {file.path!r} with the content that "
-                        f"it has here (SHA-256 {file.sha256}): copy it there, or let it "
-                        "be sent (send_model=True)"
+                        f"node {node} has no file {file.path!r} with the same content "
+                        f"as here (SHA-256 {file.sha256}): copy it there, or send it "
+                        "(send_model=True)"
                     )
                 for data, is_last in parts(file):
                     ask("receive", file, data, is_last=is_last)
@@ -222,7 +222,7 @@ class Member:
         if there != build():
             raise ClusterError(
                 f"an actor has {_listed(there)}, this process {_listed(build())}: "
-                "install the same everywhere"
+                "install the same versions everywhere"
             )
         payload = self._payload
         payload.bring(self._ask, self.node[0])

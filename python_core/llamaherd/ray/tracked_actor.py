@@ -157,7 +157,7 @@ def warn_of(link: ActorLink, what: str, error: BaseException) -> None:
     """Warn that the herd continues without an actor; never raises an error."""
     with suppress(UserWarning):  # if warnings are configured as errors
         warnings.warn(
-            f"actor {link.number} on node {link.node[0]!r} {what}, the others go on: "
+            f"actor {link.number} on node {link.node[0]!r} {what}; others continue: "
             f"{error}",
             stacklevel=2,
         )

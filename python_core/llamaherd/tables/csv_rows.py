@@ -141,8 +141,8 @@ def _refusal(lines: _Lines, delimiter: str) -> ArgumentError:
             break
         line += 1
     return ArgumentError(
-        "the quote that opens here is not closed, or another one within its text is not "
-        "doubled: nobody could tell which rows follow",
+        "the quote that opens here is not closed, or a quote within its text is not "
+        "doubled: the rows after it cannot be separated",
         argument="input",
         form="{problem}",
         line=line,

@@ -175,14 +175,14 @@ def check_shardable(spec: RunSpec) -> None:
         for name in ("until", "larger"):
             if spec.annotate.get(name) is not None:
                 raise ArgumentError(
-                    "chooses texts among all rows of the table: a shard has only some of "
-                    "them; run without shards",
+                    "selects texts from all rows of the table, but a shard has only some "
+                    "rows: run without shards",
                     argument=f"[annotate] {name}",
                     code="needs_all_rows",
                 )
         raise ArgumentError(
-            'is "batch", which is fitted to all rows of the table: a shard has only some '
-            'of them; use "contextual", or run without shards',
+            'is "batch", which is fitted to all rows of the table, but a shard has only '
+            'some rows: use "contextual", or run without shards',
             argument="[annotate] calibrate",
             code="needs_all_rows",
         )
@@ -198,7 +198,7 @@ def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
         return str(spec.folder / spec.journal)
     if shard is not None and (spec.journal == "" or spec.output == STREAM):
         raise ArgumentError(
-            "a shard stores its answers in its journal: give it one (--journal)",
+            "a shard stores its answers in a journal: set one (--journal)",
             argument="journal",
             code="missing",
             form="{problem}",
@@ -265,8 +265,8 @@ class _Run:
                 positions, rows = [], []
         if store.n_rows != n_own:
             raise JournalError(
-                f"journal: {str(self._path)!r} was removed during the run, and holds "
-                f"{store.n_rows} of {n_own} rows: run the shard again, which goes on"
+                f"journal: {str(self._path)!r} was removed during the run, and contains "
+                f"{store.n_rows} of {n_own} rows: run the shard again to complete it"
             )
 
     @property

@@ -140,7 +140,7 @@ def _check_same(first: _Shard, path: str, record: Record) -> None:
         if one != other:
             differs = _difference(first.record, record) if name == "run_sha256" else ""
             raise JournalError(
-                f"{shown(path)} is of another {what} than {shown(first.path)}"
+                f"{shown(path)} has another {what} than {shown(first.path)}"
                 f"{differs or f': {_brief(other)} and {_brief(one)}'}"
             )
 
@@ -156,7 +156,7 @@ def _difference(one: Record, other: Record) -> str:
         name for name in {**flat[0], **flat[1]} if flat[0].get(name) != flat[1].get(name)
     ]
     differences = "; ".join(
-        f"{name} is {_value(flat[1], name)}, and there {_value(flat[0], name)}"
+        f"{name} is {_value(flat[1], name)} instead of {_value(flat[0], name)}"
         for name in names[:_MOST_SHOWN]
     )
     return f": {differences}"
@@ -207,7 +207,7 @@ def _check_complete(shards: Sequence[_Shard]) -> None:
     n_rows = sum(shard.n_rows for shard in shards)
     if n_rows != record.n_rows:
         raise ArgumentError(
-            f"the shards have {n_rows} rows together, the input has {record.n_rows}",
+            f"the shards have {n_rows} rows in total, but the input has {record.n_rows}",
             argument="journals",
             code="missing",
             form="{name}: {problem}",

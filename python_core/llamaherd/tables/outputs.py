@@ -72,7 +72,7 @@ def _taken(name: str, path: Path, lock_path: Path) -> int | None:
             os.close(lock)
             raise ArgumentError(
                 f"{shown(path)} is being written by another run, "
-                f"process {process}: wait for its end, or give this one another name",
+                f"process {process}: wait until it ends, or choose another name",
                 argument=name,
             ) from None
         except OSError:
@@ -102,8 +102,8 @@ def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:
     old_record = _metadata_of(path)
     if old_record is None:
         raise ArgumentError(
-            f"{shown(path)} is there already, and is not as llamaherd wrote it: "
-            "give another name, or have it replaced (--overwrite)",
+            f"{shown(path)} exists already, and llamaherd did not write it, or it was "
+            "edited later: choose another name, or replace it (--overwrite)",
             argument="output",
         )
     return old_record
@@ -140,9 +140,9 @@ def warn_of_other_run(
     now = json.loads(record.meta())
     other = [what for key, what in SAME.items() if old_record.get(key) != now.get(key)]
     if old_record and other:
-        kept = "" if journal is None else f"; what {journal} holds of it stays there"
+        kept = "" if journal is None else f"; its results in {journal} are kept"
         warnings.warn(
-            f"{path.name} is of a run with another {' and another '.join(other)}: this "
-            f"run's output takes its place{kept}",
+            f"{path.name} is the output of a run with another "
+            f"{' and another '.join(other)}: this run replaces it{kept}",
             stacklevel=3,
         )

@@ -16,7 +16,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"Parquet needs pyarrow: {installing.command('parquet')}; CSV and JSON lines "
-        "need nothing"
+        "need no package"
     ) from error
 
 if TYPE_CHECKING:

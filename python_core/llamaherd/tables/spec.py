@@ -190,8 +190,8 @@ class RunSpec:
     def _check_words(self) -> None:
         if self.prompt is not None and self.column is not None:
             raise ArgumentError(
-                "and column cannot be given together: a column's texts are the "
-                "prompts, or a prompt has their values in it",
+                "and column cannot be given together: use column if its texts are the "
+                "prompts, or prompt for a template with values of columns",
                 argument="prompt",
                 code="conflict",
             )
@@ -201,7 +201,7 @@ class RunSpec:
         check_chat_keys(self)
         if self.task == "embed" and self.chat:
             raise ArgumentError(
-                "= true is not for embed, which makes no prompts", argument="chat"
+                "= true does not go with embed, which has no prompts", argument="chat"
             )
         if self.task == "classify":
             if not self.classify.get("labels"):
@@ -238,7 +238,7 @@ class RunSpec:
             for name in ("codebook", "annotate"):
                 if getattr(self, name):
                     raise ArgumentError(
-                        f"goes with task = 'annotate', and task is {self.task!r}",
+                        f"needs task = 'annotate', but task is {self.task!r}",
                         argument=f"[{name}]",
                         code="not_together",
                     )
@@ -366,7 +366,9 @@ class RunSpec:
         path = self.model.get("path")
         if path is None:
             raise ArgumentError(
-                "is missing: the model to ask", argument="[model] path", code="missing"
+                "is missing: it is the model to run",
+                argument="[model] path",
+                code="missing",
             )
         return str(self._near(path))
 
@@ -486,7 +488,7 @@ def _check_several(name: str, labels: Collection[object]) -> None:
     if len(labels) < 2:
         found = checks.shown(next(iter(labels)))
         raise ArgumentError(
-            f"must be at least two different ones, not {found} alone",
+            f"must be at least two different labels, not only {found}",
             argument=name,
             code="out_of_range",
         )

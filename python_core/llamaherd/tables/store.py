@@ -131,8 +131,8 @@ def read_run(
         found = db.execute(latest).fetchone() if "run_row" in tables else None
         if found is None:
             raise JournalError(
-                f"{name}: {shown(file)} has no rows to put together: it is not of a run "
-                "with --shard i/n"
+                f"{name}: {shown(file)} has no rows to merge: it is not the journal of a "
+                "run with --shard i/n"
             )
         rows = db.execute(f"{_ROWS} ORDER BY place", (found[0],))
         use(Record.of_json(found[1]), map(_checked, rows))
@@ -172,7 +172,7 @@ def _row(position: int, values: Values) -> Stored:
 def _checked(row: tuple[Any, ...]) -> Stored:
     stored: Stored = (row[0], row[1], row[2])
     if _digest(stored) != row[3]:
-        raise DamagedError(f"what is stored for row {row[0] + 1} is not what was written")
+        raise DamagedError(f"the data stored for row {row[0] + 1} were changed")
     return stored
 
 

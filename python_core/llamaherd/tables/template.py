@@ -55,8 +55,8 @@ class Template:
         found = cls(tuple(part for part in parts if part[0]))
         if not found.columns:
             raise ArgumentError(
-                "names no column, so that all rows would be asked the same: write "
-                f"{{text}} where a column's values go, not {checks.shown(text)}",
+                "names no column, so that all rows would have the same prompt: write "
+                f"{{text}} in place of a column's value, not {checks.shown(text)}",
                 argument="prompt",
             )
         return found

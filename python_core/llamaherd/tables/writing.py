@@ -208,7 +208,7 @@ def checked_output(spec: RunSpec) -> Path:
         raise ArgumentError(f"{shown} cannot be written", argument="output")
     if spec.input != STREAM and path == Path(os.path.realpath(spec.at("input"))):
         raise ArgumentError(
-            f"{shown} is the input: give it another name", argument="output"
+            f"{shown} is the input: choose another name", argument="output"
         )
     return path
 

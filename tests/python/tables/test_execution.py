@@ -377,7 +377,7 @@ def test_shards_that_are_missing_or_double(three: tuple[RunSpec, list[str]]) -> 
     refused([*journals[:2], str(spec.folder / "no.journal")], "there is no such file")
     refused([*journals[:2], str(spec.folder / "in.csv")], "is not a journal")
     do_run(spec)
-    refused([str(spec.folder / "out.csv.journal")], "no rows to put together")
+    refused([str(spec.folder / "out.csv.journal")], "no rows to merge")
 
 
 @pytest.mark.parametrize(
@@ -451,7 +451,7 @@ def test_a_changed_row_of_a_journal_is_seen(three: tuple[RunSpec, list[str]]) ->
     with sqlite3.connect(journals[0]) as db:
         db.execute("UPDATE run_row SET value = replace(value, 'length', 'stop')")
     db.close()
-    refused(journals, "is not what was written")
+    refused(journals, "were changed")
     with sqlite3.connect(journals[1]) as db:
         db.execute("UPDATE run SET record = '{}'")
     db.close()
