@@ -292,9 +292,9 @@ def _check_spelling(seen: dict[str, Any], known: dict[str, Any], argument: Name)
             )
         raise ArgumentError(
             f"has {checks.quoted(other)} and {checks.quoted(key)}, "
-            "which differ only in case, whitespace or number format. If they are one "
-            f"label, write {other!r} for both; if they are two, pass all labels, "
-            "including both",
+            "which differ only in case, whitespace or number format: did you mean "
+            f"{other!r} in both cases? If they are two labels, pass all labels, "
+            "including these two",
             argument=argument,
         )
 

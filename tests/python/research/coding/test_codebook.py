@@ -167,7 +167,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             ValueError,
             "schema cannot be used: .*strin",
         ),
-        ({"labels": ["a;b"], "type": "multiple"}, ValueError, "must have no ';'"),
+        ({"labels": ["a;b"], "type": "multiple"}, ValueError, "must not contain ';'"),
         (
             {"labels": ["a", "b"], "words": {"x": "y"}},
             ValueError,

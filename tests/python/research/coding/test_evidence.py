@@ -131,7 +131,7 @@ def test_no_quote_is_a_note(context: lh.Context) -> None:
         (
             lh.Codebook("?", type="fields", schema={"type": "object", "properties": {}}),
             {},
-            "may be a quote",
+            "a field of the schema that is a type_quote",
         ),
         (TOPICS, {"split": "mean"}, "use 'first' or 'last'"),
         (TOPICS, {"evidence": "yes"}, "evidence must be True, False or a quote"),

@@ -173,7 +173,7 @@ def test_a_refused_system_role_fails_its_rows_or_is_merged(context: lh.Context) 
         ({"chat": True, "n_thoughts": 2}, "n_thoughts is 2, but without thinking"),
         (
             {"chat": True, "n_thoughts": 2, "thinking": 8, "method": "generate"},
-            "n_thoughts is of probabilities",
+            "n_thoughts averages probabilities",
         ),
         (
             {"chat": True, "thinking": 8, "calibrate": "contextual"},

@@ -139,9 +139,9 @@ def test_robustness_of_another_coding_is_refused(
     refused("normalize is 'token', and was 'sum'", chat)
     own = lh.robustness(coded, contexts=context, **options)
     lh.report(coded, tmp_path / "r.json", robustness=own)
-    refused("of other texts", own, coded[:10])
-    refused("of other texts", own, coded[list(range(40))[::-1]])
-    refused("say which texts", dataclasses.replace(own, source=None))
+    refused("other texts", own, coded[:10])
+    refused("other texts", own, coded[list(range(40))[::-1]])
+    refused("record the texts", dataclasses.replace(own, source=None))
 
 
 def test_the_model_must_be_that_of_the_labels(
@@ -224,7 +224,7 @@ def test_hashes_do_not_depend_on_how_values_are_kept() -> None:
     assert Source.of(["e\u0301", None], ["1", float("nan")]) == base
     assert Source.from_dict(base.to_dict()) == base
     assert Source.of(["\ud800"], ["a"]) != Source.of(["\ud801"], ["a"])
-    assert Source.of(["é", "x"], [1, 2]).problem_with(base).startswith("of other texts")
+    assert Source.of(["é", "x"], [1, 2]).problem_with(base).startswith("other texts")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # few codes
