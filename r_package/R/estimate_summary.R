@@ -43,8 +43,8 @@ tests_of <- function(rows, object) {
 method_names <- c(
   dsl = "corrected (DSL)",
   ppi = "corrected (PPI++)",
-  gold = "codes of people alone",
-  naive = "labels as if right"
+  gold = "human codes only",
+  naive = "labels, uncorrected"
 )
 
 #' @export

@@ -1,6 +1,7 @@
 """References of methods and codebooks, as BibTeX and in words.
 
-Each is cited only where its method was used. A test checks that keys and DOIs are unique.
+Reports cite a reference only if its method was used. A test checks that keys and DOIs are
+unique.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ class Reference:
     Attributes:
         key: Key in BibTeX.
         kind: Type of the entry, such as "article".
-        authors: Names of authors as "Family, Given", in order; () for none known.
+        authors: Names of authors as "Family, Given", in order; () if unknown.
         year: Year of publication.
         title: Title.
         where: Other fields of the entry, by name, such as journal, pages and doi.
@@ -30,7 +31,7 @@ class Reference:
 
     @property
     def short(self) -> str:
-        """Authors and year, as in a text: "Egami et al. 2023"."""
+        """Citation with authors and year: "Egami et al. 2023"."""
         names = [each.partition(",")[0] for each in self.authors]
         if len(names) > 2:
             return f"{names[0]} et al. {self.year}"

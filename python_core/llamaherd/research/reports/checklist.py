@@ -1,8 +1,8 @@
-"""Checklist of what reviewers ask of labels by a language model, answered from the data.
+"""Checklist of reviewers' questions about labels by a language model, with answers.
 
-The items are in this project's words, after Toernberg 2024, arXiv 2604.09638 (abstract),
-and the checklist of llm-guidelines.org. An item is answered only by what is recorded; all
-others are open, for the author to answer.
+The items are based on Toernberg 2024, arXiv 2604.09638 (abstract), and the checklist of
+llm-guidelines.org, in this project's words. An item is answered only from recorded data;
+all other items are open, for the author to answer.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class ChecklistItem:
 
     Attributes:
         question: Question of a reviewer.
-        answer: Answer from the data; for an open item what to add.
-        is_open: True if the data do not answer it.
+        answer: Answer from the data; for an open item, the information to add.
+        is_open: True if the data do not answer the question.
     """
 
     question: str
@@ -120,7 +120,7 @@ def _drawn(contents: Contents) -> str | None:
 
 def _blind(contents: Contents) -> str | None:
     design = (contents["validation"] or {}).get("design")
-    # write_gold() leaves the label out unless it is asked for, which is not recorded.
+    # write_gold() omits labels by default; whether they were included is not recorded.
     return None if design is None else design.get("blind")
 
 
@@ -148,14 +148,18 @@ def _baseline(contents: Contents) -> str | None:
     if found is None:
         return None
     base = found["accuracy"]["majority_accuracy"]
-    return None if base["value"] is None else f"{measured(base)} by one label for all"
+    return (
+        None
+        if base["value"] is None
+        else f"{measured(base)} with the most frequent label for all texts"
+    )
 
 
 def _errors_by_group(contents: Contents) -> str | None:
     found = contents["estimates"]
     corrected = found is not None and _is_corrected(found)
     return (
-        "not needed for the corrected estimates, which allow for it"
+        "not needed for the corrected estimates, which account for such differences"
         if corrected
         else None
     )
@@ -171,7 +175,7 @@ def _apart(contents: Contents) -> str | None:
         return None
     again = found["n_openings"] - 1
     used = f", used {several(again, 'time')} before" if again else ", used once"
-    return f"chosen on other texts; measured on {found['n']:,} texts{used}"
+    return f"chosen on other texts, measured on {found['n']:,} texts{used}"
 
 
 def _tried(contents: Contents) -> str | None:
@@ -191,10 +195,11 @@ def _corrected(contents: Contents) -> str | None:
     found = contents["estimates"]
     if found is None or not _is_corrected(found):
         return None
-    return "by the codes of people, with intervals, beside the naive ones (Estimates)"
+    return "by human codes, with intervals; uncorrected estimates beside (Estimates)"
 
 
-# Question; answer from the data; what to add if it is open. No answer: always open.
+# Question; function that answers it from the data, or None for an item that is always
+# open; information to add if it is open.
 _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str], ...] = (
     (
         "Why a language model, and this one?",
@@ -217,12 +222,12 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str], ...] = (
     (
         "Can others get the same labels?",
         _reproduced,
-        "Code with deterministic=True, or show that labels hold when it is run again.",
+        "Code with deterministic=True, or show that a second run gives the same labels.",
     ),
     (
         "Are texts and labels available?",
         _shared,
-        "Say where the texts can be had, or why not.",
+        "Say where the texts are available, or why they are not.",
     ),
     ("How many texts have no label?", _missing, ""),
     ("How many texts did people code?", _gold, "Let people code some, then validate()."),
@@ -234,7 +239,7 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str], ...] = (
     (
         "Did people code without seeing the model's labels?",
         _blind,
-        "State it; write_gold() leaves them out by default.",
+        "State it; write_gold() omits the model's labels by default.",
     ),
     (
         "Who coded, with which training and pay?",
@@ -263,9 +268,9 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str], ...] = (
         "State all of them; compare_codebooks() records them.",
     ),
     (
-        "Was the choice measured on texts that it was not made by?",
+        "Was the chosen codebook measured on texts that were not used to choose it?",
         _apart,
-        "gold_split() and evaluate_codebook() do that.",
+        "Use gold_split() and evaluate_codebook().",
     ),
     (
         "Do results hold for other wordings, models or seeds?",
@@ -275,7 +280,7 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str], ...] = (
     (
         "Are results corrected for errors of the labels?",
         _corrected,
-        "estimate() does that.",
+        "Use estimate().",
     ),
     (
         "Could the model have seen these texts or their labels in training?",

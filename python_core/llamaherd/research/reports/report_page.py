@@ -1,4 +1,4 @@
-"""Page of a report: tables, plots, and their JSON data."""
+"""Renders the page of a report: tables, plots, and their JSON data."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def page_of(contents: Contents) -> str:
 def embedded(contents: Contents) -> Markup:
     """Return JSON that is safe inside a script element."""
     text = to_json(contents).translate(str.maketrans(_ESCAPED))
-    return Markup(text)  # noqa: S704 - nothing in it is markup any more
+    return Markup(text)  # noqa: S704 - all markup is escaped
 
 
 class Drawn:

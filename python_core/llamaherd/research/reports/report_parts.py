@@ -1,4 +1,4 @@
-"""The parts of a report's page, as data for its template."""
+"""Builds the parts of a report's page, as data for its template."""
 
 from __future__ import annotations
 
@@ -37,27 +37,28 @@ _LONGEST = 4000  # maximum number of characters shown of a text
 _CONTROLS = {i: 0x2400 + i for i in range(32) if chr(i) not in "\n\t"} | {127: 0x2421}
 _NO_TEXT = "[the text]"
 _KINDS = {
-    "simple": "simply, all texts equally probable",
-    "stratified": "a fixed number of each stratum,",
-    "uncertainty": "the less sure the model is, the more probable",
-    "weights": "the larger its survey weight, the more probable",
-    "given": "by probabilities that were given",
+    "simple": "at random, all texts equally probable",
+    "stratified": "at random, a fixed number in each stratum,",
+    "uncertainty": "at random, more probable the less sure the model is",
+    "weights": "at random, more probable the larger the survey weight",
+    "given": "at random, with given probabilities",
     "waves": "in waves of different designs",
 }
 
 TOGETHER = {
-    "bonferroni": "All intervals of a method hold together at this level (Bonferroni).",
-    "max_t": "All intervals of a method hold together at this level (max-t).",
+    "bonferroni": "The intervals of each method are simultaneous at this level "
+    "(Bonferroni).",
+    "max_t": "The intervals of each method are simultaneous at this level (max-t).",
 }
 
 _SCALES = {
     "nominal": "Labels have no order (nominal scale).",
-    "ordinal": "Labels are in order (ordinal scale)"
-    ", kappa by squared distances of their places.",
+    "ordinal": "Labels are ordered (ordinal scale)"
+    "; kappa weights disagreements by the squared difference of ranks.",
     "interval": "Labels are numbers (interval scale)"
-    ", kappa by squared distances of their places.",
+    "; kappa weights disagreements by the squared difference of ranks.",
     "ratio": "Labels are numbers (ratio scale)"
-    ", kappa by squared distances of their places.",
+    "; kappa weights disagreements by the squared difference of ranks.",
 }
 
 
@@ -93,7 +94,7 @@ def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
 
 
 def lead_of(contents: Contents) -> str:
-    """Return a sentence on the subject of the report."""
+    """Return a sentence that summarizes the coding."""
     run, data = contents["run"], contents["data"]
     file = run["model"]["file"] or "a model"
     return shown(
@@ -103,7 +104,7 @@ def lead_of(contents: Contents) -> str:
 
 
 def _took(run: Mapping[str, Any]) -> str:
-    """Return the duration of coding, and the number of results from a journal."""
+    """Return words on the duration of coding and the results from a journal."""
     seconds = run.get("seconds")
     took = "" if seconds is None else f" in {_duration(seconds)}"
     n, n_stored = run.get("n_prompts", 0), run.get("n_journal", 0)
@@ -114,7 +115,7 @@ def _took(run: Mapping[str, Any]) -> str:
 
 
 def shown(text: object) -> str:
-    """Return a text with visible control characters, without invalid ones."""
+    """Make control characters visible, and replace invalid characters."""
     found = str(text).translate(_CONTROLS)
     found = "".join(
         "\ufffd" if unicodedata.category(c) == "Cs" or 0x80 <= ord(c) < 0xA0 else c
@@ -145,7 +146,7 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
         blocks.append(draw(lambda: pictures.labels_picture(summary, n)))
         if has_probs:
             blocks.append(
-                _text("The mean probability is that of texts that were given the label.")
+                _text("The mean probability is over the texts that have the label.")
             )
     elif _are_passages(contents):
         counts = passage_counts(contents["labels"]["values"], _span_labels(contents))
@@ -157,7 +158,7 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
         different = len(contents["labels"]["values"])
         blocks.append(draw(lambda: passages_picture(counts, different)))
     else:
-        blocks.append(_text("Fields by a schema: their values are in the data."))
+        blocks.append(_text("The answers are fields of a schema, stored in the data."))
     recalibration = contents["run"].get("recalibration")
     if recalibration is not None:
         blocks.append(_text(_recalibrated(recalibration)))
@@ -171,7 +172,7 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
 
 
 def _recalibrated(found: Mapping[str, Any]) -> str:
-    """Return sentences on a recalibration: what was fitted, accuracy before and after."""
+    """Return sentences on a recalibration: regression, accuracy before and after."""
     features = " and ".join(
         {"probs": "the model's log-probabilities"}.get(each, each)
         for each in found["features"]
@@ -200,9 +201,7 @@ def _validation(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
     whole = dict(fields)
     people = len(fields["coders"])
     who = "one person" if people == 1 else f"{people} people"
-    weighted = (
-        ", each counted by 1 / its inclusion probability" if fields["is_weighted"] else ""
-    )
+    weighted = ", weighted by 1 / inclusion probability" if fields["is_weighted"] else ""
     blocks: list[Block | None] = [
         _text(
             f"{fields['n_gold']:,} texts were coded by {who}{weighted}. "
@@ -243,9 +242,9 @@ def _validation(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
 
 
 def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Block]:
-    """Describe the draw of the coded texts."""
+    """Describe how the coded texts were sampled."""
     if design is None:
-        return [_note("How the texts that people coded were chosen is not known.")]
+        return [_note("There is no record of how the coded texts were selected.")]
     by = design.get("by")
     kind = _KINDS[design["kind"]]
     facts = [
@@ -254,7 +253,7 @@ def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Bloc
         ["coders", _listed(coders)],
     ]
     if "floor" in design:
-        facts.append(["share given out evenly", _share(design["floor"])])
+        facts.append(["share allocated evenly", _share(design["floor"])])
     if isinstance(design.get("allocation"), str):
         facts.append(["allocation", design["allocation"]])
     for name, n in design.get("drawn", {}).items():
@@ -264,7 +263,7 @@ def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Bloc
         after = f"; {wave['n_coded']:,} codes before it; seed {wave['seed']}"
         facts.append([f"wave {wave['wave']}", what + after])
     facts.append(["seed", str(design["seed"])])
-    if "sha256" in design:  # not of a part of the texts
+    if "sha256" in design:  # missing for a part of the texts
         facts.append(["SHA-256 of all ids and texts", design["sha256"]])
     return [{"kind": "heading", "text": "How the gold sample was drawn"}, _facts(facts)]
 
@@ -310,8 +309,8 @@ def _measures(fields: Mapping[str, Any]) -> Iterator[list[str]]:
     for title, found in _of_numbers(fields):
         yield row(title, found)
     if fields["ceiling"] is not None:
-        yield row("two people say the same", fields["ceiling"]["people"])
-        yield row("the model and one of them say the same", fields["ceiling"]["model"])
+        yield row("two people agree", fields["ceiling"]["people"])
+        yield row("the model and one person agree", fields["ceiling"]["model"])
     if fields["brier"] is not None:
         yield row("Brier score", fields["brier"])
     if fields["calibration"] is not None:
@@ -379,7 +378,7 @@ def _robustness(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
 
 
 def _corrected(fields: Mapping[str, Any]) -> list[Block | None]:
-    """Return blocks on estimates by each variant's labels and the same codes."""
+    """Return blocks on the estimates from each variant's labels with the same codes."""
     found = fields.get("estimates")
     if not found:
         return []
@@ -423,14 +422,14 @@ def _examples(contents: Contents) -> tuple[str, list[Block | None]]:
         for each in found
     ]
     title = "Where model and people disagree" if disagree else "The first texts"
-    what = "The surest first." if disagree else "As they were coded."
+    what = "Texts with the most probable label first." if disagree else "In data order."
     blocks: list[Block | None] = [
         _text(what),
         _table(head, rows, numbers={len(head) - 1}, texts=1),
     ]
     quoted = [each for each in found if each.get("quote")]
     if quoted:
-        blocks.append({"kind": "heading", "text": "The words that labels rest on"})
+        blocks.append({"kind": "heading", "text": "Quotes that support the labels"})
         blocks += [
             _marked(
                 each,
@@ -443,13 +442,13 @@ def _examples(contents: Contents) -> tuple[str, list[Block | None]]:
 
 
 def _are_passages(contents: Contents) -> bool:
-    """Return True if texts were coded by a codebook of passages, and labels are there."""
+    """Return True if the codebook has the type "spans" and labels are included."""
     content = contents["run"]["codebook"]["content"]
     return content.get("type") == SPANS and not contents["labels"]["are_hashes"]
 
 
 def _span_labels(contents: Contents) -> list[str]:
-    """Return the labels of a codebook of passages."""
+    """Return the labels of a codebook of the type "spans"."""
     return list(contents["run"]["codebook"]["content"].get("labels") or [])
 
 
@@ -458,7 +457,7 @@ def _marked(
 ) -> Block:
     """Return a text with highlighted passages; the template escapes all parts.
 
-    Each of the labels `names` has a colour.
+    Each label in `names` has a colour.
     """
     text = str(example["text"])
     pieces = [
@@ -487,7 +486,7 @@ def _colour(label: str, names: Sequence[str]) -> int:
 
 def _legend(contents: Contents) -> Block:
     n = len(contents["examples"])
-    return _text(f"The first {n:,} texts; each passage has its label before it.")
+    return _text(f"The first {n:,} texts; the label is before each passage.")
 
 
 def _codebook(run: Mapping[str, Any]) -> list[Block | None]:
@@ -510,12 +509,12 @@ def _prompts(contents: Contents) -> list[Block | None]:
             "marked part is the text. "
             + ("They are in the model's chat template." if fields["chat"] else "")
         ),
-        _pre("A whole prompt", shared, marked=example, after=tail),
+        _pre("A complete prompt", shared, marked=example, after=tail),
     ]
     others = fields["after"][1:]
     if others:
         ends = "\n".join(after.strip("\n") for after in fields["after"])
-        blocks.append(_pre("It is asked once with each of these ends", ends))
+        blocks.append(_pre("Each text has a prompt with each of these endings", ends))
     return blocks
 
 
@@ -551,7 +550,7 @@ def _run(contents: Contents) -> list[Block | None]:
         if n_stored >= n:  # nothing was computed
             took.pop("duration", None)
     stats = contents["stats"]
-    counted = {} if stats is None else {"what the call did": stats["line"]}
+    counted = {} if stats is None else {"statistics of the call": stats["line"]}
     groups = (
         ("How labels were computed", run["settings"]),
         ("Context", run["context"]),
@@ -571,7 +570,7 @@ def _run(contents: Contents) -> list[Block | None]:
 
 
 def _of_steps(steps: Mapping[str, Any] | None) -> list[Block | None]:
-    """Show the steps of a coding: who labelled how many texts, seconds, agreement."""
+    """Show each coding step: model, number of texts, seconds, agreement."""
     if steps is None:
         return []
     rows = []
@@ -598,10 +597,10 @@ def _of_steps(steps: Mapping[str, Any] | None) -> list[Block | None]:
             ["step", "by", "texts", "share", "seconds", "agreement"],
             rows,
             numbers={2, 3, 4, 5},
-            caption="Agreement of the head is with the model's labels, by "
-            "cross-validation on the texts that the model labelled; that of the last "
-            "step with the labels that the texts had before. It is no accuracy: that "
-            "needs people's codes.",
+            caption="The agreement of the head is with the model's labels, by "
+            "cross-validation on the texts that the model labelled. The agreement of "
+            "the last step is with the texts' earlier labels. Agreement is not "
+            "accuracy, which needs human codes.",
         ),
     ]
 
@@ -613,8 +612,8 @@ def _again(run: Mapping[str, Any]) -> list[Block | None]:
         "The context was deterministic: with the same versions every label and every "
         "probability must be the same, bit for bit, however many prompts run at once."
         if exact
-        else "The context was not deterministic: labels and probabilities are likely to "
-        "be the same, but need not be."
+        else "The context was not deterministic: labels and probabilities are likely, "
+        "but not certain, to be the same."
     )
     return [
         _text(promise),
@@ -675,7 +674,7 @@ def _pre(title: str, before: str, *, marked: str = "", after: str = "") -> Block
 
 
 def _long(text: str) -> str:
-    """Return a text in full, see `shown`; prompts must be exact."""
+    """Return `shown` of a whole text, because prompts must not be shortened."""
     return "".join(shown(text[i : i + _LONGEST]) for i in range(0, len(text), _LONGEST))
 
 

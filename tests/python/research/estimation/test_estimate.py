@@ -249,7 +249,7 @@ def test_a_sample_of_other_texts_is_refused() -> None:
     drawn = gold()
     with pytest.raises(ValueError, match="gold was drawn from other data"):
         lh.estimate(DATA.iloc[::-1], drawn)
-    with pytest.raises(ValueError, match="drawn from 1200 texts, and there are 600"):
+    with pytest.raises(ValueError, match="drawn from 1200 texts, but the data have 600"):
         lh.estimate(DATA.iloc[:600], drawn)
     named = DATA.assign(key=[f"k{i}" for i in range(N)])
     drawn = lh.gold_sample(named, 20, text="text", label="label", id="key")
