@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 _PIECE_CHARS = 4096
 # Number of compiled constraints that a model caches (see
-# capi_shim/sampling/prepared.cpp). A check of more would not save their compilation at
-# run time.
+# capi_shim/sampling/prepared.cpp). Checking more constraints in advance would not save
+# their compilation at run time.
 _MOST_PREPARED = 32
 # Tokenizing in pieces may give some tokens more than tokenizing the whole text.
 _SURELY_MORE = 1.25
@@ -284,7 +284,7 @@ def _check_common(
     last = max(dict(params.logit_bias), default=0)
     if last >= model.n_vocab:
         raise ArgumentError(
-            f"is of no token: the model's token ids are 0 to {model.n_vocab - 1}",
+            f"is not for a token: the model's token ids are 0 to {model.n_vocab - 1}",
             argument="logit_bias",
             place=(Id(last),),
             code="out_of_range",
