@@ -123,7 +123,7 @@ def _problem(schema: dict[str, Any], options: dict[str, object]) -> str:
     """Return why llguidance rejects a schema; "" if it accepts it."""
     problem = llguidance.problem_of_schema(_with(schema, options))
     lower = problem.lower()
-    # For a part that may never be reached, the error names its place.
+    # For a part that may never be reached, the error names its position.
     if "unsatisfiable" in lower and "while processing" not in lower:
         raise SchemaError(
             f"no answer can follow the schema: {problem}",
