@@ -13,7 +13,7 @@ from llamaherd.cli.tables import EXIT, run_table, table_options
 from llamaherd.native.embedder import POOLING
 
 _HELP = """\
-Make a vector of each text of a table.
+Compute a vector of each text of a table.
 
 New columns: embedding, a list of numbers (in CSV and JSON lines a JSON array), and error.
 """
@@ -30,7 +30,7 @@ _vectors = section("Vectors")
     "--pooling",
     "embed__pooling",
     type=click.Choice(["auto", *POOLING]),
-    help=help_of(EmbedOptions, "pooling", "Default: as the model's file says."),
+    help=help_of(EmbedOptions, "pooling", "Default: as in the model's file."),
 )
 @_vectors(
     "--truncate",

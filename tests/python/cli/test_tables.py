@@ -145,7 +145,7 @@ def test_rows_that_fail_are_in_the_status(
     run = ["run", "in.csv", "-m", str(tiny_path("llama")), *EXACT, "-o", "out.jsonl"]
     assert main(run) == 3
     told = capfd.readouterr()
-    assert "3 of 4 rows failed; their column 'error' says why" in told.err
+    assert "3 of 4 rows failed; their column 'error' gives the reasons" in told.err
     assert told.out == ""
     rows = [
         json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()
@@ -238,7 +238,7 @@ def test_embed(tiny_path: Tiny) -> None:
         (["run", "in.csv"], "Missing option '-m'"),
         (["run"], "Missing argument 'INPUT'"),
         (["classify", "in.csv", "-m", "m.gguf"], "Missing option '--labels'"),
-        (["run", "in.csv", "-m", "m", "--shard", "0/3"], "'0/3' is no part of a whole"),
+        (["run", "in.csv", "-m", "m", "--shard", "0/3"], "'0/3' is not a part such as"),
         (["run", "in.csv", "-m", "m", "--shard", "4/3"], "such as 1/50"),
         (["embed", "run.toml"], "describes a run of task 'generate'"),
         (["embed", "in.csv", "--chat"], "No such option"),
@@ -319,7 +319,7 @@ def test_flags_say_how_the_chat_is_rendered(tiny_path: Tiny) -> None:
     ("flags", "message"),
     [
         (["--thinking", "much"], "'much' is neither a number nor on or off."),
-        (["--var", "low"], "'low' is no NAME=VALUE"),
+        (["--var", "low"], "'low' is not NAME=VALUE"),
         (["--thinking", "8"], "thinking needs chat = true"),
         (["--chat", "--template", "no.jinja"], "'no.jinja' cannot be read"),
     ],
