@@ -64,7 +64,8 @@ _QUICK = frozenset(
         "priority",
     }
 )
-# Fields with constraints. They are compiled one after the other, on separate threads.
+# Fields with constraints. They are compiled on separate threads, so that they delay only
+# each other.
 CONSTRAINING = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools", "codebook"})
 
 

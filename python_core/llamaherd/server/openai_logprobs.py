@@ -93,7 +93,7 @@ class LogprobsWriter:
         return {**found}
 
     def _prompt(self, result: Result) -> tuple[list[_Row], int]:
-        """Return the rows of an echoed prompt, and the number of characters before it.
+        """Return an echoed prompt's rows, and how many first characters its text lacks.
 
         The text contains neither the start token nor the space that some vocabularies
         insert before a text.

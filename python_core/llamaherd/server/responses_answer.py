@@ -189,7 +189,7 @@ class ResponseAnswer:
         return self._parsed.tools.read(self._model, result)
 
     def _reasoning(self, text: str, status: str) -> _Item:
-        """Return the item of a thought, in full also as the requested summary."""
+        """Return the item of a thought; a requested summary is the whole thought."""
         item: _Item = {"id": _new_id("rs"), "type": "reasoning", "status": status}
         if self._is_summary:
             return {**item, "summary": [{"type": "summary_text", "text": text}]}

@@ -81,7 +81,7 @@ def url(bound: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):
-    """Server that runs until a signal, after which requests may end within `grace_s`.
+    """Server that runs until a signal; running requests then have `grace_s` to end.
 
     uvicorn would raise the signal again at the end; this server lets its caller exit.
 

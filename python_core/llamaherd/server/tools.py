@@ -67,7 +67,7 @@ class ToolUse:
 
     Attributes:
         tools: Descriptions of the functions, as the client sent them.
-        forced: Names of the functions that the answer must call one of; () if a call is
+        forced: Names of functions; the answer must call one of them. () if a call is
             optional.
         form: Constraint of a forced call.
         format: Format in which calls are read from a free answer; None if none is read.

@@ -295,5 +295,7 @@ def test_a_disk_that_becomes_full_leaves_nothing(
         check=True,
         timeout=600,
     )
-    assert re.match("types: the Q8_0 file could not be created: cannot", done.stdout), done
+    assert re.match("types: the Q8_0 file could not be created: cannot", done.stdout), (
+        done
+    )
     assert list(tmp_path.iterdir()) == []
