@@ -109,7 +109,7 @@ _ROWS = {
     **_for("there are no columns for them", "logprobs"),
     **_for("a row quotes its prompt; annotate quotes its text", "quote_from"),
 }
-_IN_R = _for("settings stand in their own arguments", "params")
+_IN_R = _for("settings are separate arguments", "params")
 # Options of a chat that is rendered.
 _CHAT = ("variables", "template", "prefix", "merge_system")
 _INTERACTIVE = {"progress": ("interactive()", "scripts show no bar")}
@@ -130,7 +130,7 @@ PYTHON = {
         lacks={
             **_SINGLE,
             **_for("every question is rendered as a chat", "chat", "parse_special"),
-            **_for("settings stand in their own arguments", "params"),
+            **_for("settings are separate arguments", "params"),
             **_for("ask() gives a whole answer, stream() its pieces", "stream"),
             **_for("pieces may have been read already", "retries"),
         },

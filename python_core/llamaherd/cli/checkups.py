@@ -138,7 +138,7 @@ def threads() -> Finding:
         return Finding(
             topic="threads",
             state="warning",
-            text=f"{text}; SLURM gave this task {granted}, and does not hold it to them",
+            text=f"{text}; SLURM assigned {granted} to this task, without enforcing it",
             advice=f"pass n_threads={granted}, or --n-threads {granted}",
         )
     return Finding(topic="threads", state="ok", text=text)

@@ -67,7 +67,7 @@ def _names(
     help="Another coder, who codes the texts on which the others disagree.",
 )
 @_coding("--text", default="text", metavar="NAME", help="Column of texts. Default text.")
-@_coding("--id", "id_", metavar="NAME", help="Column of identifiers. Default id, if any.")
+@_coding("--id", "id_", metavar="NAME", help="Column of identifiers. Default: id if any.")
 @_coding(
     "--seed",
     type=Whole(0),

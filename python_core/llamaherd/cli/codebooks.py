@@ -1,4 +1,4 @@
-"""`llamaherd codebooks`: choose a codebook by a gold sample and measure it honestly."""
+"""`llamaherd codebooks`: choose a codebook by a gold sample and evaluate it."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def compare(
     "--prefer",
     type=click.Choice(("value", "speed")),
     default="value",
-    help="value: the largest; speed: the fastest that may be the best.",
+    help="value: the best measure; speed: the fastest that may be best.",
 )
 @option("--name", metavar="NAME", help="Candidate to select instead.")
 @option("-o", "--out", "output", metavar="FILE.json", help="Store the choice.")

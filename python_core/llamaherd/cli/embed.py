@@ -37,7 +37,7 @@ _vectors = section("Vectors")
     "embed__truncate",
     is_flag=True,
     default=None,
-    help=help_of(EmbedOptions, "truncate", "Without it their rows fail."),
+    help=help_of(EmbedOptions, "truncate", "Without it, rows with such texts fail."),
 )
 @click.pass_context
 def embed(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click

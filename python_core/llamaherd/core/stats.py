@@ -175,7 +175,7 @@ class Stats:
             scored continuations.
         n_thinking_tokens: Number of tokens of thoughts, without copied answers and
             answers from the journal.
-        n_thoughts: Number of thoughts, with the same exceptions.
+        n_thoughts: Number of the thoughts counted in `n_thinking_tokens`.
         n_thoughts_closed: Number of these thoughts that were closed by force.
         n_draft_tokens: Number of accepted draft tokens, which are decoded several at a
             time in repetitive text.

@@ -132,7 +132,7 @@ def local_path(
     """Return the path of a model that is on this machine, without any download.
 
     Args:
-        source: What `download_model` takes.
+        source: Source, as in `download_model`.
         cache_dir: Folder of downloads; None: `model_cache_dir()`.
 
     Raises:
@@ -150,7 +150,7 @@ def model_path(
     """Return the path of the file to load; an existing path is returned unchanged.
 
     Args:
-        path: What `download_model` takes.
+        path: Source, as in `download_model`.
         check_memory: See `download_model`.
         name: Name of the argument in messages.
         progress: Whether to report downloads and the use of cached files on stderr.

@@ -197,7 +197,7 @@ def trouble_with_threads() -> str | None:
         return None
     return (
         "llama-cpp-python was compiled without GCC's OpenMP: where other programs are "
-        "busy, it may take many times as long. Compile it anew: CC=gcc CXX=g++ "
+        "busy, it may take many times as long. Compile it again: CC=gcc CXX=g++ "
         "CMAKE_ARGS='-DGGML_OPENMP=ON' pip install --force-reinstall --no-cache-dir "
         f"--no-deps llama-cpp-python=={shim.llama_cpp_python()}"
     )

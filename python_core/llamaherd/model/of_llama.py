@@ -86,7 +86,7 @@ def _check_kind(llama: Llama, address: int) -> None:
         )
     tokenizer = type(llama.tokenizer_).__name__
     if tokenizer != "LlamaTokenizer":
-        raise _refused(f"tokenizer={tokenizer}", "and the model's gives other tokens")
+        raise _refused(f"tokenizer={tokenizer}", "and the model gives other tokens")
 
 
 def _refused(what: str, why: str) -> ContextError:

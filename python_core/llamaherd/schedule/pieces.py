@@ -20,7 +20,7 @@ class Pieces:
         n_actors: Number of actors.
 
     Attributes:
-        n_left: Number of prompts that are not taken yet.
+        n_left: Number of prompts that no actor has taken yet.
     """
 
     def __init__(self, line: DepthFirst, n_actors: int) -> None:

@@ -20,7 +20,7 @@ FIELDS = frozenset({"min_tokens", "stop_token_ids"})
 def check_ends(
     given: Mapping[str, object], model: Model, form: AnswerForm, max_tokens: int | None
 ) -> None:
-    """Check that the answer follows these fields without further measures.
+    """Check that these fields do not change where the answer ends.
 
     With `ignore_eos`, and without stop texts and constraints, an answer has `max_tokens`
     tokens, so any `min_tokens` up to this number is satisfied. End-of-generation tokens

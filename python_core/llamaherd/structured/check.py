@@ -75,7 +75,8 @@ def _check_references(root: object) -> None:
         reference = each.get("$ref")
         if isinstance(reference, str) and referred(reference, root) is None:
             raise SchemaError(
-                f"refers to {cut(reference)!r}, which it does not have (none is fetched)",
+                f"refers to {cut(reference)!r}, which it does not contain (references "
+                "are not fetched)",
                 argument="schema",
                 code="not_found",
             )
@@ -94,7 +95,10 @@ def violation(text: str, value: object) -> str:
         with StepBudget(value):
             error = next(iter(_validator(text).iter_errors(value)), None)
     except Unresolvable as reason:
-        return f"it refers to {reason.ref!r}, which it does not have (none is fetched)"
+        return (
+            f"it refers to {reason.ref!r}, which its schema does not contain "
+            "(references are not fetched)"
+        )
     except RecursionError:
         return "it, or the target of a reference, is nested too deep"
     except TooMuchWorkError as reason:
