@@ -153,7 +153,7 @@ def test_commands(tiny: str, tmp_path: Path, terminals: list[Terminal]) -> None:
         ("/retry", "(cut off after 4 tokens)"),
         ("/undo", "Dropped: /Three"),
         ("/forget", "Dropped 2 messages."),
-        ("/forget x", "/forget takes a number"),
+        ("/forget x", "/forget needs a number"),
         ("/system", "System message: S"),
         ("/system T", "System message: T"),
         (f"/save {tiny}", "exists and is not a conversation"),

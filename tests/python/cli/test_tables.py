@@ -88,7 +88,7 @@ def test_a_signal_keeps_what_is_finished_and_says_how_to_go_on(
     assert process.returncode == status
     assert out == b""
     assert b"out.csv.journal has what is finished" in error
-    assert b"the same command goes on" in error
+    assert b"the same command continues" in error
     assert b"Traceback" not in error
     assert 100 <= n_stored("out.csv.journal") < 5000
     assert not list(Path().glob("out.csv*part"))
@@ -411,4 +411,4 @@ def test_ctrl_c_without_a_journal_says_that_nothing_is_kept(tiny_path: Tiny) -> 
     os.kill(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=600)
     assert process.returncode == 130
-    assert b"nothing is kept, since there was no journal" in error
+    assert b"no results are kept, because there was no journal" in error

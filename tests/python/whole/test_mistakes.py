@@ -82,7 +82,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "a label twice": (
         lambda ctx: lh.classify_parallel(ctx, ["a"], ["x", "x"]),
         ValueError,
-        r"labels\[1\] is there twice: 'x' \(str\); give each label once",
+        r"labels\[1\] is given twice: 'x' \(str\)",
     ),
     "chat with a base model": (
         lambda ctx: lh.generate_parallel(ctx, ["a"], chat=True),
