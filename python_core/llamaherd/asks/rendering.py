@@ -121,7 +121,7 @@ def _chats(
 
 
 def notice_thinking(model: Model, options: PromptOptions) -> None:
-    """Warn on the caller's thread, for a call that renders its prompts on another one.
+    """Warn on the caller's thread, for a call that renders prompts on another thread.
 
     Warns:
         ThinkingWarning: The model would think, but answers are constrained.

@@ -160,7 +160,7 @@ def place_of(content: str) -> int:
 
 
 def parsing(parse_special: ParseSpecial, *, chat: bool) -> ParseSpecial:
-    """Return the treatment of special tokens; a rendered chat contains real ones."""
+    """Return the treatment of special tokens, which are parsed in a rendered chat."""
     # A template may begin with plain text, so "auto" would not read its special tokens.
     return True if chat and parse_special == "auto" else parse_special
 
@@ -335,5 +335,5 @@ def _constraint(params: SamplingParams) -> object:
 
 
 def _base_seed(seed: int | None) -> int:
-    """Return a uint32 seed; None and negative numbers give a random one."""
+    """Return a uint32 seed, random for None and negative numbers."""
     return secrets.randbits(32) if seed is None or seed < 0 else seed

@@ -91,7 +91,7 @@ class Command(_Taught):
 
 
 class Commands(_Taught, click.Group):
-    """Commands under one name, with suggestions for misspelt ones."""
+    """Commands under one name, with suggestions for misspelt commands."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, then the commands."""

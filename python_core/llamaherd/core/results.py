@@ -26,7 +26,7 @@ FinishReason = Literal["stop", "length", "cancelled", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Result of one prompt, or of one sample of it.
+    """Result of one prompt, or of one sample of a prompt.
 
     Attributes:
         index: Index of the prompt in the call.

@@ -213,7 +213,7 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
 
 
 def _named(name: str, cache: Path) -> Path | None:
-    """Return the cached file with this name, or the only one whose name contains it.
+    """Return the cached file with this name, or the only file whose name contains it.
 
     Raises:
         ModelLoadError: Several files match.

@@ -1,4 +1,4 @@
-"""Create or enlarge the engine so that new groups fit beside the running ones."""
+"""Create or enlarge the engine so that new groups fit beside the running groups."""
 
 from __future__ import annotations
 

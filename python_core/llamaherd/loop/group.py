@@ -154,7 +154,7 @@ class Group:
 
 
 class GroupLoop(Protocol):
-    """Protocol of a loop that runs groups of requests: `Loop`, or that of a herd."""
+    """Protocol of a loop that runs groups of requests: `Loop`, or the loop of a herd."""
 
     @property
     def plan(self) -> Plan | None:

@@ -52,7 +52,7 @@ def call_tree(requests: Sequence[Request]) -> PrefixTree:
 def single_tree(
     request: Request, cache: PrefixCache, n_hold: int, n_again: int = 0
 ) -> PrefixTree:
-    """Return the prefixes that a request shares with earlier and later ones.
+    """Return the prefixes that a request shares with earlier and later requests.
 
     Cached prefixes are used. A longer prefix shared with an earlier prompt is held from
     now on, because later prompts may share it.

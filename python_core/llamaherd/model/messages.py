@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.argument import Name
 
-# Fields of a message with the thought of an answer; templates read one of them.
+# Fields of a message with the thought of an answer; a template reads one of these fields.
 THOUGHT_FIELDS = ("reasoning_content", "thinking", "reasoning")
 
 

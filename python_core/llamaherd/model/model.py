@@ -42,7 +42,7 @@ _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}  # of libllama
 
 
 class Closable(Protocol):
-    """A context of a model, which closes with it."""
+    """A context of a model, which is closed with the model."""
 
     def close(self) -> None:
         """Free the memory of the context."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from llamaherd.model.renderer import Message, Renderer
 
 State: TypeAlias = Literal["open", "closed", "bare"]
-# Messages, variables besides those of the caller, add_generation_prompt.
+# Messages, variables in addition to the caller's, add_generation_prompt.
 Render: TypeAlias = "Callable[[Sequence[Message], Mapping[str, object], bool], str]"
 
 _QUESTION, _ANSWER, _THOUGHT = "Qq7Qq", "Aa7Aa", "Tt7Tt"

@@ -1,4 +1,4 @@
-"""Readers of calls of tools whose arguments are marked up, as in XML, or have own quotes.
+"""Readers of calls of tools with arguments in markup, like XML, or in special quotes.
 
 DeepSeek, Gemma 4, Kimi K3 and MiniMax write such calls.
 """

@@ -39,7 +39,7 @@ class Stopped(Exception):  # noqa: N818 - a requested end, not an error
 
 
 class Stop:
-    """Lets one thread end the work of another one."""
+    """Lets one thread end the work of another thread."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -168,7 +168,7 @@ def sample_of(model: Model, text: str | None) -> Sample:
 def compare(
     base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop
 ) -> Closeness:
-    """Compare the predictions of `other` with those of `base` on a text.
+    """Compare the predictions of `other` with the predictions of `base` on a text.
 
     Source: definitions of llama.cpp's perplexity program (`--kl-divergence`), but with
         chunks of 256 tokens, to save memory.

@@ -99,7 +99,7 @@ class OptimizeReport:
     def rows(self) -> list[FileRow]:
         """Rows of the table: one per file, the original first."""
         # The original was measured with each candidate, for the speedups; the row shows
-        # its speed with the first one.
+        # its speed in the measurement with the first candidate.
         base = self.candidates[0]
         original = FileRow(
             type=self.original_type or "original",

@@ -58,7 +58,7 @@ class Embedder(Protocol):
         ...
 
     def abort(self) -> None:
-        """Abort the running `run` and all later ones. Thread-safe."""
+        """Abort the running `run` and all later calls. Thread-safe."""
 
 
 class EmbedCall:

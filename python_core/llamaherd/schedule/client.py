@@ -1,4 +1,4 @@
-"""Clients: requests with the state that the scheduler keeps of them."""
+"""Clients: requests with their state in the scheduler."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Engine(Protocol):
         """Free all memory. Only `abort` and `wake` may be called afterwards."""
 
     def abort(self, *, on: bool) -> None:
-        """Abort the running `run` and all later ones, until called with on=False."""
+        """Abort the running `run` and all later calls, until called with on=False."""
 
     def n_cells_taken(self) -> int:
         """Return the number of cells in use or reserved for the rest of prefills."""

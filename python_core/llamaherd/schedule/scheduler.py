@@ -79,7 +79,7 @@ class Scheduler:
         return call in self._turns and self._turns[call].is_admitting
 
     def remove(self, call: int) -> list[Client]:
-        """Remove a call and return those of its clients that the engine must release.
+        """Remove a call and return its clients that the engine must release.
 
         Prefixes on which other calls depend, and cached ones, stay.
         """
@@ -152,7 +152,7 @@ class Scheduler:
             self._release_if_idle(client.parent, actions)
 
     def make_room(self) -> Action:
-        """Decide which client yields its cells after a batch found no free ones."""
+        """Decide which client yields its cells after a batch found no free cells."""
         prefix = self._cache.evict()
         if prefix is not None:
             self._n_hold_used -= 1

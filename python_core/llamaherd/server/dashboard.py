@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.server.shared_state import SharedState
 
 DATA = "/dashboard.json"
-PAGES = {  # files without data, which need no key
+PAGES = {  # paths of files that contain no data and need no key
     "/": "dashboard.html",
     "/dashboard.js": "dashboard.js",
     "/charts.js": "charts.js",

@@ -151,7 +151,7 @@ def _asks(names: Collection[str]) -> str:
 
 
 def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
-    """Return the error of an invalid argument, with the client's name for it."""
+    """Return the error of an invalid argument, which has the client's name in it."""
 
     def field(argument: Argument) -> Argument:
         if argument.name == "prompts" and "prompts" not in names:

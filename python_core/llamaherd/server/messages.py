@@ -120,8 +120,7 @@ def _check_told(scope: Scope, most: int) -> None:
     """Check the headers of a request before its body is read."""
     for name, value in scope["headers"]:
         if name == b"content-length":
-            # The HTTP parser of uvicorn refuses invalid numbers; that of another server
-            # may not.
+            # The HTTP parser of uvicorn refuses invalid numbers; another parser may not.
             if not value.isdigit() or len(value) > _MOST_DIGITS:
                 raise ApiError(400, "Content-Length is not valid", code="invalid_http")
             if int(value) > most:

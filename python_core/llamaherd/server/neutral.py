@@ -79,7 +79,7 @@ _OF_MESSAGES: dict[str, tuple[type, ...]] = {
 
 
 def is_known(name: str) -> bool:
-    """Whether a field is known from other servers but not supported."""
+    """Whether a field exists on other servers but is not supported here."""
     return name in _NEUTRAL or name in _OF_CLIENTS
 
 

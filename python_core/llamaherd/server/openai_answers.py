@@ -85,7 +85,7 @@ class _OpenAiAnswer(ABC):
 
     @property
     def _is_at_end(self) -> bool:
-        """Whether a stream sends whole answers at its end instead of pieces."""
+        """Whether a stream sends complete answers at its end instead of pieces."""
         return self._parsed.n_answers > 1 or self._parsed.echo
 
     def _chunk(self, choice: str, n_tokens: int = 0) -> str:
@@ -125,7 +125,7 @@ class _OpenAiAnswer(ABC):
 
     @abstractmethod
     def _logprobs_of(self, result: Result) -> dict[str, object] | None:
-        """Return the log-probabilities of an answer; None without them."""
+        """Return the log-probabilities of an answer; None if they were not requested."""
 
 
 class CompletionAnswer(_OpenAiAnswer):

@@ -1,4 +1,4 @@
-"""Sampling settings of requests of OpenAI's API, with those of vLLM and llama-server."""
+"""Sampling settings in requests of OpenAI's API, with fields of vLLM and llama-server."""
 
 from __future__ import annotations
 

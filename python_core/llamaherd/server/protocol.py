@@ -239,7 +239,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def _answer(error: ApiError) -> bytes:
-    """Return a whole response in the common format of errors."""
+    """Return a complete response in the common format of errors."""
     body = json.dumps(error.body).encode("ascii")
     headers = {
         "content-type": "application/json",

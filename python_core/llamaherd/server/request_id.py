@@ -1,4 +1,4 @@
-"""The X-Request-Id header: the client's own, or a new one."""
+"""The X-Request-Id header: the id that the client sent, or a new id."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from llamaherd.core import checks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-# "json": values of several types or of an unknown one; "enum": of some texts; "vector":
+# "json": values of several types or of an unknown type; "enum": of some texts; "vector":
 # float32[n]. Stored columns are never "enum", "null" or open.
 Kind = Literal[
     "string", "integer", "number", "boolean", "json",

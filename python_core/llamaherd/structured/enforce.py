@@ -183,7 +183,7 @@ def _drop(*keys: str) -> Callable[[dict[str, Any]], list[str]]:
 def _drop_patterns(schema: dict[str, Any]) -> list[str]:
     found = _drop("pattern", "patternProperties")(schema)
     if "patternProperties" in found:
-        # The properties that the patterns allowed are not known any more.
+        # Properties that the removed patterns allowed must stay allowed.
         schema["additionalProperties"] = True
     return found
 

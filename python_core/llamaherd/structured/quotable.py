@@ -262,7 +262,7 @@ class Quotable:
         for i, start in enumerate(starts):
             first = bisect_left(ends, start + 1)
             lengths = _Lengths(counts, start, ends)
-            at = bisect_left(lengths, rule.most + 1, lo=first)  # the first too long one
+            at = bisect_left(lengths, rule.most + 1, lo=first)  # first that is too long
             if at > first:
                 reach = max(reach, lengths[at - 1])
             if reach >= rule.least or i > MOST_LENGTH:
