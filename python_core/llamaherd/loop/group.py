@@ -203,7 +203,7 @@ class GroupLoop(Protocol):
         """
 
     def settle(self) -> None:
-        """If the thread has no work, wait until it ends."""
+        """Wait until the thread has ended, if it has no work."""
 
     def close(self) -> None:
         """End all groups with ContextClosedError and free the memory."""
