@@ -42,7 +42,7 @@ from llamaherd.core.sampling import PENALTIES, changed_fields
         ("logit_bias", {-1: 1.0}, ValueError, r"logit_bias\[-1\] is not for a token id"),
         ("logit_bias", [(5, 1.0), (5, 2.0)], ValueError, r"logit_bias\[5\] .* twice"),
         ("logit_bias", {5: math.inf}, ValueError, r"logit_bias\[5\]"),
-        ("logit_bias", {"a": 1.0}, TypeError, r"logit_bias\['a'\] is not of a token"),
+        ("logit_bias", {"a": 1.0}, TypeError, r"logit_bias\['a'\] is not for a token"),
         ("grammar", 5, TypeError, "grammar must be a str"),
         ("grammar", "root ::= \0", ValueError, "grammar.*NUL"),
         ("choices", "yes", TypeError, "choices must be a list of str, not 'yes'"),
