@@ -452,7 +452,7 @@ def test_calibration_runs_what_it_needs(context: lh.Context) -> None:
     [
         ({"labels": "yes"}, TypeError, "labels must be a list of texts, or a map"),
         ({"labels": 3}, TypeError, "labels must be a list of texts"),
-        ({"labels": {"a", "b"}}, TypeError, "to names, not a set: its elements have no order"),
+        ({"labels": {"a", "b"}}, TypeError, "to names, not a set: its elements"),
         ({"labels": []}, ValueError, "labels must be 1 to 100000 texts, such as"),
         ({"labels": ["a", ""]}, ValueError, r"labels\[1\] must not be empty"),
         ({"labels": ["a", " "]}, ValueError, r"labels\[1\] must not be empty"),
@@ -495,7 +495,7 @@ def test_bad_arguments_are_named(
     ("continuations", "error", "message"),
     [
         (1, TypeError, "continuations must be a text, or a text or list of texts for"),
-        ({" a", " b"}, TypeError, "for each prompt, not a set: its elements have no order"),
+        ({" a", " b"}, TypeError, "for each prompt, not a set: its elements"),
         ([" a"], ValueError, "continuations must be 2, one for each prompt, not 1"),
         ([" a", 1], TypeError, r"continuations\[1\] must be a text or a list of texts"),
         ([" a", [1]], TypeError, r"continuations\[1\]\[0\] must be a str, not 1"),
