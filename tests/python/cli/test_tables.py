@@ -87,7 +87,7 @@ def test_a_signal_keeps_what_is_finished_and_says_how_to_go_on(
     out, error = process.communicate(timeout=600)
     assert process.returncode == status
     assert out == b""
-    assert b"out.csv.journal has what is finished" in error
+    assert b"out.csv.journal has the finished rows" in error
     assert b"the same command continues" in error
     assert b"Traceback" not in error
     assert 100 <= n_stored("out.csv.journal") < 5000
