@@ -52,8 +52,8 @@ T = TypeVar("T")
 
 _PIECE_CHARS = 4096
 # Number of compiled constraints that a model caches (see
-# capi_shim/sampling/prepared.cpp). A check of more would not save their compilation at
-# run time.
+# capi_shim/sampling/prepared.cpp). Checking more constraints in advance would not save
+# their compilation at run time.
 _MOST_PREPARED = 32
 # Tokenizing in pieces may give some tokens more than tokenizing the whole text.
 _SURELY_MORE = 1.25
@@ -163,7 +163,7 @@ def place_of(content: str) -> int:
 
 
 def parsing(parse_special: ParseSpecial, *, chat: bool) -> ParseSpecial:
-    """Return the treatment of special tokens; a rendered chat contains real ones."""
+    """Return the treatment of special tokens, which are parsed in a rendered chat."""
     # A template may begin with plain text, so "auto" would not read its special tokens.
     return True if chat and parse_special == "auto" else parse_special
 
@@ -287,7 +287,7 @@ def _check_common(
     last = max(dict(params.logit_bias), default=0)
     if last >= model.n_vocab:
         raise ArgumentError(
-            f"is of no token: the model's token ids are 0 to {model.n_vocab - 1}",
+            f"is not for a token: the model's token ids are 0 to {model.n_vocab - 1}",
             argument="logit_bias",
             place=(Id(last),),
             code="out_of_range",
@@ -351,5 +351,5 @@ def _constraint(params: SamplingParams) -> object:
 
 
 def _base_seed(seed: int | None) -> int:
-    """Return a uint32 seed; None and negative numbers give a random one."""
+    """Return a uint32 seed, random for None and negative numbers."""
     return secrets.randbits(32) if seed is None or seed < 0 else seed

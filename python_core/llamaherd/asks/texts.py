@@ -92,7 +92,7 @@ def _make_text(
 
 
 def _first_tokens(model: Model, text: str, most: int) -> tuple[array[int], bool]:
-    """Return the tokens of a text, or of a beginning of it with more than `most` tokens.
+    """Return the tokens of a text, or of a first part with more than `most` tokens.
 
     Some of libllama's tokenizers take time quadratic in the length of the text.
 

@@ -124,7 +124,7 @@ class Joiner:
             return self._parse_special
         if any(mark in prompt for mark in _MARKS):
             return True
-        with self._model.using() as handle:  # "auto": if the prompt starts with one
+        with self._model.using() as handle:  # "auto": only if the prompt starts with one
             how = vocabulary.PARSE_AUTO
             head = prompt[:_LEAST_TAIL]
             auto = vocabulary.tokenize_prompt(handle, head, how)
@@ -138,7 +138,7 @@ class Joiner:
             return vocabulary.mark_literals(handle, text)
 
     def _tail(self, prompt: str, tokens: array[int]) -> _Tail | None:
-        """Return an end of a prompt that can be tokenized by itself; None without one.
+        """Return an end of a prompt that can be tokenized alone; None if none is found.
 
         It begins with a special token, or at a word with more following characters than
         a token may reach back, and its tokens are the last ones of the prompt. Tokenizing

@@ -178,7 +178,7 @@ def test_bad_arguments_of_a_call_are_named(
     [
         ({"prompt": None}, TypeError, r"prompts\[0\] must be text"),
         ({"stream": 1}, ValueError, "stream must be one of False, True, 'all'"),
-        ({"stream": True, "logprobs": 2}, ValueError, "stream=True gives text alone"),
+        ({"stream": True, "logprobs": 2}, ValueError, "stream=True returns only text"),
         ({"stream": True, "retries": -1}, ValueError, "retries must be"),
         ({"max_tokens": 0}, ValueError, "max_tokens must be at least 1"),
         ({"params": [lh.SamplingParams()] * 2}, ValueError, "one element per prompt"),

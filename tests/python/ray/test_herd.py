@@ -423,11 +423,11 @@ def test_a_herd_is_closed_with_its_actors(tiny_path: Callable[[str], Path]) -> N
     assert herd.closed
     with pytest.raises(lh.ContextClosedError):
         job.results()
-    with pytest.raises(lh.ContextClosedError, match="the herd is closed: make"):
+    with pytest.raises(lh.ContextClosedError, match="the herd is closed: create"):
         lh.generate_parallel(herd, PROMPTS)
-    with pytest.raises(lh.ContextClosedError, match="the herd is closed: make"):
+    with pytest.raises(lh.ContextClosedError, match="the herd is closed: create"):
         lh.perplexity(herd, PROMPTS)
-    with pytest.raises(lh.ContextClosedError, match="the herd is closed: make"):
+    with pytest.raises(lh.ContextClosedError, match="the herd is closed: create"):
         herd.submit("a")
     with suppress(psutil.NoSuchProcess):
         process.wait(120)

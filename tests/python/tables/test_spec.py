@@ -99,7 +99,7 @@ def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
         ("task = 'embed'\nchat = true", "does not go with embed"),
         ("task = 'classify'", "classify needs labels"),
         ("task = 'classify'\n[classify]\nlabels = []", "classify needs labels"),
-        ("task = 'classify'\n[classify]\nlabels = ['a', 'a']", "is there twice"),
+        ("task = 'classify'\n[classify]\nlabels = ['a', 'a']", "is given twice"),
         ("[sampling]\nseed = -1", "seed must be at least 0"),
         ("thinking = 64", "line 1: thinking needs chat = true"),
         ("chat = true\nthinking = -1", "line 2: .*must be at least 0|between 0 and"),
