@@ -1,4 +1,4 @@
-"""Hashes of files, and durable changes of names in folders."""
+"""Hashes of files; replacing and renaming files durably, also on Windows."""
 
 from __future__ import annotations
 
