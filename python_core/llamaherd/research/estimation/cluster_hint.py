@@ -79,7 +79,7 @@ def _clusters(values: Sequence[Any], kept: Ints) -> Ints | None:
 def _explained(given: Any, clusters: Ints) -> tuple[float, float]:  # noqa: ANN401 - Floats
     """Return how far F is from 1, and the intraclass correlation of the labels.
 
-    Source: Snedecor, Cochran, "Statistical Methods", 1967, section 10.20.
+    Source: Snedecor, Cochran, "Statistical Methods", 6th edition, 1967, chapter 10.
     """
     n, sizes = len(clusters), np.bincount(clusters)
     k = len(sizes)

@@ -14,12 +14,14 @@ The differences T_t - T are those of a martingale, so that they are uncorrelated
 for any s_t that sum to 1 and do not depend on codes. Here s_t is proportional to
 n_t / (M_t (M_t - n_t)), the inverse of the variance if all probabilities are equal. Then
 waves of equal probabilities together are exactly one simple sample. A text of wave t has
-the weight s_t / pi_t(i) + s_(t+1) + s_(t+2) + .. in the estimate.
+the weight s_t / pi_t(i) + s_(t+1) + s_(t+2) + .. in the estimate. With one text in each
+wave these are the weights of Farquhar and others' estimator R_LURE.
 
 Sources: Des Raj, "Some estimators in sampling with varying probabilities without
-replacement", J. Am. Stat. Assoc. 51, 1956; Farquhar, Gal, Rainforth, "On Statistical Bias
-In Active Learning: How and When To Fix It", ICLR 2021 (arXiv 2101.11665); Zrnic, Candes,
-"Active Statistical Inference", ICML 2024 (arXiv 2403.03208).
+replacement", J. Am. Stat. Assoc. 51, 1956 (T_t of single draws); Farquhar, Gal,
+Rainforth, "On Statistical Bias In Active Learning: How and When To Fix It", ICLR 2021
+(arXiv 2101.11665), for the weights. Zrnic, Candes, "Active Statistical Inference", ICML
+2024 (arXiv 2403.03208), also draw by earlier codes, but each text once, in a sequence.
 """
 
 from __future__ import annotations
