@@ -10,7 +10,8 @@
 #'   has the other arguments.
 #' @returns A list of class `llamaherd_methods`, which prints as text and BibTeX: `text`, `bibtex`,
 #'   `references` (keys of the entries), and `checklist`, a data frame of what reviewers ask, with
-#'   `question`, `state` (`"answered"` or `"open"`) and `answer`: the answer, or what to add.
+#'   `question`, `state` (`"answered"` or `"open"`), `answer` (the answer, or what to add) and
+#'   `sources`, the guidelines that ask it.
 #' @seealso [report()], which contains the same
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
