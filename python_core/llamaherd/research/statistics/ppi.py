@@ -12,7 +12,9 @@ texts must be drawn at random with equal probabilities. For unequal ones see
 
 Source: Angelopoulos, Duchi, Zrnic, "PPI++: Efficient Prediction-Powered Inference", 2023
 (arXiv 2311.01453). As in the authors' package ppi-python, the least squares estimate is
-the sum of a fit to predictions and a fit to their errors.
+the sum of a fit to predictions and a fit to their errors, which is not the minimum above,
+and its variance is that of the minimum. Where predictions have another slope than codes
+the intervals are therefore too wide.
 """
 
 from __future__ import annotations
