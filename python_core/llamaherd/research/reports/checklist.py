@@ -213,7 +213,7 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
         "TFGRS",
     ),
     (
-        "Which errors are most frequent, and do they matter for the analysis?",
+        "Which errors are most frequent?",
         of_people.errors,
         "Read the disagreements, and describe the kinds of errors.",
         "TFS",

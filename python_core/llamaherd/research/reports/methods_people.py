@@ -194,7 +194,8 @@ def _of_design(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     if model is not None:
         yield (
             f"The right codes of texts were modelled from all coders' codes {model} "
-            f"{cite(used, 'dawid1979')}, and estimates from several draws of them were "
+            f"{cite(used, 'dawid1979')}, with shares that may differ between strata, the "
+            "model's labels and groups. Estimates from several draws of them were "
             f"combined by multiple imputation {cite(used, 'rubin1987')}."
         )
     if found.get("simultaneous"):

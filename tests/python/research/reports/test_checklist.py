@@ -84,7 +84,7 @@ def test_errors_and_people_are_answered_from_a_validation(
     validated: dict[str, Any], results: tuple[lh.Validation, lh.Estimates]
 ) -> None:
     found = answers(validated)
-    errors = found["Which errors are most frequent, and do they matter for the analysis?"]
+    errors = found["Which errors are most frequent?"]
     accuracy = results[0].accuracy
     table = [
         (int(accuracy.confusion[i, j]), f"\u201c{LABELS[i]}\u201d for \u201c{LABELS[j]}")
@@ -110,7 +110,7 @@ def test_errors_and_people_are_answered_from_a_validation(
 
 
 def test_no_error_and_a_rare_label_are_said(validated: dict[str, Any]) -> None:
-    question = "Which errors are most frequent, and do they matter for the analysis?"
+    question = "Which errors are most frequent?"
     validation = validated["validation"]
     right = {**validation["accuracy"], "confusion": [[19, 0], [0, 21]]}
     right["per_label"] = [
