@@ -2,20 +2,22 @@
 
     python benchmarks/accuracy.py TEXTS.csv MODEL.gguf --output ROWS.jsonl [--n 1200]
 
-Each way adds its lines to ROWS.jsonl as soon as it is done. The same command goes on from
-what is there. accuracy_report.py puts the files of models into docs/probabilities.md.
+Each method appends its lines to ROWS.jsonl when it is done. The same command, run again,
+continues after the existing lines. accuracy_report.py writes the results of several
+models into docs/probabilities.md.
 
-TEXTS.csv has columns `text` and `label`, positive, neutral or negative, of people. Some
-texts of each label are set aside as examples. Ways: labels generated (`choices`),
-classified, classified with batch calibration, and written into JSON (`schema`); without
-examples and with eight. Without, JSON with a reason before the label as well.
+TEXTS.csv has columns `text` and `label`, the human code: positive, neutral or negative.
+Some texts of each label are used only as examples. Methods: labels generated (`choices`),
+classified, classified with batch calibration, and written into JSON (`schema`), each
+without examples and with eight examples; without examples also JSON with a reason before
+the label.
 
-- accuracy: share of texts whose most probable label is the human one;
+- accuracy: share of texts whose most probable label is the human code;
 - Brier score: mean over texts of the sum over labels of (probability - 1 if right)^2;
 - ECE: expected calibration error, ten bins of the most probable label's probability: mean
   distance of accuracy and probability, weighted by the texts in each.
 
-A generated label counts as one of probability 1.
+A generated label gets the probability 1.
 """
 
 from __future__ import annotations
@@ -40,12 +42,12 @@ REASON = {"reason": {"type": "string", "maxLength": 80}}
 
 
 def brier(probs: np.ndarray, truth: np.ndarray) -> float:
-    """Brier score of float64[n, k] and int[n]."""
+    """Return the Brier score of probabilities, float64[n, k], for labels, int[n]."""
     return float(((probs - np.eye(probs.shape[1])[truth]) ** 2).sum(axis=1).mean())
 
 
 def ece(probs: np.ndarray, truth: np.ndarray) -> float:
-    """Expected calibration error of float64[n, k] and int[n]."""
+    """Return the expected calibration error of probabilities for labels, int[n]."""
     top = probs.max(axis=1)
     right = probs.argmax(axis=1) == truth
     bins = np.minimum((top * N_BINS).astype(int), N_BINS - 1)
@@ -68,7 +70,7 @@ def figures(probs: np.ndarray, truth: np.ndarray) -> dict[str, float]:
 
 
 def prompts_of(texts: list[str], shots: list[dict[str, str]]) -> list[str]:
-    """Completion prompts, after examples."""
+    """Return completion prompts that begin with the examples."""
     start = "Tell the sentiment of each tweet: positive, neutral or negative.\n\n"
     start += "".join(f"Tweet: {s['text']}\nSentiment: {s['label']}\n\n" for s in shots)
     return [f"{start}Tweet: {text}\nSentiment:" for text in texts]
@@ -77,7 +79,7 @@ def prompts_of(texts: list[str], shots: list[dict[str, str]]) -> list[str]:
 def json_labels(
     context: lh.Context, texts: list[str], shots: list, fields: dict[str, object]
 ) -> list[str | None]:
-    """The label of each text, written as a field of JSON."""
+    """Return the label of each text, which the model writes as a field of JSON."""
     schema = {
         "type": "object",
         "properties": fields,
@@ -95,7 +97,7 @@ def json_labels(
 
 
 def certain(answers: list[str | None]) -> np.ndarray:
-    """float64[n, k]: 1 for the label that was answered."""
+    """Return float64[n, k] with 1 for the label of each answer, else 0."""
     return np.array([[float(a == label) for label in LABELS] for a in answers])
 
 
@@ -126,10 +128,10 @@ def made_ways(
 
 
 def known_rows(path: Path, run: dict[str, object]) -> set[tuple[int, str]]:
-    """Examples and way of the rows that a file has of the same run.
+    """Return number of examples and method of the rows that a file has from the same run.
 
     Raises:
-        SystemExit: It has rows of another.
+        SystemExit: The file has rows from another run.
     """
     if not path.exists():
         return set()
@@ -141,7 +143,7 @@ def known_rows(path: Path, run: dict[str, object]) -> set[tuple[int, str]]:
 
 
 def main() -> None:
-    """Writes the rows of a model."""
+    """Measure a model and write its rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("texts", type=Path)
     parser.add_argument("model", type=Path)

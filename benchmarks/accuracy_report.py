@@ -1,4 +1,4 @@
-"""Puts the rows that accuracy.py wrote of models into docs/probabilities.md.
+"""Writes the results of accuracy.py into docs/probabilities.md.
 
 python benchmarks/accuracy_report.py ROWS.jsonl ...
 """
@@ -16,7 +16,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs/probabilities.md"
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """A row for each model, number of examples and way, as they come."""
+    """Return a table with a row for each model, number of examples and method."""
     lines = [
         f"| {row['model']} | {row['n_tweets']:,} | {row['n_examples']} | {row['way']} | "
         f"{row['accuracy']:.3f} | {row['brier']:.3f} | {row['ece']:.3f} |"
@@ -32,7 +32,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Writes the page."""
+    """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="+", type=Path)
     paths = parser.parse_args().rows

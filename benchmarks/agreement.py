@@ -1,8 +1,8 @@
-"""Compares the labels that `choices` writes with those that `classify_parallel` scores.
+"""Compares labels written with `choices` to labels scored by `classify_parallel`.
 
     python benchmarks/agreement.py MODEL.gguf ...
 
-The texts are those of examples/demo.R. The table goes to docs/probabilities.md.
+The texts are those of examples/demo.R. The table is written into docs/probabilities.md.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ LABELS = {
 
 
 def agreement(context: lh.Context, prompts: list[str], labels: list[str]) -> int:
-    """Prompts for which both give the same label."""
+    """Return the number of prompts for which both methods give the same label."""
     written = lh.generate_parallel(context, prompts, choices=labels).texts
     scored = lh.classify_parallel(context, prompts, labels).labels
     return sum(a == b for a, b in zip(written, scored, strict=True))
 
 
 def table(paths: list[str]) -> list[str]:
-    """Lines of the table, for each model and prompt."""
+    """Return the lines of the table, one for each model and prompt."""
     lines = [
         f"| model | prompt | {' | '.join(f'{name}, of {N_TEXTS}' for name in LABELS)} |",
         f"| --- | --- | {' | '.join('---:' for _ in LABELS)} |",

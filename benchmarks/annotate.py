@@ -2,10 +2,11 @@
 
     python benchmarks/annotate.py TEXTS.csv MODEL.gguf ... [--n 1200] [--rounds 3]
 
-TEXTS.csv has columns `text` and `label`. Eight texts, some of each label, become the
-codebook's examples. Ways, in turns, each in a context of its own so that no prefix is
-known: `annotate`, `classify_parallel` with the same prompts, and `generate_parallel` with
-them and the labels as a GBNF grammar. Medians, as multiples of annotate's.
+TEXTS.csv has columns `text` and `label`. Eight texts, some of each label, are the
+codebook's examples. Three calls are measured alternately: `annotate`, `classify_parallel`
+with the same prompts, and `generate_parallel` with the same prompts and the labels as a
+GBNF grammar. Each has a new context, which holds no prefix. The table has medians, and
+their ratios to the median of `annotate`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SEED = 20261124
 
 
 def ways_of(rows: list[dict[str, str]]) -> dict[str, Callable[[lh.Context], Any]]:
-    """Compared variants."""
+    """Return the compared calls by name."""
     labels = sorted({row["label"] for row in rows})
     shots = labelled.shots_of(rows, labels)
     texts = [row["text"] for row in rows if row not in shots]
@@ -49,7 +50,7 @@ def ways_of(rows: list[dict[str, str]]) -> dict[str, Callable[[lh.Context], Any]
 
 
 def main() -> None:
-    """Writes the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("texts", type=Path)
     parser.add_argument("models", nargs="+", type=Path)

@@ -14,8 +14,8 @@ context <- context_create(
 )
 seed <- as.integer(arguments[4])
 
-# Seconds that a call takes for R, and those of them that pass before and after Python's
-# own call: for checks and for the conversion of prompts and results.
+# Seconds of a call in R, and the part of them before and after Python's call, for checks and for
+# the conversion of prompts and results.
 timed <- function(prompts, max_tokens) {
   seconds <- system.time(
     answers <- generate_parallel(

@@ -1,12 +1,13 @@
-"""Several callers on one context: at once, beside a long call, as streams.
+"""Speed of several callers on one context: at once, beside a long call, as streams.
 
-Each figure is taken in turns with what it is compared with, and is a median of ratios.
+Each measurement alternates with the measurement that it is compared to. Results are
+medians of ratios.
 
     benchmarks/callers.py MODEL [--rounds 5] [--beside 400] [--singles 20] [--output FILE]
     benchmarks/callers.py MODEL --python OTHER/.venv/bin/python ...
 
-With --python the package of another installation is measured, such as one of before;
-what it lacks (priorities) is left out.
+With --python, the package of another installation is measured, such as an earlier
+version. Measurements that need features which it lacks (priorities) are skipped.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ _MAX_TOKENS = 32
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Measured costs."""
+    """Return the duration of a call, in seconds."""
     start = time.monotonic()
     work()
     return time.monotonic() - start
 
 
 def ratios(one: Callable[[], object], other: Callable[[], object], n: int) -> list[float]:
-    """Time of one over that of the other, in turns, after one of each to warm up."""
+    """Return n ratios of the durations of two calls that alternate, after a warm-up."""
     one()
     other()
     return [seconds(one) / seconds(other) for _ in range(n)]
 
 
 def five_callers(context: lh.Context, texts: list[str], n_rounds: int) -> dict[str, Any]:
-    """Five threads with 20 prompts each against one call with the 100."""
+    """Compare five threads with 20 prompts each to one call with all 100 prompts."""
     parts = [texts[i * 20 : (i + 1) * 20] for i in range(5)]
 
     def call(prompts: list[str]) -> lh.Results:
@@ -61,7 +62,7 @@ def five_callers(context: lh.Context, texts: list[str], n_rounds: int) -> dict[s
 
 
 def streams(context: lh.Context, texts: list[str], n_rounds: int) -> dict[str, Any]:
-    """32 streams at once against the same prompts as one call."""
+    """Compare 32 concurrent streams to one call with the same prompts."""
     prompts = texts[100:132]
 
     def read(prompt: str) -> None:
@@ -80,7 +81,7 @@ def streams(context: lh.Context, texts: list[str], n_rounds: int) -> dict[str, A
 
 
 def first_piece_s(pieces: Iterator[str]) -> float:
-    """Seconds to the first piece of a text; the rest is not waited for."""
+    """Return the seconds until the first piece of a text; do not wait for the rest."""
     start = time.monotonic()
     next(pieces)
     took = time.monotonic() - start
@@ -89,7 +90,7 @@ def first_piece_s(pieces: Iterator[str]) -> float:
 
 
 def beside(context: lh.Context, texts: list[str], n_long: int, n: int) -> dict[str, Any]:
-    """Single prompts, one after the other, beside a call of many."""
+    """Measure single prompts, one after the other, beside a call with many prompts."""
     single = [f"{text} So" for text in texts[:n]]
     many = [f"{texts[i % len(texts)]} {i}" for i in range(n_long)]
     options = {"stream": True, "max_tokens": 4}
@@ -129,7 +130,7 @@ def beside(context: lh.Context, texts: list[str], n_long: int, n: int) -> dict[s
         found[f"{name}_first_s"] = statistics.median(times)
         found[f"{name}_first"] = statistics.median(times) / unit
         found[f"{name}_n"] = n_beside
-        # Of the tokens, how many were those of the single ones.
+        # Share of tokens that belong to the single prompts.
         share = n_beside * 4 / (n_beside * 4 + stats[0].n_generated_tokens)
         found[f"{name}_call"] = stats[0].wall_s / alone.wall_s
         found[f"{name}_share"] = share
@@ -137,7 +138,7 @@ def beside(context: lh.Context, texts: list[str], n_long: int, n: int) -> dict[s
 
 
 def main() -> None:
-    """Measures, and prints a line of JSON."""
+    """Measure, and print a line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("--rounds", type=int, default=5)

@@ -1,13 +1,14 @@
-"""Coverage of 95% intervals, where one label of five is wrong.
+"""Coverage of 95% intervals if one label in five is wrong.
 
 python benchmarks/coverage.py [--draws 1000] [--output benchmarks/results/coverage.json]
     [--only designs]
 
-Each draw makes 2,000 texts of two groups, codes, and labels that are wrong more often in
-one of the groups; then a gold sample of 200 by each design, and simple ones of 50 and 30,
-and every estimate, with the intervals of `estimate`. What is true is computed from the
-distribution that texts are drawn from, and not from any sample. With `--only designs`
-only those of coverage_designs.py are run, where labels, errors or clusters are few.
+Each simulation draws 2,000 texts in two groups, with codes, and with labels that are
+wrong more often in one group. It then draws a gold sample of 200 by each design, and
+simple samples of 50 and 30, and computes every estimate with the intervals of `estimate`.
+True values are computed from the distribution of the texts, not from a sample. With
+`--only designs`, only the designs of coverage_designs.py are simulated, which have few
+labels, errors or clusters.
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ GROUP_SHARE = 0.4
 BETA = np.array([-0.6, 0.8, 0.5])  # log odds of the code: intercept, group, age
 ON_CODE = np.array(
     [1.0, 0.5, 0.3]
-)  # an outcome that depends on it: intercept, code, group
+)  # an outcome that depends on the code: intercept, code, group
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Texts:
-    """Texts with what people would say of them, and what the model says.
+    """Texts with human codes and labels of the model.
 
     Attributes:
         group: float64[n], 0 or 1.
         age: float64[n].
-        code: float64[n], 0 or 1, what people say.
-        label: float64[n], 0 or 1, what the model says.
-        confidence: float64[n], of the model in its label.
-        outcome: float64[n], something that depends on the code.
+        code: float64[n], human code, 0 or 1.
+        label: float64[n], label of the model, 0 or 1.
+        confidence: float64[n], confidence of the model in the label.
+        outcome: float64[n], a variable that depends on the code.
     """
 
     group: Floats
@@ -74,7 +75,7 @@ class Texts:
 
 
 def made(rng: np.random.Generator, n: int) -> Texts:
-    """Texts, of which the model misses most where the group is 1."""
+    """Draw texts; the model misses more codes in group 1."""
     group = (rng.random(n) < GROUP_SHARE).astype(float)
     age = rng.choice(AGES, n)
     code = (rng.random(n) < _code_prob(group, age)).astype(float)
@@ -101,7 +102,7 @@ def _error_prob(group: Floats, code: Floats) -> Floats:
 
 
 def truths() -> dict[str, Floats]:
-    """The true value of each estimate, by adding up over all kinds of texts."""
+    """Return the true value of each estimate, summed over all kinds of texts."""
     group, age = (each.ravel() for each in np.meshgrid([0.0, 1.0], AGES))
     weights = np.where(group == 1, GROUP_SHARE, 1 - GROUP_SHARE) / len(AGES)
     probs = _code_prob(group, age)
@@ -118,7 +119,7 @@ def truths() -> dict[str, Floats]:
 
 
 def accuracy() -> float:
-    """Share of texts whose label is right."""
+    """Return the share of texts whose label is right."""
     group, age = (each.ravel() for each in np.meshgrid([0.0, 1.0], AGES))
     weights = np.where(group == 1, GROUP_SHARE, 1 - GROUP_SHARE) / len(AGES)
     probs, ones = _code_prob(group, age), np.ones(len(group))
@@ -129,7 +130,7 @@ def accuracy() -> float:
 def drawn(
     texts: Texts, design: str, rng: np.random.Generator, n_gold: int = N_GOLD
 ) -> sampling.Draw:
-    """The gold sample."""
+    """Draw a gold sample."""
     if design == "simple":
         return sampling.draw_simple(N_TEXTS, n_gold, rng)
     if design == "stratified":
@@ -140,7 +141,7 @@ def drawn(
 
 
 def problems(texts: Texts, draw: sampling.Draw) -> Iterator[tuple[str, dsl.Problem, Any]]:
-    """Every estimate: its name, its regression, and which of its coefficients count."""
+    """Yield each estimate: name, regression, and coefficients to evaluate."""
     ones = np.ones(N_TEXTS)
     groups = np.column_stack([ones, texts.group])
     both = np.column_stack([ones, texts.group, texts.age])
@@ -176,7 +177,7 @@ def problems(texts: Texts, draw: sampling.Draw) -> Iterator[tuple[str, dsl.Probl
 
 
 def estimated(name: str, design: str, problem: dsl.Problem) -> list[Estimate]:
-    """The estimates by all methods, as `estimate` gives them; [] if there is none."""
+    """Return the estimates by all methods, as `estimate` does; [] without a solution."""
     gold = GoldUsed(
         rows=problem.rows,
         codes=[],
@@ -214,7 +215,7 @@ def estimated(name: str, design: str, problem: dsl.Problem) -> list[Estimate]:
 def measured(
     n_draws: int, seed: int, samples: Sequence[tuple[str, int]] = SAMPLES
 ) -> dict[str, Any]:
-    """Coverage, bias and widths of every method, sample and coefficient."""
+    """Return coverage, bias and widths by method, sample and coefficient."""
     wanted = truths()
     found: dict[tuple[str, int, str, str, int], list[Any]] = {}
     n_failed = dict.fromkeys([f"{design}, {n_gold}" for design, n_gold in samples], 0)
@@ -258,7 +259,7 @@ def _row(
 
 
 def main() -> None:
-    """Measures, and writes JSON."""
+    """Measure, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=20231126)
@@ -266,7 +267,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=default)
     parser.add_argument("--only", choices=["designs"])
     args = parser.parse_args()
-    warnings.simplefilter("ignore", UserWarning)  # that codes are few
+    warnings.simplefilter("ignore", UserWarning)  # warnings of few codes
     start = time.monotonic()
     found: dict[str, Any] = {}
     if args.only is None:

@@ -1,8 +1,9 @@
-"""Designs of which few codes tell: rare labels, few errors, few clusters, extreme values.
+"""Designs with little information: rare labels, few errors or clusters, extreme values.
 
-Each design makes texts, codes, labels and a gold sample, estimates one number by all
-valid methods, and counts how often the 95% interval holds the truth, and how often there
-was a warning. `coverage.py` runs them, `coverage_report.py` writes the table.
+Each design draws texts, codes, labels and a gold sample, and estimates one number by all
+valid methods. It counts how often the 95% interval contains the true value, and how often
+there was a warning. `coverage.py` runs the designs, `coverage_report.py` writes the
+table.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """A design that is simulated.
+    """Design to simulate.
 
     Attributes:
-        name: In words.
-        share: Of texts that have the label.
-        found: Share of these that the model finds.
-        alarms: Share of the others to which it gives the label.
-        n_texts: Texts.
-        n: Codes.
+        name: Description of the design.
+        share: Share of texts with the label.
+        found: Share of texts with the label to which the model gives the label.
+        alarms: Share of the other texts to which the model gives the label.
+        n_texts: Number of texts.
+        n: Number of codes.
         kind: "simple", "equal", "proportional", "tilted" (a fifth of the codes from texts
             with the label), "groups", "uncertainty", "floor" (0.05), or "length".
         target: "population" or "texts".
         estimate: "share", "mean", "difference", "ols", "logit", "covariate", "recall".
-        n_groups: Strata of "groups", or clusters.
-        has_clusters: Whether texts of a cluster have labels and errors alike.
+        n_groups: Number of strata of "groups", or of clusters.
+        has_clusters: Whether texts of a cluster have similar labels and errors.
     """
 
     name: str
@@ -93,7 +94,7 @@ DESIGNS = (
            estimate="ols"),
     Design(name="OLS, skewed covariate, 200", share=0.5, found=0.8, alarms=0.2,
            estimate="ols"),
-    # Ten more.
+    # Ten further designs.
     Design(name="label of 97%, equal strata", share=0.97, found=0.98, alarms=0.3,
            kind="equal"),
     Design(name="rare label, proportional strata", share=0.05, found=0.7, alarms=0.02,
@@ -128,7 +129,7 @@ DESIGNS = (
 
 
 def measured(n_draws: int, seed: int) -> list[dict[str, Any]]:
-    """A row for each design: lowest coverage of a method, width, draws with a warning."""
+    """Return a row per design: lowest coverage, width, share of draws with a warning."""
     return [
         _measured(each, np.random.default_rng([seed, i]).spawn(n_draws))
         for i, each in enumerate(DESIGNS)
@@ -159,7 +160,7 @@ def _measured(design: Design, generators: list[Rng]) -> dict[str, Any]:
 
 
 def _texts(design: Design, rng: Rng) -> tuple[Floats, Floats, Any, Floats]:
-    """Codes, labels, groups, and a covariate."""
+    """Draw codes, labels, groups and a covariate."""
     n = design.n_texts
     groups = rng.integers(0, design.n_groups, n)
     shift = np.zeros(n)
@@ -239,7 +240,7 @@ def _regression(design: Design, rng: Rng) -> tuple[float, Any, bool]:
     right = right_hat = np.column_stack([ones, x])
     if design.estimate == "logit":
         kind = "logit"
-    elif design.estimate == "ols":  # noise that grows with a skewed covariate
+    elif design.estimate == "ols":  # the noise grows with a skewed covariate
         x = np.exp(x)
         noise = rng.normal(size=design.n_texts) * x
         right = right_hat = np.column_stack([ones, x])

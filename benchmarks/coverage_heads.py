@@ -1,12 +1,12 @@
-"""Coverage of 95% intervals by probabilities, and by recalibrated ones.
+"""Coverage of 95% intervals from probabilities, original and recalibrated.
 
 python benchmarks/coverage_heads.py [--draws 400]
     [--output benchmarks/results/coverage_heads.json]
 
-Each draw makes texts of three labels, a model that prefers a label and is unsure, and a
-gold sample; fits a head on its codes, cross-fitted as `recalibrate` does; and estimates
-one number by labels, probabilities and recalibrated probabilities.
-`coverage_report.py` writes the table.
+Each simulation draws texts with three labels, probabilities of a model that prefers one
+label and is unsure, and a gold sample. It fits a head to the codes, cross-fitted as in
+`recalibrate`, and estimates one number from labels, from probabilities and from
+recalibrated probabilities. `coverage_report.py` writes the table.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ N_FOLDS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class HeadDesign:
-    """A design that is simulated.
+    """Design to simulate.
 
     Attributes:
-        name: In words.
-        shares: Of texts that have each of three labels; the first one is estimated.
+        name: Description of the design.
+        shares: Shares of texts with each of the three labels; the first share is
+            estimated.
         signal: Distance of the true label's log-probability, in standard deviations.
         bias: Preference of the model for the third label.
-        n_texts: Texts.
-        n: Codes.
+        n_texts: Number of texts.
+        n: Number of codes.
         kind: "simple", "equal" (strata of the model's labels), "uncertainty", "length".
         target: "population" or "texts".
         estimate: "share", "difference", "ols", "logit" or "covariate".
-        n_vectors: Dimensions of embeddings; 0 for none.
-        part: Draws, as a part of all; fewer where a draw takes long.
+        n_vectors: Number of dimensions of embeddings; 0 without embeddings.
+        part: Number of draws as a share of `--draws`; below 1 for slow designs.
     """
 
     name: str
@@ -91,7 +92,7 @@ DESIGNS = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Texts:
-    """Texts of one draw: codes, probabilities, embeddings, group, covariate."""
+    """Texts of one simulation: codes, probabilities, embeddings, group, covariate."""
 
     code: Ints
     probs: Floats
@@ -101,7 +102,7 @@ class Texts:
 
 
 def made(design: HeadDesign, rng: Rng) -> Texts:
-    """Texts whose first label is more frequent in group 1 and with age."""
+    """Draw texts; the first label is more frequent in group 1 and at higher age."""
     n = design.n_texts
     group = rng.integers(0, 2, n)
     age = rng.normal(size=n)
@@ -111,7 +112,7 @@ def made(design: HeadDesign, rng: Rng) -> Texts:
     code = (heads.softmax(log_odds).cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
     hit = np.eye(3)[code]
     noise = rng.normal(size=(n, 3))
-    # In group 1 the model sees less.
+    # In group 1 the model has less information.
     seen = design.signal * np.where(group == 1, 0.6, 1.2)[:, None]
     linear = seen * hit + noise + np.array([0, 0, design.bias])
     vectors = None
@@ -124,7 +125,7 @@ def made(design: HeadDesign, rng: Rng) -> Texts:
 
 
 def drawn(design: HeadDesign, texts: Texts, rng: Rng) -> sampling.Draw:
-    """The gold sample."""
+    """Draw a gold sample."""
     if design.kind == "simple":
         return sampling.draw_simple(design.n_texts, design.n, rng)
     if design.kind == "equal":
@@ -137,7 +138,7 @@ def drawn(design: HeadDesign, texts: Texts, rng: Rng) -> sampling.Draw:
 
 
 def recalibrated(texts: Texts, draw: sampling.Draw, rng: Rng) -> Floats:
-    """Probabilities by heads, as `recalibrate` computes them; float64[N, 3]."""
+    """Return probabilities by heads as in `recalibrate`, float64[N, 3]."""
     blocks = [heads.log_probs(texts.probs)]
     if texts.vectors is not None:
         blocks.append(heads.components(texts.vectors))
@@ -158,7 +159,7 @@ def recalibrated(texts: Texts, draw: sampling.Draw, rng: Rng) -> Floats:
 
 
 def truth_of(design: HeadDesign, texts: Texts) -> float:
-    """The true value of the estimate."""
+    """Return the true value of the estimate."""
     if design.estimate == "share":
         is_texts = design.target == "texts"
         return float((texts.code == 0).mean()) if is_texts else design.shares[0]
@@ -166,7 +167,7 @@ def truth_of(design: HeadDesign, texts: Texts) -> float:
 
 
 def _population(estimate: str) -> float:
-    """The value among a million texts."""
+    """Return the value among a million texts."""
     design = HeadDesign(name="", estimate=estimate, n_texts=1_000_000)
     texts = made(design, np.random.default_rng(1))
     y = (texts.code == 0).astype(float)
@@ -191,12 +192,12 @@ _TRUTHS: dict[str, float] = {}
 def estimated(  # noqa: PLR0917 - one caller
     design: HeadDesign, texts: Texts, draw: sampling.Draw, hat: Floats, rng: Rng, way: str
 ) -> dict[str, tuple[float, float]]:
-    """Limits of the interval by each method.
+    """Return the limits of the interval by each method.
 
     Args:
         design: The design.
-        texts: Its texts.
-        draw: Its gold sample.
+        texts: Texts of the design.
+        draw: Gold sample of the texts.
         hat: float64[N], prediction of the first label.
         rng: Generator.
         way: One of `WAYS`.
@@ -252,7 +253,7 @@ def _regression(  # noqa: PLR0917 - one caller
 
 
 def measured(n_draws: int, seed: int) -> list[dict[str, Any]]:
-    """A row for each design: coverage and width by way and method."""
+    """Return a row for each design: coverage and width by predictions and method."""
     found = []
     for i, design in enumerate(DESIGNS):
         if design.estimate != "share":
@@ -307,7 +308,7 @@ def _measured(design: HeadDesign, generators: list[Rng]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures, and writes JSON."""
+    """Measure, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--seed", type=int, default=20261125)

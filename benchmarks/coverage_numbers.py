@@ -1,12 +1,12 @@
-"""Coverage of 95% intervals of measures of numbers, from 0 to 10.
+"""Coverage of 95% intervals of agreement measures for numbers from 0 to 10.
 
 python benchmarks/coverage_numbers.py [--draws 1000]
 
-People's numbers are skewed and whole, the model's expected values are drawn towards the
-middle and shifted, with an error that grows with the number. Each draw makes 2,000 texts
-and a gold sample of them, by equal probabilities or with more of the extreme texts. The
-truth is that of the distribution, from 600,000 texts. docs/validation.md gets the
-table.
+Human codes are skewed whole numbers. The model's expected values are shrunk towards the
+middle and shifted, with an error that grows with the number. Each simulation draws 2,000
+texts and a gold sample of them, with equal probabilities or with more extreme texts. True
+values are the measures of the distribution, computed from 600,000 texts. The table is
+written into docs/validation.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NAMES = {
 
 
 def texts(n: int, rng: np.random.Generator) -> Floats:
-    """Numbers of the model and of people, float64[2, n]."""
+    """Draw numbers of the model and of people, float64[2, n]."""
     people = np.round(10 * rng.beta(1.2, 2.5, n))
     error = rng.normal(size=n) * (0.8 + 0.15 * people)
     model = np.clip(1.2 + 0.75 * people + error, 0, 10)
@@ -44,7 +44,7 @@ def texts(n: int, rng: np.random.Generator) -> Floats:
 
 
 def drawn(design: str, n: int, model: Floats, rng: np.random.Generator) -> sampling.Draw:
-    """A gold sample; extreme texts are up to ten times as probable as others."""
+    """Draw a gold sample: simple, or with a higher probability of extreme texts."""
     if design == "simple":
         return sampling.draw_simple(N_TEXTS, n, rng)
     probs = sampling.inclusion_probs(np.abs(model - model.mean()), n, 0.3)
@@ -52,7 +52,7 @@ def drawn(design: str, n: int, model: Floats, rng: np.random.Generator) -> sampl
 
 
 def covered(design: str, n: int, truth: dict[str, float], n_draws: int) -> list[str]:
-    """Shares of draws whose interval has the truth, as cells."""
+    """Return the shares of draws whose interval contains the true value, as cells."""
     hits = dict.fromkeys(NAMES, 0)
     for seed in range(n_draws):
         rng = np.random.default_rng([SEED, n, design == "simple", seed])
@@ -66,7 +66,7 @@ def covered(design: str, n: int, truth: dict[str, float], n_draws: int) -> list[
 
 
 def main() -> None:
-    """Writes the table."""
+    """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=1000)
     n_draws = parser.parse_args().draws
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def of_distribution(rng: np.random.Generator) -> dict[str, float]:
-    """Measures of the distribution: means over parts, as ranks need a matrix."""
+    """Return the measures of the distribution, as means over parts of 2,000 texts."""
     size = 2000
     parts = [number_agreement(texts(size, rng)).measures for _ in range(N_TRUTH // size)]
     return {name: float(np.mean([part[name].value for part in parts])) for name in NAMES}

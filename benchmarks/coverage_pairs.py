@@ -1,13 +1,13 @@
-"""Coverage of 95% intervals of strengths from comparisons in pairs.
+"""Coverage of 95% intervals of strengths from pairwise comparisons.
 
 python benchmarks/coverage_pairs.py [--draws 200]
 
-True strengths are normal. A pair's result has the probability of Bradley and Terry as its
-mean, with a beta distribution around it ("steady": nu = 8, "noisy": nu = 2); or the
-log-odds have a normal error ("off by 1": standard deviation 1), for which the truth is
-the best fit to all pairs without error. docs/pairs.md gets the table: coverage, root mean
-squared error of strengths, and the reliability that is reported beside the squared
-correlation with the truth.
+True strengths are normal. A pair's result has a beta distribution with the Bradley-Terry
+probability as its mean ("steady": nu = 8, "noisy": nu = 2). In "off by 1", the log-odds
+have a normal error with standard deviation 1 instead; the true strengths are then the
+best fit to all pairs without error. The table is written into docs/pairs.md: coverage,
+root mean squared error of strengths, reported reliability, and squared correlation with
+the true strengths.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EDGE = 1e-9
 
 
 def results(d: Floats, noise: str, rng: np.random.Generator) -> Floats:
-    """Log-odds of pairs whose strengths differ by d."""
+    """Draw the log-odds of pairs whose strengths differ by d."""
     if noise not in NU:
         return np.asarray(d + rng.normal(0, 1, len(d)))
     p, nu = 1 / (1 + np.exp(-d)), NU[noise]
@@ -41,7 +41,7 @@ def results(d: Floats, noise: str, rng: np.random.Generator) -> Floats:
 
 
 def truth(s: Floats, noise: str) -> Floats:
-    """Strengths that intervals are to cover."""
+    """Return the true strengths, which intervals should contain."""
     if noise in NU:
         return np.asarray(s - s.mean())
     first, second = np.triu_indices(len(s), 1)
@@ -54,7 +54,7 @@ def truth(s: Floats, noise: str) -> Floats:
 def fitted(
     s: Floats, n_pairs: int, noise: str, design: Design, rng: np.random.Generator
 ) -> StrengthFit:
-    """A comparison with simulated results."""
+    """Fit strengths to simulated results."""
     drawn = PairDesign(len(s), n_pairs, design, int(rng.integers(2**31)))
     while pairs := drawn.next():
         d = results(np.array([s[i] - s[j] for i, j in pairs]), noise, rng)
@@ -73,7 +73,7 @@ def fitted(
 
 
 def row(n: int, a_text: int, noise: str, design: Design, n_draws: int) -> list[str]:
-    """Coverage, error, reported reliability and squared correlation, as cells."""
+    """Return coverage, error, reliability and squared correlation, as cells."""
     hits, errors, reported, true = [], [], [], []
     for seed in range(n_draws):
         rng = np.random.default_rng([SEED, n, a_text, NOISES.index(noise), seed])
@@ -98,7 +98,7 @@ def row(n: int, a_text: int, noise: str, design: Design, n_draws: int) -> list[s
 
 
 def main() -> None:
-    """Writes the table."""
+    """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=200)
     n_draws = parser.parse_args().draws

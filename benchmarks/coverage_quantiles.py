@@ -2,11 +2,12 @@
 
 python benchmarks/coverage_quantiles.py [--draws 200]
 
-People's numbers are skewed, from 0 to 10, whole or with fractions; those of the model are
-drawn towards the middle and shifted, with an error that grows with the number. Each draw
-makes 1,000 texts and a gold sample of 150 of them. An outcome depends on people's numbers
-with a slope of 0.5: by the model's numbers it is estimated too low or too high. The truth
-is that of the distribution, from 1,000,000 texts. docs/estimates.md gets the table.
+Human codes are skewed numbers from 0 to 10, whole or with fractions. The model's numbers
+are shrunk towards the middle and shifted, with an error that grows with the number. Each
+simulation draws 1,000 texts and a gold sample of 150 of them. An outcome depends on the
+human codes with a slope of 0.5; estimates from the model's numbers are biased. True
+values are those of the distribution, computed from 1,000,000 texts. The table is written
+into docs/estimates.md.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ QUANTILES = (0.5, 0.9)
 
 
 def texts(n: int, rng: np.random.Generator, *, whole: bool) -> tuple[Floats, ...]:
-    """Numbers of people and of the model, and an outcome, float64[n] each."""
+    """Draw numbers of people and of the model, and an outcome, float64[n] each."""
     people = 10 * rng.beta(1.2, 2.5, n)
     people = np.round(people) if whole else people
     model = 1.2 + 0.75 * people + rng.normal(size=n) * (0.8 + 0.15 * people)
@@ -37,7 +38,7 @@ def texts(n: int, rng: np.random.Generator, *, whole: bool) -> tuple[Floats, ...
 
 
 def covered(n_draws: int, *, whole: bool) -> dict[tuple[str, str], list[float]]:
-    """Share of covering intervals and mean width, by quantity and method."""
+    """Return coverage and mean width of intervals, by quantity and method."""
     people, _, _ = texts(N_TRUTH, np.random.default_rng(1), whole=whole)
     at = np.quantile(people, QUANTILES, method="inverted_cdf")
     truth = {"median": at[0], "quantile 0.9": at[1], "label": SLOPE}
@@ -69,7 +70,7 @@ def covered(n_draws: int, *, whole: bool) -> dict[tuple[str, str], list[float]]:
 
 
 def main() -> None:
-    """Writes the table."""
+    """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=200)
     n_draws = parser.parse_args().draws

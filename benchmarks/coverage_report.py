@@ -1,4 +1,4 @@
-"""Puts the figures of coverage.py, or of coverage_heads.py, into docs/estimates.md.
+"""Writes the results of coverage.py or coverage_heads.py into docs/estimates.md.
 
 python benchmarks/coverage_report.py [JSON] [--check]
 """
@@ -54,7 +54,7 @@ def setting(found: dict[str, Any]) -> str:
 
 
 def design_table(found: dict[str, Any], design: str, n_gold: int) -> str:
-    """Coverage and mean width of the intervals, a column for each method."""
+    """Return a table of coverage and mean width, with a column for each method."""
     cells = {
         (row["estimate"], row["coefficient"], row["method"]): (
             f"{row['coverage']:.1%} ({row['width']:.3f})"
@@ -95,7 +95,7 @@ def few_codes(found: dict[str, Any]) -> str:
 
 
 def hard_designs(found: dict[str, Any]) -> str:
-    """Coverage where few codes tell, and how often there was a warning."""
+    """Return a table for designs with little information: coverage and warnings."""
     columns = ["design", "method", "coverage", "mean width", "draws with a warning"]
     columns.append("coverage without one")
     lines = [f"| {' | '.join(columns)} |", "|---|---|---:|---:|---:|---:|"]
@@ -128,7 +128,7 @@ _WAYS = {
 
 
 def head_designs(found: dict[str, Any]) -> str:
-    """Coverage and widths by labels, probabilities and recalibrated probabilities."""
+    """Return a table of coverage and widths by kind of predictions."""
     head = ["design", "right: model, head", *_WAYS.values()]
     lines = [f"| {' | '.join(head)} |", "|---|---:|" + "---:|" * len(_WAYS)]
     coverages = []
@@ -159,7 +159,7 @@ def head_designs(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Writes the page, or tells whether it is up to date."""
+    """Write the page; with `--check`, exit with 1 if the page is not up to date."""
     parser = argparse.ArgumentParser(description=__doc__)
     default = HERE / "results/coverage.json"
     parser.add_argument("json", type=Path, nargs="?", default=default)
@@ -167,12 +167,12 @@ def main() -> None:
     args = parser.parse_args()
     found = json.loads(args.json.read_text(encoding="utf-8"))
     page = PAGE.read_text(encoding="utf-8")
-    if "heads" in found:  # of coverage_heads.py
+    if "heads" in found:  # written by coverage_heads.py
         made = replaced(page, "coverage: heads", head_designs(found))
         _finish(page, made, check=args.check)
         return
     made = replaced(page, "coverage: hard designs", hard_designs(found))
-    if "rows" not in found:  # of coverage.py --only designs
+    if "rows" not in found:  # written by coverage.py --only designs
         _finish(page, made, check=args.check)
         return
     made = replaced(made, "coverage: setting", setting(found))

@@ -1,13 +1,13 @@
-"""Coverage of intervals where a model labelled a sample and a head all other texts.
+"""Coverage of intervals if a model labelled a sample, and a head all other texts.
 
     python benchmarks/coverage_steps.py [--draws 400] [--seed 20261126] [--output FILE]
 
-Texts are those of coverage_heads.py, with embeddings of 20 dimensions. In each draw a
-model labels 300 of 2,000 texts, a head on embeddings is fitted to its probabilities and
-labels the rest, and the model labels again the tenth that the head is least sure of, as
-`annotate(until=)` does. The gold sample is drawn from all texts. The share (or the
-difference of two groups, or a coefficient) is estimated from labels and from
-probabilities. steps_report.py puts the rows into docs/steps.md.
+Texts are simulated as in coverage_heads.py, with embeddings of 20 dimensions. In each
+simulation, a model labels 300 of 2,000 texts. A head on embeddings is fitted to the
+model's probabilities and labels the rest. The model labels again the tenth of texts that
+the head is least sure of, as in `annotate(until=)`. The gold sample is drawn from all
+texts. The share (or the difference of two groups, or a coefficient) is estimated from
+labels and from probabilities. steps_report.py writes the rows into docs/steps.md.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DESIGNS = (
 
 
 def in_steps(texts: base.Texts, rng: base.Rng) -> tuple[base.Texts, base.Ints]:
-    """Texts with the probabilities that the steps give them, and each one's step."""
+    """Return texts with the probabilities from the steps, and the step of each text."""
     assert texts.vectors is not None  # noqa: S101 - see DESIGNS
     n = len(texts.code)
     sample = np.sort(rng.choice(n, UNTIL, replace=False))
@@ -58,7 +58,7 @@ def in_steps(texts: base.Texts, rng: base.Rng) -> tuple[base.Texts, base.Ints]:
 
 
 def measured(n_draws: int, seed: int) -> list[dict[str, Any]]:
-    """A row for each design: coverage and width by way and method."""
+    """Return a row for each design: coverage and width by predictions and method."""
     found = []
     for i, design in enumerate(DESIGNS):
         if design.estimate != "share":
@@ -120,7 +120,7 @@ def _measured(design: base.HeadDesign, generators: list[base.Rng]) -> dict[str, 
 
 
 def main() -> None:
-    """Measures, and writes JSON."""
+    """Measure, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--seed", type=int, default=20261126)

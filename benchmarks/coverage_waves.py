@@ -1,12 +1,12 @@
-"""Coverage of 95% intervals from waves, coders who err, weights, and many estimates.
+"""Coverage of 95% intervals with waves, errors of coders, weights, or many estimates.
 
 python benchmarks/coverage_waves.py [--draws 400] [--only waves|coders|weights|many|check]
 
-Each draw makes 1,500 texts of two groups with codes, and labels that miss more in one of
-the groups. Waves after the first may depend on the codes so far: texts are drawn by the
-error rate of their label and group in the waves before. The truth is that of the
-distribution. docs/estimates.md gets the tables; a part that was run by itself replaces
-its table only.
+Each simulation draws 1,500 texts in two groups, with codes, and with labels that miss
+more codes in one group. A later wave may depend on earlier codes: texts are then drawn by
+the error rate of their label and group in earlier waves. True values are those of the
+distribution. The tables are written into docs/estimates.md; with `--only`, only the table
+of that part is replaced.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "estimates.md"
 N_TEXTS, SEED, LEVEL = 1500, 5, 0.95
-SHARES = np.array([0.25, 0.55])  # of the label in groups A and B
-MISSED, FALSE = np.array([0.1, 0.45]), np.array([0.15, 0.05])  # errors of the model
+SHARES = np.array([0.25, 0.55])  # shares of texts with the label in groups A and B
+MISSED, FALSE = np.array([0.1, 0.45]), np.array([0.15, 0.05])  # error rates of the model
 GROUP_B = 0.4
 SHARE = float((1 - GROUP_B) * SHARES[0] + GROUP_B * SHARES[1])
 DIFFERENCE = float(SHARES[1] - SHARES[0])
@@ -51,7 +51,7 @@ Hits = list[tuple[bool, float]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Texts:
-    """Texts with their groups, codes and labels, 0 or 1 each."""
+    """Texts with their groups, codes and labels, each 0 or 1."""
 
     group: Ints
     code: Ints
@@ -59,7 +59,7 @@ class Texts:
 
 
 def made(rng: np.random.Generator, in_b: float = GROUP_B) -> Texts:
-    """Texts of which the model misses most in group B."""
+    """Draw texts; the model misses more codes in group B."""
     group = (rng.random(N_TEXTS) < in_b).astype(np.int64)
     code = (rng.random(N_TEXTS) < SHARES[group]).astype(np.int64)
     wrong = rng.random(N_TEXTS) < np.where(code == 1, MISSED[group], FALSE[group])
@@ -67,7 +67,7 @@ def made(rng: np.random.Generator, in_b: float = GROUP_B) -> Texts:
 
 
 def first(texts: Texts, n: int, rng: np.random.Generator, kind: str) -> Wave:
-    """A simple wave, or one of equal strata of labels."""
+    """Draw the first wave: a simple sample, or equal strata of labels."""
     if kind == "simple":
         return wave_of(sampling.draw_simple(N_TEXTS, n, rng), np.arange(N_TEXTS))
     labels = texts.label.tolist()
@@ -76,7 +76,7 @@ def first(texts: Texts, n: int, rng: np.random.Generator, kind: str) -> Wave:
 
 
 def wave_of(draw: sampling.Draw, left: Ints) -> Wave:
-    """A draw from the texts that are left."""
+    """Convert a draw from the remaining texts to a wave."""
     probs, strata = np.zeros(N_TEXTS), np.full(N_TEXTS, -1, dtype=np.int64)
     probs[left], strata[left] = draw.all_probs, draw.strata
     return Wave(
@@ -91,7 +91,7 @@ def wave_of(draw: sampling.Draw, left: Ints) -> Wave:
 def later(
     texts: Texts, before: Sequence[Wave], n: int, rng: np.random.Generator, kind: str
 ) -> Wave:
-    """One more wave: simple, strata of groups, or by the errors found before."""
+    """Draw a later wave: simple, by strata of groups, or by errors in earlier waves."""
     drawn = np.concatenate([wave.rows for wave in before])
     left = np.setdiff1d(np.arange(N_TEXTS), drawn)
     if kind == "simple":
@@ -109,7 +109,7 @@ def later(
 
 
 def of_waves(drawn: Sequence[Wave]) -> GoldUsed:
-    """The codes of waves of different designs."""
+    """Return the codes of waves of different designs."""
     found = waves.combined(drawn)
     return GoldUsed(
         rows=found.rows,
@@ -125,7 +125,7 @@ def of_waves(drawn: Sequence[Wave]) -> GoldUsed:
 
 
 def of_one(rows: Ints, probs: Floats, strata: Ints, *, is_even: bool) -> GoldUsed:
-    """The codes of one draw, or of waves of one design."""
+    """Return the codes of one draw, or of waves of one design."""
     return GoldUsed(
         rows=rows,
         codes=[],
@@ -139,13 +139,13 @@ def of_one(rows: Ints, probs: Floats, strata: Ints, *, is_even: bool) -> GoldUse
 
 
 def simple_of(rows: Ints) -> GoldUsed:
-    """Codes as if they were a simple sample."""
+    """Return codes with the probabilities of a simple sample."""
     probs = np.full(N_TEXTS, len(rows) / N_TEXTS)
     return of_one(np.sort(rows), probs, np.zeros(N_TEXTS, dtype=np.int64), is_even=True)
 
 
 def pooled(drawn: Sequence[Wave]) -> GoldUsed:
-    """Waves of one stratified design: pooled probabilities."""
+    """Return the codes of waves of one stratified design, with pooled probabilities."""
     rows, strata = np.sort(np.concatenate([w.rows for w in drawn])), drawn[0].strata
     probs = (np.bincount(strata[rows]) / np.bincount(strata))[strata]
     return of_one(rows, np.asarray(probs), strata, is_even=False)
@@ -161,7 +161,7 @@ def estimates(
     methods: tuple[Any, ...] = ("dsl", "gold"),
     level: float = LEVEL,
 ) -> Compared:
-    """The share of the label, or its shares in groups and their difference."""
+    """Estimate the share of the label, or the shares in groups and their difference."""
     settings = FitSettings(
         gold=gold, methods=methods, level=level, target="population", weights=weights
     )
@@ -174,7 +174,7 @@ def estimates(
 
 
 def two_waves(kind: str, then: str, sizes: Sequence[int]) -> Any:  # noqa: ANN401
-    """Return a function that draws waves."""
+    """Return a function that draws waves of the given sizes."""
 
     def drawn(texts: Texts, rng: np.random.Generator) -> list[Wave]:
         made_of = [first(texts, sizes[0], rng, kind)]
@@ -186,7 +186,7 @@ def two_waves(kind: str, then: str, sizes: Sequence[int]) -> Any:  # noqa: ANN40
 
 
 def equal_twice(texts: Texts, rng: np.random.Generator) -> list[Wave]:
-    """Two waves of equal strata of labels."""
+    """Draw two waves of equal strata of labels."""
     one = first(texts, 100, rng, "equal")
     left = np.setdiff1d(np.arange(N_TEXTS), one.rows)
     names = dict.fromkeys(texts.label.tolist())
@@ -221,7 +221,7 @@ WAVES: dict[str, Any] = {
 
 
 def waves_table(n_draws: int) -> str:
-    """Coverage of samples that were drawn in waves."""
+    """Return the table of coverage for samples drawn in waves."""
     lines = ["| waves | share: gold alone | share: DSL | difference of groups: DSL |"]
     lines.append("|---|---:|---:|---:|")
     for name, (draw_waves, way) in WAVES.items():
@@ -244,18 +244,18 @@ def waves_table(n_draws: int) -> str:
 
 
 def hit(row: Estimate, truth: float) -> tuple[bool, float]:
-    """Whether the interval has the truth, and its width."""
+    """Return True if the interval contains the true value, and its width."""
     return row.low <= truth <= row.high, row.high - row.low
 
 
 def cell(found: Hits) -> str:
-    """Coverage and median width."""
+    """Format coverage and median width."""
     hits, widths = zip(*found, strict=True)
     return f"{np.mean(hits):.1%} ({np.median(widths):.3f})"
 
 
 def heading(n_draws: int) -> str:
-    """Number of draws and Monte Carlo error."""
+    """Return a sentence on the number of draws and the Monte Carlo error."""
     error = math.sqrt(0.95 * 0.05 / n_draws)
     return (
         f"{n_draws} draws of {N_TEXTS:,} texts; standard error of a coverage of 95%: "
@@ -274,8 +274,8 @@ OF_CODERS = ("share", "share, equal strata of labels", "difference of groups")
 
 
 def coders(n_draws: int) -> str:
-    """Coverage if coders err independently of each other."""
-    lines = ["| 200 codes, DSL | of | majority | Dawid-Skene | one-coin |"]
+    """Return the table of coverage if coders make independent errors."""
+    lines = ["| 200 codes, DSL | estimate | majority | Dawid-Skene | one-coin |"]
     lines.append("|---|---|---:|---:|---:|")
     for name, right in CODERS.items():
         for what in OF_CODERS:
@@ -300,7 +300,7 @@ def coders(n_draws: int) -> str:
 
 
 def _imputed(texts: Texts, gold: GoldUsed, given: Ints, what: str, way: str) -> Ints:
-    """Draws of the right codes, in cells as estimate() makes them."""
+    """Draw the right codes, within the same cells as in estimate()."""
     strata = np.zeros(len(gold.rows)) if gold.strata is None else gold.strata
     groups = [texts.group[gold.rows].tolist()] if what == OF_CODERS[2] else []
     cells = cells_of(strata.tolist(), texts.label[gold.rows].tolist(), groups)
@@ -329,7 +329,7 @@ def _with_codes(
 
 
 def weights(n_draws: int) -> str:
-    """Coverage where group B was sampled four times as often as it should be."""
+    """Return the table of coverage if group B is four times overrepresented."""
     lines = ["| share, 200 codes, DSL | with weights | without |", "|---|---:|---:|"]
     in_b = 4 * GROUP_B / (4 * GROUP_B + 1 - GROUP_B)
     for name in ("simple", "equal strata of labels", "drawn by weights"):
@@ -357,7 +357,7 @@ OF_GROUPS = np.array([[0.4, 0.3, 0.2, 0.1], [0.3, 0.3, 0.2, 0.2], [0.2, 0.3, 0.3
 
 
 def many(n_draws: int) -> str:
-    """Share of draws in which all intervals of a method have the truth."""
+    """Return the table of draws in which all intervals contain their true values."""
     lines = [
         "| 4 labels in 3 groups, and differences: 20 intervals | all hold | mean width |"
     ]
@@ -411,7 +411,7 @@ def _truth(row: Estimate) -> float:
 
 
 def check(n_draws: int) -> str:
-    """Share of draws that the check of a simple sample refuses."""
+    """Return the table of draws for which the check of a simple sample warns."""
     lines = ["| 200 codes that are said to be simple | warned of |", "|---|---:|"]
     for name, odds in {
         "a simple sample": 1.0,

@@ -1,4 +1,4 @@
-"""Load of other programs during a measurement."""
+"""Measures the load by other programs during a measurement."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _STAT = Path("/proc/stat")
 
 @contextmanager
 def watch(record: dict[str, object]) -> Iterator[None]:
-    """Adds `others_cpus`: processors that others kept busy, on average, or None.
+    """Add `others_cpus` to a record: mean number of processors used by others, or None.
 
-    Others are all processes but this one and its children, and the host of a virtual
-    machine where it took processor time away. Children count once they have ended.
+    Others are all processes except this process and its children, and the host of a
+    virtual machine if it used processor time. The time of a child is included only after
+    the child has ended.
     """
     start = time.monotonic()
     before = _others_s()
@@ -31,12 +32,12 @@ def watch(record: dict[str, object]) -> Iterator[None]:
 
 
 def _others_s() -> float | None:
-    """Processor seconds of others since the machine started; None without /proc/stat."""
+    """Return others' processor seconds since the start; None without /proc/stat."""
     if not _STAT.exists():
         return None
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(
         int, _STAT.read_text(encoding="ascii").split(maxsplit=9)[1:9]
     )
     busy = user + nice + system + irq + softirq + steal
-    own = sum(os.times()[:4])  # of this process and of its children that ended
+    own = sum(os.times()[:4])  # this process and its children that have ended
     return busy / os.sysconf("SC_CLK_TCK") - own

@@ -1,9 +1,9 @@
-"""Vectors of 500 short texts, beside llama-cpp-python's `create_embedding`.
+"""Time for embeddings of 500 short texts, compared with `create_embedding`.
 
     embeddings.py all-MiniLM-L6-v2.F16.gguf [ROUNDS]
 
-Each way has the same threads, and they take turns within a round. Prints a table of
-medians, least and greatest seconds.
+Llamaherd and llama-cpp-python's `create_embedding` use the same number of threads and
+alternate within a round. Prints a table of median, minimum and maximum seconds.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ N_TEXTS = 500
 
 
 def short_texts() -> list[str]:
-    """Sentences of 3 to 40 words, all different."""
+    """Return different sentences of 3 to 40 words."""
     text = " ".join(NOVEL.read_text(encoding="utf-8").split())
     sentences = dict.fromkeys(re.split(r"(?<=[.!?])\s+", text))
     return [s for s in sentences if 3 <= len(s.split()) <= 40][:N_TEXTS]
 
 
 def theirs(path: str, texts: list[str], *, flash_attn: bool) -> Callable[[], np.ndarray]:
-    """llama-cpp-python, with its defaults but for threads and flash attention."""
+    """Return a call of llama-cpp-python with defaults, except threads and attention."""
     n = hardware.n_cores()
     llama = Llama(
         path,
@@ -70,7 +70,7 @@ def main() -> None:
         "create_embedding": theirs(path, texts, flash_attn=False),
         "create_embedding, flash_attn=True": theirs(path, texts, flash_attn=True),
     }
-    vectors = {name: run() for name, run in ways.items()}  # and to warm up
+    vectors = {name: run() for name, run in ways.items()}  # this is also the warm-up
     for name, found in vectors.items():
         found = found / np.linalg.norm(found, axis=1, keepdims=True)  # noqa: PLW2901
         least = (found * vectors["llamaherd"]).sum(axis=1).min()

@@ -1,4 +1,4 @@
-"""Figures of a summary, for the tables and the plot."""
+"""Selects numbers of a summary for the tables and the plot."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Row = dict
 
 
 def title(model: str) -> str:
-    """A model's name as the documents have it."""
+    """Return a model's name as in the documents."""
     return TITLES.get(model.split("-", maxsplit=1)[0], model)
 
 
 def workloads(summary: Summary, model: str) -> list[tuple[str, Row]]:
-    """Return the workloads of all engines, in the order of the documents."""
+    """Return the workloads with a model's results, in the order of the documents."""
     found = summary["models"][model]
     return [(name, found[name]) for name in ORDER if name in found]

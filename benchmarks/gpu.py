@@ -1,11 +1,11 @@
-"""Speed of a GPU, and differences of its answers: gpu.py run MODEL OUTPUT.json.
+"""Speed on a GPU, and differences between its answers: gpu.py run MODEL OUTPUT.json.
 
     gpu.py run MODEL OUTPUT.json    measures, on a machine with a GPU build
     gpu.py report                   benchmarks/gpu.json into docs/gpu.md
 
-One run measures the loop of llama-cpp-python, prompts at once, the cost of a step by its
-rows on a random model of 1.1 billion parameters (Q8_0), the cache in host memory, and how
-many answers alone and beside others are the same.
+One run measures a loop of llama-cpp-python; concurrent prompts; the time of a step by its
+number of rows, on a random model with 1.1 billion parameters (Q8_0); the cache in host
+memory; and the share of answers that are the same alone and beside others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def prompts(n: int, low: int, high: int, *, seed: int = 1, head: str = "") -> li
 
 
 def write_random(path: str) -> None:
-    """Write a random model of a real width in Q8_0."""
+    """Write a random model in Q8_0, as wide as real models."""
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(4096)
     writer.add_embedding_length(WIDTH)
@@ -94,7 +94,7 @@ def write_random(path: str) -> None:
 
 
 def seconds(context: lh.Context, asked: list[Any], **settings: object) -> float:
-    """Return the shorter time of two calls, after one that sizes the context."""
+    """Return the shorter duration of two calls, after a call that sizes the context."""
     lh.generate_parallel(context, asked, max_tokens=2, ignore_eos=True)
     times = []
     for _ in range(2):
@@ -136,7 +136,7 @@ def throughput(model: lh.Model) -> dict[str, float]:
 
 
 def step_times(model: lh.Model) -> dict[str, float]:
-    """Return milliseconds of a step by its rows."""
+    """Return the milliseconds of a step by its number of rows."""
     found = {}
     for n in ROWS:
         asked = [[5 + (i * 7 + j) % 3000 for j in range(8)] for i in range(n)]

@@ -1,13 +1,13 @@
-"""GBNF grammars by our matcher and by llguidance: the same language, and how fast.
+"""Compares our matcher of GBNF grammars with llguidance: allowed tokens and speed.
 
     cmake --build build/test --target grammars
     python benchmarks/grammars.py LIBRARY MODEL.gguf [GBNF ...]
 
-llguidance reads Lark, so each grammar goes through its `gbnf_to_lark` first. Both then
-follow random walks: at each step the tokens that they allow are compared, and one token
-that both allow is accepted. Times are CPU time of the calling thread, in turns; the table
-has medians. GBNF are further files, such as those of llama.cpp's folder `grammars`.
-docs/decisions/0021-own-grammars.md has the result.
+llguidance reads Lark, so each grammar is first converted by its `gbnf_to_lark`. Both
+matchers then follow the same random texts: at each step the allowed tokens are compared,
+and one token that both allow is accepted. Times are CPU time of the calling thread,
+measured alternately; the table has medians. GBNF are further files, such as those in
+llama.cpp's folder `grammars`. The result is in docs/decisions/0021-own-grammars.md.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ GRAMMARS = {
 
 
 def labels(n: int, rule: str = "root") -> str:
-    """A grammar of n labels of one to three words, in the rule of that name."""
+    """Return a grammar with a rule of n labels, each of one to three words."""
     draw = random.Random(1)  # noqa: S311 - the same labels each time
     parts = ["ba", "ker", "lo", "min", "ra", "sto", "ten", "u", "vi", "za"]
     words = ["".join(draw.choices(parts, k=draw.randint(2, 4))) for _ in range(2 * n)]
@@ -74,12 +74,12 @@ def labels(n: int, rule: str = "root") -> str:
 
 
 class GrammarError(Exception):
-    """A grammar that cannot be followed any further."""
+    """Raised if a grammar cannot be followed further."""
 
 
 @dataclass
 class Times:
-    """CPU seconds."""
+    """CPU seconds of starts, masks and checks of single tokens."""
 
     starts: list[float] = field(default_factory=list)
     masks: list[float] = field(default_factory=list)
@@ -87,10 +87,10 @@ class Times:
 
 
 class Shim:
-    """The functions of grammars.cpp, with a model's vocabulary."""
+    """Functions of grammars.cpp with a model's vocabulary."""
 
     def __init__(self, library: Path, model: Path) -> None:
-        """Load the library and the vocabulary; hand llguidance's functions over."""
+        """Load library and vocabulary; pass llguidance's functions to the library."""
         self._lib = ctypes.CDLL(str(library))
         self._why = ctypes.create_string_buffer(REASON)
         for name in ("model", "start", "copy"):
@@ -128,25 +128,25 @@ class Shim:
         return result, seconds.value
 
     def start(self, kind: int, text: str) -> tuple[Constraint, float]:
-        """Compile a grammar; the constraint at its start, CPU seconds."""
+        """Compile a grammar; return the constraint at its start, and CPU seconds."""
         address, seconds = self._call("start", self.model, kind, text.encode())
         return Constraint(self, address), seconds
 
     def is_end(self, token: int) -> bool:
-        """Whether the token ends a generation."""
+        """Return True if the token ends a generation."""
         return bool(self._lib.grammars_is_end(self.model, token))
 
 
 class Constraint:
-    """One way to follow a grammar."""
+    """Compiled grammar at a position in a text."""
 
     def __init__(self, shim: Shim, address: int) -> None:
-        """Take what `Shim.start` made."""
+        """Own the native object that `Shim.start` created."""
         self._shim = shim
         self._address = ctypes.c_void_p(address)
 
     def __del__(self) -> None:
-        """Free it."""
+        """Free the native object."""
         self._shim._lib.grammars_free(self._address)  # noqa: SLF001
 
     def _call(self, name: str, *values: object) -> tuple[int, float]:
@@ -157,17 +157,17 @@ class Constraint:
         return Constraint(self._shim, self._call("copy")[0])
 
     def mask(self) -> tuple[set[int], float]:
-        """The tokens that may come next."""
+        """Return the tokens that may come next, and CPU seconds."""
         allowed = (ctypes.c_uint8 * self._shim.n_vocab)()
         _, seconds = self._call("mask", allowed)
         return {i for i, is_in in enumerate(bytes(allowed)) if is_in}, seconds
 
     def allows(self, token: int) -> tuple[int, float]:
-        """Whether one token may come next: what a greedy step asks."""
+        """Check one token, as a greedy step does; return the result and CPU seconds."""
         return self._call("allows", token)
 
     def forced(self) -> list[int]:
-        """Tokens that must come."""
+        """Return the tokens that must come next."""
         most = 64
         tokens = (ctypes.c_int32 * most)()
         n, _ = self._call("forced", tokens, most)
@@ -180,18 +180,18 @@ class Constraint:
 
 @dataclass
 class Comparison:
-    """Result for one grammar."""
+    """Result of the comparison for one grammar."""
 
     ours: Times = field(default_factory=Times)
     theirs: Times = field(default_factory=Times)
     convert_s: float = 0.0
     n_steps: int = 0
-    n_forced: int = 0  # steps where llguidance allows the forced token alone
+    n_forced: int = 0  # steps in which llguidance allows only the forced token
     difference: str = ""
 
 
 def masks_differ(ours: set[int], theirs: set[int], forced: list[int], shim: Shim) -> str:
-    """Describe how two masks differ; "" if not, "forced" if only by token cuts."""
+    """Describe how two masks differ: "" if equal, "forced" if only by tokenization."""
     ours = {token for token in ours if not shim.is_end(token)} | (
         {shim.end} if any(map(shim.is_end, ours)) else set()
     )
@@ -208,10 +208,11 @@ def masks_differ(ours: set[int], theirs: set[int], forced: list[int], shim: Shim
 def walk(
     shim: Shim, pair: tuple[Constraint, Constraint], number: int, to: Comparison
 ) -> None:
-    """Follow one random text with both; times and the first difference go to `to`.
+    """Follow one random text with both matchers; store times and difference in `to`.
 
-    A mask serves all questions of its step, so even walks time masks and odd walks time
-    the question for one token.
+    After a mask is computed, checks of single tokens in the same step are free. Texts
+    with even numbers therefore measure masks, and texts with odd numbers measure checks
+    of one token.
     """
     draw = random.Random(number)  # noqa: S311 - the same walks each time
     ours, theirs = pair[0].copy(), pair[1].copy()
@@ -240,7 +241,7 @@ def walk(
 
 
 def compare(shim: Shim, gbnf: str) -> Comparison:
-    """Start a grammar in both ways, in turns, and walk through it."""
+    """Compile a grammar with both matchers alternately, and follow random texts."""
     found = Comparison()
     try:
         begin = time.process_time()
@@ -264,7 +265,7 @@ def compare(shim: Shim, gbnf: str) -> Comparison:
 
 
 def row(name: str, found: Comparison) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
 
     def cells(ours: list[float], theirs: list[float], scale: float) -> str:
         if not ours or not theirs:

@@ -1,9 +1,9 @@
-"""A herd of two actors of one thread against one context of two, on this machine.
+"""Compares a herd of two actors with one thread each to one context with two threads.
 
 python benchmarks/herd.py MODEL [--prompts 160] [--runs 3] [--output FILE]
 python benchmarks/herd.py --page   # what was measured into docs/cluster.md
 
-Runs take turns, so that what else the machine does falls on both. Texts must be the same.
+Runs alternate, so that other load of the machine affects both. Texts must be equal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOPICS = ("the sea", "bread", "winter", "an old town", "music", "a long road", "
 
 
 def prompts(n: int) -> list[str]:
-    """Prompts of several lengths behind one beginning, all different."""
+    """Return different prompts of several lengths with a common beginning."""
     head = "You write short texts for a calendar, one for each day of the year. "
     return [
         f"{head * 3}Day {i}. It is about {TOPICS[i % 7]}"
@@ -36,12 +36,12 @@ def prompts(n: int) -> list[str]:
 
 
 def measure(path: Path, n: int, n_runs: int) -> dict[str, Any]:
-    """Times both, run by run.
+    """Measure both alternately.
 
     Raises:
-        RuntimeError: Their texts differ.
+        RuntimeError: The texts of both differ.
     """
-    import ray  # noqa: PLC0415 - `--page` needs none
+    import ray  # noqa: PLC0415 - `--page` does not need Ray
 
     settings: dict[str, Any] = {"max_tokens": 48, "ignore_eos": True}
     walls: dict[str, list[float]] = {"context": [], "herd": []}
@@ -57,7 +57,7 @@ def measure(path: Path, n: int, n_runs: int) -> dict[str, Any]:
         ):
             ready_s = time.perf_counter() - started
             asked = prompts(n)
-            for host in (context, herd):  # KV caches are made
+            for host in (context, herd):  # this call creates the KV cache
                 lh.generate_parallel(host, asked[:40], **settings)
             n_tokens = 0
             for _ in range(n_runs):
@@ -88,7 +88,7 @@ def measure(path: Path, n: int, n_runs: int) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> str:
-    """The figures as the page has them."""
+    """Return the table for the page."""
     n = found["n_generated"]
     walls = {name: statistics.median(each) for name, each in found["walls_s"].items()}
     load_s = max(actor["load_s"] for actor in found["actors"])
@@ -112,7 +112,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measures, or writes the page."""
+    """Measure, or write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path, nargs="?")
     parser.add_argument("--prompts", type=int, default=160)

@@ -1,4 +1,4 @@
-"""Instances of JSON Schemas, written as answers are: compact, in the schema's order."""
+"""Writes instances of JSON Schemas like answers: compact, in the schema's order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Json = Any
 
 
 def ways_to_write(schema: _Json, data: _Json) -> list[str]:
-    """An instance as text: as it came, in the schema's order, with 1 for 1.0."""
+    """Return texts of an instance: unchanged, in schema order, and with 1 for 1.0."""
     ordered = in_order(schema, schema, data)
     texts = [
         json.dumps(each, ensure_ascii=False, separators=(",", ":"))
@@ -28,8 +28,8 @@ def ways_to_write(schema: _Json, data: _Json) -> list[str]:
 def in_order(schema: _Json, root: _Json, data: _Json) -> _Json:
     """Return the data with properties in the order of llguidance.
 
-    Those of `properties` come first, then those of `required`, of each part of the schema
-    in turn, and then all others.
+    For each part of the schema, the properties in `properties` come first, then those in
+    `required`; all other properties follow.
     """
     parts = _parts(schema, root, data)
     if isinstance(data, list):
@@ -82,7 +82,7 @@ def _matches(pattern: str, key: str) -> bool:
 
 
 def _parts(schema: _Json, root: _Json, data: _Json, depth: int = 0) -> list[_Json]:
-    """All schemas that say something of the data itself, in the order of the text."""
+    """Return all schemas that apply to the data itself, in the order of the text."""
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return []
     parts = [schema]

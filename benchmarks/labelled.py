@@ -1,4 +1,4 @@
-"""Texts with labels of people, and the examples among them."""
+"""Reads texts with human codes, and selects examples from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ N_SHOTS = 8
 
 
 def read(path: Path, seed: int) -> list[dict[str, str]]:
-    """Rows of a CSV with columns `text` and `label`, shuffled."""
+    """Return the shuffled rows of a CSV file with columns `text` and `label`."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     random.Random(seed).shuffle(rows)  # noqa: S311 - the same each time, no secret
@@ -22,7 +22,7 @@ def read(path: Path, seed: int) -> list[dict[str, str]]:
 
 
 def shots_of(rows: list[dict[str, str]], labels: Sequence[str]) -> list[dict[str, str]]:
-    """The first `N_SHOTS` of them, of each label in turn."""
+    """Return `N_SHOTS` rows as examples, taking the labels in turn."""
     shots: list[dict[str, str]] = []
     for i in range(N_SHOTS):
         label = labels[i % len(labels)]

@@ -1,8 +1,8 @@
-"""Compares ways to have news texts labelled, for docs/labelling.md.
+"""Compares prompts and settings for labelling news texts, for docs/labelling.md.
 
     python benchmarks/labelling.py MODEL.gguf ...
 
-The texts, their topics and the examples are those of examples/demo.R.
+Texts, topics and examples are those of examples/demo.R.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BARE = "Answer with one word: Sports, Business, Science or Politics."
 
 
 def read(name: str) -> list[dict[str, str]]:
-    """Rows of a file of the demo's."""
+    """Return the rows of a file of the demo."""
     path = ROOT / "examples" / "data" / name
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
@@ -39,14 +39,14 @@ TEXTS = read("headlines.csv")
 
 
 def completion(shots: list[dict[str, str]]) -> Callable[[lh.Model, str], str]:
-    """Prompts that a label goes on with, after examples."""
+    """Return a function that makes completion prompts, which begin with examples."""
     start = TASK + "\n\n"
     start += "".join(f"Text: {s['text']}\nTopic: {s['topic']}\n\n" for s in shots)
     return lambda _, text: f"{start}Text: {text}\nTopic:"
 
 
 def chat(shots: list[dict[str, str]]) -> Callable[[lh.Model, str], str]:
-    """Prompts that a label answers; examples are earlier turns."""
+    """Return a function that makes chat prompts, with examples as earlier turns."""
     start = [{"role": "system", "content": BARE}]
     for shot in shots:
         start.append({"role": "user", "content": shot["text"]})
@@ -60,7 +60,7 @@ def chat(shots: list[dict[str, str]]) -> Callable[[lh.Model, str], str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """Form of the request."""
+    """Form of the request, with its name in the table."""
 
     name: str
     prompt: Callable[[lh.Model, str], str]
@@ -88,11 +88,11 @@ WAYS = [
 
 
 def measure(context: lh.Context, way: Way) -> tuple[int, int]:
-    """Labels that are right, and answers that are labels."""
+    """Return the numbers of right labels, and of answers that are labels."""
     prompts = [way.prompt(context.model, row["text"]) for row in TEXTS]
     settings = {"max_tokens": 8} if way.choices is None else {"choices": way.choices}
     answers = lh.generate_parallel(context, prompts, **settings)
-    # A free answer may go on after the label.
+    # A free answer may continue after the label.
     words = [re.split(r"\W+", (text or "").strip())[0] for text in answers.texts]
     n_labels = sum(word in TOPICS for word in words)
     right = sum(w == row["topic"] for w, row in zip(words, TEXTS, strict=True))
@@ -100,7 +100,7 @@ def measure(context: lh.Context, way: Way) -> tuple[int, int]:
 
 
 def table(paths: list[str]) -> list[str]:
-    """Lines of the table, for each model and way."""
+    """Return the lines of the table, for each model and form of request."""
     lines = [
         f"| model | way | right, of {len(TEXTS)} | one of the labels |",
         "| --- | --- | ---: | ---: |",
@@ -110,7 +110,7 @@ def table(paths: list[str]) -> list[str]:
             for way in WAYS:
                 if way.needs_chat and model.chat_template is None:
                     continue
-                with lh.Context(model) as context:  # nothing is known from before
+                with lh.Context(model) as context:  # new, without held prefixes
                     right, n_labels = measure(context, way)
                 lines.append(f"| {Path(path).stem} | {way.name} | {right} | {n_labels} |")
                 print(lines[-1], flush=True)

@@ -1,4 +1,4 @@
-"""Text between the marks of a page: what is measured goes into the documents by itself.
+"""Replaces text between marks of a page, to write measurements into documents.
 
 A mark is a comment, `<!-- mark -->`; the part ends at the next `<!-- end of ... -->` or
 `<!-- /... -->`.
@@ -17,15 +17,15 @@ _END = r"<!-- (?:end of |/)[^>]* -->"
 
 
 def replaced(page: str, mark: str, part: str) -> str:
-    """A page with another part behind a mark.
+    """Return a page with a new part after a mark.
 
     Args:
-        page: Its text.
-        mark: What its comment says.
-        part: Its last line need not end.
+        page: Text of the page.
+        mark: Text in the comment of the mark.
+        part: New part; a final line break is optional.
 
     Raises:
-        ValueError: The page has no such mark, or more than one.
+        ValueError: The page does not have this mark exactly once.
     """
     start = re.escape(f"<!-- {mark} -->\n")
     pattern = re.compile(f"({start})(?:(?!<!-- ).)*?({_END})", re.DOTALL)
@@ -37,10 +37,10 @@ def replaced(page: str, mark: str, part: str) -> str:
 
 
 def write(page: Path, parts: Mapping[str, str]) -> None:
-    """Puts parts behind their marks of a page.
+    """Write parts after their marks in a page.
 
     Raises:
-        ValueError: As `replaced` says; nothing is written then.
+        ValueError: As `replaced`; nothing is written then.
     """
     text = page.read_text(encoding="utf-8")
     for mark, part in parts.items():

@@ -1,11 +1,12 @@
-"""Schemas with instances that follow them and instances that don't: who is let through.
+"""Share of valid and invalid instances of JSON Schemas that are accepted.
 
 python benchmarks/maskbench.py SAMPLE MODEL... [--output JSON] [--grammars N]
 
-SAMPLE has a schema a line, `{"name", "schema", "tests": [{"valid", "data"}]}`, as
-MaskBench (guidance-ai/jsonschemabench) has them, perhaps compressed by gzip. `masks` are
-llguidance's alone, `check` is what comes after them. `--grammars` has llama.cpp's own
-converter and sampler do the same for so many schemas, for the times.
+SAMPLE has a schema per line, `{"name", "schema", "tests": [{"valid", "data"}]}`, as in
+MaskBench (guidance-ai/jsonschemabench), optionally compressed by gzip. `masks` are the
+results with llguidance's masks only; `check` includes llamaherd's check of the complete
+answer after them. `--grammars N` also measures the times of llama.cpp's converter and
+grammar sampler for N schemas.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ if TYPE_CHECKING:
 
     from llamaherd.structured.shape import Shape
 
-_MAX_TOKENS = 200  # of an instance, for times
+_MAX_TOKENS = 200  # maximum number of tokens of an instance, for times
 _NO_ROW = {"valid_refused": 0, "invalid_let_through": 0, "invalid_accepted": 0}
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a sample."""
+    """Return the rows of a sample."""
     data = path.read_bytes()
     text = gzip.decompress(data) if path.suffix == ".gz" else data
     return [json.loads(line) for line in text.decode().split("\n") if line]
 
 
 def judge(model: lh.Model, row: dict[str, Any]) -> dict[str, Any]:
-    """Result of a schema and its instances."""
+    """Return the results for a schema and its instances."""
     schema = row["schema"]
     found: dict[str, Any] = {"name": row["name"], "refused": "", "left": [], **_NO_ROW}
     started_s = time.perf_counter()
@@ -79,7 +80,7 @@ def _passes(shape: Shape, text: str) -> bool:
 
 
 def summary(rows: list[dict[str, Any]], sample: list[dict[str, Any]]) -> dict[str, Any]:
-    """The counts of all rows."""
+    """Return counts over all rows."""
     is_wrong = [row["refused"] or row["valid_refused"] for row in rows]
     tests = [test["valid"] for row in sample for test in row["tests"]]
     return {
@@ -109,7 +110,7 @@ def summary(rows: list[dict[str, Any]], sample: list[dict[str, Any]]) -> dict[st
 
 
 def quantiles(numbers: Iterable[float]) -> dict[str, float]:
-    """Median, 99th percentile and largest."""
+    """Return median, 99th percentile and maximum."""
     ordered = sorted(numbers)
     if not ordered:
         return {}
@@ -121,7 +122,7 @@ def quantiles(numbers: Iterable[float]) -> dict[str, float]:
 
 
 def instances(sample: list[dict[str, Any]]) -> list[tuple[Shape, str, Any]]:
-    """The first valid instance of each schema, and its schema."""
+    """Return the first valid instance of each schema, with the schema."""
     found = []
     for row in sample:
         valid = [test["data"] for test in row["tests"] if test["valid"]]
@@ -136,7 +137,7 @@ def instances(sample: list[dict[str, Any]]) -> list[tuple[Shape, str, Any]]:
 
 
 def mask_times(model: str, sample: list[dict[str, Any]]) -> dict[str, float]:
-    """Microseconds to compute a mask, over the tokens of valid instances."""
+    """Return the microseconds per mask, over the tokens of valid instances."""
     vocab_only = llama_cpp.Llama(model, vocab_only=True, verbose=False)
     vocab = llama_cpp.llama_model_get_vocab(vocab_only._model.model)  # noqa: SLF001
     tokenizer = lltokenizer_from_vocab(vocab)
@@ -155,7 +156,7 @@ def mask_times(model: str, sample: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def grammar_times(model: str, sample: list[dict[str, Any]]) -> dict[str, float]:
-    """Run the schema with the converter and grammar sampler of llama.cpp."""
+    """Return times with the converter and the grammar sampler of llama.cpp."""
     vocab_only = llama_cpp.Llama(model, vocab_only=True, verbose=False)
     vocab = llama_cpp.llama_model_get_vocab(vocab_only._model.model)  # noqa: SLF001
     n_vocab = llama_cpp.llama_vocab_n_tokens(vocab)
@@ -168,7 +169,7 @@ def grammar_times(model: str, sample: list[dict[str, Any]]) -> dict[str, float]:
     for _, text, schema in instances(sample):
         try:
             gbnf = json_schema_to_gbnf(json.dumps(schema))
-        except Exception:  # noqa: BLE001 - of whatever class
+        except Exception:  # noqa: BLE001 - of any class
             n_refused += 1
             continue
         sampler = llama_cpp.llama_sampler_init_grammar(vocab, gbnf.encode(), b"root")
@@ -182,7 +183,7 @@ def grammar_times(model: str, sample: list[dict[str, Any]]) -> dict[str, float]:
             started_s = time.perf_counter()
             llama_cpp.llama_sampler_apply(sampler, candidates)
             times.append(1e6 * (time.perf_counter() - started_s))
-            if data[token].logit != 0.0:  # its grammar wants it otherwise
+            if data[token].logit != 0.0:  # llama.cpp's grammar refuses the token
                 break
             llama_cpp.llama_sampler_accept(sampler, token)
         llama_cpp.llama_sampler_free(sampler)
@@ -190,7 +191,7 @@ def grammar_times(model: str, sample: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Writes a summary for each model."""
+    """Write a summary for each model."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sample", type=Path)
     parser.add_argument("model", nargs="+")

@@ -2,7 +2,7 @@
 
     python benchmarks/methods.py MODEL.gguf
 
-The second coder is made up: she gives another label to every tenth text.
+The second coder is simulated: every tenth text gets another label.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOPICS = ["Sports", "Business", "Science", "Politics"]
 
 
 def read(name: str) -> list[dict[str, str]]:
-    """Rows of a file of the demo's."""
+    """Return the rows of a file of the demo."""
     path = ROOT / "examples" / "data" / name
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))

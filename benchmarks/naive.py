@@ -1,4 +1,4 @@
-"""Naive against corrected regressions, for docs/examples.md.
+"""Compares naive with corrected regressions, for docs/examples.md.
 
     python benchmarks/naive.py [RUNS]
 

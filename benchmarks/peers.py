@@ -1,7 +1,7 @@
-"""llama.cpp's own programs as peers: `llama-batched-bench` and `llama-server`.
+"""Runs llama.cpp's programs for comparison: `llama-batched-bench`, `llama-server`.
 
-Both run with the libllama and libggml that llama-cpp-python installed, so every engine of
-the benchmark has the same kernels, byte for byte.
+Both use the libllama and libggml that llama-cpp-python installed, so that all engines of
+the benchmark run the same compiled kernels.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 FOLDER = Path(
     os.environ.get("LLAMAHERD_PEERS", Path(__file__).parents[1] / "build/peers/bin")
 )
-_BLOCK = 256  # libllama rounds the cells of a sequence up to multiples of it
-_START_S = 60.0  # for a server to load its model
+_BLOCK = 256  # libllama rounds the cells of a sequence up to multiples of this
+_START_S = 60.0  # maximum time for a server to load its model
 _ANSWER_S = 600.0
 
 
 class PeerError(RuntimeError):
-    """A peer did not do what it was asked."""
+    """A competing program failed."""
 
 
 def program(name: str) -> Path:
-    """The path of a peer, if it was built."""
+    """Return the path of a program; raise an error if it was not built."""
     path = FOLDER / name
     if not path.exists():
         raise PeerError(f"{path} is missing: run benchmarks/build_peers.sh")
@@ -47,13 +47,13 @@ def program(name: str) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """With the libraries of the wheel before the peer's own."""
+    """Return an environment in which the wheel's libraries are found first."""
     libraries = distribution("llama-cpp-python").locate_file("llama_cpp/lib")
     return os.environ | {"LD_LIBRARY_PATH": str(libraries)}
 
 
 def round_up(n_tokens: float) -> int:
-    """The cells that libllama gives a sequence of so many tokens."""
+    """Return the number of cells that libllama reserves for a sequence."""
     return -(-int(n_tokens) // _BLOCK) * _BLOCK
 
 
@@ -63,15 +63,16 @@ def round_up(n_tokens: float) -> int:
 def measure_rates(
     model: str, shape: Shape, n_threads: int, ubatches: tuple[int, ...]
 ) -> dict[str, object]:
-    """Prefill and decode rates at a workload's own depth and batch sizes.
+    """Return prefill and decode rates at the depth and batch sizes of a workload.
 
-    A prefill of n tokens sees on average n / 2 tokens before each, so the prefill is made
-    twice as long as the mean position of the workload's unique tokens. Short ones are run
-    side by side. Decoding starts from a prompt that is copied to every sequence.
+    In a prefill of n tokens, each token has n / 2 tokens before it on average. The
+    prefill is therefore twice as long as the mean position of the workload's unique
+    tokens. Short prefills run in parallel. Decoding starts from a prompt that is copied
+    to every sequence.
 
     Returns:
-        `prefill`: tokens/s, of the best of `ubatches`; `ubatch`: that one; `decode`:
-        tokens/s by batch size.
+        `prefill`: tokens/s with the best of `ubatches`; `ubatch`: the best of `ubatches`;
+        `decode`: tokens/s by batch size.
     """
     n_prefill = max(16, round(2 * shape.unique_depth))
     n_side = max(1, min(round(1024 / n_prefill), shape.n_prompts))
@@ -80,7 +81,7 @@ def measure_rates(
         for n in ubatches
     }
     ubatch = max(prefill, key=prefill.__getitem__)
-    n_new = 12  # steps that are timed, around the middle of the mean answer
+    n_new = 12  # number of timed steps, around the middle of the mean answer
     middle = sum(shape.lengths) / len(shape.lengths) / 2
     depth = round(shape.prompt_length + max(0.0, middle - n_new / 2))
     rows = _batched_bench(
@@ -94,7 +95,7 @@ def measure_rates(
 
 
 def _batch_sizes(lengths: list[int]) -> tuple[int, ...]:
-    """Large ones, and small ones where answers end at different times."""
+    """Return large batch sizes, and small sizes if answers end at different times."""
     most = min(64, len(lengths))
     sizes = {most, max(1, most // 2)}
     if max(lengths) > min(lengths):
@@ -135,16 +136,16 @@ def _batched_bench(  # noqa: PLR0917 - the settings of the program
 def run_server(
     load: Workload, model: str, n_threads: int, longest: int, n_slots: int, *, swa: bool
 ) -> dict[str, object]:
-    """Runs a workload with as many clients as the server has slots, and two more.
+    """Run a workload with two clients more than the server has slots.
 
     Args:
         load: The workload.
         model: Path of the model.
-        n_threads: Threads, for prompts and answers.
-        longest: Tokens of the longest prompt with its answer.
+        n_threads: Number of threads, for prompts and answers.
+        longest: Number of tokens of the longest prompt with its answer.
         n_slots: The server's `-np`.
-        swa: Keep all cells of layers with sliding windows (`--swa-full`), without which
-            the server computes shared beginnings of such models anew each time.
+        swa: Keep all cells of layers with sliding windows (`--swa-full`). Without this,
+            the server computes the shared prefixes of such models again for each prompt.
     """
     cells = round_up(longest + 8) * n_slots
     settings = ["-np", str(n_slots), "-c", str(cells), *(["--swa-full"] if swa else [])]
@@ -197,7 +198,7 @@ def _complete(
 def llama_server(
     model: str, n_threads: int, settings: list[str]
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """A llama-server until the block ends: its port and process."""
+    """Run a llama-server until the block ends; yield its port and process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -236,7 +237,7 @@ def _wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def _peak_bytes(pid: int) -> int | None:
-    """Peak resident memory of a process that runs; None where /proc is not there."""
+    """Return a running process's peak resident memory; None without /proc."""
     status = Path(f"/proc/{pid}/status")
     if not status.exists():
         return None

@@ -1,4 +1,4 @@
-"""Draws the figures of a summary. The tables do without this module and matplotlib."""
+"""Draws the plot of a summary. The tables do not need this module or matplotlib."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def draw(summary: Summary, path: Path) -> None:
-    """Dots on a line for each workload: how often T* each engine takes."""
+    """Plot the time of each engine as a multiple of T*, with a line per workload."""
     mpl.use("Agg")
     # Colours that colour-blind people can tell apart, and shapes for grey print.
     styles = {

@@ -1,11 +1,11 @@
-"""Agreement of small models with people by ready codebooks, for docs/codebooks.md.
+"""Accuracy of small models with ready codebooks, for docs/codebooks.md.
 
     python benchmarks/ready_codebooks.py MODEL.gguf ... --texts sentiment=TEXTS.csv ...
 
-TEXTS.csv has columns `text` and `label`, of people, with the labels of the codebook.
-Eight texts are the examples of one of the ways; accuracy is that of all others. The best
-way goes into the package (research/coding/ready/measured.json), all of them into the
-page.
+TEXTS.csv has columns `text` and `label`, the human code, which is a label of the
+codebook. Some settings use eight texts as examples; accuracy is measured on all other
+texts. The best settings are written into the package
+(research/coding/ready/measured.json), the results of all settings into the page.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def rows_of(path: Path, name: str, model: str) -> list[dict[str, Any]]:
-    """Accuracy and macro F1 of each way, with intervals, of one model."""
+    """Return one model's accuracy and macro F1 with each setting, with intervals."""
     texts = labelled.read(path, SEED)
     book = lh.ready_codebook(name)
     shots = labelled.shots_of(texts, book.names)
@@ -43,7 +43,7 @@ def rows_of(path: Path, name: str, model: str) -> list[dict[str, Any]]:
     frame = {key: [row[key] for row in others] for key in ("text", "label")}
     context = lh.Context(lh.Model(model), n_seq_max=16)
     made = []
-    folder = tempfile.mkdtemp()  # calibrated labels are those of the same pass
+    folder = tempfile.mkdtemp()  # of a journal: calibrated labels reuse its answers
     for way, given in WAYS.items():
         settings = dict(given)
         codebook = with_shots if settings.pop("shots", False) else book
@@ -71,12 +71,12 @@ def rows_of(path: Path, name: str, model: str) -> list[dict[str, Any]]:
 
 
 def shots_of(shots: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Examples of a codebook."""
+    """Return examples of a codebook."""
     return [{"text": row["text"], "label": row["label"]} for row in shots]
 
 
 def line_of(row: dict[str, Any]) -> str:
-    """Row of the page's table."""
+    """Return a row of the page's table."""
     value, low, high = row["accuracy"]
     return (
         f"| `{row['codebook']}` | {row['model']} | {row['way']} | {row['n']:,} | "
@@ -85,7 +85,7 @@ def line_of(row: dict[str, Any]) -> str:
 
 
 def told(rows: list[dict[str, Any]]) -> str:
-    """Sentence on the best way."""
+    """Return a sentence on the best model and setting."""
     best = max(rows, key=lambda row: row["accuracy"])
     value = best["accuracy"][0]
     return (

@@ -1,15 +1,15 @@
-"""Labels by a model, recalibrated, by a head on embeddings, and by both together.
+"""Compares labels by a model, recalibrated, by a head on embeddings, and by both.
 
     python benchmarks/recalibration.py MODEL.gguf EMBEDDINGS.gguf --output ROWS.json
         [--texts NAME=TEXTS.csv ...] [--n 300] [--seeds 10] [--passes FOLDER]
 
-TEXTS.csv has columns `text` and `label`, of people. The package's own `ag_news_sample`
-(100 news texts) is measured too. Eight texts of each set are the examples of the prompt.
-For each seed a simple sample of half of the other texts is coded; heads are fitted on
-their codes. Accuracy, Brier score and calibration error (ten bins of equal mass) are of
-the texts without a code, the width is the mean width of 95% intervals of all shares
-(`target="texts"`, DSL). FOLDER keeps what the models computed, for another run.
-recalibration_report.py puts the rows into docs/estimates.md.
+TEXTS.csv has columns `text` and `label`, the human code. The package's `ag_news_sample`
+(100 news texts) is also measured. Eight texts of each set are the examples of the prompt.
+For each seed, a simple sample of half of the other texts is coded, and heads are fitted
+to these codes. Accuracy, Brier score and calibration error (ten bins of equal mass) are
+measured on the texts without a code. The width is the mean width of 95% intervals of all
+shares (`target="texts"`, DSL). FOLDER stores the models' results for later runs.
+recalibration_report.py writes the rows into docs/estimates.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ HEADS: dict[str, tuple[str, ...]] = {
 
 
 def ag_news(seed: int) -> list[dict[str, str]]:
-    """Rows of the package's sample, shuffled."""
+    """Return the shuffled rows of the package's sample."""
     lines = AG_NEWS.read_text(encoding="utf-8").splitlines()
     split = [line.split("|") for line in lines if line.count("|") == 2]
     rows = [{"text": text, "label": label} for label, _, text in split[1:]]
@@ -55,7 +55,7 @@ def passes(
     paths: tuple[Path, Path],
     folder: Path | None,
 ) -> dict[str, Any]:
-    """Probabilities, embeddings and seconds by the models; from a file if it has them.
+    """Return probabilities, embeddings and seconds, from a file of an earlier run if any.
 
     Args:
         rows: Texts to label.
@@ -100,7 +100,7 @@ def passes(
 def of_seed(
     rows: list[dict[str, str]], known: dict[str, Any], seed: int
 ) -> list[dict[str, Any]]:
-    """Figures of each way for one draw of codes."""
+    """Return the results of each method for one sample of codes."""
     names = known["names"]
     probs, vectors = np.array(known["probs"]), np.array(known["vectors"])
     codes = np.array([names.index(row["label"]) for row in rows])
@@ -153,7 +153,7 @@ def of_seed(
 
 
 def main() -> None:
-    """Measures, and writes JSON."""
+    """Measure, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("embeddings", type=Path)
@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--passes", type=Path, default=None)
     args = parser.parse_args()
-    warnings.simplefilter("ignore", UserWarning)  # that codes are few
+    warnings.simplefilter("ignore", UserWarning)  # warnings of few codes
     sets = {"ag_news_sample": ag_news(SEED)}
     for each in args.texts:
         name, path = each.split("=", 1)

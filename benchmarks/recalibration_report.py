@@ -1,4 +1,4 @@
-"""Puts the rows of recalibration.py into docs/estimates.md.
+"""Writes the rows of recalibration.py into docs/estimates.md.
 
 python benchmarks/recalibration_report.py ROWS.json
 """
@@ -18,7 +18,7 @@ _COLUMNS = ["accuracy", "brier", "ece", "width"]
 
 
 def table(found: dict[str, Any]) -> str:
-    """A row for each set and way: means over seeds, and their standard deviations."""
+    """Return a table of means and standard deviations over seeds, by set and method."""
     head = ["texts", "way", "accuracy", "Brier score", "ECE", "width", "seconds"]
     lines = [f"| {' | '.join(head)} |", "| --- | --- |" + " ---: |" * 5]
     for one in found["sets"]:
@@ -40,7 +40,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def setting(found: dict[str, Any]) -> str:
-    """Return a sentence on what was run."""
+    """Return a sentence on models, examples and times."""
     sets = "; ".join(
         f"{one['set']}: labels took {one['seconds']:.0f} s, embeddings "
         f"{one['seconds_vectors']:.0f} s"
@@ -53,7 +53,7 @@ def setting(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Writes the page."""
+    """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", type=Path)
     found = json.loads(parser.parse_args().rows.read_text(encoding="utf-8"))

@@ -1,10 +1,10 @@
-"""Puts the figures of the summaries into the documents, and draws the plot.
+"""Writes the tables of the summaries into the documents, and draws the plot.
 
 python benchmarks/report.py [--check | --print SUMMARY] [--plot]
 
-Tables stand between marker comments in the documents. `--check` writes nothing and ends
-with 1 if a document does not hold what its summary says; `--print` writes the tables of
-one summary to the terminal alone.
+Tables are between marker comments in the documents. `--check` writes nothing and exits
+with 1 if the tables of a document differ from its summary. `--print` writes the tables of
+one summary only to the terminal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from figures import Row, Summary, title, workloads
 
 ROOT = Path(__file__).resolve().parents[1]
 SUMMARY = ROOT / "benchmarks/summary.json"
-PLOT = ROOT / "docs/images/performance.png"  # of that one
+PLOT = ROOT / "docs/images/performance.png"  # plot of this summary
 DOCUMENTS = {
     ROOT / "README.md": SUMMARY,
     ROOT / "docs/performance.md": SUMMARY,
@@ -39,19 +39,19 @@ def read(path: Path) -> Summary:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table; the columns after the first are numbers."""
+    """Return a Markdown table; the columns after the first are numbers."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def number(row: Row | None, key: str, form: str = "{:.2f}") -> str:
-    """A figure, or a dash where it was not measured."""
+    """Format a number of a row; a dash if it was not measured."""
     value = (row or {}).get(key)
     return _NONE if value is None else form.format(value)
 
 
 def mebibytes(row: Row | None, key: str) -> str:
-    """A size in MiB."""
+    """Format a size in MiB."""
     value = (row or {}).get(key)
     return _NONE if value is None else f"{value / 2**20:.0f}"
 
@@ -60,7 +60,7 @@ def mebibytes(row: Row | None, key: str) -> str:
 
 
 def overview(summary: Summary) -> str:
-    """The README's table: time against the best possible and against the peers."""
+    """Return the README's table: time relative to T* and to other programs."""
     rows = []
     for model in summary["models"]:
         for name, load in workloads(summary, model):
@@ -111,7 +111,7 @@ def times(summary: Summary) -> str:
 
 
 def memory_and_texts(summary: Summary) -> str:
-    """Peak memory, and texts equal to those of the prompts alone."""
+    """Return tables of peak memory, and of texts equal to texts of prompts run alone."""
     parts = []
     for model in summary["models"]:
         rows = []
@@ -139,7 +139,7 @@ def memory_and_texts(summary: Summary) -> str:
 
 
 def steadiness(summary: Summary) -> str:
-    """Repeated calls, many small calls, and R."""
+    """Return sentences on repeated calls, many small calls, scheduling and R."""
     lines = []
     for model, loads in summary["models"].items():
         if repeat := loads.get("repeat"):
@@ -176,7 +176,7 @@ def steadiness(summary: Summary) -> str:
 
 
 def _age(calls: Row) -> str:
-    """Whether calls took longer after many others."""
+    """Return words on the time of late calls relative to calls on a new context."""
     return (
         f"then {calls['to_new']:.3f} of the time of the second and later calls on a new "
         "context, in turns"
@@ -219,7 +219,7 @@ def conditions(summary: Summary) -> str:
 
 
 def plot(summary: Summary) -> str:
-    """The picture that `--plot` draws."""
+    """Return the Markdown of the plot that `--plot` draws."""
     del summary
     what = "Time of each engine as a multiple of T*, for each workload"
     return f"![{what}](images/{PLOT.name})\n"
@@ -236,7 +236,7 @@ PARTS = {
 
 
 def fill(text: str, summary: Summary) -> str:
-    """A document with the figures between its markers."""
+    """Return a document with the summary's tables between its markers."""
     measured = bool(summary["models"])
     return _MARKED.sub(
         lambda m: m[1] + (PARTS[m[2]](summary) if measured else _NOT_MEASURED) + m[3],
@@ -245,7 +245,7 @@ def fill(text: str, summary: Summary) -> str:
 
 
 def main() -> None:
-    """Writes, or checks, the documents."""
+    """Write or check the documents."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--print", type=Path, metavar="SUMMARY")

@@ -1,4 +1,4 @@
-# What rows.py measures, by R's annotate_texts(); prints JSON.
+# Measures R's annotate_texts() for rows.py; prints JSON.
 #   Rscript benchmarks/rows.R MODEL ROWS
 
 suppressPackageStartupMessages(library(llamaherd))
@@ -23,7 +23,7 @@ rss <- function() {
 }
 before <- rss()
 
-# Each look at the bar is a message, of which the first one counts.
+# Each update of the progress bar is a message; the first message is measured.
 options(cli.progress_handlers_force = "logger", cli.progress_show_after = 0)
 start <- proc.time()[["elapsed"]]
 first <- NA

@@ -1,10 +1,10 @@
-"""Memory of 100,000 rows, and time to the first progress, for docs/coding.md.
+"""Memory for 100,000 rows, and time until the first progress, for docs/coding.md.
 
     python benchmarks/rows.py [--rows 100000]
 
 `annotate` and R's `annotate_texts()` code texts of 55 characters with three labels, each
-in a process of its own. The model is a tiny one with random weights: what a row takes
-beside the model is the same with any, and all else of the call is real.
+in a new process. The model is tiny and has random weights, because the memory per row
+does not depend on the model; all other parts of the call are real.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ sys.path.insert(0, str(HERE.parent / "tests" / "python"))
 
 
 def text_of(i: int) -> str:
-    """Text number i, 55 characters, no two the same."""
+    """Return text number i, with 55 characters; all texts differ."""
     return f"Speech number {i:07d}: the roads have to be mended now."
 
 
 def code_rows(model_path: str, n: int) -> dict[str, float]:
-    """Memory in bytes before the rows, and the seconds until the first progress."""
+    """Code n rows; return memory before them and seconds until the first progress."""
     book = lh.Codebook("Is the speech for or against?", LABELS)
     frame = {"text": [text_of(i) for i in range(n)]}
     first: list[float] = []
@@ -84,7 +84,7 @@ def watched(command: list[str], env: dict[str, str]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measures both, and writes the table."""
+    """Measure both, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--in-process", metavar="MODEL")
@@ -92,7 +92,7 @@ def main() -> None:
     if options.in_process:
         print(json.dumps(code_rows(options.in_process, options.rows)))
         return
-    import tiny_models  # noqa: PLC0415 - of the tests, and only here
+    import tiny_models  # noqa: PLC0415 - module of the tests
 
     lines = [
         f"| {options.rows:,} rows | most memory | of which before | first progress |",

@@ -1,21 +1,21 @@
-"""Compares llamaherd with its peers, all on the same kernels, and with the best possible.
+"""Compares llamaherd with other programs on the same kernels, and with the ideal time.
 
 python benchmarks/run.py MODEL ... [--runs N] [--peer-runs N] [--only NAME ...]
     [--engines NAME ...] [--threads N] [--session NAME] [--minutes N] [--quick]
 
-The engines take turns, each in a process of its own, round after round, this project
-first and last by turns, so that a machine whose speed drifts treats them alike. The rates
-that T* is made of are measured before and after this project's own runs. Every
-measurement is a line of JSON in benchmarks/results/SESSION.jsonl; a session that ended
-early goes on from there when its name is given again, and `report.py` makes the tables.
-Each says how many processors other programs kept busy meanwhile (`others_cpus`): on a
-busy machine, measure again.
+The engines alternate in rounds, each in a new process. This project is first in one round
+and last in the next, so that drifts of the machine's speed affect all engines equally.
+The rates that determine T* are measured before and after this project's runs. Every
+measurement is a line of JSON in benchmarks/results/SESSION.jsonl. A session that ended
+early continues from there if the same name is given again. `report.py` makes the tables.
+Each line has the mean number of processors used by other programs (`others_cpus`); if it
+is high, measure again.
 
 Engines: llamaherd; deterministic; r (the same call from R); loop (llama-cpp-python, one
 prompt after the other); server (llama-server, in the first round with each of --slots,
-later with the best of them); rates (of llama-batched-bench, for T*). Once each: alone and
-alone-deterministic (what equal texts are equal to). With `many`: scheduling (10,000
-prompts on an engine that answers at once).
+later with the fastest of them); rates (of llama-batched-bench, for T*). Only once: alone
+and alone-deterministic (prompts run alone, whose texts the others are compared with).
+With `many`: scheduling (10,000 prompts on an engine that answers at once).
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 OWN = ("llamaherd", "deterministic", "r", "scheduling")
 ONLY = {"r": "annotate", "scheduling": "many"}  # engines that run one workload
-GROWTH = ("repeat", "many")  # about this project alone: does it grow over many calls?
+GROWTH = ("repeat", "many")  # only this project: do time and memory grow over many calls?
 ONCE = ("alone", "alone-deterministic")
 ENGINES = (*OWN, "loop", "server")
-_BUSY_CPUS = 0.1  # that others may use before the line of a measurement says so
-_UBATCHES = (512, 1024)  # settings of llama-batched-bench that are tried
+_BUSY_CPUS = 0.1  # processors used by others above which a line reports them
+_UBATCHES = (512, 1024)  # settings of llama-batched-bench to try
 
 
 class TimeIsOverError(Exception):
-    """No further measurement may start."""
+    """Raised if the time is over, so that no further measurement may start."""
 
 
 class Bench:
-    """Runs what is asked for and not yet there."""
+    """Runs the requested measurements that the session does not have yet."""
 
     def __init__(self, options: argparse.Namespace, session: Session) -> None:
         self.options = options
@@ -63,7 +63,7 @@ class Bench:
         self.failed = False
 
     def run(self) -> None:
-        """Every round, until the time is over."""
+        """Run all rounds, until the time is over."""
         turns = product(
             range(max(self.options.runs, self.options.peer_runs)),
             self.options.models,
@@ -74,22 +74,22 @@ class Bench:
                 return
 
     def _try_turn(self, model: str, workload: str, i_run: int) -> bool:
-        """False when the time is over."""
+        """Run a round of a workload; return False if the time is over."""
         try:
             self._turn(model, workload, i_run)
         except TimeIsOverError as error:
             print(error)
             return False
         except (subprocess.CalledProcessError, peers.PeerError) as error:
-            # The others can be measured; this one is tried again next time.
+            # Other workloads are still measured; the next session tries this one again.
             print(f"{model_name(model)} {workload}: FAILED: {error}", flush=True)
             self.failed = True
         return True
 
     def _turn(self, model: str, workload: str, i_run: int) -> None:
-        """One round of a workload."""
+        """Run one round of a workload."""
         parts = [self._own(workload, i_run), self._peers(model, workload, i_run)]
-        # Who is first changes from round to round: a speed that drifts favours nobody.
+        # The order alternates between rounds, so that a drift of speed favours no engine.
         if i_run % 2:
             parts.reverse()
         engines = [engine for part in parts for engine in part]
@@ -127,7 +127,8 @@ class Bench:
         return names
 
     def _servers(self, model: str, workload: str, i_run: int) -> list[str]:
-        # Sliding windows: the server then finds shared beginnings only with all cells.
+        # With sliding windows, the server finds shared prefixes only if it keeps all
+        # cells.
         swa = "-swa" if self._count(model, workload)["n_swa"] > 0 else ""
         names = [f"server-{n}{swa}" for n in self.options.slots]
         seconds = {}
@@ -148,7 +149,7 @@ class Bench:
             )
 
     def _measure(self, engine: str, model: str, workload: str, i_run: int) -> dict:
-        """One measurement, unless the session has it."""
+        """Return a measurement, from the session if it has it."""
         name = Path(model).name
         known = self.session.get(name, workload, engine, i_run)
         if known:
@@ -169,13 +170,13 @@ class Bench:
         return self.session.add(record | result)
 
     def _rates(self, model: str, workload: str, shape: Shape) -> dict[str, object]:
-        # The best setting is looked for once.
+        # The best setting is searched only once.
         first = self.session.get(Path(model).name, workload, "rates-before", 0)
         ubatches = (first["ubatch"],) if first else _UBATCHES
         return peers.measure_rates(model, shape, self.options.threads, ubatches)
 
     def _work(self, engine: str, model: str, workload: str, n_cells: int | None) -> dict:
-        """One run of an engine, in a new process."""
+        """Run an engine once, in a new process."""
         command = [
             *(sys.executable, str(HERE / "worker.py"), engine, workload, model),
             str(self.options.threads),
@@ -190,7 +191,7 @@ class Bench:
 def _line(
     model: str, workload: str, i_run: int, shape: Shape, records: list[dict]
 ) -> str:
-    """For who watches: seconds of each engine, and this project's against T*."""
+    """Return a progress line: seconds of each engine, and this project's ratio to T*."""
     parts = [f"{model_name(model)} {workload} {i_run + 1}:"]
     rates = [r for r in records if r["engine"].startswith("rates")]
     ideal = mean(ideal_of(shape, r) for r in rates) if rates else None
@@ -208,12 +209,12 @@ def _line(
 
 
 def model_name(path: str) -> str:
-    """The first word of a model file's name."""
+    """Return the first word of a model file's name."""
     return Path(path).name.split("-")[0]
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     every = list(make_workloads())
     now = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
     known = (*ENGINES, *ONCE, "rates")
@@ -243,7 +244,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Runs the session."""
+    """Run the session."""
     options = parse_arguments()
     about = {"session": options.session, "quick": options.quick}
     about |= describe(options.threads)

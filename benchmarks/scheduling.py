@@ -1,6 +1,6 @@
 """Cost of scheduling many prompts: prefix tree, admission, results.
 
-An engine that answers at once takes libllama's place, so nothing is left but that.
+An engine that answers at once replaces libllama, so that only scheduling takes time.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _N_TOKENS = 500
 
 
 class InstantEngine(Engine):
-    """Every request that is submitted ends, or is held, with the next run.
+    """Engine in which each request ends, or each prefix is held, at the next run.
 
     Attributes:
-        requests: Those that were not released, by id.
-        n_submitted: Requests so far, shared prefixes included.
+        requests: Requests that were not released, by id.
+        n_submitted: Number of requests so far, including shared prefixes.
     """
 
     def __init__(self) -> None:
@@ -42,43 +42,43 @@ class InstantEngine(Engine):
     n_ctx_seq = 2 * _N_TOKENS
 
     def submit(self, id_: int, request: Request, *_: object, **__: object) -> None:
-        """Takes a request in."""
+        """Store a request."""
         self.requests[id_] = request
         self._fresh.append(id_)
         self.n_submitted += 1
 
     def run(self, *_: object, **__: object) -> RunOutcome:
-        """Ends all that is new."""
+        """End all new requests."""
         events, self._fresh = tuple(self._fresh), []
         return RunOutcome(status=Status.OK, events=events, n_steps=1)
 
     def get(self, id_: int) -> Output:
-        """No text."""
+        """Return an output without text."""
         is_prefix = self.requests[id_].max_tokens == 0
         return Output(finish=Finish.NONE if is_prefix else Finish.LENGTH)
 
     def release(self, id_: int) -> None:
-        """Forgets a request."""
+        """Remove a request."""
         del self.requests[id_]
 
     def n_cells_taken(self) -> int:
-        """There is always room."""
+        """Return 0: the cache is always free."""
         return 0
 
     def counts(self, call: int | None = None) -> Counts:
-        """Nothing is computed."""
+        """Return empty counts: nothing is computed."""
         del call
         return Counts()
 
 
 class OnePlan:
-    """Sizes for a thousand tokens each, whatever the work, and that engine."""
+    """Planner that always returns the same sizes and the same engine."""
 
     def __init__(self, engine: InstantEngine) -> None:
         self._engine = engine
 
     def plan(self, *_: object) -> Plan:
-        """Always the same."""
+        """Return sizes for sequences of a thousand tokens."""
         return Plan(
             n_ctx=self._engine.n_ctx,
             n_seq_max=AUTO_SLOTS,
@@ -90,7 +90,7 @@ class OnePlan:
         )
 
     def check_memory(self, *_: object) -> None:
-        """There is always enough."""
+        """Do nothing: memory is always sufficient."""
 
     def make(self, _: Plan) -> InstantEngine:
         """The engine."""
@@ -98,7 +98,7 @@ class OnePlan:
 
 
 def make_requests(n_documents: int, n_questions: int) -> list[Request]:
-    """Prompts of 500 tokens: so many questions about each document, the last in turns."""
+    """Return prompts of 500 tokens, with several questions about each document."""
     n_question = _N_TOKENS // 5
     return [
         Request(
@@ -115,14 +115,14 @@ def make_requests(n_documents: int, n_questions: int) -> list[Request]:
 
 
 def schedule(requests: Sequence[Request]) -> tuple[Results, InstantEngine]:
-    """Runs a call that computes nothing."""
+    """Run a call that computes nothing."""
     engine = InstantEngine()
     call = Call(requests, seed=0)
     return call.run(Loop(OnePlan(engine))), engine
 
 
 def measure() -> dict[str, object]:
-    """Seconds for 10,000 prompts."""
+    """Return the seconds to schedule 10,000 prompts."""
     requests = make_requests(100, 100)
     start = time.perf_counter()
     schedule(requests)

@@ -1,12 +1,13 @@
-"""Measures scoring against what it replaces, on one model.
+"""Compares scoring with the calls that it replaces, on one model.
 
     python benchmarks/scores.py cost MODEL.gguf
     python benchmarks/scores.py equality MODEL.gguf TEXTS.csv N
 
-`cost`: four labels of one token beside prefill alone; the texts of the workload
-`annotate` with labels generated under a grammar and classified, in turns; 77 labels of
-several tokens. `equality`: labels of N texts of a CSV's column `text` against
-llama-cpp-python's logits, token by token, and whole labels with their ends. Prints JSON.
+`cost`: time for four labels of one token relative to prefill only; labels generated under
+a grammar and classified, alternately, for the texts of the workload `annotate`; 77 labels
+of several tokens. `equality`: label scores of N texts, from a CSV file's column `text`,
+compared with llama-cpp-python's logits token by token, also for whole labels with their
+ends. Prints JSON.
 """
 
 from __future__ import annotations
@@ -57,14 +58,14 @@ N_ROUNDS = 2
 
 
 def timed(function: Callable[[], object]) -> tuple[float, object]:
-    """Seconds that a call takes, and its results."""
+    """Run a call; return its seconds and results."""
     start = time.perf_counter()
     results = function()
     return time.perf_counter() - start, results
 
 
 def in_turns(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Median seconds of each, after a round that does not count."""
+    """Measure calls alternately; return median seconds, without a warm-up round."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for i in range(N_ROUNDS + 1):
         for name, call in calls.items():
@@ -75,7 +76,7 @@ def in_turns(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 
 def measure_cost(path: str) -> dict[str, object]:
-    """Cost of scoring relative to the same call without it."""
+    """Return the times for `cost`."""
     with lh.Model(path) as model:
         loads = make_workloads()
         prompts = loads["annotate"].prompts
@@ -87,7 +88,7 @@ def measure_cost(path: str) -> dict[str, object]:
 
         def with_new(function: Callable[[lh.Context], object]) -> Callable[[], object]:
             def call() -> object:
-                with lh.Context(model) as context:  # nothing is held from before
+                with lh.Context(model) as context:  # a new context holds no prefix
                     return function(context)
 
             return call
@@ -139,7 +140,7 @@ def measure_cost(path: str) -> dict[str, object]:
 
 
 def measure_equality(path: str, texts: str, n: int) -> dict[str, object]:
-    """Distance of scores from those of a plain loop."""
+    """Return the distances of scores from a loop with llama-cpp-python."""
     with Path(texts).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))[:n]
     prompts = [f"Tweet: {row['text']}\nSentiment:" for row in rows]
@@ -155,7 +156,7 @@ def measure_equality(path: str, texts: str, n: int) -> dict[str, object]:
                 each = found.continuations[i]
                 behind = [c.tokens for c in each]
                 if [*tokens, *behind[0]] != lh.tokenize(model, prompt + NESTED[0]):
-                    continue  # the prompt's end merges with the label
+                    continue  # the end of the prompt is tokenized together with the label
                 for name, values in furthest.items():
                     expected = steps.token_logprobs(
                         tokens, behind, together=name == "together"
@@ -177,7 +178,7 @@ def measure_equality(path: str, texts: str, n: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Does what the command line asks for."""
+    """Measure what the command line selects, and print it."""
     what, path, *rest = sys.argv[1:]
     measured = (
         measure_cost(path)

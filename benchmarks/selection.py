@@ -1,12 +1,13 @@
-"""Shows by simulation what a choice among codebooks promises, and what holds.
+"""Simulates the selection among codebooks: measured against true accuracy.
 
     python benchmarks/selection.py [--draws 300]
     python benchmarks/selection.py --model SmolLM2-135M-Instruct.Q4_1.gguf
 
-2,000 texts have one of three labels. Candidates label them; errors of candidates on a
-text depend on each other through the text's difficulty. Gold samples are drawn, split by
-`gold_split`, and compared. What is true is known, because all texts have codes. Writes
-the tables of docs/selection.md; with a model the output of its example.
+2,000 texts have one of three labels. Candidates label them; errors of candidates are
+correlated through the difficulty of each text. Gold samples are drawn and split by
+`gold_split`, and candidates are compared on the parts. True values are known, because all
+texts have codes. Writes the tables of docs/selection.md; with --model, the output of the
+page's example.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "selection.md"
 LABELS = ["negative", "neutral", "positive"]
 SHARES = [0.3, 0.55, 0.15]
 TEXTS = PAGE.parent.parent / "examples" / "data" / "headlines.csv"
-MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"  # as the example calls it
+MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"  # name in the example
 N_TEXTS = 2000
 DESIGNS = ("simple", "stratified", "uncertainty")
 EQUAL = (0.7,) * 10
@@ -46,7 +47,7 @@ class World:
 
     Attributes:
         codes: N codes.
-        labels: For each candidate N labels.
+        labels: For each candidate, N labels.
         sure: float64[N], confidence of the first candidate.
     """
 
@@ -55,13 +56,13 @@ class World:
     sure: np.ndarray[Any, Any]
 
     def frame(self) -> dict[str, list[Any]]:
-        """Texts as a data frame."""
+        """Return the texts as a data frame."""
         texts = [f"text {i}" for i in range(N_TEXTS)]
         return {"text": texts, "label": self.labels[0], "sure": self.sure.tolist()}
 
 
 def made(accuracies: tuple[float, ...], rng: np.random.Generator) -> World:
-    """Texts whose candidates have exactly these accuracies."""
+    """Draw texts, with labels of candidates that have exactly these accuracies."""
     codes = rng.choice(3, N_TEXTS, p=SHARES)
     difficulty = rng.normal(size=N_TEXTS)
     labels, sure = [], None
@@ -77,7 +78,7 @@ def made(accuracies: tuple[float, ...], rng: np.random.Generator) -> World:
 
 
 def drawn(world: World, design: str, n: int, seed: int) -> lh.GoldSample:
-    """A coded and split gold sample."""
+    """Draw a gold sample, with codes and split into parts."""
     options: dict[str, Any] = {"prob": design}
     if design == "stratified":
         options["allocation"] = "equal"
@@ -95,7 +96,7 @@ def drawn(world: World, design: str, n: int, seed: int) -> lh.GoldSample:
 def compared(
     world: World, gold: lh.GoldSample, part: str, measure: str, adjust: str = "max-t"
 ) -> paired.Paired:
-    """All candidates on the texts of a part."""
+    """Compare all candidates on the texts of a part."""
     codes = codes_of_part(gold, part)
     rows = [int(each) - 1 for each in codes.ids]
     given = [
@@ -105,7 +106,7 @@ def compared(
 
 
 def truths(world: World, measure: str) -> list[float]:
-    """The measure of each candidate on all texts."""
+    """Return the true measure of each candidate, on all texts."""
     should = np.array([[code == label for label in LABELS] for code in world.codes])
     units = paired.UnitCodes(
         should=should, weights=np.ones(N_TEXTS), strata=np.zeros(N_TEXTS, dtype=np.int64)
@@ -119,7 +120,7 @@ def truths(world: World, measure: str) -> list[float]:
 
 
 def optimism(draws: int) -> list[str]:
-    """Promise and truth of the best of ten equal candidates."""
+    """Return rows on the bias of the measure of the best of ten equal candidates."""
     lines = []
     for n in (100, 200, 400):
         rng = np.random.default_rng(n)
@@ -169,7 +170,7 @@ def _of_draw(
 
 
 def coverage(draws: int) -> list[str]:
-    """Shares of draws whose intervals have the truth, one by one and together."""
+    """Return rows with the coverage of single and of simultaneous intervals."""
     return [
         f"| {design} | {n // 2} | {' | '.join(_covered(design, n, draws))} |"
         for design in DESIGNS
@@ -205,7 +206,7 @@ def _covered(design: str, n: int, draws: int) -> list[str]:
 
 
 def example(model: Path) -> str:
-    """Output of the page's example in Python, by a model."""
+    """Run the page's example in Python with a model, and return its output."""
     page = PAGE.read_text(encoding="utf-8")
     found = re.search(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     if found is None:

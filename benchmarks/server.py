@@ -3,14 +3,15 @@
 python benchmarks/server.py MODEL [--passes N] [--clients N] [--threads N] [--slots N ...]
     [--workloads NAME ...] [--streams]
 
-Everything is there at the same time and takes turns, pass after pass, so that a machine
-whose speed drifts treats all alike: the library in this process, as one call and with a
-handle for each of the clients; `llamaherd serve`; llama-server, with each number of slots
-(only if benchmarks/build_peers.sh has built it). Each pass has texts of its own: servers
-remember what they have read. The first is not counted.
+All programs run at the same time and alternate in passes, so that drifts of the machine's
+speed affect all equally: the library in this process, as one call and with a handle for
+each client; `llamaherd serve`; and llama-server, with each number of slots (only if
+benchmarks/build_peers.sh has built it). Each pass has new texts, because servers cache
+prompts. The first pass is a warm-up.
 
-With --streams every answer is read as a stream, and the time to its first text counts.
-Each pass is a line of JSON in benchmarks/results/server.jsonl; the medians are printed.
+With --streams, answers are read as streams, and the time until the first text is also
+measured. Each pass is a line of JSON in benchmarks/results/server.jsonl; the medians are
+printed.
 """
 
 from __future__ import annotations
@@ -51,10 +52,9 @@ class Pass:
     """Result of one engine in one pass.
 
     Attributes:
-        seconds: Until the last answer was there.
+        seconds: Seconds until the last answer.
         texts: All answers.
-        first_s: For each prompt the time to the first text of its answer; of one that was
-            not streamed nothing.
+        first_s: Seconds until the first text of each answer; empty without streams.
     """
 
     seconds: float
@@ -63,7 +63,7 @@ class Pass:
 
 
 class Texts:
-    """Prompts that no pass has had before."""
+    """Source of prompts that no earlier pass used."""
 
     def __init__(self) -> None:
         texts = sentences()
@@ -73,7 +73,7 @@ class Texts:
         self._i = 0
 
     def next(self, workload: str) -> list[str]:
-        """The prompts of a pass."""
+        """Return the prompts of the next pass."""
         n = _N_PROMPTS[workload]
         if self._i + n > len(self._texts):
             raise SystemExit("there are no more sentences: ask for fewer passes")
@@ -88,7 +88,7 @@ class Texts:
 
 
 def run_call(ctx: lh.Context, prompts: list[str], n: int) -> Pass:
-    """All prompts in one call."""
+    """Run all prompts in one call."""
     start = time.perf_counter()
     out = lh.generate_parallel(ctx, prompts, max_tokens=n, ignore_eos=True)
     return Pass(time.perf_counter() - start, [text or "" for text in out.texts], [])
@@ -97,7 +97,7 @@ def run_call(ctx: lh.Context, prompts: list[str], n: int) -> Pass:
 def run_handles(
     ctx: lh.Context, prompts: list[str], n: int, n_clients: int, *, streams: bool
 ) -> Pass:
-    """Run one prompt per client at once, each with a handle."""
+    """Run prompts with concurrent clients, each prompt with a handle."""
     texts = [""] * len(prompts)
     first_s = []
     waiting = iter(enumerate(prompts))
@@ -131,7 +131,7 @@ def run_handles(
 def llamaherd_server(
     model: str, n_threads: int, n_clients: int
 ) -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    """`llamaherd serve` until the block ends: its port and process."""
+    """Run `llamaherd serve` until the block ends; yield its port and process."""
     command = [sys.executable, "-m", "llamaherd.cli", "serve", model, "--port", "0"]
     command += ["--n-seq-max", str(n_clients), "--n-threads", str(n_threads)]
     process = subprocess.Popen(
@@ -168,7 +168,8 @@ def run_server(
 ) -> Pass:
     """Run the prompts over HTTP, on persistent connections.
 
-    Of streams each has its own: llama-server ends a connection with its stream.
+    Each stream has a new connection, because llama-server closes a connection after a
+    stream.
     """
     connections = local()
     first_s: list[float] = []
@@ -208,7 +209,7 @@ def _text_of(answer: dict[str, str]) -> str:
 
 
 def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]:
-    """All passes of a workload, by engine."""
+    """Return all passes of a workload, by engine."""
     n, clients, streams = _N_TOKENS[workload], options.clients, options.streams
     with ExitStack() as stack:
         model = stack.enter_context(lh.Model(options.model))
@@ -266,7 +267,7 @@ def _take_turns(
 
 
 def show(workload: str, passes: dict[str, list[Pass]]) -> None:
-    """Medians, and ratios that were taken within passes."""
+    """Print medians, and medians of ratios within passes."""
     first = next(iter(passes))
     for name, of_name in passes.items():
         seconds = median(done.seconds for done in of_name)
@@ -286,7 +287,7 @@ def show(workload: str, passes: dict[str, list[Pass]]) -> None:
 
 
 def main() -> None:
-    """Reads the arguments and measures."""
+    """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model")
     parser.add_argument("--passes", type=int, default=5)

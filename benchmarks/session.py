@@ -1,4 +1,4 @@
-"""A session of the benchmark: what it has measured, kept so that it can go on."""
+"""Stores the measurements of a benchmark session, so that it can be continued."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 class Session:
-    """Measurements by what they measure; each is written down as it is made."""
+    """Measurements by model, workload, engine and run, written to a file at once."""
 
     def __init__(self, path: Path, about: dict[str, object]) -> None:
         self.path = path
@@ -31,11 +31,11 @@ class Session:
         return tuple(record[name] for name in ("model", "workload", "engine", "i_run"))
 
     def get(self, *key: object) -> dict | None:
-        """The record of (model, workload, engine, i_run), if there is one."""
+        """Return the record of (model, workload, engine, i_run); None without one."""
         return self._records.get(key)
 
     def add(self, record: dict) -> dict:
-        """Writes a record down, with what it depends on."""
+        """Write a record to the file, with the conditions of the session."""
         record = self._about | record
         self._records[self._key(record)] = record
         self.path.parent.mkdir(exist_ok=True)
@@ -45,7 +45,7 @@ class Session:
 
 
 def describe(n_threads: int) -> dict[str, object]:
-    """Return the conditions of the figures."""
+    """Return the conditions of the measurements."""
     return {
         "seed": SEED,
         "n_threads": n_threads,
@@ -60,7 +60,7 @@ def describe(n_threads: int) -> dict[str, object]:
 
 
 def _commit() -> str | None:
-    """Return the commit, with a mark for changes; None outside of a repository."""
+    """Return the commit, with a mark for changed files; None outside a repository."""
     command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--exclude=*"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     return done.stdout.strip() or None

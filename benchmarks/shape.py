@@ -1,7 +1,7 @@
-"""Shape of a workload: distinct tokens, their positions and number.
+"""Shape of a workload: number and positions of its distinct tokens.
 
-From it and two measured rates follows T*, the time of a perfect scheduler whose sampling
-costs nothing; see `ideal_seconds`.
+The shape and two measured rates determine T*, the time of a perfect scheduler whose
+sampling costs nothing; see `ideal_seconds`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shape:
-    """A workload in tokens.
+    """Workload in numbers of tokens.
 
     Attributes:
-        n_prompts: Prompts.
-        n_prompt_tokens: Tokens of all prompts.
-        n_unique_tokens: Nodes of the prefix tree of the prompts: what must be computed
-            if every shared beginning is computed once.
-        unique_depth: Mean position of those tokens, in tokens.
+        n_prompts: Number of prompts.
+        n_prompt_tokens: Number of tokens of all prompts.
+        n_unique_tokens: Number of nodes of the prompts' prefix tree: the tokens to
+            compute if every shared prefix is computed once.
+        unique_depth: Mean position of the unique tokens, in tokens.
         prompt_length: Mean length of a prompt, in tokens.
-        lengths: Tokens that each prompt generates; equal greedy prompts count once.
+        lengths: Number of tokens that each prompt generates; equal greedy prompts are
+            included only once.
     """
 
     n_prompts: int
@@ -39,17 +40,17 @@ class Shape:
 def measure_shape(
     prompts: Sequence[Sequence[int]], max_tokens: Sequence[int], *, greedy: bool
 ) -> Shape:
-    """Counts the tokens of a workload.
+    """Count the tokens of a workload.
 
     Args:
         prompts: Token ids.
-        max_tokens: Tokens that each prompt generates.
-        greedy: Equal prompts then have equal answers, which are generated once: the
-            longest of them.
+        max_tokens: Number of tokens that each prompt generates.
+        greedy: Whether sampling is greedy. Equal prompts then have equal answers, of
+            which only the longest is generated.
     """
     n_unique = sum_positions = 0
     previous: Sequence[int] = ()
-    # In sorted order a prompt shares most with the one before it.
+    # In sorted order, a prompt has its longest shared prefix with the previous prompt.
     for prompt in sorted(prompts):
         common = _common_prefix(previous, prompt)
         n_unique += len(prompt) - common
@@ -84,11 +85,10 @@ def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
 def ideal_seconds(
     shape: Shape, prefill_rate: float, decode_rates: Mapping[int, float]
 ) -> float:
-    """T*: unique prompt tokens at the prefill rate, then every answer at the best rate.
+    """Return T*: unique prompt tokens at the prefill rate, then answers at the best rate.
 
-    All answers start together, and at each step the batch is as large as the number of
-    answers that still want a token, so answers of different lengths end in small batches,
-    at the rates of small batches.
+    All answers start together. At each step, the batch contains all unfinished answers,
+    so answers of different lengths end in small batches, at the rates of small batches.
 
     Args:
         shape: The workload.
@@ -103,10 +103,10 @@ def ideal_seconds(
 
 
 def best_rate(n_live: int, rates: Mapping[int, float]) -> float:
-    """Tokens per second with `n_live` answers waiting, in batches of the best size.
+    """Return tokens per second for `n_live` unfinished answers, at the best batch size.
 
-    Between two measured sizes the rate is interpolated; a smaller batch that is faster
-    is used instead.
+    Between two measured sizes the rate is interpolated; if a smaller batch is faster, its
+    rate is used.
     """
     sizes = sorted(rates)
     best = max((rates[size] for size in sizes if size <= n_live), default=0.0)
@@ -115,5 +115,6 @@ def best_rate(n_live: int, rates: Mapping[int, float]) -> float:
         low, high = sizes[above - 1], sizes[above]
         share = (n_live - low) / (high - low)
         best = max(best, rates[low] + share * (rates[high] - rates[low]))
-    # Below the smallest size measured: as fast per token as that one, in its favour.
+    # Below the smallest measured size, the rate of that size is used, which is
+    # optimistic.
     return best or rates[sizes[0]]

@@ -1,10 +1,11 @@
-"""Balance of 64 shards, and loss of shared prefixes.
+"""Balance of 64 shards, and tokens computed again because shards split prefixes.
 
 python benchmarks/sharding.py [--prompts 1000000] [--output FILE]
 python benchmarks/sharding.py --page   # what was measured into docs/cluster.md
 
-No model runs: a prompt costs the tokens of it that nobody in its shard has computed, and
-those of its answer. Tokens are random numbers; what matters is which prompts begin alike.
+No model runs. The cost of a prompt is the number of its tokens that were not computed
+before in its shard, and of the tokens of its answer. Tokens are random numbers; only
+common prefixes matter.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ N_VOCAB, N_SHARDS, N_ANSWER = 50_000, 64, 16
 
 
 def lengths(rng: np.random.Generator, n: int, median: int, most: int) -> np.ndarray:
-    """int[n], as texts have them: many short ones, few long ones."""
+    """Draw lengths like those of texts, int[n]: many short, few long."""
     drawn = rng.lognormal(np.log(median), 0.6, n)
     return np.clip(drawn, 3, most).astype(int)
 
@@ -43,7 +44,7 @@ def tokens(rng: np.random.Generator, n: int) -> array[int]:
 
 
 def texts(rng: np.random.Generator, n: int, median: int, most: int) -> Prompts:
-    """Texts that have nothing in common."""
+    """Draw texts without common prefixes."""
     each = lengths(rng, n, median, most)
     drawn = tokens(rng, int(each.sum()))
     ends = np.cumsum(each).tolist()
@@ -51,7 +52,7 @@ def texts(rng: np.random.Generator, n: int, median: int, most: int) -> Prompts:
 
 
 def codebook(rng: np.random.Generator, n: int) -> Prompts:
-    """A codebook of 400 tokens, a text of 40 in the median, a question of 8."""
+    """Draw prompts: a codebook of 400 tokens, a text (median 40), a question of 8."""
     head, tail = tokens(rng, 400), tokens(rng, 8)
     return [head + text + tail for text in texts(rng, n, 40, 400)]
 
@@ -85,7 +86,7 @@ def chats(rng: np.random.Generator, n: int) -> Prompts:
 
 
 def unrelated(rng: np.random.Generator, n: int) -> Prompts:
-    """Texts of 120 tokens in the median that share nothing."""
+    """Draw texts without common prefixes, with a median of 120 tokens."""
     return texts(rng, n, 120, 1000)
 
 
@@ -98,7 +99,7 @@ ASSUMED: dict[str, tuple[str, Callable[[np.random.Generator, int], Prompts]]] = 
 
 
 def measure(name: str, n: int, seed: int) -> dict[str, Any]:
-    """Divides the prompts of one assumption, in a random order."""
+    """Divide the prompts of one kind, in random order, into shards."""
     rng = np.random.default_rng(seed)
     prompts = ASSUMED[name][1](rng, n)
     prompts = [prompts[i] for i in rng.permutation(n)]
@@ -127,7 +128,7 @@ def plan_at_random(prompts: Prompts, rng: np.random.Generator) -> int:
 
 
 def table(found: dict[str, Any]) -> str:
-    """The figures as the page has them."""
+    """Return the table for the page."""
     setting = (
         f"{found['n_prompts']:,} prompts, {N_SHARDS} shards, {N_ANSWER} tokens an answer."
     )
@@ -151,7 +152,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measures, or writes the page."""
+    """Measure, or write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--prompts", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,17 +1,17 @@
-"""Labels in steps: a model and a head on embeddings, and a small and a larger model.
+"""Labels in steps: by a model and a head on embeddings, or a small and a larger model.
 
     python benchmarks/steps.py MODEL.gguf LARGER.gguf EMBEDDINGS.gguf --output ROWS.json
         [--texts NAME=TEXTS.csv ...] [--n 400] [--seeds 10] [--passes FOLDER]
 
-TEXTS.csv has columns `text` and `label`, of people. The package's own `ag_news_sample`
-(100 news texts) is measured too. Eight texts of each set are the examples of the prompt.
-Each model labels all texts once; then for each seed the steps are taken as `annotate`
-takes them: `until` is half of the texts, `unsure` a fifth. A simple sample of half of the
+TEXTS.csv has columns `text` and `label`, the human code. The package's `ag_news_sample`
+(100 news texts) is also measured. Eight texts of each set are the examples of the prompt.
+Each model labels all texts once; then, for each seed, the steps are simulated as in
+`annotate`: `until` is half of the texts, `unsure` a fifth. A simple sample of half of the
 texts is coded. Accuracy, Brier score and calibration error (ten bins of equal mass) are
-of the texts without a code, the width is the mean width of 95% intervals of all shares by
-DSL (`target="texts"`, from probabilities). Seconds are processor time with one thread
-for the texts that each step asks of each model, without the fitting of heads; they are
-measured on 40 texts. steps_report.py puts the rows into docs/steps.md.
+measured on the texts without a code. The width is the mean width of 95% intervals of all
+shares by DSL (`target="texts"`, from probabilities). Seconds are processor time with one
+thread for the texts that each model processes in each step, without the fitting of heads;
+they are extrapolated from 40 texts. steps_report.py writes the rows into docs/steps.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from llamaherd.research.estimation.recalibrated import ProbabilityScores
 from llamaherd.research.statistics.text_heads import text_head
 
 SEED = 20261126
-UNTIL = 0.5  # of the texts
+UNTIL = 0.5  # share of the texts
 UNSURE = 0.2
 CODED = 0.5
 N_TIMED = 40  # texts
@@ -44,7 +44,7 @@ Floats = Any  # float64[n, k]
 def in_steps(
     small: Floats, larger: Floats, vectors: Floats, rng: np.random.Generator
 ) -> dict[str, tuple[Floats, tuple[float, float, float], float]]:
-    """Probabilities by each way, the shares of texts asked, and the head's agreement.
+    """Return, by method: probabilities, shares of texts per model, the head's agreement.
 
     Args:
         small: Probabilities by the model.
@@ -53,8 +53,9 @@ def in_steps(
         rng: Generator.
 
     Returns:
-        By way: probabilities; shares of the texts that the model, the embeddings and the
-        larger model read; the agreement of head and model by cross-validation, or NaN.
+        By method: probabilities; shares of the texts that the model, the model for
+        embeddings and the larger model process; the agreement of head and model by
+        cross-validation, or NaN without a head.
     """
     n = len(small)
     sample = np.sort(rng.choice(n, round(n * UNTIL), replace=False))
@@ -89,7 +90,7 @@ def cost(
     *,
     embeds: bool = False,
 ) -> float:
-    """Processor time of a model for all texts, in seconds, from some of them."""
+    """Estimate a model's processor time for all texts, in seconds, from some texts."""
     texts = [row["text"] for row in rows[:N_TIMED]]
     labels = sorted({row["label"] for row in [*rows, *shots]})
     question = recalibration.QUESTIONS.get(name, recalibration.QUESTION)
@@ -108,7 +109,7 @@ def cost(
 def of_seed(
     rows: list[dict[str, str]], known: dict[str, Any], seed: int
 ) -> list[dict[str, Any]]:
-    """Figures of each way for one seed."""
+    """Return the results of each method for one seed."""
     names = known["names"]
     codes = np.array([names.index(row["label"]) for row in rows])
     vectors = np.array(known["vectors"], dtype=np.float32)
@@ -175,7 +176,7 @@ def _width(coded: Any, gold: lh.GoldSample) -> float:  # noqa: ANN401
 
 
 def main() -> None:
-    """Measures, and writes JSON."""
+    """Measure, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("larger", type=Path)
@@ -186,7 +187,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--passes", type=Path, default=None)
     args = parser.parse_args()
-    warnings.simplefilter("ignore", UserWarning)  # that codes are few
+    warnings.simplefilter("ignore", UserWarning)  # warnings of few codes
     sets = {"ag_news_sample": recalibration.ag_news(SEED)}
     for each in args.texts:
         name, path = each.split("=", 1)

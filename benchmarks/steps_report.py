@@ -1,4 +1,4 @@
-"""Puts the rows of steps.py and coverage_steps.py into docs/steps.md.
+"""Writes the rows of steps.py and coverage_steps.py into docs/steps.md.
 
 python benchmarks/steps_report.py [--steps ROWS.json] [--coverage ROWS.json]
 """
@@ -17,7 +17,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs/steps.md"
 
 
 def table(found: dict[str, Any]) -> str:
-    """A row for each set and way: means over seeds, and a standard deviation."""
+    """Return a table of means over seeds, by set and method."""
     head = [
         "texts",
         "way",
@@ -49,7 +49,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def setting(found: dict[str, Any]) -> str:
-    """Return a sentence on what was run."""
+    """Return a sentence on models, examples and seeds."""
     seeds = found["sets"][0]["seeds"]
     return (
         f"Model {found['model']}, larger model {found['larger']}, embeddings by "
@@ -59,7 +59,7 @@ def setting(found: dict[str, Any]) -> str:
 
 
 def coverage(found: dict[str, Any]) -> str:
-    """A row for each design: coverage and width by labels and probabilities."""
+    """Return a table of coverage and width by labels and by probabilities."""
     error = 3 * np.sqrt(0.95 * 0.05 / found["draws"])
     head = [
         "design",
@@ -93,7 +93,7 @@ def coverage(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Writes the page."""
+    """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=Path)
     parser.add_argument("--coverage", type=Path)

@@ -1,10 +1,10 @@
-"""Answers to a schema of six fields: are they valid, and what do masks and forcing cost?
+"""Answers by a schema with six fields: validity, and cost of masks and forced tokens.
 
 python benchmarks/structured.py SENTENCES MODEL... [--output JSON] [--rounds N]
 
-SENTENCES is a CSV file with a column `text`, or a text file with one a line. Measured in
-turns: tokens that must come together (as always), or one a step; 32 answers at once, and
-as many tokens without a schema.
+SENTENCES is a CSV file with a column `text`, or a text file with a sentence per line.
+Measured alternately: forced tokens several per step (the default) or one per step; and 32
+concurrent answers with a schema or the same number of tokens without a schema.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def sentences(path: Path) -> list[str]:
-    """The first texts of a file."""
+    """Return the first texts of a file."""
     with path.open(encoding="utf-8", newline="") as file:
         if path.suffix == ".csv":
             texts = [row["text"] for row in csv.DictReader(file)]
@@ -59,7 +59,7 @@ def sentences(path: Path) -> list[str]:
 
 
 def prompts(texts: list[str]) -> list[str]:
-    """One for each sentence, with the words that tell what is wanted."""
+    """Return a prompt for each sentence, with the instruction of the schema."""
     words = lh.structured.schema_prompt(SCHEMA)
     return [f"{words}\n\nText: {text}\nJSON: " for text in texts]
 
@@ -67,7 +67,7 @@ def prompts(texts: list[str]) -> list[str]:
 def run(
     context: lh.Context, asked: list[str], *, is_stepwise: bool, **settings: object
 ) -> tuple[lh.Results, float]:
-    """The answers, and the seconds that they took."""
+    """Return the answers and their seconds."""
     engine.STEP_FORCED = is_stepwise
     started_s = time.perf_counter()
     try:
@@ -78,7 +78,7 @@ def run(
 
 
 def answers(context: lh.Context, asked: list[str], n_rounds: int) -> dict[str, Any]:
-    """All answers with tokens that must come together, and one a step, in turns."""
+    """Compare all answers with several forced tokens per step to one per step."""
     times: dict[bool, list[float]] = {False: [], True: []}
     decode: dict[bool, list[float]] = {False: [], True: []}
     last: dict[bool, lh.Results] = {}
@@ -111,7 +111,7 @@ def answers(context: lh.Context, asked: list[str], n_rounds: int) -> dict[str, A
 
 
 def one_by_one(context: lh.Context, asked: list[str]) -> dict[str, Any]:
-    """Prompts that run alone, with tokens together and one a step."""
+    """Compare both for prompts that run alone."""
     steps, times = [0, 0], [0.0, 0.0]
     for each in asked:
         for is_stepwise in (False, True):
@@ -124,7 +124,7 @@ def one_by_one(context: lh.Context, asked: list[str]) -> dict[str, Any]:
 
 
 def at_once(model: lh.Model, asked: list[str], n_rounds: int) -> dict[str, Any]:
-    """Run one answer per slot, and as many tokens without a schema."""
+    """Compare an answer per slot to the same number of tokens without a schema."""
     times: dict[str, list[float]] = {"together": [], "stepwise": [], "free": []}
     with lh.Context(model, n_seq_max=len(asked)) as context:
         for _ in range(n_rounds):
@@ -146,7 +146,7 @@ def at_once(model: lh.Model, asked: list[str], n_rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Writes the figures of each model."""
+    """Write the results of each model."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sentences", type=Path)
     parser.add_argument("model", nargs="+")

@@ -1,4 +1,4 @@
-"""Puts the figures of structured.py and maskbench.py into docs/structured.md.
+"""Writes the results of structured.py and maskbench.py into docs/structured.md.
 
 python benchmarks/structured_report.py [--answers JSON] [--maskbench JSON] [--check]
 """
@@ -17,7 +17,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs/structured.md"
 
 
 def answers_table(found: dict[str, Any]) -> str:
-    """Return the tables of structured.py, a column per model."""
+    """Return the table for structured.py, with a column per model."""
     rows = {
         "answers that are valid": lambda f: f"{f['n_valid']} of {f['n']}",
         "their tokens": lambda f: f"{f['n_tokens'][0]:,}",
@@ -36,7 +36,7 @@ def answers_table(found: dict[str, Any]) -> str:
 
 
 def maskbench_table(found: dict[str, Any]) -> str:
-    """Return the tables of maskbench.py, a column per model."""
+    """Return the table for maskbench.py, with a column per model."""
     rows = {
         "valid instances accepted": lambda f: (
             f"{f['valid'] - f['valid_refused']:,} of {f['valid']:,}"
@@ -78,7 +78,7 @@ def _table(found: dict[str, Any], rows: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Writes the page, or tells whether it is up to date."""
+    """Write the page; with `--check`, exit with 1 if the page is not up to date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--answers", type=Path)
     parser.add_argument("--maskbench", type=Path)

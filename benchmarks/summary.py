@@ -2,7 +2,7 @@
 
 python benchmarks/summary.py SESSION.jsonl ... [--output FILE]
 
-Ratios are taken within a round, then the median over the rounds, because a machine's
+Ratios are computed within a round, and their median over the rounds, because a machine's
 speed drifts less within a round than between rounds.
 """
 
@@ -18,7 +18,7 @@ from shape import Shape, ideal_seconds
 
 SUMMARY = Path(__file__).parent / "summary.json"
 OWN = ("llamaherd", "deterministic")
-REFERENCES = {"count", "alone", "alone-deterministic"}  # of which no time is shown
+REFERENCES = {"count", "alone", "alone-deterministic"}  # runs whose time is not shown
 ABOUT = (
     *("session", "quick", "seed", "n_threads", "llamaherd", "commit"),
     *("llama_cpp_python", "python", "machine", "processor", "n_processors"),
@@ -30,7 +30,7 @@ Engines = dict[str, Runs]
 
 
 def read(paths: list[Path]) -> list[Record]:
-    """Records of all sessions; a later one replaces an earlier one of the same key."""
+    """Return the records of all sessions; later records replace earlier ones."""
     records = {}
     for path in paths:
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -41,7 +41,7 @@ def read(paths: list[Path]) -> list[Record]:
 
 
 def summarise(records: list[Record]) -> dict[str, object]:
-    """Data of the tables and the plot."""
+    """Return the data for the tables and the plot."""
     grouped: dict[str, dict[str, Engines]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(dict))
     )
@@ -74,7 +74,7 @@ def summarise(records: list[Record]) -> dict[str, object]:
 
 
 def _workload(name: str, engines: Engines) -> dict[str, object] | None:
-    """One workload of one model; None if this project did not run it."""
+    """Summarize a workload of a model; None if this project did not run it."""
     if "llamaherd" not in engines:
         return None
     if name == "repeat":
@@ -85,7 +85,7 @@ def _workload(name: str, engines: Engines) -> dict[str, object] | None:
 
 
 def _compare(engines: Engines) -> dict[str, object]:
-    """A workload that all engines run."""
+    """Summarize a workload that all engines run."""
     shape = Shape(**engines["count"][0]["shape"])
     ideals = _ideals(shape, engines)
     server = _best_server(engines)
@@ -111,7 +111,7 @@ def _compare(engines: Engines) -> dict[str, object]:
 
 
 def _ideals(shape: Shape, engines: Engines) -> dict[int, float]:
-    """T* of each round, from the rates before and after this project's runs."""
+    """Return T* of each round, from the rates before and after this project's runs."""
     seconds = defaultdict(list)
     for when in ("before", "after"):
         for i_run, rates in engines.get(f"rates-{when}", {}).items():
@@ -120,13 +120,13 @@ def _ideals(shape: Shape, engines: Engines) -> dict[int, float]:
 
 
 def ideal_of(shape: Shape, rates: Record) -> float:
-    """T* by one measurement of the rates, in seconds."""
+    """Return T* in seconds, from one measurement of the rates."""
     decode = {int(size): rate for size, rate in rates["decode"].items()}
     return ideal_seconds(shape, rates["prefill"], decode)
 
 
 def _best_server(engines: Engines) -> str | None:
-    """The setting of llama-server with the shortest time in any round."""
+    """Return the setting of llama-server with the shortest time in any round."""
     servers = {
         name: min(record["seconds"][0] for record in runs.values())
         for name, runs in engines.items()
@@ -138,7 +138,7 @@ def _best_server(engines: Engines) -> str | None:
 def _engine(
     name: str, key: str, engines: Engines, ideals: dict[int, float]
 ) -> dict[str, object]:
-    """One engine in one workload."""
+    """Summarize one engine in one workload."""
     runs = engines[key]
     count = engines["count"][0]
     seconds = {i: record["seconds"][0] for i, record in runs.items()}
@@ -161,7 +161,7 @@ def _engine(
             row["over_bytes"] = max(peaks) - last["model_bytes"] - last["kv_bytes"]
     if setups := [r["setup_s"] for r in runs.values() if "setup_s" in r]:
         row["setup_s"] = round(median(setups), 3)
-    # A text that is sampled has no other one to be equal to.
+    # Sampled texts are not compared, because they have no reference.
     if "alone" in engines:
         alone = "alone-deterministic" if name == "deterministic" else "alone"
         row |= _equal("alone", last, engines.get(alone))
@@ -170,13 +170,13 @@ def _engine(
 
 
 def _ratio(seconds: dict[int, float], others: dict[int, float]) -> float | None:
-    """The median over the rounds that have both."""
+    """Return the median ratio over the rounds that have both."""
     both = seconds.keys() & others.keys()
     return round(median(seconds[i] / others[i] for i in both), 4) if both else None
 
 
 def _equal(name: str, record: Record, references: Runs | None) -> dict[str, float]:
-    """The share of texts that are equal."""
+    """Return the share of texts that equal the reference."""
     if not references:
         return {}
     reference = references[max(references)]["texts"]
@@ -186,9 +186,9 @@ def _equal(name: str, record: Record, references: Runs | None) -> dict[str, floa
 
 
 def _bridge(engines: Engines) -> dict[str, object]:
-    """Overhead of R per call."""
+    """Summarize the overhead of R per call."""
     runs = engines["r"]
-    # A call from R makes its context.
+    # A call from R includes the creation of its context.
     own = {
         i: record["seconds"][0] + record.get("setup_s", 0.0)
         for i, record in engines["llamaherd"].items()
@@ -204,7 +204,7 @@ def _bridge(engines: Engines) -> dict[str, object]:
 
 
 def _repeat(runs: Runs) -> dict[str, object]:
-    """The first, the second and the last call on a context."""
+    """Summarize the first, the second and the last call on a context."""
     calls = [0, 1, -1]
     return {
         "n_runs": len(runs),
@@ -218,7 +218,7 @@ def _repeat(runs: Runs) -> dict[str, object]:
 
 
 def _many(engines: Engines) -> dict[str, object]:
-    """The first tenth of many small calls against the last; scheduling many prompts."""
+    """Summarize many small calls (first and last tenth) and scheduling."""
     runs = engines["llamaherd"]
     record = runs[0]
     seconds, resident = record["seconds"], record["resident_bytes"]
@@ -241,12 +241,12 @@ def _many(engines: Engines) -> dict[str, object]:
 
 
 def _to_new(runs: Runs) -> float:
-    """Seconds of a call after all the others, those on a new context being 1."""
+    """Return the time of late calls, as a multiple of calls on a new context."""
     return round(median(ratio for run in runs.values() for ratio in run["to_new"]), 4)
 
 
 def main() -> None:
-    """Writes the summary."""
+    """Write the summary."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("sessions", nargs="+", type=Path)
     parser.add_argument("--output", type=Path, default=SUMMARY)

@@ -1,27 +1,21 @@
-"""Cost of thinking: of the code where nothing thinks, and of thoughts against T*.
+"""Time of thoughts and answers as a multiple of T*.
 
-    python benchmarks/thinking.py off BEFORE MODEL.gguf [--rounds 5] [--quick] [--write]
-    python benchmarks/thinking.py on MODEL.gguf [--rounds 5] [--quick] [--write]
+    python benchmarks/thinking.py MODEL.gguf [--rounds 5] [--quick] [--write]
 
-`off`: BEFORE is the folder of another checkout with its .venv, of a version before
-thinking. The same workloads run in both checkouts, in turns, each in a process of its
-own; figures are medians of the ratios of a round.
+A chat template opens a thought before each answer. T* is that of docs/performance.md for
+all tokens: different prompt tokens and forced tokens at the prefill rate, and one token
+of each unfinished thought or answer a step. The rates are llama-batched-bench's
+(benchmarks/build_peers.sh), measured before and after each run. The cost of the code
+where nothing thinks is measured by benchmarks/before.py.
 
-`on`: a chat template opens a thought before each answer. T* is that of
-docs/performance.md for all tokens: different prompt tokens and forced tokens at the
-prefill rate, and one token of each unfinished thought or answer a step. The rates are
-llama-batched-bench's (benchmarks/build_peers.sh), measured before and after each run.
-
-With --write the tables go into docs/thinking.md.
+With --write the table goes into docs/thinking.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,8 +31,6 @@ from shape import Shape, ideal_seconds, measure_shape
 from thinking_accuracy import PAGE, TEMPLATE
 from workloads import SEED, make_workloads
 
-HERE = Path(__file__).resolve().parent
-WORKLOADS = ("distinct", "annotate", "many")
 BUDGET, QUICK_BUDGET = 64, 8
 MAX_TOKENS, QUICK_MAX_TOKENS = 16, 4
 COLUMNS = (
@@ -46,46 +38,6 @@ COLUMNS = (
     *("time / T\\*, median", "from", "to"),
 )
 _UBATCHES = (512, 1024)
-
-
-# ---- off -------------------------------------------------------------------------------
-
-
-def seconds_of(folder: Path, workload: str, options: argparse.Namespace) -> float:
-    """Seconds of all calls of a workload in a checkout, with its package and scripts."""
-    command = [str(folder / ".venv/bin/python"), str(folder / "benchmarks/worker.py")]
-    command += ["llamaherd", workload, str(options.model), str(options.threads)]
-    command += ["--quick"] if options.quick else []
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return float(sum(json.loads(done.stdout)["seconds"]))
-
-
-def compare(options: argparse.Namespace) -> list[str]:
-    """Lines of the table of ratios."""
-    folders = {"before": options.before.resolve(), "now": HERE.parent}
-    lines = [
-        "| workload | before, s | now, s | now / before, median | from | to |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for workload in WORKLOADS:
-        times: dict[str, list[float]] = {name: [] for name in folders}
-        for i in range(options.rounds):
-            turns = list(folders) if i % 2 == 0 else list(reversed(folders))
-            for name in turns:
-                times[name].append(seconds_of(folders[name], workload, options))
-            print(workload, i + 1, *(f"{each[-1]:.2f}" for each in times.values()))
-        before, now = times["before"], times["now"]
-        ratios = [b / a for a, b in zip(before, now, strict=True)]
-        lines.append(
-            f"| {workload} | {statistics.median(before):.2f} | "
-            f"{statistics.median(now):.2f} | {statistics.median(ratios):.3f} | "
-            f"{min(ratios):.3f} | {max(ratios):.3f} |"
-        )
-        print(lines[-1], flush=True)
-    return lines
-
-
-# ---- on --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,21 +132,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parts = parser.add_subparsers(dest="part", required=True)
-    for name in ("off", "on"):
-        part = parts.add_parser(name)
-        if name == "off":
-            part.add_argument("before", type=Path, metavar="BEFORE")
-        part.add_argument("model", type=Path, metavar="MODEL")
-        part.add_argument("--rounds", type=int, default=5)
-        part.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-        part.add_argument("--quick", action="store_true", help="a tiny size")
-        part.add_argument("--write", action="store_true", help="into docs/thinking.md")
+    parser.add_argument("model", type=Path, metavar="MODEL")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--quick", action="store_true", help="a tiny size")
+    parser.add_argument("--write", action="store_true", help="into docs/thinking.md")
     options = parser.parse_args()
-    lines = compare(options) if options.part == "off" else against_ideal(options)
-    print("\n".join(lines))
+    table = "\n".join(against_ideal(options))
+    print(table)
     if options.write:
-        marked.write(PAGE, {f"thinking: {options.part}": "\n".join(lines)})
+        marked.write(PAGE, {"thinking: cost": table})
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Labels and their probabilities with and without a thought before, for docs/thinking.md.
+"""Labels and probabilities with and without a thought before them, for docs/thinking.md.
 
     python benchmarks/thinking_accuracy.py TEXTS.csv MODEL.gguf --output ROWS.jsonl
         [--n 200] [--threads 1]
     python benchmarks/thinking_accuracy.py --report ROWS.jsonl
 
-TEXTS.csv has columns `text` and `label`, positive, neutral or negative, of people. The
-model gets a chat template with markers of thoughts: it may never have learnt to think.
-Each way adds its line to ROWS.jsonl as soon as it is done; the same command goes on from
-what is there. Scores are those of accuracy.py.
+TEXTS.csv has columns `text` and `label`, the human code: positive, neutral or negative.
+The model gets a chat template with markers of thoughts, even if it was not trained to
+think. Each setting appends its line to ROWS.jsonl when it is done; the same command, run
+again, continues after the existing lines. Scores are those of accuracy.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Row: TypeAlias = dict[str, Any]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/thinking.md"
 MARK = "thinking: accuracy"
-# The form of Qwen's and SmolLM's chats, with the markers of most models that think.
+# Format of Qwen's and SmolLM's chats, with the most common markers of thoughts.
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n"
     "{% if m.role == 'assistant' and m.reasoning_content %}<think>\n"
@@ -47,7 +47,7 @@ ASKED = "Is the sentiment of this tweet positive, neutral or negative?\n\nTweet:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Thinking before the labels: maximum number of tokens, number of thoughts."""
+    """Setting: maximum number of thinking tokens, and number of thoughts."""
 
     thinking: int | bool
     n_thoughts: int
@@ -58,7 +58,7 @@ PREFIX = "The sentiment of this tweet is"
 
 
 def measure(context: lh.Context, prompts: list[str], truth: np.ndarray, way: Way) -> Row:
-    """Return the figures of a way."""
+    """Return the scores of a setting."""
     found = lh.classify_parallel(
         context,
         prompts,
@@ -83,10 +83,10 @@ def measure(context: lh.Context, prompts: list[str], truth: np.ndarray, way: Way
 
 
 def known_ways(path: Path, run: dict[str, object]) -> set[tuple[object, ...]]:
-    """Ways that a file has of the same run.
+    """Return the settings that a file has from the same run.
 
     Raises:
-        SystemExit: It has those of another.
+        SystemExit: The file has settings from another run.
     """
     if not path.exists():
         return set()
@@ -98,7 +98,7 @@ def known_ways(path: Path, run: dict[str, object]) -> set[tuple[object, ...]]:
 
 
 def table(rows: list[Row]) -> str:
-    """Lines of the table, and what they are of."""
+    """Return the table, with a line on model and texts."""
     lines = [
         f"| `{row['thinking']}` | {row['n_thoughts'] if row['thinking'] else '-'} | "
         f"{row['accuracy']:.3f} | {row['brier']:.3f} | {row['ece']:.3f} | "
@@ -120,7 +120,7 @@ def table(rows: list[Row]) -> str:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure the ways that are missing."""
+    """Measure the settings that are missing in the file."""
     rows = labelled.read(options.texts, SEED)[: options.n]
     truth = np.array([LABELS.index(row["label"]) for row in rows])
     counts = np.bincount(truth, minlength=len(LABELS)) / len(rows)
@@ -147,7 +147,7 @@ def _context(model: lh.Model, options: argparse.Namespace) -> lh.Context:
 
 
 def main() -> None:
-    """Does what the command line asks for."""
+    """Measure, or write the page, as the command line selects."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("texts", type=Path, nargs="?")
     parser.add_argument("model", type=Path, nargs="?")

@@ -1,12 +1,13 @@
-"""R and Python started plain, on a machine that is idle and beside busy loops.
+"""Speed of plainly started R and Python, on an idle machine and beside busy loops.
 
-Compares this checkout with another installation of the package, such as one of before, in
-turns: times of one call each, after one to warm up.
+Compares this checkout alternately with another installation of the package, such as an
+earlier version: time of one call each, after a warm-up.
 
     benchmarks/threads.py MODEL OTHER [--rounds 5] [--busy 0 1] [--no-r]
 
-OTHER is the folder of the other checkout, with its .venv and .rlib. It is started with
-GOMP_SPINCOUNT=1000, the best setting of libgomp; this one without any.
+OTHER is the folder of the other checkout, with its .venv and .rlib. The other checkout is
+started with GOMP_SPINCOUNT=1000, the best setting of libgomp; this checkout without any
+setting.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ cat(mapply(call, numbers[odd], numbers[odd + 1L]), "\\n")
 
 
 def times(language: str, folder: Path, model: str, spin: str | None) -> list[float]:
-    """Seconds of each call, in a process of its own.
+    """Return the seconds of each call, measured in a new process.
 
     Args:
         language: "python" or "R".
-        folder: A checkout that is set up.
+        folder: Folder of a checkout that is set up.
         model: Path of a model.
-        spin: GOMP_SPINCOUNT; None: not set.
+        spin: Value of GOMP_SPINCOUNT; None to leave it unset.
     """
     python = folder / ".venv/bin/python"
     environment = {k: v for k, v in os.environ.items() if k != "GOMP_SPINCOUNT"}
@@ -85,7 +86,7 @@ def times(language: str, folder: Path, model: str, spin: str | None) -> list[flo
 
 @contextmanager
 def busy_loop() -> Iterator[None]:
-    """A program that takes all it can get of a processor."""
+    """Run a program that keeps a processor busy, until the block ends."""
     loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         yield
@@ -95,7 +96,7 @@ def busy_loop() -> Iterator[None]:
 
 
 def compare(language: str, options: argparse.Namespace) -> None:
-    """Prints the medians of one language, and the ratio of this to the other."""
+    """Print the medians for one language, and the ratio of this to the other checkout."""
     here: list[list[float]] = []
     other: list[list[float]] = []
     for _ in range(options.rounds):
@@ -112,7 +113,7 @@ def compare(language: str, options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Reads the command line and compares."""
+    """Read the command line and compare."""
     parser = argparse.ArgumentParser(description="Threads beside busy programs.")
     parser.add_argument("model")
     parser.add_argument("other", type=Path)

@@ -1,13 +1,13 @@
-"""Validates labels by gold samples of texts whose codes are all known.
+"""Coverage of validation intervals, simulated with texts whose codes are all known.
 
     python benchmarks/validation.py [--draws 1000]
 
-2,000 texts have one of three labels. A model that is surer than it should be labels them;
-two people who err in 5% of the cases code them. Gold samples of 200 are drawn, those of
-which the model is less sure more often; the codes of the others are put aside. One of the
-samples is shown as the example of docs/validation.md; of all it is counted how often a
-95% interval has the number that all texts have. What people are sent is told of a simple
-sample.
+2,000 texts have one of three labels. An overconfident model labels them; two people, who
+err in 5% of the cases, code them. Gold samples of 200 are drawn, with a higher
+probability the less sure the model is; only the codes of these texts are used. One of the
+samples is the example of docs/validation.md. Over all samples it is counted how often a
+95% interval contains the value for all texts. The table of texts to send to people is
+from a simple sample.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ LABELS = ["positive", "neutral", "negative"]
 SHARES = [0.2, 0.5, 0.3]
 SEED = 20261123
 N_TEXTS, N_GOLD = 2000, 200
-EVIDENCE = 2.4  # how far the log odds of the right label are above those of others
-SURENESS = 1.5  # what the model multiplies its log odds with
+EVIDENCE = 2.4  # mean of the right label's log odds above those of other labels
+SURENESS = 1.5  # factor of the model's log odds, for its overconfidence
 ERRORS = 0.05
 WANTED = (0.85, 0.9, 0.95)
 
 
 def numbers_of(found: lh.Validation) -> dict[str, tuple[float, float, float]]:
-    """Value and interval of what is compared."""
+    """Return value and interval of the compared measures."""
     measured = found.accuracy
     named: dict[str, Any] = {
         "accuracy": measured.accuracy,
@@ -49,7 +49,7 @@ def numbers_of(found: lh.Validation) -> dict[str, tuple[float, float, float]]:
 
 
 def texts() -> tuple[np.ndarray, list[list[str]]]:
-    """float64[n, 3] probabilities by the model, and the codes of two people."""
+    """Return the model's probabilities, float64[n, 3], and the codes of two people."""
     rng = np.random.default_rng(SEED)
     truth = rng.choice(3, N_TEXTS, p=SHARES)
     odds = rng.normal(size=(N_TEXTS, 3)) + np.log(SHARES)
@@ -68,7 +68,7 @@ def drawn(
     seed: int,
     prob: str = "uncertainty",
 ) -> lh.GoldSample:
-    """A gold sample with codes."""
+    """Draw a gold sample with codes."""
     confidence = "prob" if prob == "uncertainty" else None
     sample = lh.gold_sample(
         frame, N_GOLD, prob=prob, label="label", confidence=confidence, seed=seed
@@ -80,7 +80,7 @@ def drawn(
 def coverage(
     frame: dict[str, list[Any]], probs: np.ndarray, truth: list[str], draws: int
 ) -> list[str]:
-    """Lines of the table of intervals."""
+    """Return the lines of the table of intervals."""
     labels = frame["label"]
     every = numbers_of(lh.validate(labels, truth, prob=probs, labels=LABELS))
     held = {name: [0, 0] for name in every}
@@ -103,7 +103,7 @@ def coverage(
 
 
 def selective(found: lh.Validation, labels: list[str], truth: list[str]) -> list[str]:
-    """Lines of the table of what people are sent."""
+    """Return the lines of the table of texts to send to people."""
     lines = []
     for wanted in WANTED:
         for sure in (False, True):
@@ -117,7 +117,7 @@ def selective(found: lh.Validation, labels: list[str], truth: list[str]) -> list
 
 
 def main() -> None:
-    """Writes the example and the tables."""
+    """Write the example and the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=1000)
     draws = parser.parse_args().draws

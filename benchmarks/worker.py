@@ -26,15 +26,18 @@ N_CTX_LOOP = 2048  # of the loop; every prompt with its answer fits
 def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str, object]:
     """This project's engines. A peer's process does not load this project's library."""
     import own  # noqa: PLC0415
-    import scheduling  # noqa: PLC0415
 
+    if engine == "scheduling":
+        import scheduling  # noqa: PLC0415 - of internals, which other versions lack
+
+        return scheduling.measure()
     runs = {
         "llamaherd": own.run_llamaherd,
         "deterministic": own.run_deterministic,
         "alone": own.run_alone,
         "alone-deterministic": own.run_alone_deterministic,
         "r": own.run_r,
-        "scheduling": lambda *_: scheduling.measure(),
+        "streams": own.run_streams,
         "count": own.count,
     }
     return runs[engine](load, model, n_threads)

@@ -1,7 +1,7 @@
 """Workloads of the benchmark, on texts in the public domain.
 
-The prompts are the same for every model. How many tokens they are is counted with the
-model's own tokenizer when the benchmark runs (`shape.py`), and stands in the results.
+The prompts are the same for every model. When the benchmark runs, their tokens are
+counted with the model's tokenizer (`shape.py`); the numbers are in the results.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NOVEL = Path(__file__).parent / "data/pride_and_prejudice.txt"
-SEED = 20261121  # of the lengths, the order and the choice of texts
+SEED = 20261121  # seed of lengths, order and selection of texts
 
-# A sentence of 8 to 30 words. Titles (Mr., Mrs.) end none.
+# A sentence of 8 to 30 words. Titles (Mr., Mrs.) do not end a sentence.
 _SENTENCE = re.compile(
     r"(?:Mrs?\. )?[A-Z][^.!?\";]*(?:Mrs?\.[^.!?\";]*)*(?<!Mr)(?<!Mrs)[.!?]"
 )
@@ -41,11 +41,12 @@ _LABELS = ("Speech", "Action", "Description", "Judgement")
 
 @dataclass(frozen=True)
 class Workload:
-    """Prompts with the number of tokens that each must generate.
+    """Prompts, each with the number of tokens that it must generate.
 
     Attributes:
-        n_calls: How often the same call is made on one context.
-        n_each: Prompts of each call, which then takes the next ones; 0: all.
+        n_calls: Number of times that the same call is made on one context.
+        n_each: Number of prompts of each call; the next call uses the next prompts. 0 for
+            all.
     """
 
     prompts: list[str]
@@ -55,7 +56,7 @@ class Workload:
     n_each: int = 0
 
     def call(self, i_call: int) -> slice:
-        """The prompts of a call."""
+        """Return the slice of the prompts of a call."""
         if not self.n_each:
             return slice(len(self.prompts))
         start = i_call * self.n_each % len(self.prompts)
@@ -63,21 +64,21 @@ class Workload:
 
 
 def sentences() -> list[str]:
-    """Different sentences of the novel, in its order."""
+    """Return the distinct sentences of the novel, in order."""
     text = " ".join(NOVEL.read_text(encoding="ascii").split())
     found = _SENTENCE.findall(text)
     return list(dict.fromkeys(s for s in found if 8 <= len(s.split()) <= 30))
 
 
 def passages(n: int, n_words: int) -> list[str]:
-    """`n` passages that start at different places, spread over the novel."""
+    """Return `n` passages with different starts, spread over the novel."""
     words = NOVEL.read_text(encoding="ascii").split()
     step = (len(words) - n_words) // n
     return [" ".join(words[i * step : i * step + n_words]) for i in range(n)]
 
 
 def codebook_prompt(examples: list[str]) -> str:
-    """Instructions with examples, about 400 tokens. Only their number matters."""
+    """Return instructions with examples, about 400 tokens; only their number matters."""
     shown = "".join(
         f"Sentence: {text}\nCode: {_LABELS[i % len(_LABELS)]}\n\n"
         for i, text in enumerate(examples)
@@ -86,10 +87,10 @@ def codebook_prompt(examples: list[str]) -> str:
 
 
 def make_workloads(*, quick: bool = False) -> dict[str, Workload]:
-    """The workloads by name.
+    """Return the workloads by name.
 
     Args:
-        quick: A few seconds of each kind instead of the real size.
+        quick: Whether to return small workloads of a few seconds each.
     """
     draw = random.Random(SEED)  # noqa: S311 - the same texts each time, no secret
     texts = sentences()

@@ -14,12 +14,12 @@ HEADERS = tuple(
 
 
 def locate() -> Path:
-    """Folder that holds `include/` and `llama_cpp/lib/` of the installed wheel."""
+    """Return the folder of the installed wheel: `include/` and `llama_cpp/lib/`."""
     return Path(str(distribution("llama-cpp-python").locate_file(""))).resolve()
 
 
 def cdef_of(header: str) -> str:
-    """The declarations of a plain C header as cffi's cdef wants them."""
+    """Return the declarations of a plain C header in the form of cffi's cdef."""
     text = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
     text = re.sub(r'^extern "C" \{$|^\}$(?=\s*#endif)', "", text, flags=re.MULTILINE)
     text = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
@@ -27,7 +27,7 @@ def cdef_of(header: str) -> str:
 
 
 def build_info() -> str:
-    """A module that records which llama-cpp-python the shim was compiled against."""
+    """Return a module that records the llama-cpp-python of the build."""
     root = locate()
     config = (root / "lib/cmake/llama/llama-config.cmake").read_text()
     commit = re.search(r"LLAMA_BUILD_COMMIT\s+(\w+)", config)

@@ -176,7 +176,7 @@ typedef struct lh_model_params {
   const lh_adapters* adapters; /* read during the call only; NULL: none */
   int32_t split_mode; /* several GPUs: 0 uses main_gpu alone, 1 splits layers, 2 rows */
   int32_t main_gpu;   /* index in lh_gpus() */
-  /* share of the model of each GPU in any unit, copied; NULL: by their free memory */
+  /* share of the model on each GPU, any unit, copied; NULL: shares by free memory */
   const float* tensor_split;
   int32_t n_tensor_split;
 } lh_model_params;
@@ -252,7 +252,7 @@ LH_API int32_t lh_model_meta(const lh_model* model, int32_t i, char* key, char* 
  */
 LH_API const char* lh_model_chat_template(const lh_model* model);
 
-/* Functions of one token, from any thread. For a token outside the vocabulary they
+/* Properties of one token. Any thread. For a token outside the vocabulary these functions
  * return NULL, 0.0, or the value named below. lh_token_text returns the text in the
  * vocabulary, owned by the model. */
 LH_API const char* lh_token_text(const lh_model* model, int32_t token);
@@ -267,8 +267,8 @@ LH_API int32_t lh_token_is_control(const lh_model* model, int32_t token);
  * parse_special, special tokens in the text are treated as plain text, including those
  * that llama_tokenize always parses (USER_DEFINED, such as "<think>"). tokens:
  * int32[capacity], owned by the caller. *n_tokens receives the number of tokens. If it
- * exceeds `capacity`, nothing is written and LH_NO_SPACE is returned: call again with
- * room for *n_tokens. Any thread. */
+ * exceeds `capacity`, nothing is written and LH_NO_SPACE is returned: call again with a
+ * buffer of *n_tokens. Any thread. */
 LH_API int32_t lh_tokenize(const lh_model* model, const char* text, int32_t n_text,
                            int32_t add_special, int32_t parse_special, int32_t* tokens,
                            int32_t capacity, int32_t* n_tokens, lh_error* error);
@@ -362,7 +362,9 @@ typedef struct lh_embedder_params {
   /* maximum tokens per computation; for a non-causal model, of all texts of a run
    * together */
   int32_t n_batch;
-  int32_t n_ctx;     /* KV cells, if the model uses any: tokens of all texts of a run */
+  /* number of KV cells, if the model uses any: enough for the tokens of all texts of a
+   * run */
+  int32_t n_ctx;
   int32_t n_seq_max; /* maximum number of texts per run */
   int32_t n_threads; /* 0: libllama's default */
 } lh_embedder_params;
@@ -396,7 +398,7 @@ LH_API void lh_embedder_abort(lh_embedder* embedder, int32_t abort);
 /* ---- prefix tree ---------------------------------------------------------------- */
 
 /* Returns the minimum length in tokens of a shared prefix that is worth a fork
- * (lh_request.fork_from), if the longest prompt and its answer take n_cells. */
+ * (lh_request.fork_from). n_cells: KV cells of the longest prompt with its answer. */
 LH_API int32_t lh_min_prefix_tokens(int64_t n_cells);
 
 /* Finds the prefixes that prompts share, in O(total log n). tokens:
@@ -434,7 +436,7 @@ typedef struct lh_engine_params {
   int32_t n_ubatch;
   int32_t n_threads;       /* threads for generation; 0: libllama's default */
   int32_t n_threads_batch; /* threads for prefill; 0: same as n_threads */
-  /* 1: one pool of cells for all sequences; 0: n_ctx / n_seq_max for each */
+  /* 1: one pool of cells for all sequences; 0: n_ctx / n_seq_max cells for each */
   int32_t kv_unified;
   int32_t flash_attn;     /* -1: auto, 0: off, 1: on */
   int32_t offload_kqv;    /* keep KV cache and attention on the GPU, if there is one */
@@ -447,14 +449,14 @@ typedef struct lh_engine_params {
    * docs/decisions/0012. */
   int32_t deterministic;
   /* Position settings, as in llama_context_params: */
-  int32_t rope_scaling_type; /* enum llama_rope_scaling_type; -1: the model's */
-  float rope_freq_base;      /* 0: the model's */
-  float rope_freq_scale;     /* 0: the model's */
-  float yarn_ext_factor;     /* negative: the model's; likewise the next three */
+  int32_t rope_scaling_type; /* enum llama_rope_scaling_type; -1: model's value */
+  float rope_freq_base;      /* 0: model's value */
+  float rope_freq_scale;     /* 0: model's value */
+  float yarn_ext_factor;     /* negative: model's value; also for the next three */
   float yarn_attn_factor;
   float yarn_beta_fast;
   float yarn_beta_slow;
-  int32_t yarn_orig_ctx; /* 0: the model's */
+  int32_t yarn_orig_ctx; /* 0: model's value */
 } lh_engine_params;
 
 /* Sets 2048 cells in one pool, one sequence, batches of 512 tokens, and otherwise the
@@ -508,13 +510,13 @@ typedef enum lh_grammar_kind {
 /* Sampling settings of one request. The chain has llama.cpp's order: logit bias,
  * penalties, DRY, top-n-sigma, top-k, typical-p, top-p, min-p, XTC, temperature, draw.
  * temperature <= 0 takes the most likely token after bias, penalties, DRY and grammar.
- * choices (not together with a grammar): the answer is exactly one of the texts. Its
- * tokens are the tokenizer's for the text, with or without a leading space, or those of
- * lh_request's paths. Generation ends once only one choice is possible, so the answer may
- * have fewer tokens than the text. A leading space is part of the tokens, not of the
- * text. Stop texts have no effect. A choice that is a prefix of a longer choice is the
- * answer if the model continues with anything else than the longer one. The bytes of the
- * longest choice plus 1 are always sufficient as max_tokens. */
+ * choices (not together with a grammar): the answer is exactly one of the texts. It is
+ * written in the tokens that the tokenizer gives for the text, with or without a leading
+ * space, or in the tokens of lh_request's paths. Generation ends once only one choice is
+ * possible, so the answer may have fewer tokens than the text. A leading space is part of
+ * the tokens, not of the text. Stop texts have no effect. If a choice is a prefix of a
+ * longer choice, it is the answer when the model does not continue with the longer one.
+ * The bytes of the longest choice plus 1 are always sufficient as max_tokens. */
 typedef struct lh_sampling_params {
   uint64_t struct_size; /* sizeof(lh_sampling_params) */
   float temperature;
@@ -609,13 +611,13 @@ typedef struct lh_choice_paths {
   const int32_t* token; /* int32[n_nodes] */
   /* int32[n_nodes]: index of the parent, less than the node's own; -1: the prompt */
   const int32_t* parent;
-  const int32_t* choice; /* int32[n_nodes]: choice that ends with the node; -1: none */
+  const int32_t* choice; /* int32[n_nodes]: choice that ends at the node; -1: none */
 } lh_choice_paths;
 
 /* Thought that a model writes between markers before the answer or the score of a
- * request. Its tokens then count as a part of the prompt: the answer, its max_tokens,
- * stop texts, grammar, choices and log-probabilities, or the continuations of a score,
- * begin after it. Nothing is computed twice.
+ * request. Afterwards its tokens are treated as a part of the prompt: the answer, its
+ * max_tokens, stop texts, grammar, choices and log-probabilities, or the continuations of
+ * a score, begin after the thought. Nothing is computed twice.
  *
  * The thought ends
  *   - where the model writes `end`; `after` follows;
@@ -623,25 +625,27 @@ typedef struct lh_choice_paths {
  *     LH_MAX_THOUGHT_OVERRUN more to end a UTF-8 character. `closing` follows;
  *   - where the model ends its turn with an end-of-generation token, which is left out;
  *     `closing` follows.
- * The tokens that follow are decoded together. A token that holds the end of the marker
- * and other text is replaced by tokens of the marker, unless `after` begins with that
- * text; only the rest of `after` follows then. If `end` contains a control or a
- * user-defined token, it is compared by token ids, else by the text of the tokens.
+ * The tokens that follow are decoded together. If a token contains the end of the marker
+ * and further text, it is replaced by tokens of the marker. Exception: if `after` begins
+ * with this further text, the token stays, and only the rest of `after` follows. If `end`
+ * contains a control or a user-defined token, it is compared by token ids, else by the
+ * text of the tokens.
  *
  * is_open == 0: the model opens a thought if its first tokens are `start`, after at most
  * LH_MAX_THOUGHT_SPACE tokens of white space. Any other first token begins the answer.
  * Under a constraint, logit bias or ignore_eos, and for a score, that token is dropped,
  * and the request continues as without a thought.
  *
- * The thought needs cells for: without is_open, LH_MAX_THOUGHT_SPACE tokens and `start`;
- * the budget; LH_MAX_THOUGHT_OVERRUN tokens; `end`; the longer of `after` and `closing`.
+ * KV cells that the thought needs: LH_MAX_THOUGHT_SPACE tokens and `start`, unless
+ * is_open; the budget; LH_MAX_THOUGHT_OVERRUN tokens; `end`; the longer of `after` and
+ * `closing`.
  */
 typedef struct lh_thinking {
   uint64_t struct_size; /* sizeof(lh_thinking) */
   int32_t budget;       /* maximum tokens of the thought, its end marker included */
   int32_t is_open;      /* not 0: the prompt ends inside a thought */
-  /* int32[n_start]: start marker; one that the model repeats at the beginning of the
-   * thought is not part of its text. 0 tokens: none, if is_open */
+  /* int32[n_start]: start marker. If the model repeats the marker at the beginning of the
+   * thought, the repetition is not part of the thought's text. May be empty if is_open */
   const int32_t* start;
   int32_t n_start;
   /* int32[n_end], int32[n_closing]: neither may be empty, unless is_open and the budget
@@ -653,7 +657,7 @@ typedef struct lh_thinking {
   const int32_t* closing;
   int32_t n_closing;
   /* settings of the thought's sampler, without a grammar and choices; NULL if is_open and
-   * the budget is 0. Its penalties count the prompt, too. */
+   * the budget is 0. Its penalties also consider the tokens of the prompt. */
   const lh_sampling_params* sampling;
 } lh_thinking;
 
@@ -670,10 +674,11 @@ typedef struct lh_request {
   const char* const* stop;            /* stop texts, UTF-8, none empty */
   const int32_t* stop_size;           /* int32[n_stop]: sizes in bytes */
   int32_t n_stop;
-  /* >= 0: number under which batches are counted, see lh_engine_get_stats */
+  /* >= 0: number of the call whose statistics include this request, see
+   * lh_engine_get_stats */
   int64_t call;
-  /* prompts with a higher priority get their tokens into a batch first; equal
-   * priorities in order of submission */
+  /* tokens of prompts with a higher priority are added to a batch first; prompts of equal
+   * priority in order of submission */
   int32_t priority;
   /* not 0: draft tokens for a greedy answer that repeats earlier text, so that one
    * step can yield several tokens; ignored by deterministic engines, recurrent models
@@ -689,15 +694,15 @@ typedef struct lh_request {
   /* not 0: decode tokens that the grammar fully determines one per step, like drawn
    * tokens; the answer is the same. For comparisons. */
   int32_t step_forced;
-  /* continuations to score instead of generating; NULL: generate. The request ends
-   * with LH_FINISH_EOG; its decoded tokens count in n_decode. */
+  /* continuations to score instead of generating; NULL: generate. The request ends with
+   * LH_FINISH_EOG; n_decode includes its decoded tokens. */
   const lh_score* score;
   /* token sequences of the choices in `sampling`; NULL: as the tokenizer splits each
    * text */
   const lh_choice_paths* paths;
-  /* 0: none; 1: log-probability of each token of the answer; 1 + k: also those of the k
-   * most likely alternatives, k <= LH_MAX_LOGPROBS. For a score, the tokens are those of
-   * its nodes, in their order. */
+  /* 0: none; 1: log-probability of each token of the answer; 1 + k: also the
+   * log-probabilities of the k most likely alternatives, k <= LH_MAX_LOGPROBS. For a
+   * score, the tokens are the tokens of its nodes, in their order. */
   int32_t logprobs;
   /* thought before the answer or the score; NULL: none */
   const lh_thinking* thinking;
@@ -740,7 +745,7 @@ typedef struct lh_run_params {
   int32_t n_ids;
   /* maximum steps, not counting the recomputation of lost states; <= 0: no limit */
   int32_t max_steps;
-  /* return after the first step that exceeds this; <= 0: no limit */
+  /* return after the first step that ends later than this; <= 0: no limit */
   int32_t max_time_ms;
 } lh_run_params;
 
@@ -791,7 +796,7 @@ LH_API int32_t lh_client_end(lh_engine* engine, int64_t id, int32_t reason,
 
 /* End of a thought. */
 typedef enum lh_thinking_closed {
-  LH_THINKING_OPEN = 0,     /* it has not ended, or there is none */
+  LH_THINKING_OPEN = 0,     /* the thought has not ended, or there is none */
   LH_THINKING_BY_MODEL = 1, /* the model wrote the end marker */
   LH_THINKING_BY_FORCE = 2  /* the budget was spent, or the model ended its turn */
 } lh_thinking_closed;
@@ -834,7 +839,7 @@ typedef struct lh_client_info {
   const int32_t* top_tokens;  /* int32[n_logprobs, n_top], most likely first; -1: none */
   const double* top_logprobs; /* float64[n_logprobs, n_top] */
   /* Thought: NULL if there is none so far, else valid UTF-8 without markers. n_prompt,
-   * n_generated, tokens and text are without it. */
+   * n_generated, tokens and text do not include it. */
   const char* thinking;
   int32_t n_thinking;        /* number of bytes that are final */
   int32_t n_thinking_tokens; /* tokens that the model wrote, its end marker included */
@@ -890,12 +895,12 @@ typedef struct lh_stats {
   double t_sample_s;  /* divided equally among the clients of a batch */
   int64_t n_thinking; /* tokens that models wrote in thoughts; not in n_generated */
   int64_t n_thoughts; /* thoughts that have ended */
-  int64_t n_thoughts_closed; /* those that were closed by force */
+  int64_t n_thoughts_closed; /* thoughts that were closed by force */
 } lh_stats;
 
-/* Writes statistics to `out`. call < 0: of all requests since the engine was created.
- * call >= 0: of the requests with that number and of every batch with at least one of
- * them; zeros for an unknown number. */
+/* Writes statistics to `out`. call < 0: statistics of all requests since the engine was
+ * created. call >= 0: statistics of the requests with that call number and of every batch
+ * that contains at least one of them; zeros for an unknown number. */
 LH_API int32_t lh_engine_get_stats(lh_engine* engine, int64_t call, lh_stats* out,
                                    lh_error* error);
 

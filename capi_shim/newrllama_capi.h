@@ -63,14 +63,15 @@ struct newrllama_parallel_params {
   float temperature; /* <= 0: always the most likely token */
   int repeat_last_n; /* last tokens considered by the repeat penalty; 0: off; -1: all */
   float penalty_repeat; /* 1: off */
-  /* each prompt gets a seed derived from this and its index; < 0: random */
+  /* the seed of each prompt is derived from this value and the prompt's index; < 0:
+   * random */
   int32_t seed;
 };
 
 /* ---- models and contexts ---- */
 
-/* Returns the NEWRLLAMA_ABI_VERSION of the loaded library, for comparison with the
- * client's own. Any thread. */
+/* Returns the NEWRLLAMA_ABI_VERSION of the loaded library. A client compares it with its
+ * own NEWRLLAMA_ABI_VERSION. Any thread. */
 NEWRLLAMA_API int32_t newrllama_abi_version(void);
 
 /* Initializes libllama's backends. Repeated calls have no effect. */

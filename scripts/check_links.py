@@ -1,9 +1,8 @@
-"""Checks the links of a built site: every file and every place in it that a page names.
+"""Checks the links of a built site: every linked file and every linked anchor.
 
     python scripts/check_links.py FOLDER
 
-Links to other sites are not fetched. Ends with 1 if one leads
-nowhere.
+Links to other sites are not checked. Exits with 1 if a link is broken.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 LINKS = {"a": "href", "link": "href", "img": "src", "script": "src", "iframe": "src"}
-# What pkgdown and mkdocs write for servers that have them, and addresses of no file.
+# Addresses that pkgdown and mkdocs write for certain servers, and addresses without a
+# file.
 NO_FILES = ("http", "https", "mailto", "data", "javascript")
 
 
 class Page(HTMLParser):
-    """Links and anchors of a page."""
+    """Collects the links and anchors of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Page(HTMLParser):
         self.places: set[str] = {"", "top"}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note links and places."""
+        """Record links and anchors."""
         for name, value in attrs:
             if name == "id" or (tag == "a" and name == "name"):
                 self.places.add(value or "")
@@ -36,14 +36,14 @@ class Page(HTMLParser):
 
 
 def read(path: Path) -> Page:
-    """The page in a file."""
+    """Return the page in a file."""
     page = Page()
     page.feed(path.read_text(encoding="utf-8"))
     return page
 
 
 def broken(root: Path, pages: dict[Path, Page]) -> list[str]:
-    """Links of `pages`, by their paths, that lead nowhere."""
+    """Return the broken links of pages, which are given by path."""
     found = []
     for path, page in sorted(pages.items()):
         for link in sorted(set(page.links)):
@@ -67,7 +67,7 @@ def broken(root: Path, pages: dict[Path, Page]) -> list[str]:
 def main() -> None:
     """Check all pages of a folder."""
     root = Path(sys.argv[1]).resolve()
-    # A page for addresses that there are not is shown at any depth.
+    # The page for unknown addresses is shown at any depth.
     files = [path for path in root.rglob("*.html") if path.name != "404.html"]
     pages = {path.resolve(): read(path) for path in files}
     n_links = sum(len(page.links) for page in pages.values())

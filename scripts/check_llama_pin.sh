@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Compiles the shim's sources, without making anything, against the headers of another
-# llama-cpp-python, and prints each name of these headers that it misses.
-#   check_llama_pin.sh VERSION     its source distribution, from the package index
-#   check_llama_pin.sh FOLDER      that has llama.h and ggml.h
+# Checks the syntax of the shim's sources against the headers of another llama-cpp-python,
+# and prints each name that is missing in these headers.
+#   check_llama_pin.sh VERSION     headers of a source distribution, from the package index
+#   check_llama_pin.sh FOLDER      headers in a folder that has llama.h and ggml.h
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 # shellcheck source=scripts/llama_source.sh

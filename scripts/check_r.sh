@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# R CMD build and R CMD check of the R package, as CRAN would, less what needs a network
-# or LaTeX. Fails on errors, warnings and notes.
+# Runs R CMD build and R CMD check on the R package as CRAN does, without the parts that
+# need a network or LaTeX. Fails on errors, warnings and notes.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
@@ -12,7 +12,7 @@ cd "$folder"
 say 'R CMD build'
 R CMD build "$source_folder" >build.log 2>&1 || { cat build.log; exit 1; }
 say 'R CMD check'
-# The first and the last would ask servers.
+# The first and the last setting would contact servers.
 export _R_CHECK_CRAN_INCOMING_=false _R_CHECK_FORCE_SUGGESTS_=false
 export _R_CHECK_SYSTEM_CLOCK_=false
 R CMD check --no-manual --as-cran llamaherd_*.tar.gz | tee check.log

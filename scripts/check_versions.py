@@ -1,7 +1,8 @@
-"""Checks that what is written in more than one place is the same everywhere.
+"""Checks that values that are written in several files are the same everywhere.
 
-The version of the project, the version of llama-cpp-python that it is built against, and
-R's DESCRIPTION, which is no link because installers copy r_package without what is above.
+Checked are the version of the project, the version of llama-cpp-python that it is built
+against, and R's DESCRIPTION, which is not a link because installers copy r_package
+without its parent folder.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ LLAMA_PINS = {
 
 
 def found(places: dict[str, str]) -> dict[str, str]:
-    """The texts that each file's pattern matches, with duplicates joined."""
+    """Return the text that each file's pattern matches, with different matches joined."""
     result = {}
     for name, pattern in places.items():
         text = (ROOT / name).read_text(encoding="utf-8")
@@ -40,7 +41,7 @@ def found(places: dict[str, str]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Print both versions, or what differs, and exit with 1."""
+    """Print the versions; exit with 1 if they differ."""
     for what, places in (("llamaherd", VERSIONS), ("llama-cpp-python", LLAMA_PINS)):
         texts = found(places)
         if len(set(texts.values())) != 1:

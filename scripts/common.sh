@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034 # variables are for the scripts that source this
-# Shared by the scripts: where things are, how they speak, where long output goes.
+# Shared by the scripts: paths, messages, and logs of long output.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,23 +15,23 @@ die() {
   exit 1
 }
 
-# Text as a person reads it: 7 s, 3 min 20 s.
+# Formats a number of seconds: 7 s, 3 min 20 s.
 duration() {
   if (($1 < 60)); then printf '%d s' "$1"; else printf '%d min %d s' $(($1 / 60)) $(($1 % 60)); fi
 }
 
-# Every half minute, how long the command takes already and how far a ninja build is.
+# Prints every half minute the time since the start and the progress of a ninja build.
 heartbeat() {
   local log=$1 start=$SECONDS step
-  # The sleep outlives the heartbeat: it must not hold a pipe open that someone reads.
+  # The sleep may outlive the heartbeat, so it must not keep a pipe open.
   while sleep 30 &>/dev/null; do
     step=$(grep -ao '\[[0-9]\+/[0-9]\+\]' "$log" | tail -n 1) || true
-    printf '    still at it after %s %s\n' "$(duration $((SECONDS - start)))" "$step"
+    printf '    still running after %s %s\n' "$(duration $((SECONDS - start)))" "$step"
   done
 }
 
-# logged NAME COMMAND...: runs COMMAND with its output in build/logs/NAME.log. When it
-# fails, shows the end of that file and says where the rest is.
+# logged NAME COMMAND...: runs COMMAND with its output in build/logs/NAME.log. If COMMAND
+# fails, prints the end of the log and its path.
 logged() {
   local name=$1 log=$LOG_DIR/$1.log start=$SECONDS status=0 beat
   shift
@@ -49,7 +49,7 @@ logged() {
   fi
 }
 
-# r_field Imports: the package names in a field of DESCRIPTION, one a line.
+# r_field Imports: prints the package names in a field of DESCRIPTION, one per line.
 r_field() {
   awk -v field="$1:" '/^[^ \t]/ { on = ($1 == field); sub(/^[^:]*:/, "") } on' DESCRIPTION |
     tr ',' '\n' | sed 's/(.*//; s/[ \t]//g' | grep -v -x -e '' -e R || true

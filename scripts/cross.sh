@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compiles libllama, the shim and its C tests for another system, runs the tests in
-# emulation, and records what was seen in docs/systems.json:
+# emulation, and records the results in docs/systems.json:
 #   cross.sh arm64      Linux on 64-bit ARM, under qemu-user
-# CROSS_DIR (build/cross) keeps the sources and the builds.
+# CROSS_DIR (default: build/cross) stores the sources and the builds.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 # shellcheck source=scripts/llama_source.sh
@@ -24,7 +24,7 @@ configure() {
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE="$PWD/scripts/cross/$SYSTEM.cmake" "$@"
 }
 
-# For the oldest processor that ggml supports, as nothing is known of the one that runs it.
+# For the oldest processor that ggml supports, because the target's processor is unknown.
 build_llama() {
   local options=(-DBUILD_SHARED_LIBS=ON -DGGML_NATIVE=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF)
   local part
@@ -35,7 +35,7 @@ build_llama() {
   "$CMAKE" --build "$DIR/$SYSTEM" --target llama
 }
 
-# Headers and libraries in one folder, as LLAMAHERD_LIBLLAMA wants.
+# LLAMAHERD_LIBLLAMA needs headers and libraries in one folder.
 collect_llama() {
   local root=$DIR/$SYSTEM-root
   rm -rf "$root" && mkdir -p "$root/include" "$root/lib"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the sites of the R and the Python package into build/site, and checks their links.
-# Without a model the R articles show their code alone.
+# Without a model, the R articles show only code.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 

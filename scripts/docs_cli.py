@@ -1,9 +1,9 @@
-"""Runs the commands of docs/cli.md, and puts what they print into the page.
+"""Runs the commands of docs/cli.md, and writes their output into the page.
 
     python scripts/docs_cli.py MODEL.gguf ENCODER.gguf
 
-Commands are lines that begin with "$ " in blocks of type "console"; they run one after
-the other in one folder, which has model.gguf, encoder.gguf and headlines.csv.
+Commands are lines that begin with "$ " in blocks of type "console". They run one after
+the other in a folder with model.gguf, encoder.gguf and headlines.csv.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A hook of mkdocs: links of pages to files outside of docs go to the repository."""
+"""Hook of mkdocs that makes links to files outside docs point to the repository."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINK = re.compile(r"\]\((\.\.?/[^)#\s]*)")
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
-    """Replace relative links that leave docs by those of the repository."""
+    """Replace relative links to files outside docs by links to the repository."""
     folder = Path(page.file.abs_src_path or "").parent
 
     def absolute(found: re.Match[str]) -> str:

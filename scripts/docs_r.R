@@ -1,8 +1,8 @@
 # Builds the site of the R package into build/site/r, without a network.
 options(pkgdown.internet = FALSE)
 package <- file.path(getwd(), "r_package")
-library(llamaherd) # help pages ask it whether their examples run
-# From the package that `make setup` has installed.
+library(llamaherd) # help pages check with it whether their examples can run
+# Uses the package that `make setup` installed.
 pkgdown::build_site(
   package,
   examples = FALSE,
@@ -14,7 +14,7 @@ pkgdown::build_site(
 
 file.copy("docs/images/shares.png", "build/site/r/shares.png", overwrite = TRUE)
 
-# Debian's pkgdown takes MathJax from this computer's disk.
+# Debian's pkgdown uses the MathJax on this computer's disk.
 pages <- list.files(
   "build/site/r",
   "[.]html$",

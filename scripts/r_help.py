@@ -1,7 +1,7 @@
 """Write the R package's help pages from the roxygen comments: r_help.py [--check].
 
-Does the part of roxygen2's work that this package needs, so that no machine needs
-roxygen2: markdown in comments, topics of several functions, inherited parameters.
+Implements the part of roxygen2 that this package needs, so that roxygen2 need not be
+installed: markdown in comments, topics of several functions, inherited parameters.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Useful links:
 
 }
 \keyword{internal}"""
-_WIDTH = 80  # of a usage that stays in one line
+_WIDTH = 80  # maximum number of characters of a usage in one line
 _EXAMPLES_IF = (
     '\\dontshow{{if ({}) (if (getRversion() >= "3.4") withAutoprint else force)(\\{{ '
     "# examplesIf}}"
@@ -43,13 +43,13 @@ _EXAMPLES_IF = (
 
 @dataclass
 class Block:
-    """A roxygen comment and the code behind it.
+    """Roxygen comment, with the code after it.
 
     Attributes:
         file: Name of the file.
         tags: Tag and text of each part; "" is the introduction.
         name: Name of the documented object; "" for NULL.
-        usage: Formals of a function as text, one each; None for anything else.
+        usage: Formals of a function, a text for each; None for other objects.
     """
 
     file: str
@@ -81,7 +81,7 @@ class Topic:
         return [text for block in self.blocks for text in block.all(tag)]
 
     def params(self) -> dict[tuple[str, ...], str]:
-        """Own descriptions of parameters by their names."""
+        """Descriptions of parameters in this topic, by the parameters' names."""
         found = {}
         for text in self.all("param"):
             names, _, said = (
@@ -93,12 +93,12 @@ class Topic:
         return found
 
     def paragraphs(self) -> list[str]:
-        """Paragraphs before the first tag; the title first, in one line."""
+        """Paragraphs before the first tag; the first is the title, in one line."""
         title, *others = re.split(r"\n\s*\n", self.blocks[0].all("")[0].strip("\n"))
         return [" ".join(title.split()), *others]
 
     def formals(self) -> list[str]:
-        """Names of the formals of all functions, each once."""
+        """Distinct names of the formals of all functions."""
         names = [
             re.match(r"[\w.]+", each)[0]  # type: ignore[index]
             for block in self.blocks
@@ -108,7 +108,7 @@ class Topic:
 
 
 def blocks_of(path: Path) -> list[Block]:
-    """The documented blocks of a file."""
+    """Return the documented blocks of a file."""
     lines = path.read_text(encoding="utf-8").split("\n")
     found, i = [], 0
     while i < len(lines):
@@ -152,7 +152,7 @@ def _code(code: str) -> tuple[str, list[str] | None]:
 
 
 def _formals(code: str) -> list[str]:
-    """Formals of a function, as text, from behind its opening parenthesis."""
+    """Return the formals of a function as texts; `code` begins after the parenthesis."""
     depth, parts = 0, [""]
     for piece in re.findall(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|.', code, re.DOTALL):
         depth += (piece in "([{") - (piece in ")]}")
@@ -166,12 +166,12 @@ def _formals(code: str) -> list[str]:
 
 
 def topics() -> dict[str, Topic]:
-    """All help pages by name."""
+    """Return the topics of all help pages, by name."""
     found: dict[str, Topic] = {}
     for path in sorted((ROOT / "R").glob("*.R"), key=lambda p: p.name.lower()):
         for block in blocks_of(path):
             found.setdefault(block.topic, Topic(block.topic)).blocks.append(block)
-    for topic in found.values():  # the block with the title first
+    for topic in found.values():  # the block with a title comes first
         topic.blocks.sort(key=lambda block: not (block.all("")[0].strip()))
     return found
 
@@ -180,13 +180,13 @@ def topics() -> dict[str, Topic]:
 
 
 class _Inline:
-    """Makes Rd of a paragraph in markdown; what is done already is kept apart."""
+    """Converts a paragraph of markdown to Rd; finished parts are stored separately."""
 
     def __init__(self) -> None:
         self._kept: list[str] = []
 
     def __call__(self, text: str) -> str:
-        """Rd of a text."""
+        """Convert a text to Rd."""
         macros = r"\\(?:eqn|deqn|emph|strong|code|link)\{[^{}]*\}"
         for pattern, make in (
             (macros, lambda m: m[0]),
@@ -240,7 +240,7 @@ _ITEM = re.compile(r" {0,3}([*-]|\d+\.) +")
 
 
 def rd_of(text: str) -> str:
-    """Rd of a text in markdown: paragraphs, lists, code."""
+    """Convert a text in markdown to Rd: paragraphs, lists, code."""
     lines, i = text.strip("\n").split("\n"), 0
     out: list[str] = []
     while i < len(lines):
@@ -274,7 +274,7 @@ def _list(lines: list[str], i: int, out: list[str]) -> int:
 
 
 def _item(lines: list[str], i: int, head: re.Match[str]) -> tuple[list[str], int]:
-    """Lines of an item, without its mark, and where the next thing begins."""
+    """Return the lines of an item without its mark, and the index after the item."""
     indent = " " * len(head[0])
     body = [lines[i][head.end() :]]
     for k in range(i + 1, len(lines)):
@@ -288,7 +288,7 @@ def _item(lines: list[str], i: int, head: re.Match[str]) -> tuple[list[str], int
 
 
 def _next(lines: list[str], i: int) -> str:
-    """The next line that is not blank."""
+    """Return the next line that is not blank."""
     return next((line for line in lines[i:] if line.strip()), "")
 
 
@@ -307,7 +307,7 @@ def _preformatted(lines: list[str], i: int, out: list[str]) -> int:
 
 
 def usage_of(block: Block) -> str:
-    """Usage of a function, as roxygen2 breaks its lines."""
+    """Return the usage of a function, with lines broken as by roxygen2."""
     if block.usage is None:
         return block.name
     head = block.name
@@ -337,7 +337,7 @@ def usage_of(block: Block) -> str:
 
 
 def params_of(topic: Topic, known: dict[str, Topic]) -> dict[tuple[str, ...], str]:
-    """Descriptions of all formals, own and inherited, in the order of the usage."""
+    """Return descriptions of all formals, own and inherited, in the usage's order."""
     found = topic.params()
     formals = topic.formals()
     for source in topic.all("inheritParams"):
@@ -360,7 +360,7 @@ def params_of(topic: Topic, known: dict[str, Topic]) -> dict[tuple[str, ...], st
 
 
 def page_of(topic: Topic, known: dict[str, Topic]) -> str:
-    """The help page."""
+    """Return the help page of a topic."""
     is_package = topic.name == PACKAGE
     parts = [
         _head(topic),
@@ -395,7 +395,7 @@ def _head(topic: Topic) -> str:
 
 
 def _part(macro: str, texts: list[str]) -> str:
-    """A macro around texts in markdown; "" without texts."""
+    """Return a macro around texts in markdown; "" without texts."""
     said = "\n\n".join(map(rd_of, texts))
     return f"\\{macro}{{\n{said}\n}}" if said else ""
 
@@ -414,7 +414,7 @@ def _arguments(topic: Topic, known: dict[str, Topic]) -> str:
 
 
 def _said(topic: Topic) -> list[str]:
-    """Description and details, which may stand without a tag behind the title."""
+    """Return description and details, which may follow the title without a tag."""
     title, *intro = topic.paragraphs()
     told = topic.all("description")
     details = [*([] if told else intro[1:]), *topic.all("details")]
@@ -442,14 +442,14 @@ def _examples(topic: Topic) -> str:
 
 
 def words_of(page: str) -> list[str]:
-    """Words of a page, without line breaks and what roxygen2 marks in another way."""
+    """Return the words of a page, without differences in line breaks and markup."""
     page = page.replace("\\verb{", "\\code{").replace("\\{", "{").replace("\\}", "}")
     page = re.sub(r"\\link\[[^\]]*\]", r"\\link", page)
     return page.split()
 
 
 def differing() -> dict[str, str]:
-    """Pages that say other things than the comments, as they should be; "" for none."""
+    """Return the new content of outdated pages by name; "" for pages to remove."""
     known = topics()
     found = {}
     for name, topic in known.items():
@@ -462,7 +462,7 @@ def differing() -> dict[str, str]:
 
 
 def main() -> int:
-    """Write the pages, or with --check tell which ones differ."""
+    """Write the pages; with --check, print the pages that differ and return 1."""
     found = differing()
     for name, page in found.items():
         path = ROOT / "man" / f"{name}.Rd"

@@ -1,9 +1,9 @@
-"""Computes the tables of docs/index.md and the picture that it shares with the README.
+"""Makes the tables of docs/index.md, and the picture of docs/index.md and the README.
 
     python scripts/readme_first.py MODEL.gguf
 
-The steps and the numbers are those of the README's first example, with the news texts of
-the R package and the model of the tests.
+Runs the README's first example, with the news texts of the R package and the model of the
+tests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from matplotlib import pyplot as plt
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import marked  # noqa: E402 - from there
+import marked  # noqa: E402 - a module of that folder
 
 mpl.use("agg")
 
@@ -38,14 +38,14 @@ MEASURES = {
 
 
 def read(path: Path) -> dict[str, list[str]]:
-    """The columns of a CSV."""
+    """Return the columns of a CSV file."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def labelled(coded: lh.Coded, topics: list[str]) -> str:
-    """Some texts with what the model and people say."""
+    """Return a table of some texts with labels by the model and human codes."""
     lines = ["| text | model | probability | person |", "| --- | --- | ---: | --- |"]
     frame = coded.to_frame()
     for i in SHOWN:
@@ -57,7 +57,7 @@ def labelled(coded: lh.Coded, topics: list[str]) -> str:
 
 
 def validated(found: lh.Validation) -> str:
-    """Print the accuracy of the labels, with intervals."""
+    """Return a table of the accuracy of the labels, with intervals."""
     lines = ["| 30 texts that a person coded | | 95% interval |", "| --- | ---: | --- |"]
     rows = {row[:2]: row for row in found.rows()}
     for key, name in MEASURES.items():

@@ -1,7 +1,7 @@
-"""Runs the examples of README.md and of pages in docs/, as a reader would.
+"""Runs the examples of README.md and of pages in docs/, as a reader would run them.
 
-The model and the texts are linked into a scratch folder under the names that the
-examples use. The line of HTTP is sent to a server that `llamaherd serve` starts.
+Model and texts are linked into a temporary folder under the names that the examples use.
+The example of HTTP is sent to a server that `llamaherd serve` starts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import llamaherd
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 HERD = llamaherd.__path__[0]
-# Blocks of a page in a language, in order, that make one program.
+# Page, language, and number of the first code blocks, which together are one program.
 EXAMPLES = (
     ("README.md", "r", 1),
     ("README.md", "python", 1),
@@ -42,7 +42,7 @@ FILES = {"r": "answers.R", "python": "answers.py", "c": "answers.c", "sh": "answ
 def blocks(page: str, language: str, n: int) -> str:
     """The first n code blocks of a page in a language, joined.
 
-    Blocks of "sh" that begin with curl have the language "curl".
+    A block of "sh" that begins with curl has the language "curl".
     """
     text = (ROOT / page).read_text(encoding="utf-8")
     found = []
@@ -78,7 +78,7 @@ def post(line: str, address: str) -> None:
     if flag != "-d" or not url.startswith("http://127.0.0.1:8080/"):
         raise SystemExit(f"not `curl http://127.0.0.1:8080/PATH -d JSON`: {line}")
     url = url.replace("http://127.0.0.1:8080", address)
-    headers = {"Content-Type": "application/x-www-form-urlencoded"}  # as curl has it
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}  # as curl sends it
     request = Request(url, body.encode(), headers)  # noqa: S310 - http, see above
     with urlopen(request) as answer:  # noqa: S310
         print(json.dumps(json.load(answer), indent=1), flush=True)

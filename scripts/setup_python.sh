@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The virtual environment .venv in the project, in three steps that make runs as needed:
+# Creates the virtual environment .venv in the project, in steps that make runs as needed:
 #   setup_python.sh llama    .venv itself and llama-cpp-python, compiled for this processor
 #   setup_python.sh package  the package llamaherd, from this folder
 #   setup_python.sh dev      the tools of scripts/requirements-dev.txt, and requirements-oracles.txt
-#   setup_python.sh clients  programs that ask the server, in build/clients (requirements-clients.txt)
-#   setup_python.sh docs     what builds the site of the Python package
+#   setup_python.sh clients  clients of the server, in build/clients (requirements-clients.txt)
+#   setup_python.sh docs     the tools that build the site of the Python package
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
@@ -23,19 +23,19 @@ install_llama() {
   else
     say "installing $LLAMA_PIN: compiling llama.cpp (3 to 6 minutes on 2 cores, once)"
   fi
-  # GCC before the cure of its bug 114098 breaks ggml's code for AMX (decision 0022), and ggml
-  # computes many a model's attention slowly with AVX512-FP16 (decision 0024).
+  # GCC without the fix of its bug 114098 breaks ggml's code for AMX (decision 0022), and
+  # ggml's attention is slow with AVX512-FP16 for many models (decision 0024).
   has() { grep -qw "$1" /proc/cpuinfo 2>/dev/null; }
   if has amx_tile; then export CXXFLAGS="${CXXFLAGS:-} -fno-dse"; fi
   if has avx512_fp16; then export CXXFLAGS="${CXXFLAGS:-} -U__AVX512FP16__"; fi
-  # Verbose, so that the log and the heartbeat show how far the compiler is.
+  # Verbose, so that the log and the heartbeat show the progress of the compiler.
   logged llama-cpp-python pip install --verbose "$LLAMA_PIN"
 }
 
 install_package() {
   say 'building and installing the Python package'
-  # The environment's own llama-cpp-python serves the build: an isolated one might compile
-  # it once more. The build folder is kept, so that a small change costs a small build.
+  # The build uses the llama-cpp-python of this environment, because an isolated build might
+  # compile it again. The build folder is kept, so that later builds are incremental.
   logged python-package install_package_steps
 }
 
@@ -54,7 +54,8 @@ install_dev_steps() {
   pip install --no-deps -r scripts/requirements-oracles.txt
 }
 
-# Their pins contradict those of the tools, and pip would search for minutes: the list is whole.
+# --no-deps, because the list is complete: these pins contradict those of the tools, and pip
+# would search for minutes.
 install_clients() {
   say 'installing programs that ask the server'
   logged python-clients install_clients_steps

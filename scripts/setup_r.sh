@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the R package into the project's own library, .rlib.
+# Installs the R package into the project's library, .rlib.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Finds what the machine itself must have: a C++ compiler, a Python that R can load, R and
-# the R packages of DESCRIPTION. Installs what is missing with apt when run as root;
-# otherwise prints the command and stops.
+# Checks the system packages: a C++ compiler, a Python that R can load, R, and the R
+# packages of DESCRIPTION. Installs missing packages with apt if run as root; otherwise
+# prints the command and stops.
 #   setup_system.sh run      what a user of the package needs
 #   setup_system.sh dev      also what its tests and linters need
 #   setup_system.sh valgrind also valgrind
 #   setup_system.sh fuzz     also clang with libFuzzer
-#   setup_system.sh docs     what its tests need, and pkgdown
+#   setup_system.sh docs     what the package's tests need, and pkgdown
 #   setup_system.sh cluster  also SLURM
-#   setup_system.sh python   prints the Python to make the virtual environment with
+#   setup_system.sh python   prints the Python for the virtual environment
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
@@ -44,7 +44,7 @@ find_python() {
   return 1
 }
 
-# The R packages of DESCRIPTION that are needed and not installed.
+# Prints the required R packages of DESCRIPTION that are not installed.
 missing_r_packages() {
   local wanted=() name
   while read -r name; do
@@ -63,7 +63,7 @@ missing_r_packages() {
 apt_install() {
   local command="apt-get install -y --no-install-recommends $*"
   if ! command -v apt-get >/dev/null; then
-    die "this machine has no apt-get; install by hand what these Debian packages hold: $*"
+    die "this machine has no apt-get; install the contents of these Debian packages: $*"
   elif ((EUID != 0)); then
     printf 'Some system packages are missing. Run this, then the same make again:\n\n' >&2
     printf '    sudo apt-get update && sudo %s\n\n' "$command" >&2
@@ -91,7 +91,7 @@ main() {
   if [[ $1 != run ]]; then
     [[ -f /usr/include/doctest/doctest.h ]] || debian+=(doctest-dev)
     command -v chromium >/dev/null || debian+=(chromium)
-    # For vignettes: R CMD check wants qpdf where there are some, PDFs or not.
+    # R CMD check needs qpdf if there are vignettes, even without PDFs.
     command -v pandoc >/dev/null || debian+=(pandoc)
     command -v qpdf >/dev/null || debian+=(qpdf)
     mapfile -t -O "${#packages[@]}" packages < <(r_field Suggests; printf 'lintr\n')
@@ -99,7 +99,7 @@ main() {
   fi
   missing=$(missing_r_packages "${packages[@]}")
   if [[ -n $missing && $(command -v Rscript) == /usr/local/* ]]; then
-    die "this R is not Debian's, so apt cannot serve it; run in R: install.packages(c($(
+    die "this R is not Debian's, so apt has no packages for it; run in R: install.packages(c($(
       printf '%s\n' "$missing" | sed 's/.*/"&"/' | paste -sd, -)))"
   fi
   for name in $missing; do debian+=("r-cran-${name,,}"); done

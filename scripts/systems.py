@@ -1,9 +1,9 @@
-"""The table of systems in the README, from what programs recorded in docs/systems.json.
+"""Writes the README's table of systems, from the records in docs/systems.json.
 
     systems.py record SYSTEM COLUMN STATE   STATE: run, emulated or compiled
     systems.py write                        the table into README.md
 
-A cell that nothing recorded reads "not tried".
+A cell without a record is "not tried".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import marked  # noqa: E402 - from there
+import marked  # noqa: E402 - a module of that folder
 
 RECORD = ROOT / "docs" / "systems.json"
 README = ROOT / "README.md"

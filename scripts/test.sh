@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs the named stages of tests, all of them even when one fails, and ends with one line
-# on each: test.sh capi capi_long python python_long r imports readme clients cluster asan tsan
-# valgrind coverage_c coverage_python fuzz.
-# `//` separates lanes, which run side by side: test.sh capi r // python. The output of a
-# lane after the first is shown when it has ended.
+# Runs the named stages of tests, all of them even if one fails, and prints one line per
+# stage at the end: test.sh capi capi_long python python_long r imports readme clients cluster
+# asan tsan valgrind coverage_c coverage_python fuzz.
+# `//` separates lanes, which run in parallel: test.sh capi r // python. The output of every
+# lane except the first is shown when the lane has ended.
 # The environment (models, R library, Python) is set by the Makefile.
 # shellcheck disable=SC2329 # the stages are called by their names
 # shellcheck source=scripts/common.sh
@@ -12,8 +12,8 @@ source "$(dirname "$0")/common.sh"
 CMAKE=.venv/bin/cmake
 CTEST=.venv/bin/ctest
 
-# build_capi FOLDER OPTION...: the C API with its tests. CI's two halves share a folder:
-# one waits for the other.
+# build_capi FOLDER OPTION...: builds the C API with its tests. Two parts of CI share a
+# folder, so one waits for the other.
 build_capi() {
   local folder=$1 lock
   shift
@@ -26,12 +26,12 @@ build_capi() {
   exec {lock}>&-
 }
 
-# The one build without a sanitizer, for valgrind as well.
+# The only build without a sanitizer, also used by valgrind.
 build_plain() {
   build_capi build/test -DCMAKE_BUILD_TYPE=RelWithDebInfo
 }
 
-# A part of the random scenarios; stage_capi_long runs all.
+# Runs a part of the random scenarios; stage_capi_long runs all.
 stage_capi() {
   build_plain
   LLAMAHERD_TEST_SCENARIOS=400 "$CTEST" --test-dir build/test --output-on-failure --timeout 900
@@ -42,8 +42,8 @@ stage_capi_long() {
   "$CTEST" --test-dir build/test --output-on-failure --timeout 1800 --tests-regex '^units$'
 }
 
-# pytest OPTION...: two at a time, as many tests wait for programs that they start. A test
-# that hangs fails after a while, with the place where it hung.
+# pytest OPTION...: two tests at a time, because many tests wait for programs that they
+# start. A test that hangs fails after a timeout, with the line at which it hung.
 run_pytest() {
   "$VENV_PYTHON" -m pytest -n 2 "$@"
 }
@@ -60,7 +60,7 @@ stage_cluster() {
   "$VENV_PYTHON" -m pytest --timeout=1800 tests/cluster
 }
 
-# Programs that ask a server, without llamaherd in their environment.
+# Clients of the server, without llamaherd in their environment.
 stage_clients() {
   LLAMAHERD_PROGRAM="$PWD/.venv/bin/llamaherd" build/clients/bin/python -m pytest \
     -c tests/clients/pytest.ini --rootdir tests/clients --confcutdir tests/clients tests/clients
@@ -74,12 +74,12 @@ stage_r() {
   Rscript --vanilla scripts/testthat.R
 }
 
-# The R package beside its Imports alone.
+# The R package in a library with only its Imports.
 stage_imports() {
   Rscript --vanilla tests/imports/run.R build/imports
 }
 
-# One build with ASan and UBSan, for the fuzzer as well.
+# One build with ASan and UBSan, also used by the fuzzer.
 build_sanitized() {
   build_capi build/asan -DLLAMAHERD_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
     -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
@@ -87,7 +87,7 @@ build_sanitized() {
 
 stage_asan() {
   build_sanitized
-  # A fifth of the random scenarios, here and below: capi_long runs all of them.
+  # Here and below, a fifth of the random scenarios; capi_long runs all of them.
   LLAMAHERD_TEST_SCENARIOS=400 \
     ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
@@ -96,22 +96,22 @@ stage_asan() {
 
 stage_tsan() {
   build_capi build/tsan -DLLAMAHERD_TSAN=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo
-  # Not the programs on a real model: ggml's own threads are not instrumented.
+  # Without the programs on a real model, because ggml's threads are not instrumented.
   LLAMAHERD_TEST_SCENARIOS=400 build/tsan/tests/capi/units
 }
 
 stage_valgrind() {
   build_plain
-  # Not the programs on a real model: valgrind does not know all instructions that
-  # llama.cpp is compiled to when it is compiled for this processor.
-  # A fifth of the random scenarios: they fill the time, and all of them take four times
-  # as long.
+  # Without the programs on a real model, because valgrind does not support all
+  # instructions of a llama.cpp that is compiled for this processor.
+  # A fifth of the random scenarios, which take most of the time; all of them would take
+  # four times as long.
   LLAMAHERD_TEST_SCENARIOS=400 valgrind --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite \
     build/test/tests/capi/units
 }
 
-# A line of the shim counts if any C test runs it, on the toy or on a real model; one of a
-# template counts once.
+# A line of the shim is covered if any C test runs it, on the toy or on a real model; a line
+# of a template is counted once.
 stage_coverage_c() {
   build_capi build/coverage -DLLAMAHERD_COVERAGE=ON -DCMAKE_BUILD_TYPE=Debug
   find build/coverage -name '*.gcda' -delete
@@ -120,7 +120,7 @@ stage_coverage_c() {
     build/coverage
 }
 
-# Processes that tests start count as well, R's among them.
+# Processes that tests start, such as R, are included.
 stage_coverage_python() {
   local coverage=.venv/bin/coverage
   mkdir -p build/coverage
@@ -131,15 +131,15 @@ stage_coverage_python() {
   "$coverage" report --fail-under=95
 }
 
-# Each target for FUZZ_SECONDS, from the inputs that are kept and those of earlier runs.
-# The timeout finds what never ends: a grammar may cost 100 million steps per token, which
-# takes many seconds with sanitizers beside other work.
+# Runs each target for FUZZ_SECONDS, starting from stored inputs and those of earlier runs.
+# The timeout finds endless loops. It is long, because a grammar may need 100 million steps
+# per token, which take many seconds with sanitizers and other load.
 stage_fuzz() {
   build_sanitized
   local target
   for target in gguf text; do
     mkdir -p "build/fuzz/corpus/$target"
-    # libggml's reader logs what it refuses; what is kept of the log is the shim's.
+    # libggml's reader logs the files that it refuses; only the shim's messages are kept.
     "build/asan/tests/fuzz/fuzz_$target" -max_total_time="${FUZZ_SECONDS:-20}" -timeout=120 \
       -max_len=8192 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
       -artifact_prefix="build/fuzz/$target-" \
@@ -147,13 +147,14 @@ stage_fuzz() {
   done
 }
 
-# The line of a stage's output that tells how many tests ran.
+# Prints the line of a stage's output with the number of tests.
 closing_line() {
   grep -aE '^\[doctest\] test cases|^TOTAL .*%|^=+ .*(passed|failed|error).* =+$|[0-9]+% tests passed|^\[ FAIL [0-9]|^[0-9]+ passed, ' "$1" |
     tail -n 1 | sed -E 's/^=+ | =+$//g'
 }
 
-# run_stages STAGE...: one after the other; the line on each goes to its .line file.
+# run_stages STAGE...: runs stages one after the other; writes a line on each to its .line
+# file.
 run_stages() {
   local stage output start verdict failed=0
   for stage in "$@"; do

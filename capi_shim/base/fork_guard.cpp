@@ -25,7 +25,7 @@ void on_fork() noexcept {
 
 void refuse_children() {
 #if !defined(_WIN32)
-  // A handler instead of a comparison of process ids: a call then costs no system call,
+  // Uses a handler and does not compare process ids: a call then needs no system call,
   // and forks by R, which Python's hooks do not see, are detected as well.
   static const int registered = pthread_atfork(nullptr, nullptr, on_fork);
   if (registered != 0) throw Error(LH_INTERNAL, "pthread_atfork has no memory left");
@@ -38,9 +38,9 @@ bool is_refused_child() noexcept { return is_refused; }
 void check_process() {
   if (!is_refused) return;
   throw Error(LH_FORKED,
-              "this process was forked from one that has loaded a model, and the threads "
-              "that compute did not come along: load the model in each process, and "
-              "start processes anew instead of forking them");
+              "this process was forked from one that has loaded a model, and the "
+              "compute threads were not copied: load the model in each process, and "
+              "start new processes instead of forking them");
 }
 
 }  // namespace lh

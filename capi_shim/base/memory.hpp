@@ -33,7 +33,7 @@ class LargeBlocksApart {
 // that computes alone. Elsewhere the process still ends.
 void throw_assertions();
 
-// While an object exists, its thread counts as inside `guard`.
+// While an object exists, its thread is treated as inside `guard`.
 class Guarded {
  public:
   Guarded() noexcept;

@@ -1,3 +1,4 @@
+// Rounding of sizes.
 #pragma once
 
 namespace lh {

@@ -251,7 +251,7 @@ void run_team(void (*run)(void*), void* data, int32_t n_threads) noexcept {
   try {
     give_back(std::move(team), n_threads);
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
-    // Then it ends.
+    // Without memory to keep it, the team ends.
   }
 }
 

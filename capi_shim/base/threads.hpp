@@ -18,7 +18,7 @@ bool can_make_teams() noexcept;
 // Returns when all calls have returned. `run` must not throw.
 void run_team(void (*run)(void*), void* data, int32_t n_threads) noexcept;
 
-// Number of a thread in its team.
+// Index of a thread in its team, and the size of the team.
 struct Place {
   int32_t i_thread;   // 0: the thread that called run_team
   int32_t n_threads;  // size of the team

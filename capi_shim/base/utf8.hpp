@@ -72,7 +72,7 @@ struct Utf8Character {
 Utf8Character read_utf8(std::string_view bytes) noexcept;
 
 // Returns the length of data[0, size) up to its last complete character. Bytes that can
-// never become a character count as complete, because they are replaced later.
+// never become a character are treated as complete, because they are replaced later.
 size_t utf8_complete_prefix(const char* data, size_t size) noexcept;
 
 // Appends a character other than a surrogate.

@@ -35,7 +35,7 @@ class Choices {
   const std::vector<int32_t>& tokens() const { return tokens_; }
   const std::vector<int32_t>& parents() const { return parents_; }
   const std::vector<int32_t>& ends() const { return ends_; }
-  // created with equal paths; null: with none
+  // Tests whether the choices were created with equal paths; null: without paths.
   bool has_paths(const lh_choice_paths* paths) const;
 
   static constexpr int32_t kStart = -1;  // parent of the first node of all paths

@@ -237,7 +237,7 @@ class Parser {
     if (!take("}")) refuse_here("}");
     if (node.least > node.most) {
       refuse("{" + std::to_string(node.least) + "," + std::to_string(node.most) +
-             "} wants at least more than at most");
+             "} has a minimum above its maximum");
     }
   }
 
@@ -261,7 +261,7 @@ class Parser {
       node.text.push_back(read_character("\""));
       const uint32_t last = node.text.back();
       if (last == 0 || (last >= kSurrogates.first && last <= kSurrogates.last)) {
-        refuse("NUL and halves of surrogate pairs are no characters of a text");
+        refuse("NUL and halves of surrogate pairs are not characters of a text");
       }
     }
     return node;
@@ -317,7 +317,7 @@ class Parser {
     if (take("x")) return read_hex(2);
     if (take("u")) return read_hex(4);
     if (take("U")) return read_hex(8);
-    refuse_here(R"(one of n r t x u U \ " [ ] - behind \)");
+    refuse_here(R"(one of n r t x u U \ " [ ] - after \)");
   }
 
   char32_t read_hex(int n_digits) {
@@ -327,7 +327,7 @@ class Parser {
       if (!digit) refuse_here(std::to_string(n_digits) + " hexadecimal digits");
       character = character << 4U | *digit;
     }
-    if (character > kLastCharacter) refuse("an escape is past the last character");
+    if (character > kLastCharacter) refuse("an escape is above the last character");
     return character;
   }
 

@@ -216,7 +216,7 @@ void GrammarMatcher::accept(int32_t token) {
     if (!is_read) throw Error(LH_INTERNAL, "a token that the grammar does not allow");
     return;
   }
-  // When the token is also read as characters, both readings end at the same position.
+  // When the token is also read as characters, both parses end at the same position.
   if (!is_read || partial_.is_inside()) {
     go_back(before);
     start_place();
@@ -237,8 +237,8 @@ bool GrammarMatcher::forced_character(uint32_t& character) {
                      });
 }
 
-// Tests whether a longer piece that starts with `begin`, which was read, can be read
-// further.
+// Tests whether the text can continue within a longer piece that starts with `begin`,
+// which was already read.
 bool GrammarMatcher::continues_piece(std::string_view begin) {
   const TokenPieces& pieces = model_->pieces();
   auto entry = std::lower_bound(pieces.entries().begin(), pieces.entries().end(), begin,
@@ -267,8 +267,8 @@ bool GrammarMatcher::continues_piece(std::string_view begin) {
   return found;
 }
 
-// Returns the tokens of a forced text that was read. Omits the end if the next characters
-// may change its tokens.
+// Returns the tokens of a forced text that was already read. Omits the last tokens if the
+// next characters may change them.
 std::vector<int32_t> GrammarMatcher::cut_forced(const std::string& text) {
   std::vector<int32_t> tokens = model_->tokenize_inside(text);
   std::vector<size_t> starts;

@@ -1,6 +1,6 @@
 // Matcher of one text against a grammar, token by token, with the set of allowed next
 // tokens. Uses Earley's algorithm (1970) with Aycock and Horspool's treatment of empty
-// rules (2002): all readings of the text advance in parallel and are merged where they
+// rules (2002): all parses of the text advance in parallel and are merged where they
 // meet. So left-recursive rules and ambiguous texts cost little.
 #pragma once
 
@@ -27,7 +27,7 @@ class GrammarMatcher final : public Constraint {
   }
 
   // allows() and the functions below throw Error (LH_SAMPLER_ERROR) if the text has too
-  // many readings.
+  // many parses.
   bool allows(int32_t token) override;
   std::vector<int32_t> allowed_tokens() override;
   std::vector<int32_t> forced_tokens() override;

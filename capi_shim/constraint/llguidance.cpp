@@ -82,7 +82,7 @@ struct Tokenizer {
 
   std::vector<uint32_t> tokenize(std::string_view text) const;
 
-  // Returns the tokens of a text; of a very long text, only those of its start.
+  // Returns the tokens of a text; for a very long text, only the first tokens.
   std::vector<int32_t> cut_start(std::string_view text) const;
 
   const lh_model& model;
@@ -374,8 +374,8 @@ std::unique_ptr<Constraint> start_llguidance(const lh_model& model, int32_t kind
       tokenizer, functions.new_matcher(&init, name, text), std::make_shared<Shared>());
 }
 
-// Forced text may be split into other tokens than the whole text: the rest is tokenized
-// again from there.
+// If the constraint forces other tokens than those of the whole text, the rest of the
+// text is tokenized again after them.
 bool accepts_text(Constraint& constraint, const lh_model& model, std::string_view text) {
   const Tokenizer& tokenizer = tokenizer_of(model);
   std::vector<uint32_t> tokens = tokenizer.tokenize(text);

@@ -106,8 +106,8 @@ std::vector<int32_t> Herd::wanted_prefixes(int32_t prompt) const {
 }
 
 // Computes and holds the prefixes of a prompt, outermost first, each forked from its
-// parent. In depth-first order they stay for the next prompts. Returns true if all are
-// held.
+// parent. Prompts come in depth-first order, so the next prompts can use these prefixes.
+// Returns true if all are held.
 bool Herd::prepare_prefixes(int32_t prompt) {
   const std::vector<int32_t> wanted = wanted_prefixes(prompt);
   const auto ends =
@@ -141,7 +141,7 @@ void Herd::submit_prefix(int32_t node) {
   try {
     engine_.submit(request);
   } catch (const std::exception&) {
-    bad_prefix_[i] = true;  // prompts that continue it do without it
+    bad_prefix_[i] = true;  // prompts that continue it run without it
     return;
   }
   path_.push_back(node);

@@ -63,10 +63,10 @@ newrllama_context::newrllama_context(const lh_model& model, int32_t n_ctx,
   prepare_engine(plan({}, {}, 0));
 }
 
-// Plans one stream of cells per sequence, each as large as the longest prompt needs.
-// Their number is limited by n_ctx and by the user. A common pool would hold a few more,
-// but there a text depends on concurrent ones (attention sums in the order of the cells),
-// and attention costs more.
+// Plans one stream of cells per sequence, each as large as the longest prompt needs. The
+// number of streams is limited by n_ctx and by the user. A common pool would hold a few
+// more sequences, but then a text would depend on concurrent texts (attention sums in the
+// order of the cells), and attention would cost more.
 newrllama_context::Layout newrllama_context::plan(
     const std::vector<lh::HerdPrompt>& prompts, const lh::PrefixTree& tree,
     int32_t max_tokens) const {

@@ -1,4 +1,4 @@
-// Object behind a newrllama_context_handle: plans and runs the prompts of a call.
+// Object that a newrllama_context_handle points to: plans and runs the prompts of a call.
 #pragma once
 
 #include <atomic>

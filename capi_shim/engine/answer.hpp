@@ -16,7 +16,7 @@ namespace lh {
 
 class Answer final : public Task {
  public:
-  // `prompt`: tokens of the prompt, which penalties count. Throws the same errors as
+  // `prompt`: tokens of the prompt, which penalties consider. Throws the same errors as
   // Sampler's constructor.
   Answer(const lh_model& model, const lh_request& request,
          const std::vector<int32_t>& prompt, SamplerCache& cache);
@@ -24,7 +24,7 @@ class Answer final : public Task {
   uint32_t seed() const { return sampler_->seed(); }
   // See Sampler.
   const Choices* sought() const { return sampler_->sought(); }
-  // Takes a token that another sampler drew from the row; NULL: the row is not there.
+  // Takes a token that another sampler drew from the row; NULL: the row does not exist.
   void take(const StepServices& step, Client& client, int32_t token, const float* logits,
             LogitRow& row);
   // Writes the chosen text, or decodes its tokens again to get their logits rows.

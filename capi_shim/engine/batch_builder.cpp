@@ -39,7 +39,7 @@ bool BatchBuilder::is_time_for_paths(const std::vector<Client*>& clients) const 
   return any_path && !(any_other && was_path_);
 }
 
-// Paths get a batch of their own. The batch is one computation if the sequences are
+// Paths get a separate batch. The batch is one computation if the sequences are
 // adjacent: all paths have the length of the first or are padded to it. So a sliding
 // window does not advance for tokens that are removed again.
 void BatchBuilder::choose_paths(const std::vector<Client*>& clients) {

@@ -18,7 +18,7 @@ namespace lh {
 // Text and state of a client's thought so far.
 struct WrittenThought {
   TextBuffer text;
-  bool is_there = false;  // false: the model has not opened one
+  bool is_there = false;  // false: the model has not opened a thought
   int32_t n_tokens = 0;   // tokens that the model wrote
   lh_thinking_closed closed = LH_THINKING_OPEN;
 };
@@ -35,7 +35,7 @@ struct Client {
   // tokens of the prompt, then of a thought, then generated tokens
   std::vector<int32_t> tokens;
   int32_t n_prompt = 0;   // with the tokens of a thought that has ended
-  int32_t n_thought = 0;  // these tokens
+  int32_t n_thought = 0;  // tokens of that thought
   int32_t n_reused = 0;
   int32_t max_tokens = 0;  // 0: a prefix
 
@@ -70,7 +70,11 @@ struct Client {
   int32_t n_written() const { return task->has_paths() ? 0 : n_tokens() - n_prompt; }
   // Tokens of the answer.
   int32_t n_generated() const { return task->is_thought() ? 0 : n_written(); }
-  // Tests whether the first token is there.
+  // Maximum number of tokens that may still be written, of a thought and of the answer.
+  int32_t n_remaining() const {
+    return task->n_before_answer(*this) + max_tokens - n_generated();
+  }
+  // Tests whether the first token was generated.
   bool has_begun() const { return t_first_s > 0; }
   void note_first() {
     if (t_first_s == 0) t_first_s = seconds_since(submitted);

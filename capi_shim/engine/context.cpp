@@ -31,11 +31,11 @@ void check_deterministic(const lh_model& model, const lh_engine_params& p) {
     return type < 0 || type == GGML_TYPE_F16 || type == GGML_TYPE_F32;
   };
   require(!is_float(p.type_k) || !is_float(p.type_v),
-          "deterministic needs another type_k or type_v than f16 and f32");
+          "deterministic needs a type_k or type_v other than f16 and f32");
   if (has_recurrent_states(model)) {
     throw Error(
         LH_CONTEXT_ERROR,
-        "deterministic is not to be had with a recurrent model, whose state cannot "
+        "deterministic is not possible with a recurrent model, whose state cannot "
         "be cut");
   }
 }

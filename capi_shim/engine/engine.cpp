@@ -52,7 +52,7 @@ void lh_engine::resize(const lh_engine_params& params) {
       });
   lh::require(n_there == 0,
               "a resize needs all requests to be paused or to have ended; " +
-                  std::to_string(n_there) + " run or are held");
+                  std::to_string(n_there) + " are running or held");
   const lh_engine_params old_params = stage_ ? stage_->params : params;
   const std::vector<double> old_key = stage_ ? stage_->state_key : std::vector<double>{};
   const bool had_stage = stage_ != nullptr;
@@ -184,7 +184,7 @@ void lh_engine::submit(const lh_request& request) {
   const lh::Clock::time_point now = lh::Clock::now();
   stage();
   lh::require(clients_.count(request.id) == 0,
-              "request " + std::to_string(request.id) + " is already there");
+              "a request with id " + std::to_string(request.id) + " exists already");
   Client client = make_client(request);
   client.submitted = now;
   const Client* prefix = find_prefix(request);
@@ -238,7 +238,7 @@ Client lh_engine::make_client(const lh_request& request) {
   return client;
 }
 
-// Together with make_task_behind the only function that distinguishes kinds of request.
+// Only this function and make_task_behind distinguish kinds of request.
 std::unique_ptr<lh::Task> lh_engine::make_task(const lh_request& request,
                                                Client& client) {
   if (request.thinking == nullptr) return make_task_behind(request, client, 0);

@@ -29,7 +29,7 @@ const char* describe_decode_code(int32_t code) {
     case kNoSlot:
       return "no free KV cells";
     case 2:
-      return "aborted, though nobody asked for it";
+      return "aborted without a request";
     case kInvalidBatch:
       return "invalid batch";
     case kThrew:
@@ -45,7 +45,7 @@ void close_gaps(lh::KvCache& kv, const std::vector<Client*>& clients) {
   if (!kv.can_move()) return;
   std::vector<Client*> movable;
   for (Client* client : clients) {
-    const bool goes_on = client->max_tokens - client->n_generated() >= kWorthMoving;
+    const bool goes_on = client->n_remaining() >= kWorthMoving;
     if (client->state == LH_STATE_DECODE && goes_on) movable.push_back(client);
   }
   std::sort(movable.begin(), movable.end(),
@@ -90,7 +90,8 @@ bool lh_engine::build_batch(const std::vector<Client*>& clients, bool may_draft)
   return true;
 }
 
-// Clients whose whole prompt is computed by a prefix need no batch for their first token.
+// Draws the first tokens of clients whose whole prompt a prefix has computed. They need
+// no batch for it.
 void lh_engine::sample_first(const std::vector<Client*>& clients,
                              std::vector<int64_t>& events) {
   for (Client* client : clients) {
@@ -100,7 +101,8 @@ void lh_engine::sample_first(const std::vector<Client*>& clients,
   }
 }
 
-// Fails a client whose record and KV cache disagree before it joins a batch.
+// Compares the recorded position of each client with the KV cache before the client joins
+// a batch, and fails the client if they differ.
 void lh_engine::verify_positions(std::vector<int64_t>& events) {
   for (const lh::BatchPart& part : stage_->builder->parts()) {
     Client& client = *part.client;
@@ -167,8 +169,8 @@ void lh_engine::lose_states() {
   statistics_.count_lost();
 }
 
-// Tests whether a client has not yet reached its position before its state was lost. Such
-// recomputation does not count as a step of the run.
+// Tests whether a client is still recomputing tokens that it had computed before its
+// state was lost. Such recomputation does not count as a step of the run.
 bool lh_engine::is_behind(const Client& client) const {
   return client.is_active() &&
          stage_->kv.positions().get(client.seq_id) <= client.lost_at;

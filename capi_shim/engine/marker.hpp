@@ -47,7 +47,7 @@ class MarkerAtStart {
 
   const Marker& marker_;
   size_t n_space_ = 0;   // tokens of white space
-  size_t n_tokens_ = 0;  // tokens after it
+  size_t n_tokens_ = 0;  // tokens after the white space
   std::string text_;     // without white space at the start
   size_t n_behind_ = 0;
 };

@@ -25,10 +25,10 @@ void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft
   // Answers come first, with one token each or several forced ones. Prompts share the
   // remaining room, oldest first. With streams, prompts of different lengths would get
   // their logits in many small computations. So their last tokens wait for the next
-  // batch, which computes them together with those of the answers. Exception: a client
-  // waits for the first token of a single prompt; no time is lost then. Only the first
-  // prompt of a batch is split, so most prompts are computed in the same parts as when
-  // alone.
+  // batch, which computes them together with the tokens of the answers. Exception: the
+  // first token of a watched prompt that is the only one, or that has priority, does not
+  // wait. Only the first prompt of a batch is split, so most prompts are computed in the
+  // same parts as when alone.
   int32_t room = limits_.capacity;
   const bool has_streams = limits_.has_streams && clients.size() > 1;
   const auto n_prompts =
@@ -116,7 +116,7 @@ void MixedBatch::sort_new(bool prefixes) {
     ids.push_back(client->seq_id);
   }
   const auto key = [](const Client* client) {
-    return std::make_pair(client->max_tokens, client->tokens.size());
+    return std::make_pair(client->n_remaining(), client->tokens.size());
   };
   std::stable_sort(clients.begin(), clients.end(),
                    [&](const Client* a, const Client* b) { return key(a) > key(b); });

@@ -47,7 +47,8 @@ class Score {
   // Reads a row of float32[n_vocab]. Several threads may read different rows, each with a
   // reader of its own.
   void read(int32_t row, const float* logits, LogitRow& reader) noexcept;
-  // Counts n_rows rows as read. Returns false if any of them contained non-finite values.
+  // Marks the next n_rows rows as read. Returns false if any of them contained non-finite
+  // values.
   bool count_rows(int32_t n_rows);
   // Tests whether all rows of the path were read.
   bool is_path_read() const;

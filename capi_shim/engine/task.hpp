@@ -56,15 +56,17 @@ class Task {
   // Position of the first token whose logits are read; those of all later tokens are read
   // as well. kNoRow: none.
   virtual int32_t first_row(const Client& client) const = 0;
+  // Maximum number of tokens that the client may still write before its answer.
+  virtual int32_t n_before_answer(const Client& /*client*/) const { return 0; }
   // Returns at most n candidate tokens to decode together with the last one.
   virtual std::vector<int32_t> draft(const Client& /*client*/, int32_t /*n*/) const {
     return {};
   }
 
-  // Returns the task as an answer, if its first tokens may be any that were drawn by
-  // another sampler.
+  // Returns the task as an answer if it accepts any first tokens that another sampler
+  // drew, else null.
   virtual Answer* free_answer() { return nullptr; }
-  // Adds a token of the thought before the task, which penalties count.
+  // Adds a token of the thought before the task, which penalties consider.
   virtual void see(int32_t /*token*/) {}
   // Starts the task before anything after the prompt is computed. May end the client, or
   // replace its task as its last action.

@@ -93,7 +93,12 @@ Thought::Thought(const lh_model& model, const lh_thinking& t,
 
 int32_t Thought::first_row(const Client& client) const { return client.n_tokens() - 1; }
 
-// A thought without a budget is closed in the prompt.
+int32_t Thought::n_before_answer(const Client& client) const {
+  return std::max(0, budget_ - client.thought->n_tokens);
+}
+
+// Starts the thought. With budget 0 it is closed at once, and `closing` is decoded with
+// the prompt.
 void Thought::start(const StepServices& step, Client& client) {
   client.thought->is_there = !is_opening_;
   if (!end_.is_by_ids()) {
@@ -182,7 +187,8 @@ void Thought::go_on(const StepServices& step, Client& client, int32_t token) {
   write(step, client, token, step.model.piece(token), 0);
 }
 
-// Adds the text of a token from byte n_before on, and ends the thought if it is time.
+// Adds the text of a token from byte n_before on. Ends the thought if the end marker is
+// complete or the budget is spent.
 void Thought::write(const StepServices& step, Client& client, int32_t token,
                     std::string_view piece, size_t n_before) {
   const std::string_view text = piece.substr(n_before);
@@ -197,7 +203,8 @@ void Thought::write(const StepServices& step, Client& client, int32_t token,
   close_if_spent(step, client);
 }
 
-// A thought does not end inside a character, for which a few tokens more suffice.
+// Ends the thought if its budget is spent. Inside a character it waits for the
+// character's end, which a few more tokens complete.
 void Thought::close_if_spent(const StepServices& step, Client& client) {
   const int32_t n_over = client.thought->n_tokens - budget_;
   const bool is_spent =
@@ -229,8 +236,9 @@ void Thought::flush(WrittenThought& thought, size_t n_held) {
   held_.erase(held_.begin(), end);
 }
 
-// Returns the tokens after an end marker. If the last token has more text than the
-// marker, only the rest of `after` follows, or tokens of the marker's part replace it.
+// Returns the tokens that follow an end marker. If the last token contains further text
+// after the marker and `after` begins with this text, only the rest of `after` follows.
+// Otherwise tokens of the marker replace the last token.
 std::vector<int32_t> Thought::behind_marker(const lh_model& model, Client& client,
                                             std::string_view piece) const {
   const std::vector<int32_t>& after = after_.tokens();
@@ -260,8 +268,8 @@ void Thought::join_prompt(Client& client) {
   client.n_prompt = client.n_tokens();
 }
 
-// Ends the thought. The client continues with the task after it; that of a score is
-// computed like a prompt.
+// Ends the thought. The client continues with the next task; if this is a score, the
+// tokens after the thought are decoded like a prompt.
 void Thought::close(const StepServices& step, Client& client, lh_thinking_closed how,
                     const std::vector<int32_t>& next) {
   WrittenThought& thought = *client.thought;
@@ -281,7 +289,8 @@ void Thought::close(const StepServices& step, Client& client, lh_thinking_closed
   then.start(step, client);
 }
 
-// The model has not opened a thought: its tokens are the first of the answer.
+// Called if the model has not opened a thought: its tokens become the first tokens of the
+// answer.
 void Thought::pass_on(const StepServices& step, Client& client, LogitRow& row) {
   const std::vector<int32_t> tokens(client.tokens.begin() + client.n_prompt,
                                     client.tokens.end());
@@ -295,8 +304,8 @@ void Thought::pass_on(const StepServices& step, Client& client, LogitRow& row) {
   }
 }
 
-// The model has not opened a thought, and the task after it does not accept its tokens:
-// the task continues from the logits of the prompt's last token.
+// Called if the model has not opened a thought and the next task does not accept its
+// tokens: that task continues from the logits of the prompt's last token.
 void Thought::pass_back(const StepServices& step, BatchPart& part, LogitRow& row) {
   Client& client = *part.client;
   std::vector<std::vector<float>> rows = std::move(rows_);
@@ -321,7 +330,7 @@ void Thought::pass_back(const StepServices& step, BatchPart& part, LogitRow& row
   then.settle(step, part, row);
 }
 
-// A client that ends inside its thought has no answer.
+// Finishes a client that ends inside its thought: it has no answer.
 void Thought::finish(Client& client) {
   flush(*client.thought, 0);
   client.thought->text.finish();

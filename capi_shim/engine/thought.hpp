@@ -1,5 +1,5 @@
-// Thought task: what a model writes between markers before its answer or its score. The
-// client then continues with that task, as if the thought were a part of its prompt.
+// Thought task: text that a model writes between markers before its answer or its score.
+// The client then continues with that task, as if the thought were a part of its prompt.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,18 @@ struct WrittenThought;
 
 // Throws Error (LH_INVALID_ARGUMENT) unless the thought is valid for a model.
 void check_thinking(const lh_thinking& thinking, const lh_model& model);
-// Maximum number of tokens between the prompt and the answer.
+// Returns the maximum number of tokens between the prompt and the answer.
 int64_t room_of(const lh_thinking& thinking);
 
 class Thought final : public Task {
  public:
-  // then: task after the thought. `prompt`: tokens that penalties count.
+  // then: task after the thought. `prompt`: tokens that penalties consider.
   Thought(const lh_model& model, const lh_thinking& thinking,
           const std::vector<int32_t>& prompt, SamplerCache& cache,
           std::unique_ptr<Task> then, bool has_logprobs);
 
   int32_t first_row(const Client& client) const override;
+  int32_t n_before_answer(const Client& client) const override;
   void start(const StepServices& step, Client& client) override;
   void read(Client& client, int32_t i, float* logits, LogitRow& row) noexcept override;
   void settle(const StepServices& step, BatchPart& part, LogitRow& row) override;
@@ -65,11 +66,11 @@ class Thought final : public Task {
   const std::vector<int32_t> closing_;
   std::unique_ptr<Sampler> sampler_;  // null if nothing is drawn
   std::unique_ptr<Task> then_;
-  Answer* const free_;     // the same object, if it is an answer that may begin anyhow
-  const bool keeps_rows_;  // of all tokens before the thought; else only of the first
+  Answer* const free_;     // then_, if it is a free_answer(); else null
+  const bool keeps_rows_;  // keep the rows of all first tokens, not only of one
 
   bool is_opening_;                          // the model has not decided about a thought
-  std::unique_ptr<MarkerAtStart> at_start_;  // null once it is known what comes first
+  std::unique_ptr<MarkerAtStart> at_start_;  // null after the first tokens
   MarkerSearch search_;
   std::vector<std::string> held_;         // pieces that may belong to a marker
   std::vector<std::vector<float>> rows_;  // logits of the tokens before the thought

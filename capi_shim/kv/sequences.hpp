@@ -43,7 +43,7 @@ class SequencePool {
 
   // Returns the lowest free id, or -1.
   int32_t first_free() const;
-  // Return a free id after its cells are removed, or -1.
+  // Both remove the cells of a free id and return the id, or -1.
   int32_t acquire();
   int32_t acquire_last();
   void release(int32_t seq_id);

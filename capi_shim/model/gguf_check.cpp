@@ -41,7 +41,8 @@ uint64_t size_of(std::FILE* file, const std::string& name) {
   return static_cast<uint64_t>(size);
 }
 
-// Errors about the magic number and the version help a user more than the reader's log.
+// Checks magic number and version first: these errors help a user more than the reader's
+// log.
 void check_start(std::FILE* file, const std::string& name, uint64_t size) {
   struct {
     char magic[4];
@@ -158,7 +159,7 @@ std::vector<std::string> part_paths(const std::string& path, int32_t n_parts) {
     refuse(named("model", path),
            "is the first of " + std::to_string(n_parts) +
                " parts, but is not named like one: its name must end in "
-               "\"-00001-of-0000N.gguf\", as the parts were named when made");
+               "\"-00001-of-0000N.gguf\", as when the model was split");
   }
   return paths;
 }

@@ -125,7 +125,7 @@ class LoraFile {
       const bool is_a = ends_with(name, kA);
       if (!is_a && !ends_with(name, kB)) {
         if (ends_with(name, kNorm)) continue;  // libllama ignores these tensors, too
-        refuse("has tensor \"" + name + "\", which is none of an adapter");
+        refuse("has tensor \"" + name + "\", which is not part of an adapter");
       }
       const ggml_type type = gguf_get_tensor_type(header_, i);
       if (type != GGML_TYPE_F32 && type != GGML_TYPE_F16 && type != GGML_TYPE_BF16 &&
@@ -147,7 +147,7 @@ class LoraFile {
     const auto found = model.find(name);
     if (found == model.end()) {
       refuse("has tensors for \"" + name +
-             "\", which the model has not: was it made for another model?");
+             "\", which the model does not have: was it made for another model?");
     }
     const Shape& weight = found->second;
     const bool is_embedding = name == kEmbedding;
@@ -162,7 +162,7 @@ class LoraFile {
     }
     if (is_embedding && model.count(kOutput) == 0) {
       refuse(
-          "adapts the embedding of a model that uses it for its output as well, which "
+          "adapts the embedding of a model that also uses it for its output, which "
           "libllama cannot do");
     }
   }

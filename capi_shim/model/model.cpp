@@ -35,8 +35,8 @@ size_t SpecialTexts::match(std::string_view text) const {
 
 namespace {
 
-// A mapped file counts with its full size: its pages must be in memory for computations,
-// and repacked tensors are copies.
+// The full size of a mapped file is counted: its pages must be in memory for
+// computations, and repacked tensors are copies.
 void check_size(const std::string& path, uint64_t needed, uint64_t available) {
   if (available == 0 || needed <= available) return;
   const auto text = [](uint64_t bytes) {
@@ -48,7 +48,7 @@ void check_size(const std::string& path, uint64_t needed, uint64_t available) {
               "model file \"" + path + "\" does not fit into memory: its tensors take " +
                   text(needed) + ", and " + text(available) +
                   " are available; close other programs, or take a smaller model or a "
-                  "stronger quantization (check_memory off loads it all the same)");
+                  "stronger quantization (without check_memory it is loaded anyway)");
 }
 
 // Tests whether a USER_DEFINED token is markup ("<think>", "[gMASK]", "/nothink"). Other
@@ -156,7 +156,7 @@ lh_model::lh_model(llama_model* model)
 std::vector<int32_t> lh_model::native_tokens(std::string_view text, bool add_special,
                                              bool parse_special) const {
   if (llama_vocab_type(vocab_) == LLAMA_VOCAB_TYPE_NONE) {
-    throw Error(LH_MODEL_ERROR, "the model has no vocabulary: it takes token ids only");
+    throw Error(LH_MODEL_ERROR, "the model has no vocabulary: it accepts only token ids");
   }
   // A token has at least one byte, except the special tokens at both ends.
   std::vector<int32_t> tokens(text.size() + 4);
@@ -169,7 +169,7 @@ std::vector<int32_t> lh_model::native_tokens(std::string_view text, bool add_spe
     tokens.resize(static_cast<size_t>(n < 0 ? -n : n));
     if (n >= 0) return tokens;
   }
-  throw Error(LH_INTERNAL, "llama_tokenize wants more room than it asked for");
+  throw Error(LH_INTERNAL, "llama_tokenize needs a larger buffer than it requested");
 }
 
 std::vector<std::string_view> lh_model::cut_defined(std::string_view text) const {

@@ -48,8 +48,8 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   static lh_model* hand_out(std::unique_ptr<lh_model> model);
   void let_go() { const std::shared_ptr<lh_model> last = std::move(handed_out_); }
   // Returns shared ownership for objects that compute with the model, because garbage
-  // collectors free a model and its objects in any order. Null if the model was not
-  // handed out; its owner then keeps it.
+  // collectors free a model and its objects in any order. Returns null if the model was
+  // not handed out; its owner must then keep it alive.
   std::shared_ptr<const lh_model> held() const { return weak_from_this().lock(); }
 
   llama_model* get() const { return model_; }

@@ -33,7 +33,7 @@ std::vector<lh_gpu> gpus_of(enum ggml_backend_dev_type type) {
 
 }  // namespace
 
-// libllama takes a GPU that shares the memory of the processor only if there is no other.
+// libllama uses a GPU that shares the memory of the processor only if there is no other.
 std::vector<lh_gpu> gpus() {
   if (!llama_supports_gpu_offload()) return {};
   std::vector<lh_gpu> found = gpus_of(GGML_BACKEND_DEVICE_TYPE_GPU);

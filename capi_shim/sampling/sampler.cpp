@@ -403,7 +403,7 @@ std::string Sampler::why_stuck(const std::string& text) const {
     return "no token may come" + after + ": logit_bias and ignore_eos forbid them all";
   }
   return (has_choices() ? "choices" : "grammar") + std::string(" cannot be finished") +
-         after + ": no token may come there, and the text is not whole" +
+         after + ": no token may come there, and the text is not complete" +
          (!bias_->empty() ? " (logit_bias forbids tokens)" : "");
 }
 

@@ -116,8 +116,8 @@ class Sampler {
   std::string why_stuck(const std::string& text) const;
 
   bool has_choices() const { return choice_ != nullptr; }
-  // Choices of which the most probable under the model itself is to be found; null: the
-  // answer is drawn token by token.
+  // Returns the choices, if the most probable choice under the model itself is to be
+  // found; null if the answer is drawn token by token.
   const Choices* sought() const;
   // Sets the most probable choice by its last node. The answer then follows the path to
   // it.

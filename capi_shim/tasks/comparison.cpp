@@ -40,7 +40,7 @@ Distribution distribution(const float* logits, int32_t n) {
   }
   const double log_sum = static_cast<double>(logits[top]) + std::log(sum);
   if (!std::isfinite(log_sum)) {
-    throw Error(LH_MODEL_ERROR, "the model computes logits that are no finite numbers");
+    throw Error(LH_MODEL_ERROR, "the model computes logits that are not finite numbers");
   }
   return {logits, top, log_sum};
 }
@@ -66,7 +66,7 @@ lh_comparison::lh_comparison(const lh_model& base, const lh_model& other,
       batch_(kPiece) {
   lh::require_range("n_threads", n_threads, 0, 1024);
   lh::require(base.n_vocab() == other.n_vocab(),
-              "the models must have one vocabulary, not " +
+              "the models must have the same vocabulary, not " +
                   std::to_string(base.n_vocab()) + " and " +
                   std::to_string(other.n_vocab()) + " tokens");
   base_ = make_context(base, n_threads);
@@ -112,8 +112,8 @@ void lh_comparison::add(const int32_t* tokens, int32_t n_tokens) {
   for (const ContextPtr* ctx : {&base_, &other_}) {
     llama_memory_clear(llama_get_memory(ctx->get()), true);
   }
-  // As in llama.cpp's perplexity program, only tokens in the second half of a chunk
-  // count.
+  // As in llama.cpp's perplexity program, only tokens in the second half of a chunk are
+  // scored.
   const int32_t first = n_tokens / 2 - 1;
   const int32_t end = n_tokens - 1;  // no token follows the last one
   for (int32_t begin = 0; begin < end; begin += kPiece) {

@@ -25,7 +25,8 @@
 #'
 #' @param ... Codes: a coded [gold_sample()]; a data frame or matrix with one column per coder; or
 #'   one vector per coder. Factors, text or numbers; NA, blank text and `"NA"` are missing. A number
-#'   or logical value equals its text; texts that differ only in case or spaces are an error.
+#'   numbers and logical values are compared by their text, so that 1 equals `"1"`; texts that
+#'   differ only in case or spaces are an error.
 #' @param scale Scale of measurement, which defines distances between codes: `"nominal"`,
 #'   `"ordinal"`, `"interval"` or `"ratio"`. NULL is `"ordinal"` for ordered factors, ordinal
 #'   codebooks and samples drawn from such labels, and `"nominal"` otherwise.
@@ -40,8 +41,8 @@
 #' @param n_bootstrap Number of bootstrap draws for the interval of alpha. 0 computes none.
 #' @param seed Seed of the bootstrap.
 #' @returns A `llamaherd_agreement`: a data frame with one row per coefficient and the columns
-#'   `coefficient`, `value`, `low`, `high`, `se` (NA if the interval needs none), `observed`,
-#'   `expected`, `n_units` (units with at least two codes) and `n_coders`.
+#'   `coefficient`, `value`, `low`, `high`, `se` (NA if the interval is computed without one),
+#'   `observed`, `expected`, `n_units` (units with at least two codes) and `n_coders`.
 #' @references
 #' Cohen (1960), Educational and Psychological Measurement 20; Cohen (1968), Psychological Bulletin
 #' 70; Fleiss, Cohen, Everitt (1969), Psychological Bulletin 72; Gwet (2008), British Journal of
@@ -142,7 +143,7 @@ coder_columns <- function(dots, error_call) {
   if (length(columns) < 2 || length(n) > 1) {
     abort(
       c(
-        "`...` must have codes of at least two coders, as many of each.",
+        "`...` must have codes of at least two coders, with as many units for each.",
         x = "Coders: {length(columns)}. Units of each: {toString(lengths(columns))}."
       ),
       "argument",

@@ -19,7 +19,8 @@
 #'   without content.
 #' @param calibration Return value of `calibrate_batch()` or `calibrate_contextual()`, possibly
 #'   stored with [saveRDS()].
-#' @param method `"batch"` fits the calibration to these prompts; `"contextual"` to `content_free`.
+#' @param method `"batch"` fits the calibration to these prompts; `"contextual"` fits it to the
+#'   prompts in `content_free`.
 #' @param content_free For `method = "contextual"`: prompts with `"N/A"`, `""` or similar in place
 #'   of the text.
 #' @param ... Further arguments of [classify_parallel()].
@@ -29,7 +30,7 @@
 #'
 #'   `calibrated()` and `classify_calibrated()`: `x`, or the return value of [classify_parallel()],
 #'   with calibrated probabilities and the columns derived from them, and the calibration as the
-#'   attribute `calibration`. `coverage` and `logprobs` remain those of the model.
+#'   attribute `calibration`. `coverage` and `logprobs` are not changed.
 #' @seealso [classify_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -61,7 +62,7 @@ calibrated <- function(x, calibration) {
   check_calibration(calibration, error_call)
   n <- length(calibration$prior)
   if (n != ncol(probs$values)) {
-    must <- sprintf("probabilities of %d labels, as the calibration is", n)
+    must <- sprintf("probabilities of %d labels, as many as the calibration has", n)
     abort_argument("x", must, x, error_call)
   }
   names <- probs$names %||% calibration$names %||% as.character(seq_len(n))
@@ -96,7 +97,7 @@ classify_calibrated <- function(
   needs_free <- method == "contextual" && is.null(calibration)
   if (needs_free == is.null(content_free)) {
     abort(
-      "{.code method = \"contextual\"} needs {.arg content_free}, and nothing else does.",
+      "{.arg content_free} is needed for {.code method = \"contextual\"}, and only for it.",
       "argument",
       error_call
     )

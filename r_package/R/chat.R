@@ -73,8 +73,8 @@ with_system <- function(conversation, system) {
   c(if (!is.null(system)) list(list(role = "system", content = system)), conversation)
 }
 
-# NA remains NA; a text with invalid encoding is an error, because it would otherwise be lost
-# silently.
+# Requires text with a valid encoding, because an invalid text would be lost silently. NA remains
+# NA.
 check_no_problem <- function(prompts, arg, error_call) {
   bad <- which(!is.na(prompts$problems) & !prompts$missing)
   if (length(bad) > 0) {
@@ -103,7 +103,7 @@ as_conversation <- function(x, arg, error_call) {
   check_messages(x, arg, error_call)
 }
 
-# A list may also consist of token ids.
+# Returns TRUE for messages. A list may also consist of token ids.
 is_messages <- function(prompt) is.list(prompt) && is.list(prompt[1][[1]])
 
 contents <- function(messages) {

@@ -2,14 +2,14 @@
 #'
 #' @description
 #' Some chat templates (Llama 3.2, gpt-oss, Granite) write the current date into each prompt. The
-#' same call on another day then has other prompts, so it gives other answers, and a journal has
-#' none of them. `with_chat_date()` runs code with a fixed date.
+#' same call on another day then has other prompts. It gives other answers, and finds no result in a
+#' journal of the first day. `with_chat_date()` runs code with a fixed date.
 #'
-#' [annotate_texts()] records its date and takes it from its journal again; it also has the argument
-#' `date`.
+#' [annotate_texts()] records its date, and uses the recorded date when it continues from a journal.
+#' Its argument `date` sets the date of one call.
 #'
-#' @param date A Date, or a string like `"2026-01-31"`. NULL is the date of a `with_chat_date()`
-#'   around it, or today, also if the code runs past midnight.
+#' @param date A Date, or a string like `"2026-01-31"`. NULL is the date of the enclosing
+#'   `with_chat_date()`. Without one it is today; it does not change if the code runs past midnight.
 #' @param code Code to run, such as a call of [generate_parallel()].
 #' @returns The value of `code`.
 #' @seealso [generate_parallel()] with `chat = TRUE`, [apply_chat_template()]

@@ -1,38 +1,39 @@
 #' Read errors and choose examples from the texts to explore
 #'
 #' @description
-#' `disagreements()` lists the texts whose label is not the human code, with codes, labels,
-#' probabilities and thoughts of the model, if there are any. `choose_examples()` adds coded texts
+#' `disagreements()` lists the texts whose label differs from the human code, with codes, labels and
+#' probabilities, and with the model's thoughts if it thought. `choose_examples()` adds coded texts
 #' to a codebook as examples. Both use the part `explore` of a split sample, see [gold_split()].
 #'
 #' @section Examples:
-#' Labels take turns, so that each has about as many examples. `by = "diverse"` begins each label
-#' with its most typical text, the one nearest to the others of the label, and then takes the text
-#' that is farthest from all examples so far. The distance is 1 - the cosine similarity of
-#' `embeddings`, or of character trigrams, weighted by their rarity (tf-idf). `by = "hardest"` takes
-#' texts that the model got wrong, the most confident first, then those with the least probable
-#' right label.
+#' Examples are chosen for each label in turn, so that all labels get about the same number. `by =
+#' "diverse"` first chooses the most typical text of each label, the one nearest to the other texts
+#' of the label. It then chooses the text that is farthest from all examples so far. The distance is
+#' 1 - the cosine similarity of `embeddings`, or of character trigrams, weighted by their rarity
+#' (tf-idf). `by = "hardest"` first chooses texts that the model labelled wrongly, the most
+#' confident first, then texts whose right label has the lowest probability.
 #'
 #' Texts that occur in `select` or `evaluate` are never taken; [compare_codebooks()] and
 #' [evaluate_codebook()] refuse codebooks with such examples.
 #'
 #' @param gold A coded `llamaherd_gold` with a split, see [gold_split()]; or the path of its CSV
 #'   file.
-#' @param k Number of examples. With fewer coded texts there are fewer, with a warning.
-#' @param codebook A codebook. Its own examples stay, and come first.
+#' @param k Number of examples. If there are fewer coded texts, fewer are chosen, with a warning.
+#' @param codebook A codebook. Its own examples are kept, and come first.
 #' @param by `"diverse"` or `"hardest"`.
-#' @param coded Return value of [annotate_texts()] that has the texts of the part, alone or among
-#'   others. For `choose_examples()` only with `by = "hardest"`.
+#' @param coded Return value of [annotate_texts()] that contains the texts of the part; it may
+#'   contain others, too. `choose_examples()` takes it only with `by = "hardest"`.
 #' @param embeddings For `by = "diverse"`: a matrix with one row per text of the sample, in its
 #'   order, see [embed_parallel()].
-#' @param parts Part or parts of the sample. `"evaluate"` is closed until [evaluate_codebook()] has
-#'   opened it.
-#' @param peek TRUE reads `"evaluate"` although it is closed, with a warning.
+#' @param parts Part or parts of the sample. `"evaluate"` is locked (closed) until
+#'   [evaluate_codebook()] has unlocked it.
+#' @param peek TRUE reads `"evaluate"` although it is locked, with a warning.
 #' @returns `choose_examples()`: a codebook with `k` more examples.
 #'
 #'   `disagreements()`: a data frame with one row per text, the most confident labels first: `id`,
-#'   `part`, `text`, `code` (of most coders), `code_<coder>` if there are several, `label`, `prob`
-#'   (of the label), `prob_code` (of the code), and `thinking` if the model thought.
+#'   `part`, `text`, `code` (the code of most coders), `code_<coder>` if there are several coders,
+#'   `label`, `prob` (probability of the label), `prob_code` (probability of the code), and
+#'   `thinking` if the model thought.
 #' @seealso [compare_codebooks()], [codebook()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()

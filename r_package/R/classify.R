@@ -11,21 +11,21 @@
 #' \deqn{\log P(label) = \sum_i \log P(t_i | prompt, t_1 \ldots t_{i-1}) + \log P(end)}
 #'
 #' where \eqn{P(end)} is 1 minus the probabilities of the tokens with which longer labels continue
-#' this label, so 1 if no label does. So the probability of "Sport" does not include that of "Sport
-#' and games". `normalize` determines which values are compared and scaled to sum to 1:
+#' this label; it is 1 if no label does. The probability of "Sport" therefore does not include that
+#' of "Sport and games". `normalize` determines which values are compared and scaled to sum to 1:
 #'
 #' * `"sum"`: \eqn{\log P(label)}. Labels with more tokens have lower values.
 #' * `"token"`, `"byte"`: the log-probability divided by the number of tokens, or bytes, of the
 #'   label.
-#' * `"pmi"`: the log-probability minus the label's log-probability after `pmi_prompt`; a measure of
-#' how much the text increases it.
+#' * `"pmi"`: the log-probability minus the log-probability of the label after `pmi_prompt`. It
+#' measures how much the text increases the probability of the label.
 #'
 #' @section Probabilities after thinking:
 #' With `chat = TRUE` and `thinking = 256` the model first writes a thought, and the labels are
-#' scored behind its end. A thought mostly settles on an answer, so the probabilities given a single
-#' thought are near 0 or 1: they say that the model follows its thought, not that the thought is
+#' scored after its end. A thought mostly settles on an answer, so the probabilities after a single
+#' thought are near 0 or 1: they show that the model follows its thought, not that the thought is
 #' right. `n_thoughts = 5` draws five thoughts per prompt; the probabilities are the mean over them,
-#' and the column `between` says how far they differ. `vignette("thinking", "llamaherd")` has an
+#' and the column `between` shows how much they differ. `vignette("thinking", "llamaherd")` has an
 #' example. `normalize = "pmi"` and contextual calibrations cannot be combined with thoughts.
 #'
 #' @inheritParams generate_parallel
@@ -39,9 +39,9 @@
 #' @param space Whether to put a space between prompt and label. `"auto"` adds one unless either has
 #'   white space there or `chat` is TRUE.
 #' @param n_thoughts Number of thoughts per prompt before the labels are scored. The probabilities
-#'   are the mean over them. More than one are drawn at temperature 0.6 with `top_p = 0.95`; a
-#'   single one takes the most likely tokens. Needs `thinking`.
-#' @param seed Seed of the random numbers of thoughts. It counts with several of them.
+#'   are the mean over all thoughts. Several thoughts are drawn at temperature 0.6 with `top_p =
+#'   0.95`; a single thought takes the most likely tokens. Needs `thinking`.
+#' @param seed Seed of the random numbers of thoughts. It has an effect if `n_thoughts` is above 1.
 #' @returns A `llamaherd_table`: a data frame with one row per prompt, in the same order, NA where a
 #'   prompt failed. In [dplyr::mutate()] it becomes columns of the data.
 #'
@@ -54,17 +54,17 @@
 #'   * `p_<label>`: the probability of each label.
 #'   * With several thoughts, `between`: standard deviation of the label's probability over the
 #'     thoughts of the prompt, before a calibration.
-#'   * With thoughts, `thinking`, the text of the first; `n_thinking_tokens`, the tokens of all; and
-#'     `thinking_complete`, FALSE if one of them used up its budget.
+#'   * With thoughts, `thinking`, the text of the first thought; `n_thinking_tokens`, the number of
+#'     tokens of all thoughts; and `thinking_complete`, FALSE if one of them used up its budget.
 #'
 #'   A median `coverage` below 0.05 gives a warning of class `llamaherd_warning_coverage` that names
 #'   the likely cause.
 #'
-#'   Attributes: `errors`, the reason why a prompt failed, NA for others; `finish_reason`, `"stop"`,
-#'   `"cancelled"` or `"error"`; `stats`; `timing`, as in [generate_parallel()], for
+#'   Attributes: `errors`, the reason why a prompt failed, NA for all others; `finish_reason`,
+#'   `"stop"`, `"cancelled"` or `"error"`; `stats`; `timing`, as in [generate_parallel()], for
 #'   `plot(type = "time")`; `logprobs`, a matrix of \eqn{\log P(label)} with one row per prompt and
-#'   one column per label; with several thoughts `between`, such a matrix of standard deviations;
-#'   and `notes`, the texts of the warning on coverage.
+#'   one column per label; with several thoughts `between`, a matrix of standard deviations in the
+#'   same form; and `notes`, the texts of the warning on coverage.
 #' @seealso [calibrate_batch()] to remove a model's preferences, [score_parallel()], and
 #'   [generate_parallel()] with `choices`, which generates a label.
 #' @export
@@ -134,7 +134,8 @@ classify_parallel <- function(
   result
 }
 
-# Returns the texts that the model reads, and the names in the result.
+# Returns a list of the texts of the labels, which the model reads, and of their names in the
+# result.
 class_labels <- function(x, error_call) {
   if (is.factor(x)) {
     x <- levels(x)
@@ -144,10 +145,10 @@ class_labels <- function(x, error_call) {
   names <- ifelse(is.na(names) | nzchar(names), names, readings)
   fits <- length(readings) > 0 && all(nzchar(trimws(readings)))
   if (!fits || anyNA(names) || anyDuplicated(readings)) {
-    must <- "texts, at least one, none empty, and no two the same"
+    must <- "one or more texts, all different and none empty"
     twice <- readings[duplicated(readings)]
     hint <- if (length(twice) > 0) {
-      sprintf("%s is there twice.", encodeString(twice[[1]], quote = "\""))
+      sprintf("%s occurs twice.", encodeString(twice[[1]], quote = "\""))
     } else {
       "Such as c(\"positive\", \"negative\")."
     }
@@ -199,12 +200,12 @@ new_classes <- function(columns, prompts, display) {
   )
 }
 
-# The element of each row in the column of its label; NULL of no matrix.
+# Returns for each row the value in the column of its label; NULL if `values` is NULL.
 of_labels <- function(values, labels) {
   if (!is.null(values)) values[cbind(seq_along(labels), as.integer(labels))]
 }
 
-# The labels say little if the model would rather go on in another way.
+# Warns of a low coverage: the labels mean little if the model would continue differently.
 warn_coverage <- function(result, verbosity, error_call) {
   for (note in if (verbosity >= 0) attr(result, "notes")) {
     warn("{note}.", "coverage", error_call)
@@ -238,7 +239,7 @@ task_table <- function(frame, columns, prompts, ...) {
   )
 }
 
-# NaN where a prompt failed.
+# Converts rows to a matrix, with NaN where a prompt failed.
 matrix_of <- function(rows, names) {
   values <- numbers_of(rows)
   matrix(values, ncol = length(names), byrow = TRUE, dimnames = list(NULL, names))

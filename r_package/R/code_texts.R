@@ -2,15 +2,15 @@
 #'
 #' @description
 #' `code_texts()` opens a page in the browser on which people code texts by hand: one text after the
-#' other, with the labels of the codebook and their definitions beside it, by mouse or by keys. It
-#' needs no model, and coders see no label of a model. Every code is stored at once in a file, so
-#' that nothing is lost if R, the browser or the computer ends; the same call continues. The call
-#' ends with Ctrl-C (or Esc, or the stop button), or with the button "End" of the page of agreement,
-#' and returns the codes.
+#' other, with the labels of the codebook and their definitions beside it, by mouse or by keyboard.
+#' It needs no model, and coders see no label of a model. Every code is stored in a file at once, so
+#' nothing is lost if R, the browser or the computer stops; run the same call again to continue. The
+#' call ends with Ctrl-C (or Esc, or the stop button), or with the button "End" of the page of
+#' agreement, and returns the codes.
 #'
-#' Several people can code at the same time, each in a browser with a link of their own, which is
-#' printed. Only the first link, which is yours, shows the progress and the agreement of the coders.
-#' While the page is open, R is busy: for a coding of several days use `llamaherd code` in a
+#' Several people can code at the same time. Each uses a browser and a link of their own, which the
+#' call prints. Only the first link, which is yours, shows the progress and the agreement of the
+#' coders. While the page is open, R is busy: for a coding of several days use `llamaherd code` in a
 #' terminal, with the CSV file of [write_gold()].
 #'
 #' @section Other computers:
@@ -22,22 +22,22 @@
 #' @param codebook A [codebook()] with labels, a scale of numbers or passages. `NULL` uses the
 #'   labels of the sample, without definitions.
 #' @param coders Names of the coders who code all texts. `NULL` is one coder called `"code"`. Each
-#'   has an order of texts of their own.
+#'   coder gets the texts in a different order.
 #' @param tie_coder Name of another coder, who codes the texts on which the others disagree.
 #' @param path Path of the SQLite file that stores the codes. `NULL` is a file in the working
 #'   directory whose name depends on the texts.
 #' @param ... Must be empty; further arguments are given by name.
-#' @param text,id Columns of texts and of identifiers, if `data` is a data frame: names, or
-#'   unquoted. Without `id`, a column called `id`, or else row numbers.
-#' @param seed Seed of the orders.
+#' @param text,id If `data` is a data frame: names of the columns of texts and of identifiers, as
+#'   strings or unquoted. If `id` is missing, the column called `id` is used, or else row numbers.
+#' @param seed Seed of the random orders of the texts.
 #' @param host Address to listen on.
 #' @param port Port; 0 for a free one.
 #' @param allowed_hosts Further names by which browsers may call the server.
-#' @param keys TRUE asks coders on this computer for their key, too.
-#' @param browser TRUE opens a browser: the page of the only coder, or that of agreement.
-#' @returns A `llamaherd_gold` with the codes; for a data frame, the data frame with a character
-#'   column for each coder, in the same order, NA without a code; and with a codebook of passages a
-#'   `llamaherd_spans`, as [read_spans()] returns it.
+#' @param keys TRUE requires a key from coders on this computer, too.
+#' @param browser TRUE opens a browser: at the page of the only coder, or at the page of agreement.
+#' @returns A `llamaherd_gold` with the codes. For a data frame, the data frame with a character
+#'   column for each coder, in the same order, NA where a coder has no code. With a codebook of
+#'   passages, a `llamaherd_spans`, as [read_spans()] returns it.
 #' @seealso [gold_sample()], [validate()], [agreement()]
 #' @export
 #' @examples
@@ -105,7 +105,7 @@ code_texts <- function(
   coded_by_people(run$columns, data)
 }
 
-# Returns the codes in the form of the data.
+# Returns the codes in the same form as the data.
 coded_by_people <- function(found, data) {
   if (!is.null(found[["sample"]])) {
     return(new_gold(found[["sample"]]))

@@ -1,12 +1,12 @@
 #' Create, write and read a codebook
 #'
 #' @description
-#' A codebook describes in words what to label in each text, the labels and their definitions, and
-#' coded examples. [annotate_texts()] labels a column of texts by it; [prompt_preview()] shows the
-#' prompt.
+#' A codebook describes in words what to label in each text. It contains the labels and their
+#' definitions, and coded examples. [annotate_texts()] labels a column of texts by it;
+#' [prompt_preview()] shows the prompt.
 #'
-#' `write_codebook()` writes it to a YAML file that people can edit and compare; `read_codebook()`
-#' reads such a file. All values in the file are text: a label `no` is not FALSE.
+#' `write_codebook()` writes a codebook to a YAML file that people can edit and compare;
+#' `read_codebook()` reads such a file. All values in the file are text: a label `no` is not FALSE.
 #'
 #' @param question The question or instruction for the model.
 #' @param labels Character vector of labels, or definitions named by labels:
@@ -19,11 +19,11 @@
 #'   passages of the text, each with a label, see [coded_spans()].
 #' @param schema For `"fields"`: a schema, see [generate_parallel()] and [type_object()].
 #' @param examples Coded examples: a data frame with the columns `text`, `label` and optionally
-#'   `reason`, which may be NA. With several labels per text, or fields, `label` is a list column of
-#'   character vectors or named lists; with spans, of data frames with the columns `quote`, words of
-#'   the text, and `label`.
-#' @param text_role,answer_role Names of a text and an answer in the prompt. NULL is `"Text"` and
-#'   `"Label"`, in the language of the prompt.
+#'   `reason`, which may be NA. With several labels per text, `label` is a list column of character
+#'   vectors; with fields, of named lists; with spans, of data frames with the columns `quote`,
+#'   words of the text, and `label`.
+#' @param text_role,answer_role Words that introduce a text and an answer in the prompt. NULL is
+#'   `"Text"` and `"Label"`, in the language of the prompt.
 #' @param language Language of the prompt's fixed words, and of the texts, which the prompt
 #'   mentions: `"en"`, `"de"`, `"fr"`, `"es"`, or another language with all of its `words`. NULL
 #'   uses English words and does not mention a language.
@@ -40,7 +40,7 @@
 #'   are numbers in order, so that coded columns are numeric) and `content`, the whole codebook as
 #'   JSON.
 #'
-#'   `write_codebook()`: its `codebook`, invisibly.
+#'   `write_codebook()`: its argument `codebook`, invisibly.
 #' @seealso [annotate_texts()], [prompt_preview()], [robustness()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
@@ -128,7 +128,7 @@ read_codebook <- function(path) {
   error_call <- rlang::current_env()
   path <- expand_path(check_string(path))
   if (!file.exists(path) || dir.exists(path)) {
-    abort_argument("path", "a file that is there", path, error_call)
+    abort_argument("path", "an existing file", path, error_call)
   }
   new_codebook(py_call("codebook_read", path, error_call = error_call))
 }
@@ -187,7 +187,7 @@ print.llamaherd_codebook <- function(x, ...) {
 
 check_quote_type <- function(x, error_call) {
   if (!inherits(x, "llamaherd_type") || x$kind != "quote") {
-    abort_argument("quote", "what type_quote() makes", x, error_call)
+    abort_argument("quote", "a type from type_quote()", x, error_call)
   }
   x$rule
 }
@@ -202,7 +202,7 @@ string_json <- function(x, arg, error_call) {
   value_json(check_string(x, arg, error_call = error_call), arg, error_call)
 }
 
-# Definitions by label; a label without a name has no definition.
+# Returns definitions by label; a label without a name has no definition.
 labels_json <- function(x, error_call) {
   if (is.null(x)) {
     return(NULL)
@@ -216,9 +216,9 @@ labels_json <- function(x, error_call) {
   if (!is.character(x)) {
     must <- "a character vector of labels, or of definitions with labels as names"
     hint <- if (is.data.frame(x)) {
-      "Of a data frame: setNames(x$definition, x$label), by the names of its columns."
+      "For a data frame: setNames(x$definition, x$label), with the names of its columns."
     } else if (is.list(x)) {
-      "unlist() makes such a vector of a list."
+      "unlist() converts a list to such a vector."
     } else {
       "as.character() makes labels of values."
     }
@@ -229,7 +229,7 @@ labels_json <- function(x, error_call) {
   is_named <- nzchar(given)
   names <- ifelse(is_named, given, texts)
   if (anyNA(names) || anyDuplicated(names)) {
-    abort_argument("labels", "texts, no two of them the same", x, error_call)
+    abort_argument("labels", "different texts", x, error_call)
   }
   definitions <- as.list(ifelse(is_named, texts, ""))
   json_object(lapply(

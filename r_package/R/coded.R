@@ -38,7 +38,7 @@ match_rows <- function(data, coded, columns) {
   at <- of <- 1
   for (i in seq_along(columns)) {
     values <- as.character(known[[i]])
-    # Numbers the pairs of a group of rows with equal values so far and a value.
+    # Numbers each distinct pair of a group (rows with equal values so far) and a value.
     of <- of * (length(values) + 1) + match(values, values)
     at <- at * (length(values) + 1) + match(as.character(rows[[i]]), values)
     at <- match(at, of)
@@ -115,7 +115,7 @@ set_coding <- function(data, coding) {
   x
 }
 
-# dplyr::rename() calls this method, too.
+# Also called by dplyr::rename().
 #' @export
 `names<-.llamaherd_coded` <- function(x, value) {
   coding <- attr(x, "llamaherd")
@@ -129,7 +129,7 @@ set_coding <- function(data, coding) {
   as_coded(data, coding)
 }
 
-# Elements of the record that are names of columns.
+# Elements of the record that contain names of columns.
 named_columns <- c("text", "label", "probs", "columns", "needs")
 
 #' @export
@@ -194,8 +194,8 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #' @param data A data frame with the columns of texts and labels, for some or all of the labelled
 #'   rows, in any order, with any further columns. Labels may be text, as in a CSV file.
 #' @param coded Return value of `annotate_texts()`.
-#' @returns `data` in the form that `annotate_texts()` returns. A text that was not labelled, or
-#'   that has another label, is an error.
+#' @returns `data` in the form that `annotate_texts()` returns. A row whose text was not labelled,
+#'   or whose label differs from the recorded one, is an error.
 #' @seealso [report()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -250,7 +250,7 @@ check_same_coding <- function(data, coded, needs, error_call) {
     values <- vapply(needs, \(name) as.character(data[[name]][[row]]), "")
     abort(
       c(
-        "Row {row} of {.arg data} is none of those that were coded, or has another label.",
+        "Row {row} of {.arg data} was not coded, or has another label.",
         i = "Its {.field {needs}}: {.val {shorten(values, 40L)}}."
       ),
       "argument",

@@ -26,13 +26,14 @@ coded_columns <- function(data) {
   )
 }
 
-# Columns of the model's labels and probabilities in recalibrated data.
+# Returns the names of the columns with the model's own labels and probabilities in recalibrated
+# data.
 raw_columns <- function(data, columns) {
   intersect(paste0("raw_", columns), names(data))
 }
 
-# Columns of the labels' probabilities, by label: those that annotate_texts() knows, or else all
-# that begin with "p_".
+# Returns the columns of the labels' probabilities, by label: the columns that annotate_texts()
+# recorded, or else all columns that begin with "p_".
 prob_columns <- function(data) {
   known <- if (inherits(data, "llamaherd_coded")) attr(data, "llamaherd")$probs
   if (!is.null(known) && all(known %in% names(data))) {
@@ -101,8 +102,8 @@ column_or_object <- function(quo, data, arg, error_call, is_object = \(x) FALSE)
   named
 }
 
-# Returns the value of an argument that names no columns. An unknown name is an error that lists the
-# columns.
+# Returns the value of an argument that does not name columns. An unknown name is an error that
+# lists the columns.
 evaluated <- function(quo, data, arg, error_call) {
   expr <- rlang::quo_get_expr(quo)
   if (rlang::is_symbol(expr) && is.data.frame(data) && nzchar(as.character(expr))) {
@@ -114,8 +115,8 @@ evaluated <- function(quo, data, arg, error_call) {
   rlang::eval_tidy(quo)
 }
 
-# Returns a variable of the user; NULL if there is none. Functions and objects of packages do not
-# count.
+# Returns a variable of the user; NULL if there is none. Functions and objects of packages are not
+# variables of the user.
 variable_of <- function(name, env) {
   repeat {
     if (identical(env, emptyenv()) || isNamespace(env)) {
@@ -147,7 +148,7 @@ abort_ambiguous <- function(arg, name, error_call) {
   )
 }
 
-# Human codes that are not columns: a gold sample, a data frame or a list of coders.
+# TRUE for human codes that are not columns: a gold sample, a data frame or a list of coders.
 is_codes <- function(x) is.list(x)
 
 is_table <- function(x) is.matrix(x) || is.data.frame(x)
@@ -157,7 +158,7 @@ columns_of_data <- function(data) {
   sprintf("names of columns (there are %s)", there)
 }
 
-# Error for a string that names no column.
+# Returns the hint for a string that is not the name of a column.
 column_hint <- function(x, data) {
   if (rlang::is_string(x) && is.data.frame(data)) {
     sprintf("Columns are %s.", paste(utils::head(names(data), 10), collapse = ", "))
@@ -190,7 +191,7 @@ py_columns <- function(data, names) {
 }
 
 
-# Converts numbers to a list, NA to NaN.
+# Converts numbers to a list, with NaN for NA.
 as_py_numbers <- function(x) {
   x <- as.double(unname(x))
   x[is.na(x)] <- NaN

@@ -8,9 +8,9 @@
 #' @param id Column that identifies the texts, unquoted or as a string. NULL uses the number of the
 #'   row, in a column `row`.
 #' @returns A data frame with one row per passage, in the order of the texts, and the columns `id`,
-#'   or what the column is called; `label`, a factor; `quote`, the passage; `start` and `end`, the
-#'   numbers of its first and last character in the text, as [substr()] takes them. A text without
-#'   a passage, or without an answer, has no row; `error` in `coded` tells them apart.
+#'   under the name of that column; `label`, a factor; `quote`, the passage; `start` and `end`, the
+#'   numbers of its first and last character in the text, as [substr()] takes them. A text without a
+#'   passage, or without an answer, has no row; the column `error` of `coded` distinguishes the two.
 #' @seealso [codebook()], [annotate_texts()], [type_quote()] for the length of passages
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

@@ -8,7 +8,7 @@ text_columns <- function(text, column, dotted = FALSE) {
 }
 
 # Returns parsed values, NULL for NA. Parsing all texts together is much faster than one by one. A
-# single invalid text would make all fail, but Python returns only valid JSON.
+# single invalid text would make the whole call fail, but Python returns only valid JSON.
 parse_texts <- function(text) {
   values <- vector("list", length(text))
   given <- which(!is.na(text))
@@ -22,13 +22,13 @@ parse_texts <- function(text) {
   values
 }
 
-# Texts in R cannot contain NUL.
+# Replaces NUL characters, because texts in R cannot contain them.
 without_nul <- function(json) {
   gsub("(?<!\\\\)((?:\\\\\\\\)*)\\\\u0000", "\\1\\\\ufffd", json, perl = TRUE)
 }
 
-# `values` is a list of jsonlite's values without simplification, NULL for missing ones. A value of
-# another type than the column's becomes NA.
+# Converts values to a column. `values` is a list of jsonlite's values without simplification, NULL
+# for missing ones. A value whose type differs from the type of the column becomes NA.
 as_column <- function(values, column, dotted) {
   switch(
     column$kind,
@@ -60,8 +60,9 @@ number_column <- function(values) {
   atomic_column(values, is.numeric, NA_real_)
 }
 
-# Returns doubles if a value has more than 32 bits, because NA would look like a missing answer.
-# Returns texts if a value is beyond 2^53, because a double would be a different number.
+# Returns doubles if a value has more than 32 bits, because as an integer it would become NA and
+# look like a missing answer. Returns texts if a value is beyond 2^53, because a double would be a
+# different number.
 integer_column <- function(values) {
   large <- vapply(values, is_large, logical(1))
   if (any(large)) {
@@ -75,7 +76,7 @@ integer_column <- function(values) {
   if (all(fits)) as.integer(numbers) else numbers
 }
 
-# Converts all elements to one column and then splits it. NULL if there is no array.
+# Converts all elements to one column and then splits it. Returns NULL if there is no array.
 array_column <- function(values, items, dotted) {
   given <- vapply(values, is.list, logical(1))
   flat <- as_column(
@@ -90,7 +91,7 @@ array_column <- function(values, items, dotted) {
   result
 }
 
-# Returns `n` elements, or rows, after the first `from`.
+# Returns `n` elements, or rows, that follow the first `from` ones.
 slice <- function(x, from, n) {
   at <- from + seq_len(n)
   if (!is.data.frame(x)) {
@@ -109,7 +110,7 @@ object_column <- function(values, fields, dotted) {
   if (dotted) dotted_frame(frame) else frame
 }
 
-# A name may be "", which `[[` does not find.
+# Returns the member with a name. A name may be "", which `[[` does not find.
 member <- function(x, name) {
   at <- if (is.list(x)) match(name, names(x), nomatch = 0L) else 0L
   if (at > 0) x[[at]]

@@ -2,63 +2,67 @@
 #'
 #' @description
 #' `compare_codebooks()` labels the same texts with several candidates and compares the labels with
-#' human codes. Candidates are codebooks, with other words, labels' definitions or examples, or
-#' `candidate()`s with other models or settings. `best_codebook()` freezes the choice.
-#' `evaluate_codebook()` measures it on texts that nothing was chosen by.
+#' human codes. A candidate is a codebook with other words, label definitions or examples, or a
+#' `candidate()` with another model or other settings. `best_codebook()` chooses a candidate and
+#' freezes it. `evaluate_codebook()` measures the chosen candidate on texts that no choice was based
+#' on.
 #'
 #' @section What is compared:
 #' Only the texts of the part `select` are labelled, see [gold_split()], and all candidates label
-#' the same ones. Values are weighted by 1 / inclusion probability, so that they describe all texts.
-#' A text that a candidate fails on counts as wrong. Texts on which coders tie are left out.
+#' the same texts. Values are weighted by 1 / inclusion probability, so that they describe all
+#' texts. A text that a candidate fails to label counts as wrong. Texts on which coders tie are left
+#' out.
 #'
-#' Differences are paired, text by text. Their variance is that of the linearised differences within
-#' the strata of the draw. Intervals of accuracies are adjusted Wald intervals (Bonett and Price
-#' 2012) with the effective number of texts. With `adjust = "max-t"` the intervals of all pairs of
-#' candidates hold together: the critical value is a quantile of the largest studentised difference
-#' (Hothorn, Bretz and Westfall 2008). The comparison with the best, whichever that is, is among
-#' them (Edwards and Hsu 1983). If the interval of the difference to the best includes 0, the two
-#' cannot be told apart.
+#' Differences are paired, text by text. The variance of a difference is computed by linearisation,
+#' within the strata of the draw. Intervals of accuracies are adjusted Wald intervals (Bonett and
+#' Price 2012) with the effective number of texts. With `adjust = "max-t"` the intervals of all
+#' pairs of candidates are simultaneous: the critical value is a quantile of the largest studentised
+#' difference (Hothorn, Bretz and Westfall 2008). They include the comparisons with the best
+#' candidate, whichever that is (Edwards and Hsu 1983). If the interval of the difference to the
+#' best includes 0, the two candidates cannot be distinguished.
 #'
 #' @section Once:
-#' The value of the best on `select` is too high, because it was chosen by it. `evaluate_codebook()`
-#' opens the part `evaluate` and records when, and for which choice: in the file beside the CSV file
-#' if `gold` is its path, otherwise in `gold` of the result, to be saved. If the part was opened
-#' before, or codes changed since the choice, a warning and the printed result say so. Another
-#' model, codebook or other settings than those of the choice are an error.
+#' The value of the best candidate on `select` is too high, because the candidate was chosen by this
+#' value. `evaluate_codebook()` unlocks (opens) the part `evaluate` and records when, and for which
+#' choice: in the file beside the CSV file if `gold` is its path, otherwise in `gold` of the result,
+#' which you should save. If the part was unlocked before, or codes changed since the choice, a
+#' warning and the printed result say so. If the model, the codebook or the settings differ from
+#' those of the choice, this is an error.
 #'
-#' @param data Data frame that the sample was drawn from; it is checked that texts are the same.
+#' @param data Data frame that the sample was drawn from; its texts are compared with the sample.
 #'   `NULL` checks nothing.
 #' @param candidates A named list of codebooks and candidates.
 #' @param gold A coded `llamaherd_gold` with a split, see [gold_split()]; or the path of its CSV
 #'   file.
-#' @param context Context to run in; for `compare_codebooks()` that of candidates without one of
-#'   their own.
-#' @param text Column of texts; `NULL` for that of the sample.
+#' @param context Context to run in. `compare_codebooks()` uses it for candidates without a context
+#'   of their own.
+#' @param text Column of texts. `NULL` uses the column of the sample.
 #' @param measure `"accuracy"`, `"balanced_accuracy"`, `"macro_f1"` or `"kappa"`.
 #' @param level Confidence level.
-#' @param adjust `"max-t"`: intervals of all differences hold together; `"none"`: one by one.
-#' @param journal Path of a file that keeps all answers, so that another comparison computes only
-#'   what is new. `TRUE` makes one in the working directory.
+#' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: each has the
+#'   level by itself.
+#' @param journal Path of a file that stores all answers, so that another comparison computes only
+#'   new ones. `TRUE` creates a file in the working directory.
 #' @param progress,verbosity See [annotate_texts()].
 #' @param codebook A codebook.
 #' @param ... For `candidate()`: arguments of [annotate_texts()], such as `calibrate`, `method`,
-#'   `chat` or `temperature`. For `compare_codebooks()`: the same, for all candidates that do not
-#'   have their own.
+#'   `chat` or `temperature`. For `compare_codebooks()`: the same arguments, for all candidates that
+#'   do not set them.
 #' @param comparison Return value of `compare_codebooks()`.
-#' @param prefer `"value"`: the candidate with the largest value. `"speed"`: the fastest of those
-#'   that cannot be told apart from it.
-#' @param name Name of a candidate to take instead.
+#' @param prefer `"value"`: the candidate with the largest value. `"speed"`: the fastest of the
+#'   candidates that cannot be distinguished from it.
+#' @param name Name of the candidate to choose, in place of `prefer`.
 #' @param choice Return value of `best_codebook()`.
 #' @param coded Return value of [annotate_texts()] by the chosen codebook, settings and model that
-#'   has all texts of `evaluate`: these very labels are evaluated, and nothing is computed.
+#'   contains all texts of `evaluate`. These labels are evaluated, and nothing is computed.
 #' @returns `compare_codebooks()`: a `llamaherd_codebooks`, a list:
 #'
 #'   * `summary`: a data frame with one row per candidate: `candidate`; the measure with `low` and
 #'     `high`; `difference` to the best with its interval; `verdict`; `seconds` per text;
 #'     `n_failed`. [as.data.frame()] returns it.
 #'   * `pairs`: a data frame with one row per pair: `first`, `second`, `difference`, `low`, `high`,
-#'     `differ`, the share of texts of which exactly one is right, and `verdict`.
-#'   * `best`, `tied`: names of the best and of those that may be the best.
+#'     `differ` (the share of texts that exactly one of the two labels correctly), and `verdict`.
+#'   * `best`, `tied`: name of the best candidate, and names of all that may be the best.
 #'   * `n`: number of texts; `notes`.
 #'
 #'   `candidate()`: a `llamaherd_candidate`.
@@ -68,8 +72,8 @@
 #'
 #'   `evaluate_codebook()`: a `llamaherd_evaluation`, a list with `value`, a data frame of the
 #'   measure and its interval; `measures`, a data frame of all measures as in [validate()]; `n`;
-#'   `n_failed`; `first`, whether `evaluate` was closed before; `opened`, a data frame of all
-#'   openings; `notes`; and `gold`, the sample with these records.
+#'   `n_failed`; `first`, TRUE if `evaluate` was locked before; `opened`, a data frame with the
+#'   records of all calls that unlocked it; `notes`; and `gold`, the sample with these records.
 #' @references Bonett, Price, *Adjusted Wald Confidence Interval for a Difference of Binomial
 #'   Proportions Based on Paired Data*, J. Educ. Behav. Stat. 37, 2012. Edwards, Hsu, *Multiple
 #'   Comparisons with the Best Treatment*, J. Am. Stat. Assoc. 78, 1983. Hothorn, Bretz, Westfall,
@@ -243,7 +247,7 @@ evaluate_codebook <- function(
       )
     )
     if (run$interrupted) {
-      message <- "Interrupted: the part evaluate was not opened."
+      message <- "Interrupted: the part evaluate was not unlocked."
       interrupt(message, NULL, verbosity, run$journal)
     }
     labels <- labels_of_run(plan, run$columns)

@@ -1,6 +1,7 @@
-# Candidates of compare_codebooks(): checked, run one after the other, and made into results.
+# Candidates of compare_codebooks(): checks them, runs them one after the other, and makes the
+# result.
 
-# Candidates with names, contexts as Python's objects.
+# Returns the candidates with names, and their contexts as objects of Python.
 check_candidates <- function(x, context, error_call) {
   if (inherits(x, c("llamaherd_codebook", "llamaherd_candidate"))) {
     x <- list(x)
@@ -13,7 +14,7 @@ check_candidates <- function(x, context, error_call) {
   names <- rlang::names2(x)
   names <- ifelse(nzchar(names), names, as.character(seq_along(x)))
   if (anyDuplicated(names)) {
-    must <- "a list with names of which no two are the same"
+    must <- "a list with unique names"
     abort_argument("candidates", must, x, error_call)
   }
   made <- Map(
@@ -37,7 +38,8 @@ check_candidates <- function(x, context, error_call) {
   stats::setNames(made, names)
 }
 
-# Python's result of each candidate. One that Ctrl-C has ended is left out, with all after it.
+# Returns Python's result of each candidate. A candidate that Ctrl-C ended is left out, with all
+# after it.
 run_candidates <- function(plan, tried, progress, verbosity, error_call) {
   texts <- as.list(as_text(plan[["texts"]]))
   settings <- as_text(plan[["settings"]])
@@ -87,12 +89,12 @@ journal_given <- function(journal, error_call) {
   expand_path(check_string(journal, "journal", error_call = error_call))
 }
 
-# Columns that Python takes: lists and the like cannot be texts or identifiers.
+# Selects the columns that Python accepts: lists and similar objects cannot be texts or identifiers.
 is_sent <- function(data) {
   vapply(data, \(column) is.atomic(column) || is.factor(column), logical(1))
 }
 
-# NULL if no candidate is done.
+# Returns the comparison; NULL if no candidate is done.
 new_comparison <- function(plan, runs, options, error_call) {
   if (length(runs) == 0) {
     return(NULL)
@@ -151,7 +153,7 @@ new_evaluation <- function(found, choice) {
   )
 }
 
-# A data frame of Python's columns, which are texts or numbers.
+# Returns a data frame of Python's columns, which are texts or numbers.
 plain_columns <- function(columns) {
   made <- lapply(columns, \(column) {
     if (any(vapply(column, is.character, logical(1)))) {
@@ -164,7 +166,7 @@ plain_columns <- function(columns) {
   new_frame(made, n)
 }
 
-# Labels of a coding as Python takes them.
+# Returns the labels of a coding in the form that Python accepts.
 labels_given <- function(coded, error_call, arg = "coded") {
   known <- if (inherits(coded, "llamaherd_coded")) coded_columns(coded)
   if (is.null(known$label) || is.null(known$text)) {
@@ -189,7 +191,7 @@ labels_given <- function(coded, error_call, arg = "coded") {
   )
 }
 
-# The same of a coding that was run for an evaluation.
+# Returns the same labels from the result of a coding that was run for an evaluation.
 labels_of_run <- function(plan, found) {
   names <- as_text(found[["names"]])
   probs <- found[["columns"]][paste0("p_", names)]

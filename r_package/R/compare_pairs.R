@@ -6,38 +6,39 @@
 #' the strengths with pairs that people compared, or with known scores.
 #'
 #' @section How a pair is scored:
-#' Each pair is one prompt in either order. The exact probabilities of both letters give log-odds;
-#' the mean of both orders is the result of the pair, so a constant preference for a position
-#' cancels. No text is generated, and there are no ties to break: a tie is log-odds near 0.
+#' Each pair is scored in both orders, with one prompt each. The exact probabilities of both letters
+#' give log-odds; the mean of both orders is the result of the pair, so a constant preference for a
+#' position cancels. No text is generated, and a tie needs no rule: its log-odds are near 0.
 #'
 #' @section Which pairs are drawn:
 #' With `design = "adaptive"` two random cycles through all texts come first, which connect them.
-#' Then rounds of the most informative pairs and rounds of random pairs take turns. A pair informs
-#' much if its outcome is uncertain or little is known of the two texts (Glickman and Jensen 2005).
-#' Rounds of informative pairs alone spread strengths too far and make intervals too short. No pair
-#' is drawn twice. The same `seed`, texts and model draw the same pairs.
+#' Then rounds of the most informative pairs alternate with rounds of random pairs. A pair is
+#' informative if its outcome is uncertain or if little information on its two texts exists
+#' (Glickman and Jensen 2005). Rounds of informative pairs alone spread strengths too far and make
+#' intervals too short. No pair is drawn twice. The same `seed`, texts and model draw the same
+#' pairs.
 #'
 #' @section Standard errors:
-#' Results are probabilities of a model and not coin flips, so the covariance is the sandwich of a
-#' fractional logistic regression with leverages (HC3), with t quantiles. Intervals describe how
-#' strengths would vary with other pairs of the same model. They do not say whether the model is
-#' right: `pair_agreement()` does.
+#' Results are probabilities of a model and not coin flips, so the covariance is the sandwich
+#' estimator of a fractional logistic regression with leverages (HC3), with t quantiles. Intervals
+#' describe how strengths would vary with other pairs of the same model. They do not show whether
+#' the model is right: `pair_agreement()` compares it with people.
 #'
 #' @param texts Texts, 2 to 5,000: a character vector without NA. Its names identify the texts;
 #'   without names they are `"1"`, `"2"` and so on.
 #' @param question Question about two texts, such as `"Which text is angrier?"`.
 #' @param context Context from [context_create()].
 #' @param ... Must be empty; further arguments are given by name.
-#' @param n_pairs Number of pairs. `NULL` is six times the number of texts, or all pairs if these
-#'   are fewer.
+#' @param n_pairs Number of pairs. `NULL` is six times the number of texts, or the number of all
+#'   pairs if that is smaller.
 #' @param design `"adaptive"` or `"random"`.
 #' @param labels Names of the first and the second text in the prompt; one of them is the answer.
-#' @param layout Text of the prompt with `{question}`, `{first}` and `{second}` where they go, and
-#'   `{a}` and `{b}` for the labels. `NULL` is an English one.
+#' @param layout Text of the prompt with the placeholders `{question}`, `{first}` and `{second}`,
+#'   and `{a}` and `{b}` for the labels. `NULL` uses an English prompt.
 #' @param level Confidence level of the intervals.
 #' @param seed Seed of the design, and of thoughts.
-#' @param journal Path of a file that keeps all results. The same call computes only what is
-#'   missing.
+#' @param journal Path of a file that stores all results. The same call later computes only missing
+#'   results.
 #' @param progress,verbosity See [generate_parallel()].
 #' @param chat,system,thinking,variables,template,prefix,merge_system,n_thoughts See
 #'   [classify_parallel()].
@@ -56,11 +57,12 @@
 #'     of strengths with those after the round before.
 #'   * `notes`, which are also warnings.
 #'
-#'   `summary()` prints the checks alone. `plot()` draws the strengths with intervals.
+#'   `summary()` prints only the checks. `plot()` draws the strengths with intervals.
 #'
-#'   `pair_agreement()`: a data frame with the columns `measure`, `value`, `low`, `high`, `n`:
-#'   `accuracy`, the share of people's pairs whose winner is the stronger text; `direct`, the same
-#'   by the model's result on the same pair; `pearson` and `spearman` with known scores.
+#'   `pair_agreement()`: a data frame with the columns `measure`, `value`, `low`, `high`, `n`. The
+#'   measures are `accuracy`, the share of people's pairs whose winner has the larger strength;
+#'   `direct`, the share of people's pairs whose winner the model chose in the same pair; `pearson`
+#'   and `spearman`, correlations with known scores.
 #' @references Bradley, Terry, *Rank Analysis of Incomplete Block Designs: I. The Method of Paired
 #'   Comparisons*, Biometrika 39, 1952. Glickman, Jensen, *Adaptive Paired Comparison Design*,
 #'   J. Stat. Planning and Inference 127, 2005. Aronow, Samii, Assenova, *Cluster-Robust Variance
@@ -156,13 +158,13 @@ compare_pairs <- function(
   found
 }
 
-# Texts and their names, of which no two are the same.
+# Returns the texts and their names, which must be unique.
 pair_texts <- function(x, error_call) {
   texts <- check_text(x, "texts", error_call)
   names <- as_utf8(rlang::names2(x))
   names <- if (all(names %in% "")) as.character(seq_along(texts)) else names
   if (anyNA(texts) || anyNA(names) || anyDuplicated(names) || any(names == "")) {
-    must <- "texts without NA, with names of which no two are the same, or without names"
+    must <- "texts without NA, with unique names or without names"
     abort_argument("texts", must, x, error_call)
   }
   list(texts = unname(texts), names = names)
@@ -210,7 +212,7 @@ new_pairs <- function(found, question, options) {
   )
 }
 
-# Columns of texts, and of numbers, which are integers if they count.
+# Converts columns of texts and of numbers; counts become integers.
 pair_columns <- function(columns, texts, names) {
   counts <- c("rank", "n_pairs", "round")
   made <- lapply(stats::setNames(nm = names), \(name) {
@@ -228,7 +230,7 @@ pair_columns <- function(columns, texts, names) {
 #' @param comparison Return value of `compare_pairs()`.
 #' @param pairs Data frame of pairs that people compared, with the columns `first`, `second` and
 #'   `winner`, which have names of texts; `winner` is NA for a tie, which is left out.
-#' @param known Known scores: a number for each text, or numbers with names of texts.
+#' @param known Known scores: a number for each text, or numbers named by texts.
 #' @export
 pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95) {
   error_call <- rlang::current_env()
@@ -282,7 +284,7 @@ pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95)
   )
 }
 
-# What Python needs for plots and agreement.
+# Returns the values that Python needs for plots and agreement.
 pairs_given <- function(x) {
   numbers <- \(values) as_py_list(ifelse(is.na(values), NaN, values))
   list(

@@ -1,13 +1,13 @@
 #' Keep a log of a run
 #'
-#' Between `document_start()` and `document_end()` a text file records the work of this session with
+#' Between `document_start()` and `document_end()` a text file records what this session does with
 #' models: loaded files with their SHA-256; calls with their numbers of prompts, settings, and the
 #' SHA-256 of prompts and answers; coded texts with their codebooks, gold samples, validations and
 #' estimates. Each event is written as soon as it has happened, so that a crash loses no earlier
 #' event.
 #'
-#' You can share a log: it contains no texts and no names of people. It has the full paths of files,
-#' with `~` for your home folder, and the values that `"auto"` chose.
+#' You can share a log: it contains no texts and no names of people. It contains the full paths of
+#' files, with `~` for your home folder, and the values that `"auto"` chose.
 #'
 #' `document_end()` writes the SHA-256 of the log into a file with the same name and the ending
 #' `.sha256`, in the format of `sha256sum --check`.
@@ -122,7 +122,7 @@ document_event <- function(event, details) {
   write_log(sprintf("- [%s] %s", stamp(Sys.time()), event), paste0("    ", lines))
 }
 
-# Details of a call: settings, and the SHA-256 of prompts and of `output`, the answers.
+# Returns details of a call: settings, and the SHA-256 of prompts and of `output`, the answers.
 document_answers <- function(event, context, prompts, result, output, settings) {
   settings <- c(settings, prompts$options) # how a chat was rendered, thoughts
   document_event(event, \() {
@@ -140,12 +140,12 @@ document_answers <- function(event, context, prompts, result, output, settings) 
   })
 }
 
-# Values that "auto" chose.
+# Returns the values that "auto" chose.
 sizes_of <- function(stats) {
   unclass(stats)[intersect(c("n_slots", "n_ctx", "seed"), names(stats))]
 }
 
-# Details of annotate_texts().
+# Records the details of annotate_texts().
 document_coding <- function(result) {
   document_event("annotate_texts", \() {
     coding <- attr(result, "llamaherd")
@@ -164,14 +164,14 @@ document_coding <- function(result) {
   })
 }
 
-# Returns texts, of fields as JSON; NULL if the columns do not exist.
+# Returns the labels as texts, fields as JSON; NULL if the columns do not exist.
 labels_of_coding <- function(x, coding) {
   coding$answers %||%
     if (isTRUE(coding$label %in% names(x))) as.character(x[[coding$label]])
 }
 
-# Name of a file in a log: the full path, which is valid in any folder, with `~` for the home
-# folder, whose name would show its owner.
+# Returns the name of a file for a log: the full path, which is valid in any folder, with `~` for
+# the home folder, whose name would show its owner.
 log_path <- function(path) {
   is_whole <- grepl("^(/|~|[A-Za-z]:|\\\\\\\\)", path)
   path <- if (is_whole) path else file.path(getwd(), path)
@@ -186,7 +186,7 @@ log_path <- function(path) {
   path
 }
 
-# Source of a model in a log: a file, a name, or an address without passwords.
+# Returns the source of a model for a log: a file, a name, or an address without passwords.
 log_source <- function(source) {
   if (file.exists(source)) {
     return(log_path(source))
@@ -204,7 +204,7 @@ lines_sha256 <- function(text) {
 
 stamp <- function(time) format(time, "%Y-%m-%d %H:%M:%S %z")
 
-# Opens and closes the file for each event, so that a crash of R loses nothing.
+# Writes to the log. Opens and closes the file for each event, so that a crash of R loses nothing.
 write_log <- function(...) {
   con <- file(the$document$path, "ab")
   on.exit(close(con))

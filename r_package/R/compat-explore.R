@@ -14,8 +14,9 @@
 #' * a template: a named list, or a data frame without a column `prompt`. Each element becomes a
 #'   section `## <name>`, in order. An element with one value per sample gives each prompt its own
 #'   value; a single text is used in all prompts; any other vector becomes a bulleted list, a data
-#'   frame blocks, a list subsections. The elements `sample_id`, `truth` and `format` are not shown
-#'   to the model. The number of samples is the length of `sample_id`, or of the longest vector.
+#'   frame becomes blocks, and a list becomes subsections. The elements `sample_id`, `truth` and
+#'   `format` are not shown to the model. The number of samples is the length of `sample_id`, or of
+#'   the longest vector.
 #'
 #' @param models Models: the path of a model (or another name that [model_load()] takes), a named
 #'   vector of paths, or a list of specifications (named lists) and loaded `llamaherd_model`s. A
@@ -27,10 +28,10 @@
 #'   [generate_parallel()].
 #' @param instruction Text that functions find in the specification as `instruction`.
 #' @param prompts Prompts; see below.
-#' @param engine `"parallel"` runs many prompts at a time, `"single"` one; `"auto"` is `"parallel"`
-#'   unless `n_seq_max` of a specification or `batch_size` is 1.
-#' @param batch_size With a `sink`: minimum number of prompts that it gets at a time; at least 200
-#'   are answered together. Without a sink all prompts are answered together.
+#' @param engine `"parallel"` runs many prompts at a time, `"single"` runs one at a time; `"auto"`
+#'   is `"parallel"` unless `n_seq_max` of a specification or `batch_size` is 1.
+#' @param batch_size With a `sink`: minimum number of prompts per call of the sink; at least 200 are
+#'   answered together. Without a sink all prompts are answered together.
 #' @param reuse_models TRUE keeps models loaded for later calls in this session.
 #' @param sink Function of `chunk`, a data frame like `annotations`, and `model_id`, that is called
 #'   with rows as they are finished, such as [annotation_sink_csv()] returns. Results are then not
@@ -220,7 +221,7 @@ one_spec <- function(x, arg, error_call) {
 
 # ---- running a model --------------------------------------------------------------------
 
-# Returns the rows of one model, and the hashes.
+# Returns the rows and the hashes of one model.
 explore_model <- function(spec, input, settings, error_call) {
   rows <- data.frame(
     sample_id = input$sample_id,

@@ -6,8 +6,8 @@
 #' @section Default model:
 #' Without `model_path`, the model named by the option `llamaherd.model` is used, or else the
 #' largest chat model in the cache, as judged by its name. If there is none, an interactive session
-#' offers to download `hf:unsloth/Llama-3.2-3B-Instruct-GGUF:Q4_K_M` (2 GB); otherwise an error says
-#' what to do. A message names the model.
+#' offers to download `hf:unsloth/Llama-3.2-3B-Instruct-GGUF:Q4_K_M` (2 GB); otherwise an error
+#' explains what to do. A message names the model that is used.
 #'
 #' @param prompt A character vector of one or more questions.
 #' @param model_path Model, in the forms that [model_load()] takes. NULL uses the default model; see
@@ -20,7 +20,7 @@
 #'   [generate_parallel()].
 #' @param system_prompt Text of a system message. NULL uses none.
 #' @param auto_format TRUE formats prompts for a chat model; FALSE continues them as plain text.
-#' @param chat_template Text of a Jinja template. NULL uses that of the model.
+#' @param chat_template Text of a Jinja template. NULL uses the template of the model.
 #' @param hash TRUE adds the attribute `hashes`, see [generate_parallel()].
 #' @param ... Further arguments of [generate_parallel()].
 #' @returns A character vector of the length of `prompt`, with its names, or with several prompts

@@ -12,7 +12,7 @@
 #' @param include_confusion,include_reliability TRUE to compute confusion matrices, or
 #'   reliability.
 #' @returns A `llamaherd_comparison`, which prints as a page: a list with `confusion`, the return
-#'   value of [compute_confusion_matrices()], and `reliability`, that of
+#'   value of [compute_confusion_matrices()], and `reliability`, the return value of
 #'   [intercoder_reliability()].
 #' @seealso [validate()]
 #' @export
@@ -112,7 +112,7 @@ format.llamaherd_comparison <- function(x, ...) {
     "<llamaherd_comparison> of models' labels",
     if (length(right) > 0) {
       c(
-        "labels that are those of people:",
+        "labels that equal the codes of people:",
         sprintf("  %s  %5.1f%% of %s", format(names(right)), 100 * right, big(n))
       )
     },

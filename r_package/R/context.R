@@ -1,7 +1,7 @@
 #' Create a context
 #'
 #' A context holds the memory for running prompts: KV cells for `n_ctx` tokens, and slots for
-#' `n_seq_max` prompts at a time. Any number of prompts can be run through it, in any number of
+#' `n_seq_max` prompts at a time. Any number of prompts can run in it, in any number of
 #' calls.
 #'
 #' @param model A `llamaherd_model` from [model_load()].
@@ -13,9 +13,9 @@
 #'   at a time takes three to five times as long as 32 together.
 #' @param verbosity Negative values show errors only; 2 or more adds a line about the context.
 #' @param kv_layout `"per_sequence"` gives each running prompt its own cells, enough for the longest
-#'   prompt of the call. `"unified"` shares one pool among all prompts: faster if prompts have a
-#'   long beginning in common and little else, and better if lengths differ and memory is short.
-#'   `"auto"` chooses by the prompts of each call.
+#'   prompt of the call. `"unified"` shares all cells among all prompts. It is faster if prompts
+#'   have a long beginning in common and little else, and better if lengths differ and memory is
+#'   short. `"auto"` chooses by the prompts of each call.
 #' @param n_batch Maximum number of prompt tokens per step. NULL chooses.
 #' @param ... Further settings by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE, FALSE or
 #'   `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or `"q8_0"`),
@@ -26,11 +26,11 @@
 #'   `"yarn"` or `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
 #'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name is an
 #'   error.
-#' @param cluster Where to compute. NULL: in this process. `"local"`: in several processes of this
-#'   machine. `"auto"`: on the Ray cluster of this machine. `"host:port"` or `"ray://host:port"`: on
-#'   the Ray cluster at that address. See below.
+#' @param cluster Where to compute. NULL computes in this process, `"local"` in several processes of
+#'   this machine, `"auto"` on the Ray cluster of this machine, and `"host:port"` or
+#'   `"ray://host:port"` on the Ray cluster at that address. See below.
 #' @param n_actors Number of processes (Ray actors). `"numa"` starts one per NUMA node of each
-#'   machine; NULL or `"nodes"` one per machine.
+#'   machine; NULL or `"nodes"` starts one per machine.
 #' @param num_cpus Number of CPUs per process. NULL gives each an equal share.
 #'
 #' @section Clusters:
@@ -44,11 +44,11 @@
 #' `attr(result, "stats")$actors` has one row per process.
 #'
 #' Clusters need the Python package ray, in the same version on all machines:
-#' `reticulate::virtualenv_install("r-llamaherd", "ray")`. On a single machine a cluster is faster
-#' only with several sockets: one context uses all cores.
+#' `reticulate::virtualenv_install("r-llamaherd", "ray")`. On a single machine one context already
+#' uses all cores, so a cluster is faster only with several sockets.
 #'
-#' @returns A `llamaherd_context`. `close()` frees its memory; so does R when no variable refers to
-#'   it.
+#' @returns A `llamaherd_context`. `close()` frees its memory; R also frees it when no variable
+#'   refers to it.
 #' @seealso [generate_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -120,7 +120,7 @@ context_create <- function(
   context
 }
 
-# Python reads NULL as "auto".
+# Checks the number of threads. Python treats NULL as "auto".
 auto_threads <- function(n_threads, error_call = rlang::caller_env()) {
   if (!is.null(n_threads) && !identical(n_threads, "auto")) {
     check_auto(n_threads, "n_threads", error_call)

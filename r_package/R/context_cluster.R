@@ -10,7 +10,8 @@ check_cluster <- function(cluster, error_call = rlang::caller_env()) {
   cluster
 }
 
-# Returns the given arguments of both kinds, for Python.
+# Checks the arguments of a cluster's processes. Returns those that were given, as a list for
+# Python.
 check_actors <- function(n_actors, num_cpus, cluster, error_call = rlang::caller_env()) {
   given <- c("n_actors", "num_cpus")[c(!is.null(n_actors), !is.null(num_cpus))]
   if (is.null(cluster) && length(given) > 0) {
@@ -35,7 +36,7 @@ check_actors <- function(n_actors, num_cpus, cluster, error_call = rlang::caller
   actors
 }
 
-# Machines may take minutes to be ready. Ctrl-C ends the actors.
+# Starts a herd, whose machines may take minutes to be ready. Ctrl-C ends the actors.
 start_herd <- function(object, cluster, options, error_call = rlang::caller_env()) {
   collect <- function(job) {
     end_herds_at_exit()
@@ -54,7 +55,7 @@ start_herd <- function(object, cluster, options, error_call = rlang::caller_env(
   run$columns
 }
 
-# R ends without finalizing Python, and Ray's threads would then crash it.
+# Ends herds when R exits: R ends without finalizing Python, and Ray's threads would then crash it.
 end_herds_at_exit <- local({
   herds <- NULL
   function() {
@@ -66,7 +67,7 @@ end_herds_at_exit <- local({
   }
 })
 
-# Returns a line per actor; for some actors only, if there are many.
+# Returns one line per actor, and the number of the remaining actors if there are more than `n_max`.
 format_actors <- function(columns, n_max = 10L) {
   actors <- lapply(columns, unlist)
   n <- length(actors$actor)

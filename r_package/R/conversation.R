@@ -1,13 +1,13 @@
 #' Talk to a model
 #'
 #' @description
-#' `chat()` starts a conversation with memory: each question is asked after all earlier ones. In the
-#' console the answer appears while it is generated, with thoughts dimmed. A conversation can share
-#' its context with other calls.
+#' `chat()` starts a conversation with memory: the model reads each question after all earlier ones.
+#' In the console the answer appears while it is generated, with thoughts dimmed. A conversation can
+#' share its context with other calls.
 #'
 #' @section Methods:
 #' * `$ask(text, ..., echo)` asks a question and returns the answer, a string, invisibly if it was
-#'   printed. `...` takes settings for this question alone.
+#'   printed. `...` takes settings for this question only.
 #' * `$retry(..., echo)` asks the last question again, in place of its last answer.
 #' * `$ask_all(texts, ..., progress, verbosity)` asks many questions at once, each after the
 #' conversation so far, without changing the conversation. It returns a `llamaherd_result`, see
@@ -18,7 +18,7 @@
 #' * `$fork(n)` returns a list of n independent conversations that continue this one; without `n` it
 #' returns one conversation.
 #' * `$undo()` drops the last question with its answer. `$forget(n)` drops the n oldest questions
-#' with their answers and so frees room in the context. Both return the dropped messages.
+#' with their answers, which frees tokens in the context. Both return the dropped messages.
 #' * `$system(text)` sets the system message for later questions; without `text` it returns the
 #' current message.
 #' * `$close()` frees the context of a conversation that was started with a model.
@@ -31,12 +31,12 @@
 #' @param system Text of a system message. NULL sends none.
 #' @param ... Settings of every question, by name: the sampling settings of [generate()] and
 #'   [sampling_options()], `thinking`, `variables`, `template`, `prefix` and `merge_system`.
-#'   `max_tokens` is 1,024 by default, less if the context has no more room.
+#'   `max_tokens` is 1,024 by default, or less if fewer tokens remain in the context.
 #' @param turns Earlier conversation to continue: a data frame as `$turns()` returns it, or a list
 #'   of messages `list(role = "user", content = "...")`.
 #' @param echo TRUE prints answers while they are generated.
-#' @returns A `llamaherd_chat`. It is an environment: `$ask()` changes it in place, and a copy of it
-#'   is the same conversation.
+#' @returns A `llamaherd_chat`. It is an environment: `$ask()` changes it in place, and a copy
+#'   refers to the same conversation.
 #' @seealso [thinking()], [generate_parallel()] for many independent prompts
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -72,7 +72,7 @@ chat <- function(context, system = NULL, ..., turns = NULL, echo = interactive()
   new_chat(value[["python"]], context, echo)
 }
 
-# `owner` is kept alive with the conversation.
+# Creates a conversation. `owner` is kept alive as long as the conversation.
 new_chat <- function(python, owner, echo_default) {
   self <- new.env(parent = emptyenv())
   last <- NULL
@@ -92,7 +92,7 @@ new_chat <- function(python, owner, echo_default) {
     text <- result$text %||% result$partial
     if (result$finish_reason == "cancelled") {
       the$last_results <- text
-      interrupt("Interrupted: the conversation keeps what was written.", text, 0L)
+      interrupt("Interrupted: the conversation keeps the text so far.", text, 0L)
     }
     if (echo) invisible(text) else text
   }

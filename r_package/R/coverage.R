@@ -1,7 +1,7 @@
 #' Accuracy against coverage, and texts for human coding
 #'
 #' @description
-#' A model labels the texts of which it is certain, people code the others. `coverage_curve()`
+#' A model labels the texts of which it is certain, and people code the others. `coverage_curve()`
 #' computes the accuracy of the labels for every share of texts that the model labels.
 #' `texts_for_people()` selects the texts to be coded by people so that the remaining labels have a
 #' given accuracy.
@@ -12,17 +12,18 @@
 #' @param weights Weight of each text, such as 1 / inclusion probability.
 #' @param level Confidence level.
 #' @param accuracy Required accuracy of the model's labels, from 0 to 1.
-#' @param prob Probability of the label of each text. NULL uses those of the [validate()] result.
-#' @param sure TRUE requires the lower end of the confidence interval to reach `accuracy`. Otherwise
-#'   about half of all selections end somewhat below it, because the threshold is chosen on the
-#'   texts that accuracy is measured on.
+#' @param prob Probability of the label of each text. NULL uses the probabilities of the
+#'   [validate()] result.
+#' @param sure TRUE requires the lower end of the confidence interval to reach `accuracy`. With
+#'   FALSE, the accuracy of about half of all selections is somewhat below it, because the threshold
+#'   is chosen on the same texts that measure the accuracy.
 #' @returns `coverage_curve()`: a `llamaherd_coverage`, a data frame with one row per probability
 #'   that occurs, in decreasing order: `threshold`; `coverage`, the share of texts with at least
 #'   that probability; `accuracy` of these texts; `low` and `high` (pointwise Wilson intervals).
 #'
-#'   `texts_for_people()`: an integer vector of the rows to be coded by people: those without a
-#'   label, then the others by increasing probability. The attribute `threshold` is the probability
-#'   that a label needs to be kept, Inf if none is sufficient.
+#'   `texts_for_people()`: an integer vector of the rows to be coded by people: first the rows
+#'   without a label, then rows by increasing probability. The attribute `threshold` is the smallest
+#'   probability of a label that is kept, Inf if none is sufficient.
 #' @references El-Yaniv and Wiener (2010), Journal of Machine Learning Research 11.
 #' @seealso [validate()]
 #' @export
@@ -69,7 +70,7 @@ texts_for_people <- function(x, accuracy, prob = NULL, sure = FALSE) {
     abort_argument("x", must, x, error_call)
   }
   if (is.null(prob)) {
-    abort_argument("prob", "how sure the model is of each text", prob, error_call)
+    abort_argument("prob", "the probability of the label of each text", prob, error_call)
   }
   columns <- lapply(unclass(x)[names(x)], as_py_list)
   found <- py_call(

@@ -3,21 +3,21 @@
 #' @description
 #' Estimates the right label of each text and how often each coder errs, from codes of three coders
 #' or more, by the model of Dawid and Skene: each coder has a matrix of error rates, and labels and
-#' matrices are estimated together by expectation maximization. With `one_coin` a coder has a single
-#' probability to be right, and all wrong codes are equally probable.
+#' matrices are estimated together by expectation maximization. With `one_coin` each coder has a
+#' single probability of a right code, and all wrong codes are equally probable.
 #'
 #' Coders' errors must be independent given the right label. Texts that are hard for everybody
 #' violate this, and make coders look better than they are.
 #'
 #' [estimate()] uses the model with `consensus = "dawid_skene"` or `"one_coin"`.
 #'
-#' @param gold A `llamaherd_gold` with codes of three coders or more, and 20 texts with two codes or
-#'   more. Not each coder must code each text.
-#' @param one_coin TRUE for a single probability per coder, which needs fewer codes.
+#' @param gold A `llamaherd_gold` with codes of three coders or more, and at least 20 texts with two
+#'   codes or more. A coder need not code every text.
+#' @param one_coin TRUE estimates a single probability per coder, which needs fewer codes.
 #' @returns A `llamaherd_dawid_skene`, a list with
 #'
-#'   * `labels`: a data frame with one row per coded text: `id`, `label`, the most probable one, and
-#'     the probability of each label in `p_<label>`.
+#'   * `labels`: a data frame with one row per coded text: `id`; `label`, the most probable label;
+#'     and the probability of each label in `p_<label>`.
 #'   * `accuracy`: the estimated share of right codes of each coder.
 #'   * `shares`: the share of each label among these texts, unweighted.
 #'   * `errors`: for each coder a matrix with a row for each right label and a column for each code.

@@ -14,7 +14,7 @@
 #' @section Interrupting a call:
 #' Ctrl-C ends the call within a fraction of a second with an interrupt of class
 #' `llamaherd_interrupt`, whose `results` is the matrix with NA in the rows that were not computed.
-#' [last_results()] returns it as well.
+#' [last_results()] also returns this matrix.
 #'
 #' @param model A `llamaherd_model` from [model_load()], or a `llamaherd_context`, whose model is
 #'   used.
@@ -24,15 +24,16 @@
 #'   first (`"cls"`) or the `"last"` token. `"auto"` uses the setting of the model's file, or
 #'   `"mean"`.
 #' @param normalize TRUE scales vectors to length 1, so that `x %*% t(x)` has the cosines.
-#' @param truncate TRUE cuts texts that are longer than the model's maximum; FALSE makes them fail.
-#' @param deterministic TRUE computes each text alone, which is slower: its vector is then identical
-#'   to the last bit, whatever else is in the call.
+#' @param truncate TRUE cuts texts that are longer than the model's maximum; with FALSE these texts
+#'   fail.
+#' @param deterministic TRUE computes each text alone. This is slower, but its vector is then
+#'   identical to the last bit, whatever else is in the call.
 #' @param n_threads Number of threads. NULL uses the number of physical cores.
 #' @param progress TRUE shows a progress bar.
 #' @param verbosity Negative values suppress warnings; 2 or more adds a line of statistics.
 #' @returns A numeric matrix with one row per text, in the order of `texts`, with their names as row
 #'   names. Rows of texts that are NA or failed are NA, with one warning. Attributes: `errors`, the
-#'   reason why a text failed, NA for others; `stats`, statistics of the call.
+#'   reason why a text failed, NA for all other texts; `stats`, statistics of the call.
 #' @seealso [model_load()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -114,7 +115,7 @@ run_embed <- function(object, values, options, progress, error_call) {
   )
 }
 
-# Converts bytes from Python, float32 in row-major order, to a matrix.
+# Converts bytes from Python, which are float32 in row-major order, to a matrix.
 as_vectors <- function(columns, texts) {
   n <- length(texts$values)
   numbers <- readBin(

@@ -1,9 +1,9 @@
 #' Estimate shares, means and regressions, corrected for labelling errors
 #'
 #' @description
-#' Labels with errors bias shares and regression coefficients, and make their intervals too short,
-#' since errors are not equally frequent everywhere. `estimate()` corrects estimates with the codes
-#' of a [gold_sample()] and returns them together with the naive estimates.
+#' Errors in labels bias shares and regression coefficients, because errors are not equally frequent
+#' everywhere, and make intervals too short. `estimate()` corrects estimates with the codes of a
+#' [gold_sample()] and returns them together with the naive estimates.
 #'
 #' @section Methods:
 #' * `"dsl"`, design-based supervised learning ([Egami et al.
@@ -18,84 +18,86 @@
 #'   2024](https://naokiegami.com/paper/dsl_ss.pdf)).
 #' * `"ppi"`, prediction-powered inference with power tuning ([Angelopoulos et al.
 #'   2023](https://arxiv.org/abs/2311.01453)): labels are weighted by `lam`, from 0 to 1, so that
-#'   intervals are not wider than with codes alone. The method assumes simple samples and labels as
-#'   the outcome; for other samples it is weighted by \eqn{1 / \pi_i}, and a note reports this.
+#'   intervals are not wider than with codes alone. The method assumes a simple sample and labels as
+#'   the outcome. For other samples the method is weighted by \eqn{1 / \pi_i}, and a note reports
+#'   this.
 #' * `"gold"`: codes alone, weighted by \eqn{1 / \pi_i}.
 #' * `"naive"`: labels treated as correct.
 #'
 #' @section Few codes, few errors:
 #' Intervals use the t distribution with the degrees of freedom of the codes in each group. A
 #' warning reports groups or coefficients with fewer than 30 codes: the coverage of DSL intervals is
-#' then close to the nominal level, that of PPI++ intervals slightly lower.
+#' then close to the nominal level, and the coverage of PPI++ intervals slightly lower.
 #'
-#' If few coded texts of a stratum have a wrong label, the variance estimate knows little about
-#' errors among its other texts. Intervals then combine Wilson's limits of the error rates over
-#' strata (MOVER) and are longer on the side where further errors may be. A warning names strata
-#' with fewer than 5 wrong labels, their share of the texts and their number of codes; a note names
-#' those without any.
+#' If few coded texts of a stratum have a wrong label, the variance estimate contains little
+#' information on errors among the other texts of the stratum. Intervals then combine Wilson's
+#' limits of the error rates over strata (MOVER) and are longer on the side where further errors may
+#' be. A warning names strata with fewer than 5 wrong labels, their share of the texts and their
+#' number of codes; a note names strata without any wrong label.
 #'
 #' @param coded Return value of [annotate_texts()], or another data frame with a column of labels:
 #'   all texts that the sample was drawn from.
-#' @param gold A coded [gold_sample()]; with several coders the majority counts. In a tie the code
-#'   of the first of the tied coders counts, and a note reports this; let another coder decide these
-#'   texts. Or codes, one per row and NA for none, as a vector or the name of a column; these need
-#'   `prob`.
+#' @param gold A coded [gold_sample()]. With several coders the code of the majority is used. In a
+#'   tie the code of the first of the tied coders is used, and a note reports this; let another
+#'   coder decide these texts. Or codes, one per row and NA for rows without a code, as a vector or
+#'   the name of a column; such codes need `prob`.
 #' @param formula A regression formula with the column of labels on either side:
 #'   `label == "negative" ~ party + age`, `votes ~ label`. It is evaluated on all rows, once with
 #'   the labels and once with the codes in their place, before rows are selected, so `I(age -
 #'   mean(age))` gives the same result as a column computed before the call. A term may only use a
 #'   text's own label, not, for example, `mean(label)`.
-#' @param outcome Without a formula: labels whose shares are estimated, or a named vector with a
-#'   number per label, `c(negative = -1, neutral = 0, positive = 1)`, whose mean is estimated, or
-#'   `"mean"` for the mean of labels that are numbers, `"median"` for their median, `"quantile"` for
-#'   their quartiles or the quantiles of `quantile`. `NULL` estimates the share of each label, or
-#'   the mean of a [number_scale()] and of numbers that have fractions or more than 20 distinct
-#'   values.
-#' @param by Columns for estimates by group, and differences from the first group (of a factor its
-#'   first level). Names, or unquoted as in `c(party, year)`.
+#' @param outcome Without a formula, one of these. Labels whose shares are estimated. A named vector
+#'   with a number per label, such as `c(negative = -1, neutral = 0, positive = 1)`, whose mean is
+#'   estimated. For labels that are numbers: `"mean"`, `"median"`, or `"quantile"` for the quartiles
+#'   or the quantiles of `quantile`. `NULL` estimates the mean of a [number_scale()] and of numbers
+#'   that have fractions or more than 20 distinct values, and otherwise the share of each label.
+#' @param by Columns for estimates by group, and for differences from the first group (for a factor,
+#'   its first level). Names, or unquoted as in `c(party, year)`.
 #' @param model `"mean"`, `"ols"` or `"logit"`. `NULL` is `"mean"` without a formula and `"ols"`
 #'   with one.
 #' @param methods Methods to compute, in the order of the result.
-#' @param level Confidence level. Intervals of shares are limited to 0 and 1, those of differences
-#'   of shares to -1 and 1 (Newcombe, *Statistics in Medicine* 17, 1998).
-#' @param label,text Columns of labels and texts; `NULL` uses those that `coded` or `gold` know.
-#' @param several Whether a text may have several labels, joined by `"; "`. Shares are then those of
-#'   texts with a label among others and do not sum to 1, and formulas use
-#'   `has_label(label, "negative")`. `NULL` takes it from `coded` or `gold`.
+#' @param level Confidence level. Intervals of shares are limited to 0 and 1, intervals of
+#'   differences of shares to -1 and 1 (Newcombe, *Statistics in Medicine* 17, 1998).
+#' @param label,text Columns of labels and texts; `NULL` uses the columns that `coded` or `gold`
+#'   records.
+#' @param several TRUE if a text may have several labels, joined by `"; "`. A share is then the
+#'   share of texts that have the label, alone or with others; shares do not sum to 1, and formulas
+#'   use `has_label(label, "negative")`. `NULL` takes the value from `coded` or `gold`.
 #' @param prob For codes without a [gold_sample()]: `"simple"` if all texts had the same probability
 #'   of being coded, or the probability of each text.
 #' @param target Target of inference: `"population"`, of which the texts are a sample, or the
 #'   `"texts"` themselves.
 #' @param cluster A column of clusters, such as speakers, within which texts are not independent.
-#' @param predictions What is corrected by the codes: `"labels"`, or `"probs"`, the probabilities of
-#'   all labels (columns `p_<label>`). `NULL` is `"probs"` after [recalibrate()] and `"labels"`
-#'   otherwise. With probabilities the result compares the widths of the intervals.
+#' @param predictions Predictions that the codes correct: `"labels"`, or `"probs"`, the
+#'   probabilities of all labels (columns `p_<label>`). `NULL` is `"probs"` after [recalibrate()]
+#'   and `"labels"` otherwise. With probabilities the result compares the widths of the intervals.
 #' @param weights Survey weights: a column, or a number of at least 0 per text. Estimates then
-#'   describe the population that the weighted texts stand for; the scale of the weights does not
-#'   matter.
+#'   describe the population that the weighted texts represent. Multiplying all weights by a number
+#'   changes nothing.
 #' @param consensus The right code of texts whose coders disagree: `"majority"`, see `gold`; or a
 #'   model of coders' errors, `"dawid_skene"` or `"one_coin"`, see [dawid_skene()]. With a model,
 #'   estimates from several draws of the right codes are combined by Rubin's rules, so that
-#'   intervals include this uncertainty. Draws know the strata, the labels and what is compared:
-#'   `by`, or the columns of the formula.
-#' @param n_imputations Number of these draws.
-#' @param simultaneous `NULL`: each interval holds by itself. `"bonferroni"` or `"max_t"`: all
-#'   intervals of a method hold together at `level`. `"max_t"` uses the correlations of the
-#'   estimates of an outcome, and its intervals are shorter.
+#'   intervals include this uncertainty. The codes are drawn within the strata, the model's labels
+#'   and the groups of the estimate: `by`, or the columns of the formula.
+#' @param n_imputations Number of draws of the right codes by the model of coders' errors.
+#' @param simultaneous `NULL`: each interval has the confidence `level` by itself. `"bonferroni"` or
+#'   `"max_t"`: all intervals of a method are simultaneous, so that together they have the
+#'   confidence `level`. `"max_t"` uses the correlations of the estimates of an outcome, and its
+#'   intervals are shorter.
 #' @param quantile For `outcome = "quantile"`: quantiles between 0 and 1, such as `0.9`.
 #' @returns A `llamaherd_estimates`. As a data frame it has one row per estimate and method:
 #'   `outcome`, `term`, `group`, `method`, `estimate`, `std_error`, `low`, `high`, `lam` and `df`,
 #'   the degrees of freedom of the interval. [coef()], [vcov()] and [confint()] return the values of
-#'   one method, by default the first. Further elements are `n_texts`, `n_gold`, `design`, `notes`,
-#'   `predictions`, which is `"recalibrated"` after [recalibrate()], and `widths`, a data frame of
-#'   the mean widths of intervals by predictions and method, with no rows for labels; `agreement`, a
-#'   sentence on the agreement of several coders; and `label_check`, for `prob = "simple"` a data
-#'   frame with the labels of the coded texts beside those that a simple sample would have, with the
-#'   attribute `p_value`.
+#'   one method, by default the first. Further elements are `n_texts`, `n_gold`, `design`, `notes`;
+#'   `predictions`, which is `"recalibrated"` after [recalibrate()]; `widths`, a data frame of the
+#'   mean widths of intervals by predictions and method, which has no rows if the predictions are
+#'   labels; `agreement`, a sentence on the agreement of several coders; and, for `prob = "simple"`,
+#'   `label_check`: a data frame with the counts of labels among the coded texts and the counts
+#'   expected in a simple sample, with the attribute `p_value`.
 #' @seealso [gold_sample()], [gold_size()], [recalibrate()], [dawid_skene()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
-#' # 2,000 speeches; the model misses half of what party B says against.
+#' # 2,000 speeches; the model does not find half of the speeches of party B that are against.
 #' set.seed(1)
 #' party <- sample(c("A", "B"), 2000, replace = TRUE)
 #' truth <- ifelse(runif(2000) < ifelse(party == "A", 0.3, 0.5), "against", "for")
@@ -208,10 +210,10 @@ estimate <- function(
       abort_argument("formula", must, formula, error_call)
     }
     if (!is.null(quantile)) {
-      abort("{.arg quantile} goes without a formula.", "argument", error_call)
+      abort("{.arg quantile} cannot be combined with a formula.", "argument", error_call)
     }
     if (!is.null(by) || !is.null(outcome)) {
-      message <- "{.arg by} and {.arg outcome} go without a formula: put them into it."
+      message <- "{.arg by} and {.arg outcome} cannot be combined with a formula: write them in it."
       abort(message, "argument", error_call)
     }
     if (several) {
@@ -249,7 +251,7 @@ estimate <- function(
   result
 }
 
-# Survey weights of all rows for Python.
+# Converts the survey weights of all rows for Python.
 weights_given <- function(weights, coded) {
   if (is.character(weights)) {
     weights <- coded[[weights]]
@@ -257,7 +259,8 @@ weights_given <- function(weights, coded) {
   if (!is.null(weights)) as_py_numbers(weights)
 }
 
-# Other columns of texts or whole numbers, by which texts may cluster. Few, as they are copied.
+# Returns other columns of texts or whole numbers, by which texts may cluster; few, as they are
+# copied.
 cluster_columns <- function(coded, used) {
   is_kind <- \(x) is.character(x) || is.factor(x) || is.integer(x)
   names <- setdiff(names(coded), used)
@@ -313,7 +316,7 @@ check_quantile <- function(x, error_call) {
   as_py_list(as.double(x))
 }
 
-# Levels of those columns that are factors: the order of groups.
+# Returns the levels of the factors among the columns, which are the order of groups.
 levels_by <- function(data, by) {
   factors <- Filter(\(name) is.factor(data[[name]]), by)
   rlang::set_names(lapply(factors, \(name) as_py_list(levels(data[[name]]))), factors)
@@ -347,7 +350,7 @@ codes_in_one_form <- function(columns, codes, options) {
   )
 }
 
-# Whether the codebook allows several labels of a text.
+# TRUE if the codebook allows several labels of a text.
 has_several <- function(coded) {
   inherits(coded, "llamaherd_coded") &&
     identical(attr(coded, "llamaherd")$codebook$type, "multiple")
@@ -398,7 +401,7 @@ new_estimates <- function(found, options, formula, methods) {
   )
 }
 
-# Labels of coded texts beside those expected, as a data frame.
+# Returns observed and expected labels of coded texts as a data frame.
 label_check_of <- function(check) {
   if (is.null(check)) {
     return(NULL)
@@ -446,8 +449,8 @@ rows_by <- function(object, method, error_call) {
 #'   labels: the label.
 #' @param ... Not used.
 #' @returns `coef()`: a named vector. `confint()`: a matrix with a row for each coefficient.
-#'   `vcov()`: a matrix, without the differences between groups, which follow from it. `nobs()`: the
-#'   number of texts used: all texts, or for `"gold"` the texts with a code.
+#'   `vcov()`: a matrix; it omits the differences between groups, which follow from the other rows.
+#'   `nobs()`: the number of texts used: all texts, or for `"gold"` the texts with a code.
 #' @name estimate-methods
 #' @examplesIf llamaherd::llamaherd_available()
 #' data <- data.frame(label = rep(c("a", "b"), c(60, 40)), code = NA)
@@ -477,7 +480,7 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NUL
     abort_argument("level", "above 0 and below 1", level, rlang::current_env())
   }
   if (!is.null(object$simultaneous) && level != object$level) {
-    must <- "the level of the estimates, which hold together; use estimate(level = ) for others"
+    must <- "the level of the estimates, whose intervals are simultaneous (see estimate(level = ))"
     abort_argument("level", must, level, rlang::current_env())
   }
   limits <- cbind(rows$low, rows$high)
@@ -498,7 +501,7 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NUL
   if (missing(parm)) limits else limits[parm, , drop = FALSE]
 }
 
-# Range of the values: shares and differences of shares are bounded.
+# Returns the range of the values: shares and differences of shares are bounded.
 ends_of <- function(rows) {
   of_shares <- any(rows$term == "share")
   list(

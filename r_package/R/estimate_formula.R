@@ -29,7 +29,8 @@ without_has_label <- function(expr, label) {
 
 # Returns the formula's matrices with the labels of all rows, and with the codes of coded rows. The
 # formula is evaluated on all rows; then rows with missing values are left out.
-# With `names` of labels it is also evaluated as if all rows had each label.
+# If `names` are labels, the formula is also evaluated once per label, as if all rows had this
+# label.
 formula_matrices <- function(
   coded,
   formula,
@@ -141,7 +142,7 @@ check_by_row <- function(labels, codes, rows, error_call) {
   for (name in names(labels)) {
     if (length(rows) > 0 && !same(name)) {
       must <- sprintf(
-        "one whose terms use each row's own label: `%s` is computed from those of other rows",
+        "one whose terms use only each row's own label: `%s` uses the labels of other rows",
         name
       )
       abort_argument("formula", must, stats::formula(stats::terms(labels)), error_call)
@@ -162,8 +163,8 @@ used_levels <- function(terms, labels, gold) {
   levels
 }
 
-# Gives an ordinal label a coefficient for each level, as for other factors; its order only affects
-# comparisons.
+# Gives an ordinal label a coefficient for each level, as for other factors; the order of its levels
+# affects only comparisons.
 with_levels <- function(frame, levels, label) {
   for (name in names(levels)) {
     values <- frame[[name]]

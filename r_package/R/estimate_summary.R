@@ -1,10 +1,10 @@
-# Estimates for other packages of R: summary() and, for tables of modelsummary, tidy() and glance(),
-# whose generics are in the package generics.
+# Converts estimates for other packages of R: summary(), and for tables of modelsummary tidy() and
+# glance(), whose generics are in the package generics.
 
 #' @rdname estimate-methods
 #' @returns
-#' `summary()`: `coefficients`, a matrix with a row for each coefficient, with `t` and `p` of those
-#'   that 0 is a question for: of regressions and differences. It prints as a table.
+#' `summary()`: `coefficients`, a matrix with a row for each coefficient. Coefficients of
+#'   regressions and differences have `t` and `p` of the test that they are 0. It prints as a table.
 #'
 #'   `tidy()` and `glance()` return the data frames that broom and modelsummary use for tables.
 #'   `tidy()` has `term`, `estimate`, `std.error`, `statistic`, `p.value` and optionally `conf.low`
@@ -43,8 +43,8 @@ tests_of <- function(rows, object) {
 method_names <- c(
   dsl = "corrected (DSL)",
   ppi = "corrected (PPI++)",
-  gold = "codes of people alone",
-  naive = "labels as if right"
+  gold = "human codes only",
+  naive = "labels, uncorrected"
 )
 
 #' @export
@@ -99,9 +99,9 @@ nobs.llamaherd_estimates <- function(object, method = NULL, ...) {
 }
 
 #' @rdname estimate-methods
-#' @param x What [estimate()] returned.
-#' @param conf.int Whether intervals are wanted.
-#' @param conf.level Of these; `NULL`: that of the estimates.
+#' @param x Return value of [estimate()].
+#' @param conf.int TRUE adds intervals.
+#' @param conf.level Confidence level of these intervals. `NULL` uses the level of the estimates.
 #' @exportS3Method generics::tidy
 tidy.llamaherd_estimates <- function(
   x,

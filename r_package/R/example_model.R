@@ -21,7 +21,7 @@ llamaherd_example_model <- function() {
     recursive = TRUE,
     full.names = TRUE
   )
-  # Files of model_optimize() do not count.
+  # Files of model_optimize() are not used.
   found <- found[!grepl("llamaherd[.]gguf$", found)]
   paths <- c(Sys.getenv("LLAMAHERD_TEST_SMOLLM2"), found)
   paths <- paths[file.exists(paths)]

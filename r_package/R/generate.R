@@ -1,6 +1,6 @@
 #' Answer one prompt
 #'
-#' Like [generate_parallel()] for a single prompt, but a failure is an error.
+#' Answers a single prompt like [generate_parallel()], but a failure is an error.
 #'
 #' @inheritParams generate_parallel
 #' @param prompt A string, or an integer vector of token ids; with `chat = TRUE` a string or a list

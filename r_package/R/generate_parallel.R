@@ -2,8 +2,8 @@
 #'
 #' @description
 #' Answers every prompt of a vector in one call. Up to `n_seq_max` prompts run at a time (see
-#' [context_create()]), and a prompt that ends makes room for the next. A beginning that several
-#' prompts share is computed once. A prompt that fails becomes NA; the others are answered.
+#' [context_create()]); when a prompt ends, the next one starts. A beginning that several prompts
+#' share is computed once. A prompt that fails becomes NA; the other prompts are answered.
 #'
 #' @section Interrupting a call:
 #' Ctrl-C ends the call within a fraction of a second and also interrupts the loop or script around
@@ -21,8 +21,8 @@
 #' @section Arguments with one value per prompt:
 #' The numeric sampling arguments, `max_tokens`, `seed`, `grammar` and `regex` take one value for
 #' all prompts or one value per prompt. `choices` and `schema` take a list with one element per
-#' prompt, NULL for none. If schemas differ, the result has the columns of all of them; a prompt
-#' without a schema has a row of NA, and its answer is in `attr(result, "text")`.
+#' prompt, NULL for a prompt without one. If schemas differ, the result has the columns of all
+#' schemas; a prompt without a schema has a row of NA, and its answer is in `attr(result, "text")`.
 #'
 #' @section Structured data:
 #' With `schema` every answer is JSON that follows the schema, and the result is a data frame with
@@ -36,8 +36,8 @@
 #'
 #' Some keywords of JSON Schema, such as `uniqueItems`, cannot be enforced during generation. They
 #' are checked afterwards, and an answer that violates them is generated again with another seed.
-#' The prompt fails if every try does, or if `max_tokens` cuts the JSON off: the row is NA, and
-#' `attr(result, "partial")` has the text.
+#' The prompt fails if every try violates them, or if `max_tokens` cuts the JSON off: the row is NA,
+#' and `attr(result, "partial")` contains the text.
 #'
 #' @section Several samples per prompt:
 #' With `n = 10` and a `temperature` above 0, each prompt is computed once and answered ten times.
@@ -46,29 +46,30 @@
 #' returns the majority, [as.data.frame()][as.data.frame.llamaherd_result] a table with one row per
 #' sample. A sample depends only on the seed, the index of the prompt and the index of the sample:
 #' the first sample is the answer without `n`, and a larger `n` does not change earlier samples.
-#' Messages about failures and interrupts count samples.
+#' Messages about failures and interrupts give numbers of samples.
 #'
 #' @section Journal:
 #' With `journal = "run.sqlite"` each answer is on disk within a tenth of a second after it is
 #' finished. After a crash, a power cut or Ctrl-C, run the same call again: answers in the journal
-#' are returned at once, the others are computed, and the result is that of an uninterrupted call.
-#' Failed prompts are tried again. `attr(result, "stats")$n_journal` is the number of answers taken
-#' from the journal.
+#' are returned at once, the others are computed, and the result equals that of an uninterrupted
+#' call. Failed prompts are tried again. `attr(result, "stats")$n_journal` is the number of answers
+#' taken from the journal.
 #'
-#' An answer is reused if the content of the model's file, the tokens of the prompt and all settings
-#' that affect the text are the same and, with `temperature` above 0, the seed of the prompt, which
-#' is derived from `seed` and the index of the prompt. With a negative seed or NULL no sampled
-#' answer is reused. Other answers are added to the journal, so one file can serve many calls, also
-#' simultaneously.
+#' An answer is reused if these are the same: the content of the model's file, the tokens of the
+#' prompt, all settings that affect the text and, with `temperature` above 0, the seed of the
+#' prompt, which is derived from `seed` and the index of the prompt. With a negative seed or NULL no
+#' sampled answer is reused. New answers are added to the journal, so one file can serve many calls,
+#' also at the same time.
 #'
-#' The journal has prompts and answers as plain text for everyone who may read the file. Keep it on
-#' a local disk: SQLite cannot share it over a network. If the file is removed or moved while the
-#' call runs, it is written again at its path, with a warning. [journal_read()] returns a data frame
-#' of it.
+#' The journal contains prompts and answers as plain text for everyone who may read the file. Keep
+#' it on a local disk: SQLite cannot share it over a network. If the file is removed or moved while
+#' the call runs, it is written again at its path, with a warning. [journal_read()] returns the
+#' journal as a data frame.
 #'
 #' @param context A `llamaherd_context` from [context_create()].
 #' @param prompts Character vector; names and NA are allowed. Also a factor, or a list with a string
-#'   or an integer vector of token ids per prompt. A text with invalid encoding fails alone.
+#'   or an integer vector of token ids per prompt. If a text has an invalid encoding, only this
+#'   prompt fails.
 #' @param max_tokens Maximum number of tokens to generate per prompt. NULL is 512 with `schema`,
 #'   enough for any of the `choices`, and 100 otherwise.
 #' @param top_k Number of most likely tokens to draw from. 0 or less draws from all tokens.
@@ -93,27 +94,27 @@
 #' @param stop Texts that end an answer and are not part of it. NULL ends an answer at the model's
 #'   end token or after `max_tokens`.
 #' @param ignore_eos TRUE continues after the model's end token.
-#' @param grammar Grammar that answers follow, in llama.cpp's GBNF notation, such as
-#'   `root ::= "yes" | "no"`. An invalid grammar is an error; with one grammar per prompt only its
-#'   prompt fails. For a set of labels use `choices`.
+#' @param grammar Grammar that answers follow, in llama.cpp's GBNF notation, such as `root ::= "yes"
+#'   | "no"`. An invalid grammar is an error. With one grammar per prompt, only the prompt of the
+#'   invalid grammar fails. For a set of labels use `choices`.
 #' @param parse_special TRUE reads the texts of special tokens in prompts, such as `<|im_end|>`, as
 #'   these tokens, FALSE as plain text. `"auto"` is TRUE for prompts made by
 #'   [apply_chat_template()].
 #' @param on_error What to do if a prompt fails. `"continue"` answers all others. `"return"` starts
 #'   no more prompts, finishes the running ones and returns. `"stop"` signals an error of class
-#'   `llamaherd_error_generation`, whose field `results` has the finished answers.
+#'   `llamaherd_error_generation`, whose field `results` contains the finished answers.
 #' @param journal Path of a file that stores each answer as it is finished; see below. The file is
 #'   created if it does not exist. NULL stores nothing.
 #' @param chat TRUE formats each prompt as a user message with the model's chat template, as
 #'   [apply_chat_template()] does. A prompt may also be a conversation: a list of messages. Text in
 #'   messages is never read as special tokens.
 #' @param system Text of a system message before each prompt; needs `chat = TRUE`.
-#' @param choices Texts of which each answer is exactly one, such as `c("yes", "no")`, without
-#'   quotes or a space before it. With `temperature = 0` it is the most probable one, as in
-#'   [classify_parallel()]. A factor stands for its levels; a list has one vector per prompt, or
+#' @param choices Texts, such as `c("yes", "no")`: each answer is exactly one of them, without
+#'   quotes or a space before it. With `temperature = 0` it is the most probable choice, as in
+#'   [classify_parallel()]. A factor is read as its levels; a list has one vector per prompt, or
 #'   NULL. Thousands of choices are possible. Cannot be combined with `grammar`. Generation ends as
 #'   soon as one choice is left, so an answer may need fewer tokens than its text has.
-#' @param n Number of samples per prompt; see below. More than one need a `temperature` above 0.
+#' @param n Number of samples per prompt; see below. Several samples need a `temperature` above 0.
 #' @param schema Structure of each answer: a type such as [type_object()], also of package ellmer,
 #'   or a JSON Schema as a list, a string or the path of a file. See below. Cannot be combined with
 #'   `grammar`, `regex` or `choices`.
@@ -134,8 +135,8 @@
 #'   result. Needs `chat = TRUE`.
 #' @param merge_system TRUE puts the system text into the first user message where the template
 #'   refuses a system role. Needs `chat = TRUE`.
-#' @param quote_from Text that the quotes of a schema are parts of, see [type_quote()]: one text,
-#'   or one for each prompt. NULL or NA takes the prompt, and with `chat = TRUE` the last message of
+#' @param quote_from Text that the quotes of a schema are taken from, see [type_quote()]: one text,
+#'   or one for each prompt. NULL or NA uses the prompt, and with `chat = TRUE` the last message of
 #'   the user.
 #' @param ... Settings of [sampling_options()] by name. Any other name is an error.
 #' @returns With `n = 1` a `llamaherd_result`: a character vector of the same length and order as
@@ -143,21 +144,22 @@
 #'   Editing the vector, for example with [trimws()], gives a plain character vector. Attributes,
 #'   with one element or row per prompt:
 #'
-#'   * `errors`: the reason why a prompt failed; NA for others.
+#'   * `errors`: the reason why a prompt failed; NA for all others.
 #'   * `finish_reason`: `"stop"` (end token, end of the grammar, or a text of `stop`), `"length"`
 #'     (`max_tokens`), `"cancelled"` or `"error"`.
-#'   * `partial`: the beginning of an unfinished answer; NA for others.
+#'   * `partial`: the beginning of an unfinished answer; NA for all others.
 #'   * `complete`: TRUE for answers that ended by themselves (`"stop"`). With `grammar`, `regex` or
-#'     `choices` an answer that a text of `stop` ended is complete only if it matches as a whole.
-#'     One warning reports such answers that `max_tokens` cut off.
+#'     `choices`, an answer that a text of `stop` ended is complete only if it matches as a whole.
+#'     One warning reports how many of these answers `max_tokens` cut off.
 #'   * `timing`: a data frame with `queue_s`, `first_token_s` and `wall_s`: seconds from the start
 #'     of the call until the prompt got a slot, had its first token, was finished; NA if it did not
 #'     run.
-#'   * `usage`: a data frame with `n_prompt_tokens`, `n_reused_tokens` (tokens that were not
-#'     computed for this prompt itself), `n_generated_tokens` and `seed`.
+#'   * `usage`: a data frame with `n_prompt_tokens`, `n_reused_tokens` (tokens of the prompt that
+#'     were not computed for it alone), `n_generated_tokens` and `seed`.
 #'   * `thoughts`, if the model could think: a data frame with `thinking`, the text of the thought
-#'     before the answer, `n_thinking_tokens`, and `thinking_complete`, which is FALSE if its budget
-#'     was used up. NA where a prompt failed. The answer and all other attributes are without it.
+#'     before the answer, `n_thinking_tokens`, and `thinking_complete`, which is FALSE if the
+#'     thought used up its budget. NA where a prompt failed. The answer and all other attributes do
+#'     not include the thought.
 #'   * `hashes`: a list with `input` and `output`, the SHA-256 of the UTF-8 bytes of each prompt and
 #'     answer, equal to `printf %s "$text" | sha256sum`. Token ids are hashed as text separated by
 #'     single spaces, the texts of a conversation separated by newlines.
@@ -173,7 +175,7 @@
 #'   With `schema` a `llamaherd_table`: a data frame with one row per prompt and one column per
 #'   field, NA where a prompt failed. Column types do not depend on the answers, except that whole
 #'   numbers beyond 32 bits make a column double. Row names are the names of the prompts if these
-#'   are unique. The attributes are those above, and `text`, the JSON; thoughts are also columns. In
+#'   are unique. It has the attributes above, and `text`, the JSON; thoughts are also columns. In
 #'   [dplyr::mutate()] the result becomes columns of the data; subsets of rows are plain data
 #'   frames.
 #' @seealso [generate()] for a single prompt, [thinking()] for models that think,
@@ -267,8 +269,8 @@ generate_parallel <- function(
   as_samples(result, prompts$names, n)
 }
 
-# Requests answers: texts, or data with a schema. The columns are known as soon as Python has read
-# the schema.
+# Describes the task that generates answers: texts, or data with a schema. The columns are known as
+# soon as Python has read the schema.
 generate_task <- function(options, dotted, model) {
   each <- options$each[["schema"]]
   schemas <- unlist(c(options$sampling[["schema"]], each))

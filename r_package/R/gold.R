@@ -13,33 +13,33 @@
 #' * `"simple"`: equal probabilities. Suitable for all purposes, and sufficient for PPI.
 #' * `"stratified"`: a fixed number from each stratum; strata are the labels unless `by` names
 #'   columns. For rare labels (`allocation = "equal"`) and comparisons of groups.
-#' * `"uncertainty"`: higher probabilities for texts with less certain labels; estimates are more
-#'   precise if the model's confidence predicts its errors. `floor` is the share of the sample that
-#'   is distributed evenly, so that no text has a very small probability.
-#' * `"weights"`: probabilities grow with survey weights, for which see `weights`.
+#' * `"uncertainty"`: higher probabilities for texts with less certain labels. Estimates are more
+#'   precise if the model's errors are frequent where its confidence is low. `floor` is the share of
+#'   the sample that is distributed evenly, so that no text has a very small probability.
+#' * `"weights"`: probabilities grow with survey weights, see the argument `weights`.
 #' * A vector of probabilities, one per text, with sum `n`.
 #'
 #' Texts chosen by hand have no inclusion probabilities and allow no valid inference.
 #'
 #' @section Waves:
-#' `gold_sample(data, n, after = gold)` draws `n` more texts of those that are left, and returns one
-#' sample of all waves, with the codes so far; `history` has a row per wave. Waves of one design
-#' (`"simple"`, or `"stratified"` by the same columns without numbers in `allocation`) are one
-#' sample of that design, with the pooled inclusion probabilities. In all other cases the
-#' probabilities of a wave may depend on the codes of earlier waves: given these, each wave gives an
-#' unbiased estimate, and the waves are averaged with weights that depend on their sizes (Des Raj
-#' 1956; Farquhar, Gal and Rainforth 2021). `probs` is then 1 / weight.
+#' `gold_sample(data, n, after = gold)` draws `n` further texts from the texts that were not drawn
+#' yet, and returns one sample of all waves, with the codes so far; `history` has a row per wave.
+#' Waves of the same design (`"simple"`, or `"stratified"` by the same columns without numbers in
+#' `allocation`) form one sample of that design, with the pooled inclusion probabilities. In all
+#' other cases the probabilities of a wave may depend on the codes of earlier waves: given these
+#' codes, each wave gives an unbiased estimate, and the waves are averaged with weights that depend
+#' on their sizes (Des Raj 1956; Farquhar, Gal and Rainforth 2021). `probs` is then 1 / weight.
 #' Decide the sizes of waves before you see codes. `write_gold(uncoded = TRUE)` writes only the
-#' texts without a code, and `read_gold()` keeps the codes of the others.
+#' texts without a code, and `read_gold()` keeps the codes of the other texts.
 #'
 #' @section The CSV file:
 #' The columns are `id`, `text` and one column per coder, to be filled in with labels. The file
-#' omits the model's labels (`blind`), is in random order, so that coders who stop early have coded
-#' a random part, and begins with a byte order mark, by which Excel recognises UTF-8. Texts that a
+#' omits the model's labels (`blind`). Its order is random, so that coders who stop early have coded
+#' a random part. It begins with a byte order mark, by which Excel recognises UTF-8. Texts that a
 #' spreadsheet program would evaluate as formulas are prefixed by an apostrophe, which `read_gold()`
-#' removes. If texts may have several labels, a cell has all labels that apply, in any order,
-#' separated by semicolons, or the word `none` (`(none)` if a label has that name); an empty cell is
-#' not coded yet.
+#' removes. If texts may have several labels, a cell contains all labels that apply, in any order,
+#' separated by semicolons, or the word `none` (`(none)` if a label has that name); an empty cell
+#' means that the text is not coded yet.
 #'
 #' The design is written to `<path>.json`; `read_gold()` needs this file or the sample.
 #'
@@ -47,23 +47,23 @@
 #' @param n Number of texts to draw.
 #' @param by Columns whose combinations are strata: names, or unquoted as in `c(party, year)`.
 #' @param prob Sampling design; see below. `NULL` is `"stratified"` with `by` and `"simple"`
-#'   otherwise; with `after` the design of that sample. With `after`, only the numbers of texts that
-#'   are left count, and are scaled to sum to `n`.
-#' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL` uses
-#'   those that `data` knows; for `id` a column called `id` without missing or duplicated values,
-#'   and row numbers otherwise. Codes are matched to texts by identifiers, also after `data` was
-#'   sorted or its column of texts removed.
+#'   otherwise; with `after` it is the design of that sample. If `prob` is a vector, `after` uses
+#'   only the numbers of texts that were not drawn yet, scaled to sum to `n`.
+#' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL` uses the
+#'   columns that `data` records. For `id` it uses a column called `id` without missing or
+#'   duplicated values, and row numbers otherwise. Codes are matched to texts by identifiers, even
+#'   if `data` was sorted or its column of texts removed.
 #' @param confidence For `"uncertainty"`: a column, or a number per text from 0 to 1, of the model's
 #'   confidence. `NULL` uses the column `margin` of [annotate_texts()]; with several labels
 #'   `2 * abs(p - 1/2)` of the least certain label.
 #' @param floor For `"uncertainty"` and `"weights"`: the minimum probability of a text is
 #'   `floor * n / nrow(data)`.
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
-#'   number for each stratum. At least 2 texts are drawn per stratum if it has them.
-#' @param names Labels that codes may have. `NULL` uses those of `data`.
+#'   number for each stratum. At least 2 texts are drawn from each stratum that has 2.
+#' @param names Labels that codes may have. `NULL` uses the labels of `data`.
 #' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
-#' @param several Whether a text may have several labels, joined by `"; "`. `NULL` is TRUE if `data`
-#'   says so.
+#' @param several TRUE if a text may have several labels, joined by `"; "`. `NULL` takes the value
+#'   from the record of `data`.
 #' @param after A `llamaherd_gold` of earlier waves, with or without codes; see below.
 #' @param weights For `"weights"`: a column, or a number per text, of survey weights.
 #' @param gold A `llamaherd_gold`.
@@ -71,12 +71,12 @@
 #'   frame with a column `id` and one column per coder. A warning reports texts of the sample
 #'   without a row.
 #' @param coders Names of the columns for codes. For `read_gold()` `NULL` uses all further columns,
-#'   except those without any label, which a warning reports, and the model's labels in a data
+#'   except columns without any label, which a warning reports, and the model's labels in a data
 #'   frame.
 #' @param blind TRUE omits the model's label and the inclusion probability.
 #' @param shuffle TRUE writes texts in random order.
 #' @param bom TRUE writes a byte order mark, by which Excel recognises UTF-8.
-#' @param overwrite TRUE replaces an existing file, which may have codes.
+#' @param overwrite TRUE replaces an existing file, which may contain codes.
 #' @param uncoded TRUE writes only texts that nobody has coded yet.
 #' @param delimiter Separator of cells: `","`, `";"` or `"\t"`. In locales with a decimal comma
 #'   Excel expects `";"` and shows a file with `","` as one column. `read_gold()` recognises all
@@ -263,32 +263,33 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
 #' Computes the size of a simple gold-standard sample for a confidence interval of a given width:
 #' with human codes alone, and with a model's labels corrected by the codes.
 #'
-#' With \eqn{V} the variance that sampling averages out and \eqn{N} the number of all texts,
-#' \eqn{n = 1 / ((width^2 / z^2 - p (1 - p) / N) / V + 1 / N)}, without the subtraction for
-#' `target = "texts"`. For codes alone \eqn{V = p (1 - p)}, with \eqn{p} the share; for DSL the
-#' variance of code minus label, \eqn{2 (1 - \kappa) p (1 - p)}; for PPI++
+#' With \eqn{V} the part of the variance that depends on the size of the sample and \eqn{N} the
+#' number of all texts, \eqn{n = 1 / ((width^2 / z^2 - p (1 - p) / N) / V + 1 / N)}, without the
+#' subtraction for `target = "texts"`. For codes alone \eqn{V = p (1 - p)}, with \eqn{p} the share;
+#' for DSL the variance of code minus label, \eqn{2 (1 - \kappa) p (1 - p)}; for PPI++
 #' \eqn{(1 - \kappa^2) p (1 - p)}.
 #'
-#' With `compare` it computes how many texts tell two codebooks apart whose accuracies differ by so
-#' much: \eqn{n = (z_a \sqrt{s} + z_b \sqrt{s - d^2})^2 / d^2}, with \eqn{d} the difference,
-#' \eqn{s} the share `differ`, and normal quantiles of confidence and power (Connett, Smith and
-#' McHugh 1987). That is the number of texts in the part `select` of [gold_split()].
+#' With `compare` the function computes how many texts are needed to distinguish two codebooks whose
+#' accuracies differ by this value: \eqn{n = (z_a \sqrt{s} + z_b \sqrt{s - d^2})^2 / d^2}, with
+#' \eqn{d} the difference, \eqn{s} the share `differ`, and normal quantiles of confidence and power
+#' (Connett, Smith and McHugh 1987). The part `select` of [gold_split()] needs this number of texts.
 #'
 #' @param width Half the width of the interval: 0.05 for plus or minus 5 percentage points.
 #' @param share Expected share; 0.5 is the worst case. An accuracy is a share, too.
 #' @param level Confidence level.
 #' @param accuracy Expected share of texts on which model and people agree whether the label
-#'   applies; or give `kappa`.
+#'   applies. You can give `kappa` instead.
 #' @param kappa Expected Cohen's kappa of model and people; see `accuracy`.
 #' @param population Number of all texts; `NULL` for an infinite population.
 #' @param target Target of inference, see [estimate()]: the population that the texts are a sample
 #'   of (`"population"`), or the `"texts"` themselves, which needs fewer codes.
-#' @param compare Instead of `width`: difference of the accuracies of two codebooks to find.
-#' @param differ With `compare`: share of texts of which exactly one codebook is right. It is small
-#'   for codebooks that differ in a few words, and larger for other models; `pairs` of
-#'   [compare_codebooks()] has it.
-#' @param power With `compare`: probability to find the difference.
-#' @param candidates With `compare`: number of codebooks, of which all pairs are compared
+#' @param compare Instead of `width`: difference of the accuracies of two codebooks that is to be
+#'   found.
+#' @param differ With `compare`: share of texts that exactly one of the two codebooks labels
+#'   correctly. It is small for codebooks that differ in a few words, and larger for different
+#'   models. `pairs` of [compare_codebooks()] contains it for codebooks that you have compared.
+#' @param power With `compare`: probability that the comparison finds the difference.
+#' @param candidates With `compare`: number of codebooks. All pairs of codebooks are compared
 #'   (Bonferroni).
 #' @returns A `llamaherd_gold_size`, a list with the numbers of texts `gold`, `dsl` and `ppi` (`NA`
 #'   if neither `accuracy` nor `kappa` is given) and with `kappa`. With `compare`, `gold` is the
@@ -357,7 +358,7 @@ joined_gold <- function(gold, data, label, text, error_call) {
   gold
 }
 
-# Columns of data that identify the texts of a sample.
+# Returns the columns of data that identify the texts of a sample.
 gold_columns <- function(gold, data) {
   there <- intersect(unlist(gold$design[c("id", "text", "label")]), names(data))
   c(there, raw_columns(data, gold$design$label))
@@ -387,7 +388,7 @@ new_gold <- function(value) {
   )
 }
 
-# A row for each wave of a sample.
+# Returns a data frame with a row for each wave of a sample.
 history_of <- function(value) {
   numbers <- lapply(value[c("n", "N", "seed", "n_coded")], numbers_of)
   columns <- c(

@@ -1,18 +1,19 @@
 #' Split a gold-standard sample to explore, select and evaluate
 #'
 #' @description
-#' The best of several codebooks looks better than it is if it is measured on the texts that it was
-#' chosen by. `gold_split()` therefore divides a gold-standard sample at random into three parts:
+#' If you measure the best of several codebooks on the same texts that you chose it by, it looks
+#' better than it is. `gold_split()` therefore divides a gold-standard sample at random into three
+#' parts:
 #'
-#' * `explore`: write codebooks, read errors ([disagreements()]), take examples
+#' * `explore`: write codebooks, read errors ([disagreements()]), choose examples
 #'   ([choose_examples()]);
 #' * `select`: compare codebooks ([compare_codebooks()]);
-#' * `evaluate`: measure the chosen one, once ([evaluate_codebook()]).
+#' * `evaluate`: measure the chosen codebook, once ([evaluate_codebook()]).
 #'
 #' Each stratum of the draw is divided, so that each part is a sample itself. The inclusion
-#' probability of a text in a part is that of the draw times the share of the drawn texts of its
-#' stratum that are in the part. `gold_part()` returns a part, which [validate()] and [estimate()]
-#' accept like any other sample.
+#' probability of a text in a part is its probability in the draw, times the share of the drawn
+#' texts of its stratum that are in the part. `gold_part()` returns a part, which [validate()] and
+#' [estimate()] accept like any other sample.
 #'
 #' The split is part of the sample: [write_gold()] and [read_gold()] keep it. `gold_size(compare =)`
 #' computes how many texts `select` needs.
@@ -21,9 +22,9 @@
 #'   then stored in the file beside it.
 #' @param explore,select,evaluate Shares of the texts, with sum 1. `explore` may be 0.
 #' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
-#' @param part `"explore"`, `"select"` or `"evaluate"`. `"evaluate"` is closed until
-#'   [evaluate_codebook()] has opened it.
-#' @returns A `llamaherd_gold`: of `gold_split()` the whole sample with the element `parts`, of
+#' @param part `"explore"`, `"select"` or `"evaluate"`. `"evaluate"` is locked (closed) until
+#'   [evaluate_codebook()] has unlocked it.
+#' @returns A `llamaherd_gold`. `gold_split()` returns the whole sample with the element `parts`,
 #'   `gold_part()` the texts of the part.
 #' @seealso [compare_codebooks()], [gold_sample()], [gold_size()]
 #' @export
@@ -53,7 +54,7 @@ gold_part <- function(gold, part = c("explore", "select", "evaluate")) {
   new_gold(py_call("gold_part", list(json = json, path = NULL), part))
 }
 
-# A sample as Python takes it: as JSON, or the path of its CSV file.
+# Converts a sample for Python: to JSON, or to the path of its CSV file.
 gold_given <- function(gold, error_call) {
   if (rlang::is_string(gold)) {
     return(list(json = NULL, path = expand_path(gold)))

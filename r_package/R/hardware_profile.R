@@ -3,17 +3,17 @@
 #' Reports the processor and memory, the sizes of models that fit, and their approximate speed.
 #'
 #' The speeds are rough estimates from two numbers that are measured in about a second, each the
-#' best of three rounds. Memory bandwidth limits a single answer, because each token reads all
-#' weights. Arithmetic limits prompts, and many answers that run together. Real speeds are often
-#' half or double the estimate, because kernels for quantized weights do not multiply float32
-#' matrices. They differ by up to a factor of four if other programs run during the measurement or
-#' later. [model_optimize()] measures the speed of a given model.
+#' best of three rounds. Memory bandwidth limits the speed of a single answer, because each token
+#' reads all weights. Arithmetic speed limits prompts, and many answers that run together. Real
+#' speeds are often half or double the estimate, because kernels for quantized weights do not
+#' multiply float32 matrices. If other programs run during the measurement or later, real speeds
+#' differ by up to a factor of four. [model_optimize()] measures the speed of a given model.
 #'
 #' @param refresh TRUE measures again; FALSE measures once per session.
 #' @returns A list of class `llamaherd_hardware`, which prints as a table: `os`, `release`,
 #'   `cpu`, `cpu_cores`, `cpu_features`, `ram_total` and `ram_available` (bytes), `gpu`, a list
-#'   with `name`, `vram_bytes`, `cores` and `source` (NA where there is none), `uses_gpu`
-#'   (whether models can be put on it), `bandwidth_bytes_per_s`, `flops`, `detected_at`, and
+#'   with `name`, `vram_bytes`, `cores` and `source` (NA where there is none), `uses_gpu` (TRUE if
+#'   models can be loaded onto it), `bandwidth_bytes_per_s`, `flops`, `detected_at`, and
 #'   `sizes`, a data frame with `billions` (of weights), `quantization`, `size_bytes`, `fits`,
 #'   `decode_per_s` (tokens per second of one answer) and `prefill_per_s` (of prompts, or of
 #'   many answers together).

@@ -5,16 +5,16 @@ repository <- "https://github.com/llamaherd/llamaherd"
 #'
 #' Creates a Python virtual environment and installs the Python package llamaherd in it. The
 #' installation compiles llama.cpp for this machine's processor, which takes some minutes. It needs
-#' Python 3.10 or later, a C++ compiler and, for an address, git; if one is missing, an error names
-#' it before anything is installed. An existing environment of this name is kept, and its package is
-#' updated.
+#' Python 3.10 or later, a C++ compiler and, if the source is an address, git. If one of these is
+#' missing, an error names it before anything is installed. An existing environment of this name is
+#' kept, and its package is updated.
 #'
 #' @param envname Name or path of the virtual environment. The package finds
 #'   `r-llamaherd` by itself; for another one, set the environment variable
 #'   `LLAMAHERD_PYTHON` to the path of its Python.
-#' @param path The address of a Git repository, also with a branch, tag or commit after an `@`; or a
-#'   folder with the sources of llamaherd, for example a clone of its repository. NULL uses the
-#'   default.
+#' @param path The address of a Git repository, optionally with a branch, tag or commit after an
+#'   `@`; or a folder with the sources of llamaherd, for example a clone of its repository. NULL
+#'   uses the default.
 #' @param python Path of the Python program that creates the environment. NULL searches for one.
 #' @param pip_options Further options for `pip install`, as a character vector.
 #' @returns The path of the environment's Python, invisibly.

@@ -9,8 +9,8 @@ new_task <- function(start, collect, make) {
   list(start = start, collect = collect, make = make)
 }
 
-# Returns the result; with several samples, the result of repeated() prompts. After Ctrl-C signals
-# an interrupt that contains the result.
+# Returns the result; with several samples, the result of repeated() prompts. After Ctrl-C it
+# signals an interrupt that contains the result.
 run_call <- function(task, context, prompts, options, display, progress, error_call) {
   suspendInterrupts({
     run <- quietly(
@@ -38,10 +38,10 @@ run_call <- function(task, context, prompts, options, display, progress, error_c
   })
 }
 
-# Signals an interrupt as R does on Ctrl-C: a handler for interrupts gets it; without one the
-# running code ends, a script with exit status 1. There is no warning before, because a handler
-# could catch it and continue. `journal` is the path of the file that has the finished results, or
-# NULL.
+# Signals an interrupt as R does on Ctrl-C: a handler for interrupts gets it; without a handler the
+# running code ends, and a script ends with exit status 1. There is no warning before, because a
+# handler could catch it and continue. `journal` is the path of the file that contains the finished
+# results, or NULL.
 interrupt <- function(message, results, verbosity, journal = NULL) {
   signalCondition(structure(
     class = c("llamaherd_interrupt", "interrupt", "condition"),
@@ -53,7 +53,7 @@ interrupt <- function(message, results, verbosity, journal = NULL) {
       if (interactive() && !is.null(results)) "last_results() has them.",
       if (is.character(journal)) {
         path <- normalizePath(journal, mustWork = FALSE)
-        paste("The journal has them, and the same call goes on from there:", path)
+        paste("The journal contains them, and the same call continues from there:", path)
       }
     )
     writeLines(c("", told), stderr())
@@ -61,7 +61,7 @@ interrupt <- function(message, results, verbosity, journal = NULL) {
   invokeRestart("abort")
 }
 
-# Returns the columns from Python, and whether Ctrl-C ended the call.
+# Returns the columns from Python, and TRUE if Ctrl-C ended the call.
 run_job <- function(task, context, prompts, options, progress, error_call) {
   run_in_slices(
     py_call(
@@ -81,8 +81,8 @@ run_job <- function(task, context, prompts, options, progress, error_call) {
 # started, `collect` is the Python function that returns its columns, and `bar` is the return value
 # of new_bar() or part_of_bar().
 #
-# Returns the columns, and whether Ctrl-C ended the job. `keep = FALSE` is for jobs without
-# partial results: after Ctrl-C they end in the background, and the columns are NULL.
+# Returns the columns, and TRUE if Ctrl-C ended the job. `keep = FALSE` is for jobs without partial
+# results: after Ctrl-C they end in the background, and the columns are NULL.
 run_in_slices <- function(start, collect, bar, error_call, keep = TRUE) {
   force(bar) # checks its arguments before the job starts
   suspendInterrupts({
@@ -123,7 +123,7 @@ wait_for <- function(job, bar, error_call) {
   }
 }
 
-# In a knitted document each update of a bar would be a separate line.
+# TRUE if a bar is shown. In a knitted document each update of a bar would be a separate line.
 shows_progress <- function(progress) {
   progress && !isTRUE(getOption("knitr.in.progress"))
 }
@@ -187,7 +187,7 @@ format_counts <- function(state) {
   if (is.null(line) || !nzchar(line)) counts else paste(counts, "|", line)
 }
 
-# Does the same for job `i` of `n` jobs of similar length that share a bar. The function that
+# Returns a bar for job `i` of `n` jobs of similar length that share a bar. The function that
 # created the bar ends it.
 part_of_bar <- function(bar, i, n) {
   show <- function(state) {
@@ -199,7 +199,7 @@ part_of_bar <- function(bar, i, n) {
   list(show = show, end = \() NULL)
 }
 
-# The bar fills the rest of the line.
+# Draws the bar, which fills the rest of the line.
 draw_bar <- function(state, width = cli::console_width()) {
   rest <- nchar(format_counts(state)) + nchar("  | ETA 99m 59s")
   width <- min(30L, width - rest)
@@ -262,10 +262,10 @@ tell_failures <- function(
   }
 }
 
-# Counts samples if each prompt has n samples.
+# Returns the noun for counts: samples if each prompt has several samples, otherwise prompts.
 counted <- function(n) if (n > 1) "sample" else "prompt"
 
-# Code that returns a column of a result, for messages.
+# Returns the code of a column of a result, for messages.
 column_of <- function(name, n) {
   if (n > 1) {
     return(sprintf("as.data.frame(result)$%s", name))
@@ -273,7 +273,7 @@ column_of <- function(name, n) {
   sprintf('attr(result, "%s")', if (name == "error") "errors" else name)
 }
 
-# A cut-off label or number looks like a complete one.
+# Warns of cut-off answers: a cut-off label or number looks like a complete one.
 warn_incomplete <- function(result, bound, error_call, n_samples) {
   cut <- which(bound & !is.na(unclass(result)) & !attr(result, "complete"))
   if (length(cut) == 0) {

@@ -6,10 +6,10 @@
 #' @param path Path of a journal; `~` is expanded.
 #' @returns A data frame with one row per result, in the order in which they were first stored:
 #'
-#'   * `prompt`; `text`, the answer, NA if the prompt failed the last time, and for
+#'   * `prompt`; `text`, the answer; NA if the prompt failed the last time, and for
 #'     [classify_parallel()] and [annotate_texts()], which only score labels.
-#'   * `finish_reason`: `"stop"`, `"length"` or `"error"`; `complete`: whether the answer ended by
-#'     itself; `error`: the reason of a failure, NA for others.
+#'   * `finish_reason`: `"stop"`, `"length"` or `"error"`; `complete`: TRUE if the answer ended by
+#'     itself; `error`: the reason of a failure, NA for all others.
 #'   * `n_prompt_tokens`, `n_generated_tokens` and `seed`.
 #'   * `thinking`, the thought before the answer as the model wrote it, NA without one;
 #'     `n_thinking_tokens`, the number of its tokens; and `thinking_complete`, FALSE if it used up

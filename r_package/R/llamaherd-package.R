@@ -42,7 +42,7 @@
 #'
 #' Numbers
 #' * [embed_parallel()]: vectors of texts. [score_parallel()]: the log-probability of given
-#'   continuations, [perplexity()]: of texts.
+#'   continuations. [perplexity()]: the perplexity of texts.
 #'
 #' Long runs
 #' * `generate_parallel(journal = )` continues after a crash; [journal_read()] shows the finished
@@ -81,11 +81,11 @@
 #' @section Conditions:
 #' Every error has the class `llamaherd_error` and one of these classes for [tryCatch()]:
 #'
-#' * `llamaherd_error_argument`: an argument has an invalid value. The message names both. The
-#'   condition has the fields `argument`, the name; `place`, a list of the steps into the argument
-#'   (indices from 1, names); and `code`, the kind of problem, such as `"out_of_range"`. Let scripts
-#'   read these fields instead of the message. `place` and `code` are empty if R checked the
-#'   argument before Python did.
+#' * `llamaherd_error_argument`: an argument has an invalid value. The message names the argument
+#'   and the value. The condition has the fields `argument`, the name; `place`, a list of the steps
+#'   into the argument (indices from 1, names); and `code`, the kind of problem, such as
+#'   `"out_of_range"`. Let scripts read these fields instead of the message. `place` and `code` are
+#'   empty if R checked the argument before Python.
 #' * `llamaherd_error_python`: the Python package is missing, or Python does not start.
 #' * `llamaherd_error_model`: the model cannot be loaded, or does not support the request.
 #' * `llamaherd_error_context`: the context cannot be created, or was closed.
@@ -93,7 +93,7 @@
 #' * `llamaherd_error_process`: this process was forked, for example by `parallel::mclapply()`,
 #'   after a model was loaded. Start new processes instead, and load the model in each.
 #' * `llamaherd_error_generation`: a prompt failed and [generate()] or `on_error = "stop"` was used.
-#'   The condition's `results` has all finished results.
+#'   The condition's `results` contains all finished results.
 #' * `llamaherd_error_internal`: any other error; its `python` field has the traceback.
 #'
 #' Warnings have the class `llamaherd_warning` and one of these:
@@ -103,7 +103,7 @@
 #' from Python).
 #'
 #' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()] is an
-#' interrupt of class `llamaherd_interrupt`, whose `results` has all finished results; see
+#' interrupt of class `llamaherd_interrupt`, whose `results` contains all finished results; see
 #' [last_results()].
 #'
 #' @importFrom rlang %||%

@@ -1,14 +1,15 @@
-#' Models to start with, by the memory that they need
+#' Recommend models by the memory that they need
 #'
-#' Lists models from the smallest to the largest, whether each fits, what this project measured with
+#' Lists models from the smallest to the largest: whether each fits, what this project measured with
 #' it, and what others published about models of its size. No model is the best in every task:
-#' measure the one that you take with [validate()].
+#' measure the model that you use with [validate()].
 #'
-#' @param memory_gb Memory to ask about, in GB. NULL asks about the memory that is available now.
-#' @returns A data frame, a row each: `source`, for [model_load()]; `memory_gb`, memory of a
-#'   computer that runs it beside other programs, 0 for any; `size_bytes` of the file; `fits`;
-#'   `measured`, `"not measured"` where this project has no figures; `published`, figures of
-#'   others, which are not of this file, `""` where there are none.
+#' @param memory_gb Memory in GB for which models are marked as fitting. NULL uses the memory that
+#'   is available now.
+#' @returns A data frame with one row per model: `source`, for [model_load()]; `memory_gb`, memory
+#'   of a computer that runs the model beside other programs, 0 for any computer; `size_bytes` of
+#'   the file; `fits`; `measured`, figures of this project or `"not measured"`; `published`, figures
+#'   that others published for models of this size, not for this file, or `""`.
 #' @seealso [hardware_profile()], [model_load()]
 #' @export
 #' @examplesIf llamaherd_available()

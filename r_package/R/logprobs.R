@@ -4,8 +4,8 @@ check_logprobs <- function(x, error_call) {
   if (!is.null(x)) check_whole(x, "logprobs", min = 0, error_call = error_call)
 }
 
-# Returns a data frame per prompt, NULL without an answer; with the column `top` if alternatives
-# were requested.
+# Returns a data frame per prompt, NULL for a prompt without an answer; with the column `top` if
+# alternatives were requested.
 logprob_frames <- function(parts, k, model) {
   ids <- unique(as.integer(unlist(lapply(parts, `[`, c("tokens", "top_tokens")))))
   texts <- py_call("detokenize", model$python, lapply(ids, list), FALSE, TRUE)

@@ -1,17 +1,17 @@
 #' Write a methods paragraph
 #'
-#' Writes plain prose to paste into an article, all of it from the data: model, codebook,
-#' temperature, thinking, calibration, draw of the coded texts, agreement and estimators; with
-#' BibTeX of what the text cites, and of nothing else. What was not done is not mentioned;
-#' the checklist marks it.
+#' Writes plain prose for an article, based only on the data: model, codebook, temperature,
+#' thinking, calibration, draw of the coded texts, agreement and estimators; and the BibTeX entries
+#' of the works that the text cites. The text does not mention steps that were not done; the
+#' checklist marks them.
 #'
 #' @inheritParams report
-#' @param x Return value of [annotate_texts()]; or path of a report, as [report()] writes it, which
-#'   has the other arguments.
+#' @param x Return value of [annotate_texts()]; or the path of a report that [report()] wrote, which
+#'   contains the other arguments.
 #' @returns A list of class `llamaherd_methods`, which prints as text and BibTeX: `text`, `bibtex`,
-#'   `references` (keys of the entries), and `checklist`, a data frame of what reviewers ask, with
-#'   `question`, `state` (`"answered"` or `"open"`), `answer` (the answer, or what to add) and
-#'   `sources`, the guidelines that ask it.
+#'   `references` (keys of the entries), and `checklist`, a data frame of questions that reviewers
+#'   ask, with `question`, `state` (`"answered"` or `"open"`), `answer` (the answer, or what to add)
+#'   and `sources`, the guidelines that ask the question.
 #' @seealso [report()], which contains the same
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -74,7 +74,7 @@ methods_text <- function(
 existing_file <- function(x, error_call) {
   path <- path.expand(check_string(x, "x", error_call = error_call))
   if (!file.exists(path) || dir.exists(path)) {
-    abort_argument("x", "coded texts or a report that is there", x, error_call)
+    abort_argument("x", "coded texts or the path of an existing report", x, error_call)
   }
   path
 }

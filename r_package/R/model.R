@@ -7,7 +7,7 @@
 #' * `"hf:owner/repo"`, a repository of the Hugging Face hub, optionally with a file
 #'   (`"hf:owner/repo/file.gguf"`) or a quantization (`"hf:owner/repo:Q4_K_M"`). The default is
 #'   `Q4_K_M`, or `Q8_0` for models of up to 1.5 GB, or the next best file that fits into memory; a
-#'   message names it;
+#'   message names the file;
 #' * a URL, `"https://..."`;
 #' * `"ollama:llama3.2"`, a model that Ollama has downloaded;
 #' * the name of a file in the cache, or a part of the name that is unique.
@@ -19,8 +19,8 @@
 #'
 #' @param model_path Model; see below.
 #' @param cache_dir Folder for downloads. NULL uses [get_model_cache_dir()].
-#' @param n_gpu_layers Number of layers in GPU memory. Negative values and `"auto"` use all layers,
-#'   `"auto"` only with a usable GPU. Without a GPU there is a warning, and the CPU is used.
+#' @param n_gpu_layers Number of layers in GPU memory. Negative values and `"auto"` use all layers;
+#'   `"auto"` does so only with a usable GPU. Without a GPU a warning reports that the CPU is used.
 #' @param use_mmap TRUE maps the file into memory instead of reading it.
 #' @param use_mlock TRUE prevents the model from being swapped out.
 #' @param show_progress TRUE shows the progress of a download.
@@ -28,7 +28,8 @@
 #' @param verify_integrity TRUE checks that the file is a GGUF file before Python starts. Loading
 #'   always checks the file and refuses one that is truncated or damaged.
 #' @param check_memory TRUE refuses a model that, with its adapters, is larger than the available
-#'   memory: GPU memory if all layers are there, GPU and host memory together if some are.
+#'   memory. This is GPU memory if all layers are in GPU memory, and GPU and host memory together if
+#'   some layers are.
 #' @param hf_token Access token of the hub, for restricted models. NULL uses the token of
 #'   [set_hf_token()] or the environment variable `HF_TOKEN`.
 #' @param verbosity Negative values show errors only; 2 or more adds a line about the model.
@@ -36,13 +37,13 @@
 #'   in `c("a.gguf" = 0.5)`. Several adapters are added up. NULL uses none.
 #' @param optimize TRUE loads the file that [model_optimize()] finds fastest on this computer. The
 #'   search takes minutes for a model of some GB; its result is kept in the cache.
-#' @param split_mode Use of several GPUs: `"layer"` gives each a part of the layers, `"row"` also
-#'   splits matrices, `"none"` uses `main_gpu` alone.
+#' @param split_mode Use of several GPUs: `"layer"` assigns a part of the layers to each GPU,
+#'   `"row"` also splits matrices, `"none"` uses only `main_gpu`.
 #' @param main_gpu Index of the GPU for `"none"`, from 0.
-#' @param tensor_split Share of the model of each GPU, in any unit. NULL uses shares by their free
-#'   memory.
-#' @returns A `llamaherd_model`. `close()` frees its memory; so does R when no variable refers to
-#'   it.
+#' @param tensor_split Share of the model on each GPU, in any unit. NULL uses shares by the free
+#'   memory of the GPUs.
+#' @returns A `llamaherd_model`. `close()` frees its memory; R also frees it when no variable refers
+#'   to it.
 #' @seealso [context_create()], [model_metadata()], [hardware_profile()] for models that this
 #'   computer can run, [list_cached_models()]
 #' @export
@@ -168,7 +169,7 @@ check_gguf <- function(path, error_call) {
   }
 }
 
-# Returns pairs of path and scale for Python; NULL for no adapters.
+# Returns pairs of path and scale for Python; NULL if there are no adapters.
 check_lora <- function(
   x,
   arg = rlang::caller_arg(x),

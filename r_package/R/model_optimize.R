@@ -1,10 +1,10 @@
 #' Make a model faster on this computer
 #'
 #' The speed of a model depends on the type of its weights and on the processor. This function
-#' writes the model in several types. For each type it measures the speed of the new and the
-#' original file in turns, and how much the answers change. It keeps the fastest file whose answers
-#' change little enough and removes the others. It never changes the original and never overwrites a
-#' file.
+#' writes the model in several types. For each type it measures how much the answers change, and the
+#' speed of the new and the original file in alternating runs. It keeps the fastest file whose
+#' answers change little enough and removes the others. It never changes the original and never
+#' overwrites a file.
 #'
 #' Speed is measured on a prompt of 512 tokens and on 8 answers generated together. Files are ranked
 #' by the geometric mean of the two speedups; a speedup below 1.05 is ignored. The change of answers
@@ -21,8 +21,8 @@
 #'   `"Q5_0"`, `"Q5_K_M"`, `"Q5_K_S"`, `"Q4_1"`, `"Q4_0"`, `"Q4_K_M"`, `"Q4_K_S"` and
 #'   `"IQ4_NL"`. `NULL` tries `"Q8_0"`, `"Q4_0"` and `"Q4_K_M"`, except the type of the model.
 #' @param max_kl Largest mean divergence, in nats, that the kept file may have.
-#' @param text Sample text for comparing the files, of at least 64 tokens, of which up to 4096 are
-#'   used; ideally similar to your texts. `NULL` uses a text from a novel.
+#' @param text Sample text for comparing the files, of at least 64 tokens; up to 4096 tokens are
+#'   used. It should be similar to your texts. `NULL` uses a text from a novel.
 #' @param n_threads Number of threads. `NULL` uses the number of physical cores.
 #' @param progress
 #'   TRUE shows the progress.
@@ -31,8 +31,8 @@
 #'   `decode_tokens_per_s`, `speedup`, `perplexity`, `mean_kl`, `p99_kl` (divergence from
 #'   the original in nats: mean and 99th percentile), `same_top` (share of predictions with
 #'   the same most likely token) and `same_answers` (share of equal greedy answers). Its
-#'   attribute `path` is the file to use, `chosen` that file's type; `chosen` is `NA`, and
-#'   `path` the original, if no file was better.
+#'   attribute `path` is the file to use, and `chosen` is the type of that file. If no file was
+#'   better, `path` is the original and `chosen` is `NA`.
 #' @seealso [model_load()]
 #' @export
 #' @examples

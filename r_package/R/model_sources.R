@@ -91,8 +91,8 @@ find_model <- function(source, options, progress, verbosity, error_call) {
   run_fetch(source, options, progress, verbosity, error_call)
 }
 
-# Ctrl-C ends the download and keeps its bytes for the next call. R does not wait for the job to
-# end, because it gives up a silent server only after half a minute.
+# Downloads a model. Ctrl-C ends the download and keeps its bytes for the next call. R does not wait
+# for the job to end, because the job gives up a silent server only after half a minute.
 run_fetch <- function(source, options, progress, verbosity, error_call) {
   run <- run_in_slices(
     py_call("fetch_start", source, options, error_call = error_call),
@@ -102,12 +102,12 @@ run_fetch <- function(source, options, progress, verbosity, error_call) {
     keep = FALSE
   )
   if (run$interrupted) {
-    interrupt("Interrupted: the same call goes on with the download.", NULL, verbosity)
+    interrupt("Interrupted: the same call continues the download.", NULL, verbosity)
   }
   run$columns
 }
 
-# Returns the fastest file for this computer, which is searched once.
+# Returns the fastest file for this computer. The search for it runs only once.
 optimized_path <- function(path, cache_dir, progress, verbosity, error_call) {
   found <- py_call("optimized_look", path, cache_dir, error_call = error_call)
   if (!is.null(found[["path"]])) {

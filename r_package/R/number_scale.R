@@ -5,8 +5,8 @@
 #' probable number, and with `distribution = TRUE` the probability of each number.
 #'
 #' @param low,high Lowest and highest number. They may be negative or have decimals.
-#' @param step Difference of two neighbours. A whole number of steps leads from `low` to `high`, and
-#'   there are at most 1,001 numbers.
+#' @param step Difference between two adjacent numbers. The range from `low` to `high` must be a
+#'   whole number of steps, and a scale has at most 1,001 numbers.
 #' @param names Names of numbers, which the prompt lists: a character vector named by numbers, such
 #'   as `c("0" = "not at all", "10" = "extremely")`, or two names, of the lowest and the highest
 #'   number.
@@ -68,7 +68,7 @@ scale_names <- function(x, error_call) {
   as.list(stats::setNames(texts, names(x)))
 }
 
-# The content of a scale as JSON, where `labels` has to be one.
+# Returns a scale as JSON, for types of codebooks that need a scale in `labels`.
 check_scale_of <- function(labels, error_call) {
   if (!inherits(labels, "llamaherd_scale")) {
     abort_argument("labels", "a scale, such as number_scale(0, 10)", labels, error_call)

@@ -1,7 +1,7 @@
 # Models and contexts: lists of class llamaherd_model and llamaherd_context, with the Python object
 # as element `python`.
 
-# These functions return the Python object.
+# Check a model or a context, and return its Python object.
 check_model <- function(
   x,
   arg = rlang::caller_arg(x),
@@ -46,10 +46,10 @@ object_hint <- function(x, kind) {
     )
   }
   if (inherits(x, "llamaherd_model")) {
-    return("Make one of the model: context_create(model).")
+    return("Create a context for the model: context_create(model).")
   }
   if (inherits(x, "llamaherd_context")) {
-    return("A context has its model in it: context$model.")
+    return("The model of a context is context$model.")
   }
   NULL
 }
@@ -64,7 +64,7 @@ object_problem <- function(x) {
   }
 }
 
-# Closing a closed object does nothing.
+# Closes an object; closing a closed object does nothing.
 close_object <- function(x) {
   if (!reticulate::py_is_null_xptr(x$python)) {
     py_call("close", x$python)

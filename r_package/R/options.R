@@ -64,7 +64,7 @@ call_options <- function(env, dots, n) {
   )
 }
 
-# TRUE for prompts whose answer follows a grammar or a regular expression, or is one of some
+# TRUE for prompts whose answer follows a grammar or a regular expression, or is one of several
 # choices.
 is_bound <- function(grammar, regex, choices, n) {
   has_choices <- if (is.list(choices)) {
@@ -106,7 +106,7 @@ check_texts <- function(x, arg, error_call) {
   as_py_list(x)
 }
 
-# Seeds are unsigned in C and so may exceed R's integers.
+# Checks seeds, which are unsigned in C and so may exceed R's integers.
 check_seed <- function(x, arg, n, error_call) {
   if (is.null(x)) {
     return(-1L)
@@ -147,7 +147,8 @@ check_choices <- function(x, arg, n, error_call) {
   structure(unname(x), class = "per_prompt")
 }
 
-# Texts to quote from, one for all prompts or one for each; NA is the prompt itself.
+# Requires texts to quote from, one for all prompts or one for each. NA stands for the prompt
+# itself.
 check_sources <- function(x, arg, n, error_call) {
   if (is.factor(x)) {
     x <- as.character(x)
@@ -227,10 +228,7 @@ check_display <- function(env) {
   )
 }
 
-# Returns prompts in three forms: for Python (NULL for prompts that fail in R), as text for hashes,
-# and the reasons of failures.
-#
-# `read` converts an element of a list.
+# Returns a hint on values that are often passed in place of prompts.
 prompts_hint <- function(x) {
   if (is.data.frame(x)) {
     "Take the column with the texts, such as data$text."
@@ -239,6 +237,8 @@ prompts_hint <- function(x) {
   }
 }
 
+# Returns prompts in three forms: for Python (NULL for prompts that fail in R), as text for hashes,
+# and the reasons of failures. `read` converts an element of a list.
 as_prompts <- function(x, arg, error_call, read = as_prompt) {
   if (is.factor(x) || (is.logical(x) && all(is.na(x)))) {
     x <- stats::setNames(as.character(x), names(x))
@@ -286,7 +286,7 @@ as_prompts <- function(x, arg, error_call, read = as_prompt) {
   )
 }
 
-# Names are only shown, so a name with invalid encoding is not an error.
+# Returns valid names. Names are only shown, so a name with invalid encoding is not an error.
 valid_names <- function(x, arg, error_call) {
   names <- names(x)
   bad <- which(!is.na(names) & is.na(as_utf8(names %||% character())))

@@ -19,20 +19,20 @@
 #' @returns With ggplot2 the plot, otherwise the data frame that is drawn; invisibly.
 #' @details
 #' * Labels: number of texts or prompts with each label, in shades by the probability of the label.
-#' * Validation: see `type`. The accuracy of always predicting the most frequent label is shown next
-#'   to the accuracy.
-#' * Coverage curve: as `type = "coverage"` of a validation.
+#' * Validation: see `type`. The accuracy of a rule that always predicts the most frequent label is
+#'   shown next to the accuracy.
+#' * Coverage curve: the same plot as `type = "coverage"` of a validation.
 #' * Agreement: all coefficients with their intervals.
 #' * Estimates: all methods side by side. Coefficients of a regression have one panel each, because
 #'   their units differ.
 #' * Robustness: share of each label in each variant and the range of the shares; with a gold sample
 #'   the estimates in each variant.
-#' * Comparison of codebooks: agreement with codes against seconds per text; candidates that cannot
-#'   be told apart from the best have one colour, the others another one.
-#' * Comparison in pairs: strengths with intervals; of more than 50 texts the strongest and weakest
-#'   25.
+#' * Comparison of codebooks: agreement with codes against seconds per text. The best candidate and
+#'   all candidates that cannot be distinguished from it have one colour, the others another colour.
+#' * Comparison in pairs: strengths with intervals; for more than 50 texts, only the strongest and
+#'   weakest 25.
 #' * Result of [generate_parallel()]: the times at which each prompt waited for a slot, was
-#'   computed, was answered.
+#'   computed, and was answered.
 #' * Statistics of a call: seconds spent on prompts and on answers.
 #' @name plots
 #' @examplesIf llamaherd::llamaherd_available()
@@ -118,7 +118,8 @@ plot.llamaherd_result <- function(x, ...) {
 #' @export
 plot.llamaherd_stats <- function(x, ...) draw(picture_stats(x, rlang::current_env()))
 
-# Draw with ggplot2 if it is installed, unless the option `llamaherd.graphics` says otherwise.
+# Draws with ggplot2 if it is installed, unless the option `llamaherd.graphics` selects base
+# graphics.
 draw <- function(picture) {
   wanted <- getOption("llamaherd.graphics", "ggplot2")
   check_choice(wanted, c("ggplot2", "base"), "llamaherd.graphics")
@@ -131,8 +132,8 @@ draw <- function(picture) {
   invisible(picture$data)
 }
 
-# The colours of Okabe and Ito for all kinds of colour vision, without the yellow, which is too
-# light for lines on white; and shades of one hue, which are distinct in grey, too.
+# Colours of Okabe and Ito, which are distinct for all kinds of colour vision, without the yellow,
+# which is too light for lines on white; and shades of one hue, which are also distinct in grey.
 okabe_ito <- c(
   "#0072B2",
   "#D55E00",
@@ -154,7 +155,7 @@ symbols_for <- function(n) rep_len(plot_symbols, n)
 # Wraps the title of a plot or a legend to lines of a maximum width.
 in_lines <- function(text, width) paste(strwrap(text, width + 1L), collapse = "\n")
 
-# Shades for shares, with enough contrast to black or white text.
+# Returns shades for shares, with enough contrast to black or white text.
 shades_of_shares <- function(share) {
   grDevices::rgb(grDevices::colorRamp(blues)(share), maxColorValue = 255)
 }

@@ -22,13 +22,14 @@ draw_base <- function(picture) {
   invisible()
 }
 
-# Margins in lines: room for the names of rows, and for a legend with the given number of lines.
+# Returns margins in lines: space for the names of rows, and for a legend with the given number of
+# lines.
 base_margins <- function(names, n_legend, left = 1.5) {
   wide <- left_margin(names, graphics::par("din")[[1]], left)
   graphics::par(mar = c(4 + n_legend, wide, 2.5, 1))
 }
 
-# Left margin in lines that names need, at most 0.45 of the given inches.
+# Returns the left margin in lines that names need, at most 0.45 of the given inches.
 left_margin <- function(names, inches, left = 1.5) {
   line <- graphics::par("csi")
   needed <- max(graphics::strwidth(names, "inches", cex = small), 0)
@@ -52,7 +53,7 @@ base_title <- function(picture) {
   graphics::mtext(title, adj = 0, line = line, font = 2, at = left_edge())
 }
 
-# Position of a title: at the left of the figure, whatever the width of the names.
+# Returns the position of a title: at the left of the figure, whatever the width of the names.
 left_edge <- function() {
   graphics::grconvertX(0.02, "ndc", "user")
 }
@@ -74,7 +75,7 @@ base_legend <- function(names, ..., title = NULL, lines = length(names)) {
   )
 }
 
-# Number of lines of a legend: one if all names fit into a row, else one per name.
+# Returns the number of lines of a legend: one if all names fit into a row, else one per name.
 legend_lines <- function(names) {
   inches <- length(names) * (max(graphics::strwidth(names, "inches", cex = small)) + 0.45)
   if (inches < 0.9 * graphics::par("din")[[1]]) 1 else length(names)
@@ -199,7 +200,7 @@ base_panels <- function(picture) {
   graphics::mtext(picture$x, 1, line = 0.4, outer = TRUE)
 }
 
-# Offsets of points from the middle of their row, so that they do not overlap.
+# Returns offsets of points from the middle of their row, so that they do not overlap.
 beside <- function(data) {
   of <- ifelse(is.na(data$value), NA, as.integer(data$series))
   place <- stats::ave(of, data$row, FUN = \(x) rank(x, na.last = "keep"))

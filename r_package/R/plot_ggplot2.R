@@ -20,7 +20,8 @@ ggplot_of <- function(picture) {
     )
 }
 
-# Names of columns, which R CMD check would report as undefined variables.
+# Returns the symbol of a column, because R CMD check would report its name as an undefined
+# variable.
 of_data <- function(name) rlang::sym(name)
 
 ggplot_theme <- function(grid = "x") {
@@ -38,7 +39,7 @@ ggplot_theme <- function(grid = "x") {
     )
 }
 
-# Rows from top to bottom.
+# Returns a scale with rows from top to bottom.
 row_scale <- function(rows) {
   ggplot2::scale_y_discrete(limits = rev(levels(rows)), labels = wrapped)
 }
@@ -177,7 +178,7 @@ ggplot_panels <- function(picture) {
     ggplot2::theme(strip.text = ggplot2::element_text(hjust = 0))
 }
 
-# Number of columns with which a legend fits below a plot with long names of rows.
+# Returns the number of columns with which a legend fits below a plot with long names of rows.
 legend_columns <- function(names) {
   wide <- max(nchar(names)) + 6
   max(1, min(length(names), 58 %/% wide))

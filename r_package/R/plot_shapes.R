@@ -89,7 +89,7 @@ matrix_data <- function(found) {
   )
 }
 
-# Returns a row for each row with a range; NULL without ranges.
+# Returns a data frame with a row for each row of the plot that has a range; NULL without ranges.
 spans_data <- function(found) {
   if (length(found$spans) == 0) {
     return(NULL)
@@ -100,7 +100,8 @@ spans_data <- function(found) {
   data[!is.na(data$low), ]
 }
 
-# `columns` are names in `found`; their own names, if any, are the names of the new columns.
+# Returns numeric columns. `columns` are names in `found`; names of `columns`, if any, are the new
+# names.
 number_columns <- function(found, columns) {
   names <- rlang::names2(columns)
   names(columns) <- ifelse(nzchar(names), names, columns)

@@ -7,10 +7,10 @@
 #' @param text A text.
 #' @param model A model or context for counting tokens. NULL does not count them.
 #' @param chat TRUE formats the prompt with the model's chat template; needs `model`.
-#' @returns A `llamaherd_preview`, which prints: a list with `prompt`; `shared`, its beginning,
-#'   which all texts share; `n_prompts`, the number of prompts per text (with several labels one per
-#'   label, of which this is the first); `tokens` and `n_shared`, the number of shared tokens, NULL
-#'   without a model.
+#' @returns A `llamaherd_preview`, which prints the prompt: a list with `prompt`; `shared`, the
+#'   beginning of the prompt that all texts share; `n_prompts`, the number of prompts per text (with
+#'   several labels there is one per label, and this is the first); `tokens` and `n_shared`, the
+#'   number of shared tokens. Both are NULL without a model.
 #' @seealso [codebook()], [annotate_texts()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
@@ -23,7 +23,7 @@ prompt_preview <- function(codebook, text, model = NULL, chat = FALSE) {
   if (is.null(model)) {
     if (chat) {
       abort(
-        "{.code chat = TRUE} needs {.arg model}, whose chat template it is.",
+        "{.code chat = TRUE} needs {.arg model}, whose chat template is used.",
         "argument",
         error_call
       )

@@ -1,4 +1,4 @@
-# Choice of Python, made before it starts: once reticulate has started a Python, the session cannot
+# Chooses the Python before it starts: once reticulate has started a Python, the session cannot
 # change it.
 
 # Sets the Python that reticulate starts. Does nothing if Python already runs.
@@ -34,7 +34,7 @@ find_python <- function(error_call = rlang::caller_env()) {
   discover_python()
 }
 
-# Returns the Python that the user named; NULL if there is none.
+# Returns the Python that an environment variable of the user names; NULL if there is none.
 python_of_variable <- function(error_call = rlang::caller_env()) {
   for (variable in c("LLAMAHERD_PYTHON", "RETICULATE_PYTHON")) {
     path <- path.expand(Sys.getenv(variable))
@@ -53,8 +53,8 @@ python_of_variable <- function(error_call = rlang::caller_env()) {
   NULL
 }
 
-# Returns a Python program; a folder of an environment, which reticulate also accepts, stands for
-# its program.
+# Returns the path of a Python program. A path may also be the folder of an environment, as in
+# reticulate; its program is then returned.
 python_at <- function(path) {
   if (dir.exists(path)) {
     programs <- c("bin/python", "bin/python3", "Scripts/python.exe", "python.exe")
@@ -79,8 +79,8 @@ discover_python <- function() {
   config$python
 }
 
-# Runs this Python in a process of its own to find the package. A folder with the package's name
-# counts as a package, too, but has no origin.
+# Runs this Python in a separate process to find the package. A folder with the package's name is
+# also found as a package, but has no origin.
 has_llamaherd <- function(python) {
   code <- paste(
     "import importlib.util as u, sys; spec = u.find_spec('llamaherd');",
@@ -99,8 +99,9 @@ status_of <- function(python, code) {
   ))
 }
 
-# R puts its own folders and the system's in front of LD_LIBRARY_PATH. A Python that was not
-# installed by the system would then load the system's libpython instead of its own.
+# Evaluates an expression without the folders of LD_LIBRARY_PATH that R puts in front: its own and
+# the system's. With them, a Python that was not installed by the system would load the system's
+# libpython instead of its own.
 as_python_likes <- function(expr) {
   folders <- strsplit(Sys.getenv("LD_LIBRARY_PATH"), ":", fixed = TRUE)[[1]]
   from_r <- startsWith(folders, R.home()) | startsWith(folders, "/usr/lib")

@@ -1,20 +1,21 @@
-# Ready codebooks: written for this project after published definitions.
+# Ready codebooks, which this project wrote on the basis of published definitions.
 
 #' Ready codebooks, to start from
 #'
-#' `ready_codebook()` returns a codebook for a common task, in this project's own words after
-#' published definitions. `list_ready_codebooks()` lists them, with the works that they follow and
-#' what was measured with them.
+#' `ready_codebook()` returns a codebook for a common task. Its words are this project's own; its
+#' definitions follow published works. `list_ready_codebooks()` lists these codebooks, the works
+#' that they follow, and what was measured with them.
 #'
-#' A codebook made after a definition is not the instrument of the cited work: it is shorter, and
-#' was not validated as that was. Adapt it to your texts, add examples, and measure it on codes of
-#' people with [validate()]. [methods_text()] cites the works if you used one of these codebooks.
+#' A codebook that follows a definition is not the instrument of the cited work: it is shorter, and
+#' was not validated like that instrument. Adapt it to your texts, add examples, and measure it on
+#' codes of people with [validate()]. [methods_text()] cites the works if you used one of these
+#' codebooks.
 #'
 #' @param name Name of the codebook, see `list_ready_codebooks()`.
 #' @param target For `"stance"`: object of the position, such as `"nuclear energy"`.
 #' @returns `ready_codebook()`: a codebook, as [codebook()] makes it. `list_ready_codebooks()`: a
-#'   data frame, a row each, with `name`, `about`, `type`, `n_labels`, `needs_target`, `sources`
-#'   and `measured`, which is `"not measured"` where this project has no labelled texts.
+#'   data frame with one row per codebook: `name`, `about`, `type`, `n_labels`, `needs_target`,
+#'   `sources` and `measured`, which is `"not measured"` where this project has no labelled texts.
 #' @seealso [codebook()], [write_codebook()]
 #' @export
 #' @examplesIf llamaherd_available()

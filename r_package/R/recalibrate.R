@@ -1,23 +1,23 @@
 #' Improve labels with the codes of a gold-standard sample
 #'
 #' @description
-#' A model's labels are often wrong in a systematic way: it prefers some labels, or mixes two of
-#' them up. `recalibrate()` learns from the codes of a [gold_sample()] how to correct that. It fits
-#' a ridge multinomial logistic regression (a head) that predicts the codes from the model's
+#' A model's labels are often wrong in a systematic way: it prefers some labels, or confuses two of
+#' them. `recalibrate()` learns from the codes of a [gold_sample()] how to correct these errors. It
+#' fits a ridge multinomial logistic regression (a head) that predicts the codes from the model's
 #' log-probabilities, from embeddings of the texts, or from both, and replaces labels and
-#' probabilities by its predictions. `recalibration()` returns how good they are.
+#' probabilities by its predictions. `recalibration()` returns how accurate the predictions are.
 #'
 #' @section Cross-fitting:
-#' Coded texts are dealt to folds at random. Each gets the prediction of a head that was fitted on
-#' the codes of the other folds; texts without a code get the mean prediction of all these heads. So
-#' no label depends on the text's own code: the accuracy by cross-validation is honest, and
-#' [estimate()] with the same gold sample stays valid, as cross-prediction-powered inference. Codes
-#' are weighted by the inverse of their inclusion probabilities. The penalty of each head is chosen
-#' by cross-validation among its own codes.
+#' Coded texts are assigned to folds at random. Each coded text gets the prediction of a head that
+#' was fitted on the codes of the other folds; texts without a code get the mean prediction of all
+#' these heads. So no label depends on the text's own code: the accuracy by cross-validation is
+#' not too high, and [estimate()] with the same gold sample stays valid, as
+#' cross-prediction-powered inference. Codes are weighted by the inverse of their inclusion
+#' probabilities. The penalty of each head is chosen by cross-validation among its own codes.
 #'
 #' @section When it helps:
-#' Probabilities gain most where the model prefers a label. Nothing is gained where labels are
-#' right already, or where codes are few; a warning says so if accuracy by cross-validation does not
+#' Probabilities improve most where the model prefers a label. They do not improve where labels are
+#' right already, or where codes are few; a warning reports if accuracy by cross-validation does not
 #' increase. At least 30 codes are needed, and 5 of each label that occurs. A label without any code
 #' gets probability 0, with a warning.
 #'
@@ -28,22 +28,23 @@
 #' @param gold A coded [gold_sample()], or codes with `prob`, as in [estimate()].
 #' @param features `"probs"`, `"embeddings"`, or both.
 #' @param embeddings For `"embeddings"`: a numeric matrix with one row per text, or a model for
-#'   embeddings, with which [embed_parallel()] computes it.
+#'   embeddings, with which [embed_parallel()] computes the matrix.
 #' @param n_folds Number of folds, from 2 to 20.
 #' @param seed Seed of the folds. The same seed gives the same result.
 #' @param cluster A column of clusters, such as speakers; texts of one cluster share a fold. Use the
-#'   same as in [estimate()].
-#' @param level Confidence level of the accuracies' intervals.
+#'   same column as in [estimate()].
+#' @param level Confidence level of the intervals of accuracies.
 #' @param x Return value of `recalibrate()`.
 #' @returns `recalibrate()`: `coded` with new labels and probabilities in the same columns, in the
 #'   order of its rows; NA where the label was NA. New columns: the model's labels and
 #'   probabilities, under names that begin with `raw_`, and `fold`, NA for texts without a code.
-#'   [validate()], [estimate()], [gold_sample()] and [report()] use it as they use `coded`.
+#'   [validate()], [estimate()], [gold_sample()] and [report()] accept it like `coded`.
 #'
 #'   `recalibration()`: a list with `features`, `n_codes`, `n_folds`, `seed`; `scores`, a data frame
-#'   with a row for each of `accuracy`, `brier` and `ece` (expected calibration error), by the
-#'   `model` and `recalibrated` by cross-validation; `gain`, the difference of the accuracies with
-#'   its interval; and `line`, a summary. NULL for other data.
+#'   with a row for each of `accuracy`, `brier` and `ece` (expected calibration error), and the
+#'   columns `model`, the value of the model's labels, and `recalibrated`, the value by
+#'   cross-validation; `gain`, the difference of the accuracies with its interval; and `line`, a
+#'   summary. NULL for data that were not recalibrated.
 #' @references Zrnic, Candès, *Cross-prediction-powered inference*, PNAS 121, 2024
 #'   ([arXiv 2309.16598](https://arxiv.org/abs/2309.16598)).
 #' @seealso [estimate()], [gold_sample()], [calibrate_batch()], which needs no codes
@@ -157,7 +158,7 @@ check_features <- function(x, embeddings, error_call) {
   }
   if (is.null(embeddings) == ("embeddings" %in% x)) {
     abort(
-      "{.arg embeddings} goes with {.val embeddings} among {.arg features}, and is then needed.",
+      "{.arg embeddings} is needed if {.arg features} contains {.val embeddings}, and only then.",
       "argument",
       error_call
     )
@@ -165,7 +166,7 @@ check_features <- function(x, embeddings, error_call) {
   unique(x)
 }
 
-# Columns that a coding added, by role, other than labels and their probabilities.
+# Returns the columns that a coding added, by role, other than labels and their probabilities.
 roles_known <- function(coded) {
   if (!inherits(coded, "llamaherd_coded")) {
     roles <- c("prob", "margin", "entropy", "mean")
@@ -176,13 +177,13 @@ roles_known <- function(coded) {
   as.list(columns[names(columns) %in% c("prob", "margin", "entropy", "mean", "sd")])
 }
 
-# Labels in order; a column "mean" of other data frames is of their own.
+# TRUE if the labels are in order. A column "mean" of other data frames is the user's own.
 is_ordered_column <- function(coded, label) {
   is_coded <- inherits(coded, "llamaherd_coded")
   is.ordered(coded[[label]]) || (is_coded && is.numeric(coded[[label]]))
 }
 
-# A row for each text; NaN where there is no vector.
+# Returns a row for each text; NaN where there is no vector.
 vectors_for <- function(embeddings, coded, text, error_call) {
   if (is.null(embeddings)) {
     return(NULL)
@@ -205,7 +206,7 @@ vectors_for <- function(embeddings, coded, text, error_call) {
   embeddings
 }
 
-# `coded` with Python's new columns, and the record of how they were made.
+# Returns `coded` with Python's new columns, and the record of how they were made.
 recalibrated_frame <- function(coded, label, found) {
   is_coded <- inherits(coded, "llamaherd_coded")
   coding <- if (is_coded) attr(coded, "llamaherd")
@@ -278,8 +279,8 @@ print.llamaherd_recalibration <- function(x, ...) {
   invisible(x)
 }
 
-# Columns of probabilities by label that estimate() uses; NULL for labels. Recalibrated data have
-# the model's labels and probabilities in further columns.
+# Returns the columns of probabilities by label that estimate() uses; NULL if it uses labels. In
+# recalibrated data, the model's labels and probabilities are in further columns.
 probs_used <- function(coded, label, predictions, error_call) {
   probs <- prob_columns(coded)
   if (is.null(predictions)) {

@@ -1,29 +1,29 @@
 #' Write a report on how labels were made
 #'
-#' Writes a self-contained HTML page, without scripts or network access: a methods paragraph to
-#' paste with its references, the checklist that reviewers ask, the codebook, the exact prompts, the
-#' model's file with its SHA-256, settings, versions, machine, tables, plots, and texts on which
-#' model and people disagree. The page also contains all data as JSON, from which [reproduce()]
-#' repeats the coding.
+#' Writes a self-contained HTML page, without scripts or network access: a methods paragraph and its
+#' references for your article, a checklist of questions that reviewers ask, the codebook, the exact
+#' prompts, the model's file with its SHA-256, settings, versions, machine, tables, plots, and texts
+#' on which model and people disagree. The page also contains all data as JSON, from which
+#' [reproduce()] repeats the coding.
 #'
 #' @param x Return value of [annotate_texts()]; rows may have been removed or sorted. Use
 #'   [coded_restore()] for a data frame that has lost the record of its labels, for example after a
 #'   join or in a CSV file.
 #' @param path Path of the file: `".html"` for the page; `".docx"` for a document of Word or
-#'   LibreOffice with the same parts, without the JSON; `".json"` for the JSON alone.
+#'   LibreOffice with the same parts, without the JSON; `".json"` for only the JSON.
 #' @param validation Return value of [validate()].
 #' @param estimates Return value of [estimate()].
-#' @param robustness Return value of [robustness()], whose first variant must be the coding of `x`,
-#'   as in `robustness(x, ...)`.
+#' @param robustness Return value of [robustness()]. Its first variant must be the coding of `x`, as
+#'   in `robustness(x, ...)`.
 #'
-#'   All three must be computed from the texts and labels of `x`: results of other labels, other
-#'   data or an earlier version are an error.
+#'   These three results must be computed from the texts and labels of `x`: results of other labels,
+#'   other data or an earlier version are an error.
 #' @param evaluation Return value of [evaluate_codebook()] for the codebook, settings and model of
 #'   `x`.
 #' @param title Title of the page.
 #' @param texts FALSE leaves out texts that must not be shared: the report then contains only their
-#'   hashes, and [reproduce()] needs the data. The codebook and its examples are included in any
-#'   case. Somebody who guesses a short text can check the guess against the hashes.
+#'   hashes, and [reproduce()] needs the data. The codebook and its examples are always included.
+#'   Somebody who guesses a short text can check the guess against the hashes.
 #' @param n_examples Maximum number of texts that the page shows.
 #' @returns The path, invisibly. Plots need the Python package matplotlib, and `".docx"` needs
 #'   python-docx; [install_llamaherd()] installs both.
@@ -83,7 +83,7 @@ report <- function(
   invisible(written)
 }
 
-# The other objects of a report, in the form that Python takes.
+# Returns the other objects of a report, in the form that Python accepts.
 parts_for_report <- function(
   validation,
   estimates,

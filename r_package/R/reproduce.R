@@ -3,12 +3,12 @@
 #' Labels the texts of a report again and compares every label and every probability, bit by bit.
 #' Model, codebook and texts must be the original ones; different versions and machines are
 #' reported. If the context was created with `deterministic = TRUE`, results are identical with the
-#' same versions, also in a new session and with another `n_seq_max`. Without it they are probably
-#' identical. The model files of later steps (`until`, `larger`) are searched for by name and
-#' content next to the report, in the working directory, next to the model's file and in the model
-#' cache.
+#' same versions, also in a new session and with another `n_seq_max`. Without `deterministic` they
+#' are probably identical. The model files of later steps (`until`, `larger`) are searched for by
+#' name and content next to the report, in the working directory, next to the model's file and in
+#' the model cache.
 #'
-#' @param path Path of a [report()], the page or the JSON.
+#' @param path Path of a [report()], either the page or the JSON.
 #' @param model The model's file; or a model or context to use. NULL searches a file of the same
 #'   name next to the report, in the working directory and in the model cache.
 #' @param data For a report without texts: the data frame that was labelled, with the same rows in
@@ -17,7 +17,7 @@
 #' @param n_seq_max Maximum number of prompts that run at a time. NULL uses the original value.
 #' @param n_threads Number of threads. NULL uses the original value, at most the number of cores.
 #' @inheritParams generate_parallel
-#' @returns A `llamaherd_reproduction`, which prints the comparison: a list with `same`, whether
+#' @returns A `llamaherd_reproduction`, which prints the comparison: a list with `same`, TRUE if
 #'   everything is identical; `n`, the number of compared rows; `n_same` and `n_same_labels`, the
 #'   numbers of rows with identical results and labels; `largest_difference` of two probabilities;
 #'   `deterministic`; `changed`, a data frame of rows with another label; and `versions`, a data
@@ -33,8 +33,8 @@
 #' path <- tempfile(fileext = ".json")
 #' report(coded, path)
 #'
-#' # Usually run in another session, or by another person. With `model` the model's file
-#' # is not searched.
+#' # Usually run in another session, or by another person. With `model`, reproduce() does not
+#' # search for the model's file.
 #' reproduce(path, model = model, n_seq_max = 2)
 reproduce <- function(
   path,

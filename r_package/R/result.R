@@ -43,8 +43,8 @@ timing_of <- function(columns) {
   if (!is.null(columns)) as.data.frame(lapply(columns, numbers_of))
 }
 
-# Returns the reasons why prompts failed; for prompts that were not sent to Python, the reasons of
-# R.
+# Returns the reasons why prompts failed; R gives the reasons for prompts that were not sent to
+# Python.
 errors_of <- function(columns, prompts) {
   errors <- as_text(columns[["errors"]])
   missing <- !is.na(prompts$problems) & !is.na(errors)
@@ -58,8 +58,8 @@ sha256 <- function(text) {
   as_text(py_call("sha256", values))
 }
 
-# Markers of chat templates that a model wrote as text, with the role after a marker that begins a
-# message.
+# Removes markers of chat templates that a model wrote as text, with the role after a marker that
+# begins a message.
 clean_text <- function(x) {
   bar <- "[|\uff5c]"
   role <- "(system|user|assistant|model)?"
@@ -150,20 +150,22 @@ Ops.llamaherd_result <- function(e1, e2) {
 #'
 #' Results are character vectors, which functions such as [trimws()], [sub()] and [toupper()] edit.
 #' The edited value is printed, subset and converted as plain text. Assigning to elements, such as
-#' `answers[2] <- "no"`, also makes a result plain text. Attributes that R copies to edited texts,
-#' such as `hashes`, describe the original answers; `trimws(as.character(answers))` has none.
+#' `answers[2] <- "no"`, also makes a result plain text. R copies the attributes, such as `hashes`,
+#' to edited texts, although they describe the original answers; `trimws(as.character(answers))` has
+#' no attributes.
 #'
 #' @param x A `llamaherd_result` or `llamaherd_samples` from [generate_parallel()].
 #' @param row.names,... See [base::as.data.frame()].
 #' @param optional TRUE, which [data.frame()] uses for its columns, returns only the texts.
 #' @returns A data frame with one row per prompt, in the same order: `name` (if the prompts have
 #'   names), `text`, `finish_reason`, `complete`, `error`, `n_prompt_tokens`, `n_reused_tokens`,
-#'   `n_generated_tokens`, `seed` and `partial`. `text` is NA without an answer, `error` without a
-#'   failure; `complete` is FALSE if an answer was cut off; `partial` is the beginning of an
-#'   unfinished answer, for example after Ctrl-C, and NA otherwise. With log-probabilities there is
-#'   also `logprobs`, a list column, and where the model could think, `thinking`,
-#'   `n_thinking_tokens` and `thinking_complete`. Samples have one row each, with the columns
-#'   `prompt`, the index of the prompt, and `sample`, that of the sample, before `text`.
+#'   `n_generated_tokens`, `seed` and `partial`. `text` is NA if there is no answer, `error` is NA
+#'   if the prompt did not fail; `complete` is FALSE if an answer was cut off; `partial` is the
+#'   beginning of an unfinished answer, for example after Ctrl-C, and NA otherwise. With
+#'   log-probabilities there is also `logprobs`, a list column, and where the model could think,
+#'   `thinking`, `n_thinking_tokens` and `thinking_complete`. Samples have one row each, with the
+#'   columns `prompt`, the index of the prompt, and `sample`, the index of the sample, before
+#'   `text`.
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

@@ -1,29 +1,29 @@
 #' Sensitivity of labels to wording, order, model and chance
 #'
-#' Labels the same texts in several variants and compares the labels: with codebooks in other words,
-#' with the labels in another order, with other models, with and without thoughts and, for labels
-#' generated with a temperature, with other seeds.
+#' Labels the same texts in several variants and compares the labels. Variants use codebooks in
+#' other words, the labels in another order, other models, thoughts or no thoughts and, for labels
+#' generated with a temperature, other seeds.
 #'
 #' @param data Return value of [annotate_texts()]; its codebook, settings and seed are then the
 #'   first variant, so that [report()] accepts the result. Or another data frame.
 #' @param text See [annotate_texts()]; not needed for its return value.
 #' @param codebooks A codebook, or a list of codebooks with the same labels. The first is the
-#'   reference. The result shows the names of the list. Not needed for the return value of
+#'   reference. The result shows the names of the list. You may omit it for the return value of
 #'   [annotate_texts()], whose codebook is the first.
 #' @param contexts A context, or a list of contexts on several models. The first must use the model
 #'   of the labels.
 #' @param orders Further orders of the labels: a number of random orders, or a list of character
 #'   vectors. Not for ordinal scales.
-#' @param seeds Seeds for sampling; needs `method = "generate"` and a `temperature`.
-#' @param thinking Values of `thinking` to try, such as `list(FALSE, 128, 512)`; see `costs` of the
-#'   result for what each takes. A single value, also one made by [thinking()], applies to all
-#'   variants. Needs `chat = TRUE`.
+#' @param seeds Seeds for sampling. They need `method = "generate"` and a `temperature`.
+#' @param thinking Values of `thinking` to try, such as `list(FALSE, 128, 512)`; `costs` of the
+#'   result contains the time and the tokens of each. A single value, also one made by [thinking()],
+#'   applies to all variants. Needs `chat = TRUE`.
 #' @param n_texts Number of texts to draw. NULL uses all texts that are not NA.
 #' @param seed Seed for drawing orders and texts.
 #' @param crossed TRUE runs all combinations; FALSE varies one factor at a time.
-#' @param gold A coded [gold_sample()] of `data`: adds a DSL estimate for each variant, from its
-#'   labels and the same codes, which shows how much a conclusion depends on the variant. With
-#'   `n_texts` only codes of drawn texts are used.
+#' @param gold A coded [gold_sample()] of `data`. It adds a DSL estimate for each variant, from the
+#'   labels of the variant and the same codes; the estimates show how much a conclusion depends on
+#'   the variant. With `n_texts` only codes of drawn texts are used.
 #' @param formula,outcome See [estimate()]; labels are called `label` in the formula.
 #' @param progress,verbosity See [annotate_texts()].
 #' @param ... Further arguments of [annotate_texts()], such as `method`, `chat` and `template`,
@@ -31,18 +31,20 @@
 #' @returns A `llamaherd_robustness`, a list:
 #'
 #'   * `summary`: a data frame with one row per variant: `variant`, its name; `flips`, the share of
-#'     texts with another label than in the first variant; and the share of each label.
+#'     texts whose label differs from that in the first variant; and the share of each label.
 #'   * `labels`: a data frame with one row per text: `row`, its row in `data`; `unstable`, the share
-#'     of variants that differ from its most frequent label; and its label in each variant.
+#'     of variants whose label differs from the most frequent label of the text; and its label in
+#'     each variant.
 #'   * `pairwise`: a matrix of the share of texts with different labels in two variants.
 #'   * `ranges`: a data frame of the smallest and the largest share of each label.
 #'   * `agreement`: mean share of equal labels over all pairs; `alpha`: Krippendorff's alpha with
 #'     variants as coders.
 #'   * `estimates`: with `gold`, a data frame with one row per variant and estimate: `variant`, and
-#'     the columns of [estimate()]. A variant without an estimate is left out with a warning.
+#'     the columns of [estimate()]. Variants for which no estimate can be computed are left out with
+#'     a warning.
 #'   * `notes`: notes on the estimates.
 #'   * `costs`: a data frame with one row per variant: `variant`, and per text `seconds`, `tokens`
-#'     (computed ones) and `thinking_tokens`.
+#'     (the number of computed tokens) and `thinking_tokens`.
 #'   * `runs`: the record of the coding of each variant, as JSON.
 #' @seealso [annotate_texts()], [estimate()]
 #' @export
@@ -171,11 +173,11 @@ robustness <- function(
   result
 }
 
-# Checks before anything is coded that estimates will be possible.
+# Checks, before anything is coded, that estimates will be possible.
 check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
   if (is.null(gold)) {
     if (!is.null(formula) || !is.null(outcome)) {
-      message <- "{.arg formula} and {.arg outcome} are for estimates: these need {.arg gold}."
+      message <- "{.arg formula} and {.arg outcome} are used for estimates, which need {.arg gold}."
       abort(message, "argument", error_call)
     }
     return(NULL)
@@ -184,7 +186,7 @@ check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
   attr(gold, "json") <- py_call("gold_unlabelled", check_gold(gold, error_call))
   gold <- joined_gold(gold, data, NULL, text, error_call)
   if (sum(gold$rows %in% rows & !is.na(gold$gold)) < 2) {
-    must <- "a sample with two codes at least of the texts to be coded"
+    must <- "a sample with codes of at least two of the texts to be coded"
     abort_argument("gold", must, gold, error_call)
   }
   if (!is.null(formula) && !rlang::is_formula(formula)) {
@@ -244,12 +246,12 @@ listed <- function(x, class, arg, error_call) {
   given <- rlang::names2(x)
   names(x) <- ifelse(nzchar(given), given, as.character(seq_along(x)))
   if (anyDuplicated(names(x))) {
-    abort_argument(arg, "a list with names of which no two are the same", x, error_call)
+    abort_argument(arg, "a list with unique names", x, error_call)
   }
   x
 }
 
-# Values of `thinking` to try; NULL for none.
+# Checks the values of `thinking` to try; NULL if there are none.
 check_budgets <- function(x, error_call) {
   if (is.null(x) || inherits(x, "llamaherd_thinking") || length(x) == 1) {
     return(check_thinking(if (is.list(x) && is.null(names(x))) x[[1]] else x, error_call))
@@ -270,7 +272,7 @@ check_orders <- function(x, error_call) {
   check_whole(x, "orders", min = 0, error_call = error_call)
 }
 
-# Settings that must be whole numbers.
+# Checks the settings that must be whole numbers.
 checked_counts <- function(settings, error_call) {
   for (name in intersect(c("max_tokens", "part_tokens", "n_thoughts"), names(settings))) {
     settings[[name]] <- check_whole(

@@ -1,6 +1,6 @@
 # Prints data frames on the console: a few rows, one line per row, and the columns that fit.
 
-# `first` are columns that are shown before others if not all fit.
+# Prints rows. `first` are columns that are shown before others if not all fit.
 print_rows <- function(frame, n, width, first = character()) {
   shown <- utils::head(frame, n)
   most <- min(36L, max(12L, width %/% 2L))
@@ -44,7 +44,7 @@ print_rows <- function(frame, n, width, first = character()) {
   }
 }
 
-# cli::pluralize() needs the package glue in some versions of cli.
+# Used in place of cli::pluralize(), which needs the package glue in some versions of cli.
 plural <- function(n, noun) if (n == 1) noun else paste0(noun, "s")
 
 # Formats values as texts in a line with a maximum width on the screen.

@@ -91,16 +91,16 @@ n_samples <- function(x) {
 #' Computes the most frequent answer among several samples of each prompt, and the share of samples
 #' that agree with it (self-consistency, [arXiv 2203.11171](https://arxiv.org/abs/2203.11171)).
 #'
-#' Among equally frequent labels the first in the order of the samples wins, and `is_tie` is TRUE.
-#' Samples that failed or were not finished, and samples for which `key` returns NA, count as
-#' `n_failed` and in no share.
+#' Among equally frequent labels the label that occurs first among the samples wins, and `is_tie` is
+#' TRUE. Samples that failed or were not finished, and samples for which `key` returns NA, are
+#' counted in `n_failed` and in no share.
 #'
 #' @param x Return value of `generate_parallel(n = )`, or a list with one character vector per
 #'   prompt.
-#' @param key Function that returns the labels for a character vector of answers, NA for no vote. It
-#'   gets the `llamaherd_result` of the answered samples of a prompt, so that
-#'   `\(x) ifelse(attr(x, "complete"), x, NA)` leaves out answers that were cut off. With `schema`
-#'   it gets their `llamaherd_table`: `\(x) x$field` votes on a field; the default votes on the
+#' @param key Function that returns the labels for a character vector of answers, NA for no vote.
+#'   Its argument is the `llamaherd_result` of the answered samples of a prompt, so that `\(x)
+#'   ifelse(attr(x, "complete"), x, NA)` leaves out answers that were cut off. With `schema` its
+#'   argument is their `llamaherd_table`: `\(x) x$field` votes on a field; the default votes on the
 #'   whole answer as JSON.
 #' @returns A data frame with one row per prompt, in the same order: `name` (if the prompts have
 #'   names); `majority`, the winning label (NA without votes); `agreement`, its share of the votes

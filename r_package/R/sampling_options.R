@@ -21,13 +21,13 @@
 #'   among the last `repeat_last_n` tokens.
 #' @param penalty_present Presence penalty, subtracted once from the logit of each token that
 #'   occurs among the last `repeat_last_n` tokens.
-#' @param xtc_probability Probability that XTC removes the most likely tokens, all but the least
-#'   likely of those with at least `xtc_threshold`.
+#' @param xtc_probability Probability that XTC removes tokens. It removes the most likely tokens:
+#'   all that have at least the probability `xtc_threshold`, except the least likely of them.
 #' @param xtc_threshold Minimum probability of a token that XTC removes.
 #' @param dry_multiplier Strength of the DRY repetition penalty. 0 turns it off.
 #' @param dry_base Base of the growth of the DRY penalty per repeated token.
 #' @param dry_allowed_length Number of tokens that may be repeated without DRY penalty.
-#' @param dry_penalty_last_n Number of last tokens that DRY looks at. 0 looks at none, -1 at all.
+#' @param dry_penalty_last_n Number of last tokens that DRY considers. 0 considers none, -1 all.
 #' @param dry_breakers Texts that end a repetition for DRY.
 #' @param mirostat Version of Mirostat, 1 or 2, which replaces the filters
 #'   ([arXiv 2007.14966](https://arxiv.org/abs/2007.14966)). 0 turns it off.

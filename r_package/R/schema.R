@@ -25,7 +25,7 @@ check_schema <- function(x, arg, n, error_call) {
   }
 }
 
-# A schema in the form of a list has keywords as names.
+# TRUE for one schema per prompt. A schema in the form of a list has keywords as names.
 is_per_prompt_schema <- function(x) {
   several <- is.character(x) && length(x) != 1 || is.list(x) && length(x) > 0
   several && !is_type(x) && is.null(names(x))
@@ -94,7 +94,7 @@ read_schema <- function(path, arg, error_call) {
   check_json(text, arg, error_call)
 }
 
-# jsonlite parses nested values recursively, so deeply nested texts are refused before.
+# jsonlite parses nested values recursively, so deeply nested texts are refused before parsing.
 max_depth <- 500L
 
 check_json <- function(text, arg, error_call) {
@@ -188,7 +188,7 @@ schema_json <- function(x, arg, error_call) {
   named_list <- function(x, ...) {
     given <- rlang::names2(x)
     if (!is.list(x) || is_type(x) || !all(nzchar(given)) || anyDuplicated(given)) {
-      must <- "a list whose elements have names, no two the same"
+      must <- "a list whose elements have unique names"
       abort_argument(paste(c(arg, ...), collapse = "$"), must, x, error_call)
     }
     x
@@ -257,7 +257,7 @@ value_json <- function(x, arg, error_call) {
     anyNA(x) ||
     is.numeric(x) && !all(is.finite(x))
   if (bad) {
-    abort_argument(arg, "a value that JSON has", x, error_call)
+    abort_argument(arg, "a value that JSON can represent", x, error_call)
   }
   if (!is.null(names(x))) {
     return(json_object(lapply(as.list(x), value_json, arg, error_call)))

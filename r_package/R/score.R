@@ -19,14 +19,15 @@
 #'   * `logprob`: natural logarithm of its probability, the sum over its tokens.
 #'   * `n_tokens`: number of its tokens.
 #'   * `token_logprobs`: list of the log-probabilities of its tokens. Prompt and continuation are
-#'     tokenized together; a token across the boundary counts as the first token of the
-#'     continuation.
+#'     tokenized together; a token across the boundary belongs to the continuation, as its first
+#'     token.
 #'   * With `thinking`, `thinking`, `n_thinking_tokens` and `thinking_complete` of the thought
 #'     before the continuation, as in [classify_parallel()].
 #'
 #'   `perplexity()`: one row per text and the columns `perplexity`, the inverse of the geometric
-#'   mean of the conditional probabilities of its tokens, and `n_tokens`, the number of these. The
-#'   first token of a text is predicted only if the model starts texts with a token of its own.
+#'   mean of the conditional probabilities of its tokens, and `n_tokens`, the number of these
+#'   tokens. The first token of a text is predicted only if the model starts texts with a special
+#'   token.
 #'
 #'   Both have the attributes `errors` and `finish_reason`, with one element per prompt, and
 #'   `stats`.
@@ -138,7 +139,8 @@ check_continuations <- function(x, n, error_call) {
   rep_len(texts, n)
 }
 
-# `each` is TRUE for a row per continuation, FALSE for a row per prompt.
+# Creates the table of scores. `each` is TRUE for a row per continuation, FALSE for a row per
+# prompt.
 new_scores <- function(columns, prompts, texts, each) {
   token_logprobs <- lapply(
     columns[["token_logprobs"]],

@@ -1,13 +1,13 @@
-# Servers in processes of their own. Python starts and finds them; a key is never printed.
+# Servers in separate processes. Python starts and finds them; a key is never printed.
 
 #' Start a server that runs jobs in the background
 #'
-#' Starts `llamaherd serve` in a process of its own, on this computer only. R remains free, and the
-#' jobs of [job_submit()] run there. The server also answers programs for OpenAI's API, such as
-#' ellmer.
+#' Starts `llamaherd serve` in a separate process, on this computer only. R remains free, and the
+#' jobs of [job_submit()] run there. Programs that use OpenAI's API, such as ellmer, can use the
+#' server, too.
 #'
 #' Each server has a name and a folder of that name, with its log, its jobs and their results. If a
-#' server of this name runs already, it is returned. If the computer or the server stopped, start
+#' server of this name already runs, it is returned. If the computer or the server stopped, start
 #' the server again: its jobs continue.
 #'
 #' The folders are in `~/.local/state/llamaherd`, or in the folder that the environment variable
@@ -20,7 +20,7 @@
 #' @param stay TRUE lets the server outlive this R session, until [server_stop()] or the end of the
 #'   computer's session. FALSE ends it with the session, and also if R crashes.
 #' @param port Port. 0 uses any free one.
-#' @param n_ctx,n_seq_max,n_threads See [context_create()]. NULL chooses them for the machine.
+#' @param n_ctx,n_seq_max,n_threads See [context_create()]. NULL chooses values for the machine.
 #' @returns `server_start()`: a list of class `llamaherd_server` with `name`, `url`, `pid`, `model`,
 #'   `folder`, `stay` and `key`, a function that returns the API key. `server_stop()`: TRUE,
 #'   invisibly; FALSE if the server did not run. `server_status()`: a data frame with a row for each

@@ -1,10 +1,10 @@
-# Jobs on a server. An object of a job has no key, so that it can be saved.
+# Jobs on a server. The object of a job contains no key, so that it can be saved.
 
 #' Run texts in the background
 #'
-#' Sends texts to a server of [server_start()], which answers, classifies or codes them while R does
-#' something else. Each result is on disk as soon as it is computed. With `stay = TRUE` the server
-#' and its jobs outlive the R session; save the job with [saveRDS()] and fetch the results in
+#' Sends texts to a server of [server_start()], which answers, classifies or codes them while you
+#' continue to work in R. Each result is on disk as soon as it is computed. With `stay = TRUE` the
+#' server and its jobs outlive the R session; save the job with [saveRDS()] and fetch the results in
 #' another session.
 #'
 #' Jobs have the lowest priority: other requests to the server are answered first.
@@ -14,9 +14,9 @@
 #' @param task `"generate"` answers prompts as [generate_parallel()] does, `"classify"` computes
 #'   probabilities of labels as [classify_parallel()] does, `"annotate"` codes texts as
 #'   [annotate_texts()] does.
-#' @param ... Options of the task by name: for `"generate"` such as `max_tokens`, `chat`, `system`,
-#'   `schema` and `choices`; for `"classify"` `labels` and others; for `"annotate"` `codebook` and
-#'   others. Their defaults are those of the function that the task names.
+#' @param ... Options of the task by name: for `"generate"` options such as `max_tokens`, `chat`,
+#'   `system`, `schema` and `choices`; for `"classify"` `labels` and others; for `"annotate"`
+#'   `codebook` and others. They have the same defaults as in the function of the task.
 #' @param server Name of the server.
 #' @param job A job of `job_submit()`.
 #' @param cancel TRUE cancels the job; what is computed is kept.
@@ -24,15 +24,16 @@
 #' @returns `job_submit()`: a list of class `llamaherd_server_job` with `id`, `server`, `task`, `n`,
 #'   the number of texts, and `names`. `job_status()`: a list with `status` (`"validating"`,
 #'   `"in_progress"`, `"finalizing"`, `"completed"`, `"failed"`, `"expired"`, `"cancelling"` or
-#'   `"cancelled"`), `done`, TRUE if nothing more will happen, `n_requests`, `n_answered`,
+#'   `"cancelled"`), `done`, TRUE if the job has ended, `n_requests`, `n_answered`,
 #'   `n_failed` and `errors`. Texts of `"classify"` and `"annotate"` are sent in requests of 32.
 #'
 #'   `job_results()`: a data frame with a row for each text, in order, the columns of the task, and
-#'   `error`, the reason why a row has no result, NA for others. The columns of `"generate"` are
-#'   `text`, `finish_reason` and, if the model thought, `thinking` and `thinking_complete`; those of
-#'   `"classify"` are `label`, `prob`, `margin`, `entropy`, `coverage` and `p_<label>`; those of
-#'   `"annotate"` are as in [annotate_texts()]. Values that are no single number or text are a list
-#'   column. The names of `texts` are the names of the rows.
+#'   `error`, the reason why a row has no result, NA for rows with a result. The columns of
+#'   `"generate"` are `text`, `finish_reason` and, if the model thought, `thinking` and
+#'   `thinking_complete`; the columns of `"classify"` are `label`, `prob`, `margin`, `entropy`,
+#'   `coverage` and `p_<label>`; the columns of `"annotate"` are as in [annotate_texts()]. If values
+#'   are not single numbers or texts, their column is a list column. The names of `texts` are the
+#'   names of the rows.
 #' @seealso [server_start()]
 #' @export
 #' @examplesIf FALSE
@@ -80,7 +81,7 @@ job_submit <- function(
   )
 }
 
-# Names of options that are lists even if they have a single value.
+# Names of options that are lists even with a single value.
 list_options <- c("labels", "choices", "stop")
 
 # Returns options as JSON. Vectors of length one are scalars.

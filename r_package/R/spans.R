@@ -2,38 +2,39 @@
 #'
 #' @description
 #' `read_spans()` reads passages with labels from a file: JSON lines, exports of doccano and Label
-#' Studio, or a folder of brat. `validate_spans()` compares those of a model with them, on the texts
-#' that both have.
+#' Studio, or a folder of brat. `validate_spans()` compares a model's passages with them, on the
+#' texts that both contain.
 #'
 #' @section Files:
 #' * `"jsonl"`: a line per text and coder, with `text`, `spans` (each with `start`, `end`, `label`)
-#'   and perhaps `id` and `coder`. `llamaherd annotate` writes such lines with a codebook of
+#'   and optionally `id` and `coder`. `llamaherd annotate` writes such lines with a codebook of
 #'   `type = "spans"`. `start` counts from 0 here, and `end` is the position after the passage.
 #' * `"doccano"`: its JSONL, with `label` or `entities`.
 #' * `"labelstudio"`: its JSON or JSON-MIN. A person's cancelled annotations are left out.
-#' * `"brat"`: a folder with `.ann` files and the texts beside them. The parts of a discontinuous
-#'   passage are passages.
+#' * `"brat"`: a folder with `.ann` files and the texts beside them. Each part of a discontinuous
+#'   passage is read as a passage.
 #'
-#' A coder whose name is not in the file has the file's name, with brat that of the folder.
+#' If the file does not name its coder, the coder gets the name of the file, or for brat of the
+#' folder.
 #'
 #' @section Measures:
-#' `exact` counts passages with the same place and label, `overlap` passages that share at least one
-#' character with a passage of the same label. `unitizing alpha` is Krippendorff's alpha for
-#' unitizing (2004): 1 is perfect agreement, 0 what chance would bring about. All texts together are
-#' its continuum, and passages of a coder that overlap and have the same label count as one.
-#' Intervals are percentiles of a bootstrap of texts.
+#' `exact` counts passages with the same position and label, `overlap` passages that share at least
+#' one character with a passage of the same label. `unitizing alpha` is Krippendorff's alpha for
+#' unitizing (2004): 1 is perfect agreement, 0 is agreement by chance. It is computed over all texts
+#' together, and passages of a coder that overlap and have the same label are merged. Intervals are
+#' percentiles of a bootstrap of texts.
 #'
 #' @param path Paths of files or folders.
 #' @param ... Must be empty; further arguments are given by name.
-#' @param format Format of the files; `"auto"` recognizes it.
+#' @param format Format of the files; `"auto"` recognizes the format.
 #' @param text Name of the field with the text in JSON lines.
 #' @returns `read_spans()`: a `llamaherd_spans`, a data frame with one row per passage and the
 #'   columns `coder`, `id`, `label` (a factor), `quote`, `start` and `end`, the numbers of its first
 #'   and last character as [substr()] takes them. Texts without passages are kept in an attribute.
 #'
-#'   `validate_spans()`: a `llamaherd_span_validation`, a data frame with the columns `part` (who is
-#'   compared), `measure`, `label` (NA for all), `value`, `low`, `high` and `n`, the number of
-#'   texts. A measure that is undefined is NA.
+#'   `validate_spans()`: a `llamaherd_span_validation`, a data frame with the columns `part` (the
+#'   model or the coders that are compared), `measure`, `label` (NA for all labels together),
+#'   `value`, `low`, `high` and `n`, the number of texts. A measure that is undefined is NA.
 #' @references
 #' Krippendorff (2004), Measuring the reliability of qualitative text analysis data, Quality &
 #' Quantity 38, 787-800.
@@ -67,7 +68,7 @@ read_spans <- function(
   check_dots(list(...), character())
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
   if (length(paths) == 0 || !all(file.exists(paths))) {
-    abort_argument("path", "files that are there", path, error_call)
+    abort_argument("path", "existing files", path, error_call)
   }
   found <- py_call(
     "spans_read",
@@ -101,7 +102,7 @@ new_spans <- function(found) {
 #' @rdname read_spans
 #' @param coded A data frame from [annotate_texts()] with a codebook of `type = "spans"`, or one
 #'   with a column of texts and a list column `spans` of such data frames.
-#' @param gold Passages from `read_spans()`. Texts are found by their content.
+#' @param gold Passages from `read_spans()`. Texts are matched by their content.
 #' @param level Confidence level.
 #' @param n_bootstrap Number of bootstrap draws; 0 computes no intervals.
 #' @param seed Seed of the bootstrap.
@@ -153,7 +154,7 @@ validate_spans <- function(
   )
 }
 
-# The passages of a text as JSON; NULL without an answer.
+# Returns the passages of a text as JSON; NULL if the text has no answer.
 passages_json <- function(x) {
   if (is.null(x)) {
     return(NULL)

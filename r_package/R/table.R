@@ -2,7 +2,7 @@
 # per prompt. Subsets and bound rows are plain data frames, because the attributes would not match
 # their rows.
 
-# `names` are the names of the prompts, `...` the attributes.
+# Creates a table. `names` are the names of the prompts, `...` the attributes.
 new_table <- function(frame, names, ...) {
   structure(
     frame,
@@ -12,7 +12,7 @@ new_table <- function(frame, names, ...) {
   )
 }
 
-# Row names of a data frame must be unique.
+# Returns row names, which must be unique in a data frame.
 row_names <- function(names, n) {
   if (is.null(names) || anyNA(names) || !all(nzchar(names)) || anyDuplicated(names)) {
     .set_row_names(n)
@@ -94,7 +94,8 @@ as_tibble.llamaherd_table <- function(x, ...) tibble::as_tibble(plain_frame(x), 
 #' @export
 as.data.frame.llamaherd_table <- function(x, ...) as.data.frame(plain_frame(x), ...)
 
-# Loads the package tibble, so that its methods are registered: a tibble may come from a file.
+# Loads the package tibble, so that its methods are registered: a tibble may have been read from a
+# file.
 has_tibble <- function() requireNamespace("tibble", quietly = TRUE)
 
 #' @export

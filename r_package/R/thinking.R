@@ -14,13 +14,13 @@
 #' the end marker of the thought are inserted, and the answer follows. `TRUE` is 1,024.
 #' * `thinking()` also sets this message, and the start and end markers for templates without them.
 #'
-#' `max_tokens`, `stop`, `logit_bias`, `schema` and `choices` concern the answer alone;
-#' `temperature` and the other sampling settings concern the thought, too. `thinking` needs `chat =
+#' `max_tokens`, `stop`, `logit_bias`, `schema` and `choices` apply only to the answer;
+#' `temperature` and the other sampling settings also apply to the thought. `thinking` needs `chat =
 #' TRUE`, and a number needs a template with markers of thoughts; otherwise it is an error.
 #'
-#' @param budget Maximum number of tokens of the thought. They are not counted by `max_tokens`.
-#' @param start,end Texts that open and close a thought, such as `"<think>"` and `"</think>"`. NULL
-#'   takes those of the chat template.
+#' @param budget Maximum number of tokens of the thought, in addition to `max_tokens`.
+#' @param start,end Texts that mark the start and the end of a thought, such as `"<think>"` and
+#'   `"</think>"`. NULL uses the markers of the chat template.
 #' @param message Text at the end of a thought that used up its budget. NULL is a short sentence in
 #'   English.
 #' @returns A `llamaherd_thinking`: a list of the settings that were given.
@@ -83,10 +83,10 @@ check_thinking <- function(x, error_call) {
   check_whole(x, "thinking", min = 0, error_call = error_call)
 }
 
-# Arguments for rendering a chat, for functions that render it themselves.
+# Names of the arguments for rendering a chat, for functions that render it themselves.
 options_of_chat <- c("thinking", "variables", "template", "prefix", "merge_system")
 
-# A day as Python takes it, "2026-01-31"; NULL for none.
+# Returns a day in the form that Python accepts, "2026-01-31"; NULL for NULL.
 check_date <- function(x, arg = "date", error_call = rlang::caller_env()) {
   if (inherits(x, "Date") && length(x) == 1 && is.finite(x)) {
     return(format(x, "%Y-%m-%d"))

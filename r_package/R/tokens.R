@@ -6,7 +6,7 @@
 #'   text, such as BOS.
 #' @param parse_special TRUE reads the texts of special tokens, such as `<|im_end|>`, as these
 #'   tokens; FALSE as plain text.
-#' @returns An integer vector for a single text. For a vector of another length a list of integer
+#' @returns An integer vector for a single text. For any other number of texts a list of integer
 #'   vectors, one per text, with the names of `text`.
 #' @seealso [detokenize()]
 #' @export
@@ -71,7 +71,7 @@ detokenize <- function(
   stats::setNames(as_text(value), if (is.list(tokens)) names(tokens))
 }
 
-# Converts token ids for Python. R does not know the size of the vocabulary.
+# Converts token ids for Python, which checks them: R does not know the size of the vocabulary.
 check_tokens <- function(x, arg, error_call) {
   whole <- is.numeric(x) && all(is.finite(x)) && all(x == trunc(x))
   if (!whole || any(abs(x) > .Machine$integer.max)) {

@@ -5,14 +5,14 @@
 #' [generate_parallel()]. They have the names and arguments of the functions of package ellmer.
 #' Objects of ellmer are accepted as well, also as fields of these types.
 #'
-#' * `type_boolean()`, `type_integer()`, `type_number()` and `type_string()` stand for a single
-#'   value and become a column of that type.
-#' * `type_enum()` stands for one of the texts `values`, and becomes a factor with these levels.
-#' * `type_array()` stands for any number of values of one type, and becomes a list column: of
+#' * `type_boolean()`, `type_integer()`, `type_number()` and `type_string()` describe a single
+#'   value, which becomes a column of that type.
+#' * `type_enum()` describes one of the texts `values`, which becomes a factor with these levels.
+#' * `type_array()` describes any number of values of one type, which become a list column: of
 #' vectors, or of data frames if `items` is a `type_object()`.
 #' * `type_object()` has named fields. The outermost object becomes the data frame itself; a nested
 #' object becomes a data frame in a column, or with `dotted = TRUE` columns with dotted names.
-#' * `type_quote()` stands for a part of the prompt's text, word for word, and becomes a data frame
+#' * `type_quote()` describes a part of the prompt's text, word for word, which becomes a data frame
 #' in a column, with the columns `quote`, `start` and `end`; see below.
 #' * `type_from_schema()` takes a JSON Schema, as text or from a file.
 #'
@@ -22,15 +22,15 @@
 #' the prompt with [schema_prompt()].
 #'
 #' @section Quotes:
-#' A quote is copied from the text while it is written: tokens that would leave the text are
-#' excluded, so that a quote that is not in the text cannot be written, however small the model is.
-#' The text is the prompt, with `chat = TRUE` the last message of the user, or what
-#' `quote_from` of [generate_parallel()] says; in [annotate_texts()] it is the text that is coded.
-#' `start` and `end` are the numbers of the quote's first and last character, as [substr()] takes
-#' them. Of a quote that stands in the text several times it is the first place. A quote has no
-#' white space at its ends. With `unit = "words"` it begins and ends where words do; languages
-#' without spaces need `unit = "characters"`. A text that is shorter than `least` is quoted
-#' whole. A text without any letter or sign has nothing to quote, and its prompt fails.
+#' A quote is copied from the text while it is generated: tokens that are not the next part of the
+#' text are excluded. So every quote occurs in the text, however small the model is. The text is the
+#' prompt; with `chat = TRUE` the last message of the user; with `quote_from` of
+#' [generate_parallel()] that text; in [annotate_texts()] the text that is coded. `start` and `end`
+#' are the numbers of the quote's first and last character, as [substr()] takes them. If a quote
+#' occurs several times in the text, they give its first position. A quote has no white space at its
+#' ends. With `unit = "words"` it begins and ends where words do; languages without spaces need
+#' `unit = "characters"`. A text that is shorter than `least` is quoted completely. A text without
+#' any letter or sign cannot be quoted, and its prompt fails.
 #'
 #' @param description,.description Description of the value for the prompt; see below.
 #' @param required,.required FALSE allows answers without this field. The value is then NA, or
@@ -42,9 +42,9 @@
 #'   characters.
 #' @param most Maximum length. NULL is 40 words or 200 characters.
 #' @param items The type of the elements.
-#' @param ... Fields by their names, each a type.
+#' @param ... Fields: types with the names of the fields.
 #' @param .additional_properties TRUE allows fields that are not named here. They do not become
-#'   columns, but are in the texts of the answers.
+#'   columns, but the texts of the answers contain them.
 #' @param text A JSON Schema as text.
 #' @param path Path of a file with a JSON Schema.
 #' @returns A `llamaherd_type`.
@@ -102,7 +102,7 @@ type_enum <- function(values, description = NULL, required = TRUE) {
   }
   values <- unname(check_text(values))
   if (length(values) == 0 || anyDuplicated(values)) {
-    must <- "texts, at least one, and no two the same"
+    must <- "one or more texts, all different"
     abort_argument("values", must, values, rlang::current_env())
   }
   new_type("enum", description, required, values = values)
@@ -216,7 +216,7 @@ check_type <- function(
   error_call = rlang::caller_env()
 ) {
   if (!is_type(x)) {
-    must <- "a type, made by type_string() and its like"
+    must <- "a type, such as type_string() makes"
     abort_argument(arg, must, x, error_call)
   }
   as_type(x, arg, error_call)
@@ -235,8 +235,8 @@ abort_unnamed <- function(which, error_call) {
 
 # ---- ellmer's types ---------------------------------------------------------------------
 
-# Objects of ellmer have S7 classes, whose properties are attributes. NULL for types that only
-# ellmer's tools use.
+# Converts a type of ellmer. Objects of ellmer have S7 classes, whose properties are attributes.
+# Returns NULL for types that only ellmer's tools use.
 as_type <- function(x, arg, error_call) {
   if (inherits(x, "llamaherd_type")) {
     return(x)

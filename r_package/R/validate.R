@@ -9,24 +9,25 @@
 #' `validate()` calls for a data frame with the columns `sample_id` and `model_id`.
 #'
 #' @section How codes are used:
-#' If several people coded a text, the code of the majority is the truth; a text with a tie does
-#' not count for accuracy. Texts drawn by [gold_sample()] are weighted by 1 / inclusion
-#' probability, so that all numbers are estimates for all texts. Texts without a label are left
-#' out. Each of these cases adds a warning to the result.
+#' If several people coded a text, the code of the majority is taken as correct; a text with a tie
+#' is not used for accuracy. Texts drawn by [gold_sample()] are weighted by 1 / inclusion
+#' probability, so that all numbers are estimates for all texts. Texts without a label are left out.
+#' Each of these cases adds a warning to the result.
 #'
 #' @section Numbers to report:
-#' Report accuracy and macro F1 with their intervals, next to the accuracy of always predicting the
-#' most frequent label and next to the agreement of two people; precision and recall of the labels
-#' that the analysis uses; Krippendorff's alpha between the people. If a model agrees with a person
-#' as often as people agree with each other, it is as good as an additional coder.
+#' Report accuracy and macro F1 with their intervals. Next to them report the accuracy of always
+#' predicting the most frequent label, and the agreement of two people. Also report precision and
+#' recall of the labels that the analysis uses, and Krippendorff's alpha between the people. If a
+#' model agrees with a person as often as people agree with each other, it is as good as an
+#' additional coder.
 #'
 #' @param annotations Labels of a model: the return value of [annotate_texts()]; a data frame with
-#'   the column `label_col`; or a factor or vector with one label per text, NA for none. For
-#'   several models see [validate_models()].
-#' @param gold Human codes: a coded [gold_sample()]; a vector with one code per text, NA for none;
-#'   a data frame or list with one such vector per coder; or names of columns of `annotations`,
-#'   quoted or unquoted; an unquoted name that is also a variable with other values is an error.
-#'   Codes are compared with labels as in [agreement()]. NULL uses the column
+#'   the column `label_col`; or a factor or vector with one label per text, NA for texts without a
+#'   label. For several models see [validate_models()].
+#' @param gold Human codes: a coded [gold_sample()]; a vector with one code per text, NA for texts
+#'   without a code; a data frame or list with one such vector per coder; or names of columns of
+#'   `annotations`, quoted or unquoted. An unquoted name that is also a variable with other values
+#'   is an error. Codes are compared with labels as in [agreement()]. NULL uses the column
 #'   `truth_col`.
 #' @param ... Arguments of [validate_models()], for a data frame with labels of several models.
 #'   Any other name is an error.
@@ -39,18 +40,18 @@
 #' @inheritParams agreement
 #' @param scale `"nominal"`, `"ordinal"`, `"interval"` or `"ratio"`. NULL takes it from the
 #'   codebook, an ordered factor or the gold sample, and is `"interval"` for labels with fractions
-#'   or more than 20 different numbers. Labels in order that are numbers are also compared as
+#'   or more than 20 different numbers. Ordered labels that are numbers are also compared as
 #'   numbers: Pearson's and Spearman's correlation, ICC(2,1), Krippendorff's alpha for intervals,
 #'   RMSE, MAE and bias, in the parts `numbers` and `numbers of people` of the table. The model's
-#'   number is the expected value if [annotate_texts()] gave one, that of several people the mean of
-#'   their codes.
+#'   number is the expected value if [annotate_texts()] returned one. If several people coded a
+#'   text, their number is the mean of their codes.
 #' @param n_bootstrap Number of bootstrap draws for the intervals of F1, balanced accuracy and
 #'   alpha.
-#' @param several Whether a text may have several labels, joined by `"; "`, with `""` or `"none"`
+#' @param several TRUE if a text may have several labels, joined by `"; "`, with `""` or `"none"`
 #'   for no label. Each label is then evaluated as a yes/no question, and accuracy is the share of
-#'   texts with exactly the right labels. `NULL` takes it from `annotations` or `gold`.
-#' @param weights Survey weights: a column, or a number of at least 0 per text. Texts count by
-#'   weight / inclusion probability.
+#'   texts with exactly the right labels. `NULL` takes the value from `annotations` or `gold`.
+#' @param weights Survey weights: a column, or a number of at least 0 per text. The weight of a text
+#'   is then its survey weight / inclusion probability.
 #' @returns A `llamaherd_validation`, which prints as a page: a list with
 #'
 #'   * `table`: all numbers as a long data frame with the columns `part`, `measure`, `label`,
@@ -64,12 +65,12 @@
 #'     `second`, and the columns of [agreement()]; NULL with one coder.
 #'   * `confusion`, `reliability`: as in [compute_confusion_matrices()] and
 #'     [intercoder_reliability()], for the model (`model`) and people (`people`). The table has
-#'     unweighted counts; there is none with several labels per text.
+#'     unweighted counts; it is missing with several labels per text.
 #'   * `bins`: a data frame for a reliability diagram; NULL without probabilities.
 #'   * `coverage`: see [coverage_curve()]; NULL without probabilities.
 #'   * `wrong`: a data frame of the texts with a wrong label, the most probable first: `row`,
 #'     `label`, `truth`, `prob` and, if known, `text`.
-#'   * `warnings`: problems that limit what the numbers mean.
+#'   * `warnings`: problems that limit how far the results can be trusted.
 #'   * `n_texts`, `n_gold`, `coders`, `is_weighted`, `several`, `scale`, `level`, `prob`.
 #' @seealso [validate_models()] for several models, [agreement()], [texts_for_people()]
 #' @export
@@ -196,7 +197,7 @@ validate <- function(
   result
 }
 
-# Arguments that only apply to labels of several models.
+# Names of the arguments that apply only to labels of several models.
 models_arguments <- c(
   "pairwise",
   "sample_col",
@@ -294,7 +295,7 @@ coded_parts <- function(x, label_col, is_default, prob, error_call) {
   )
 }
 
-# Expected values of labels that are numbers; NULL if their column is not there.
+# Returns expected values of labels that are numbers; NULL if their column does not exist.
 expected_of <- function(x, columns) {
   name <- unname(columns["mean"])
   if (!is.na(name) && name %in% names(x)) as.double(x[[name]])
@@ -355,7 +356,7 @@ gold_parts <- function(gold, coded, truth_col, error_call) {
   )
 }
 
-# Texts of the rows, also if the labels are not from annotate_texts().
+# Returns the texts of the rows, also if the labels are not from annotate_texts().
 texts_to_compare <- function(coded, gold) {
   texts <- coded$texts
   if (is.null(texts) && isTRUE(gold$text %in% names(coded$frame))) {
@@ -437,7 +438,8 @@ new_agreement <- function(columns, options) {
   )
 }
 
-# Returns a row per coefficient, with further columns that identify it; NULL without coefficients.
+# Returns a row per coefficient, with further columns that identify it; NULL if there are no
+# coefficients.
 agreement_by <- function(columns, names) {
   if (length(columns) > 0) {
     of <- lapply(columns[names], as_text)
@@ -463,7 +465,8 @@ label_frame <- function(table, labels, found) {
   new_frame(columns, length(labels))
 }
 
-# Formats model and people like two models of intercoder_reliability().
+# Returns the reliability of model and people in the format of intercoder_reliability(), which
+# compares two models.
 reliability_of <- function(columns) {
   frame <- agreement_frame(columns)
   kappa <- frame[frame$coefficient == "kappa", ]

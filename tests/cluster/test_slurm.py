@@ -170,7 +170,7 @@ def test_tasks_that_are_killed_and_requeued_give_what_one_machine_gives(
         start_now(job, task, folder)
     wait(job, folder, "COMPLETED", *range(1, N_TASKS + 1), timeout_s=900)
     assert "REQUEUE" in log(folder, 1)
-    assert "has what is finished" in log(folder, 1)
+    assert "has the finished rows" in log(folder, 1)
     wall_s = time.monotonic() - start
     assert merged(folder) == whole(folder)
     figures = {"n_tasks": N_TASKS, "n_cpus": N_CPUS, "n_rows": N_ROWS, "wall_s": wall_s}
@@ -187,5 +187,5 @@ def test_a_task_that_comes_to_its_time_limit_starts_itself_again(folder: Path) -
     shown = run("scontrol", "show", "job", f"{job}_1", folder=folder)
     run("scancel", job, folder=folder)
     assert "Restarts=1" in shown
-    assert "has what is finished" in log(folder, 1)
+    assert "has the finished rows" in log(folder, 1)
     assert (folder / "run.journals/1-of-1.journal").is_file()

@@ -51,7 +51,7 @@ def test_reports_cross(
     refused = found["refused"]
     assert refused["saved"] == "taken"
     assert (
-        "validation does not belong to these labels: it is of other"
+        "validation does not belong to these labels: it was computed from"
         in (refused["validation"])
     )
     assert "the same texts in another order" in refused["sorted"]

@@ -1,6 +1,6 @@
-"""Interface of the R package: takes lists and scalars, returns a dict, never raises.
+"""Interface for the R package: accepts lists and scalars, returns a dict, never raises.
 
-The types follow from reticulate's conversions. Its classes of exceptions differ between
+The types are chosen for reticulate's conversions. Its exception classes differ between
 versions, so errors are returned as data. It cuts texts at lone surrogates and refuses NUL
 characters. It converts integers beyond 32 bits to 0, so numbers that may be large are
 floats.

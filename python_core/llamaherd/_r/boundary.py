@@ -1,4 +1,4 @@
-"""Boundary to R: every function returns a dict, errors included."""
+"""Boundary to R: every function returns a dict, also for errors."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Status = dict[str, Any]
 
 
 def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
-    """Make a function return a dict for results and errors alike.
+    """Decorate a function so that it returns a dict for results and for errors.
 
-    KeyboardInterrupt is raised, since reticulate passes it to R as Ctrl-C.
+    KeyboardInterrupt is still raised, because reticulate passes it to R as Ctrl-C.
     """
 
     @functools.wraps(function)
@@ -61,7 +61,7 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
 
 
 def described(error: Exception) -> dict[str, Any]:
-    """Return the message as R prints it, and the fields of the error.
+    """Return the message in the form that R prints, and the fields of an error.
 
     Indices count from 1, in the message and in `place`.
     """
@@ -85,7 +85,7 @@ def _from_one(step: Step) -> Step:
 
 
 def known_type(error: Exception) -> str:
-    """Return the most specific class that R knows, such as ValueError."""
+    """Return the name of the most specific class that R handles, such as ValueError."""
     if isinstance(error, (lh.LlamaHerdError, ValueError, TypeError)):
         for cls in type(error).__mro__:
             if cls.__module__ in {"llamaherd.core.errors", "builtins"}:
@@ -104,16 +104,17 @@ def clean_or_none(text: str | None) -> str | None:
 
 
 def given_prompts(prompts: Sequence[Any], *, chat: bool = False) -> list[Any]:
-    """Return prompts of R for a call.
+    """Convert prompts from R to the prompts of a call.
 
-    None is a missing prompt. Its substitute fails alone, and R has the reason.
+    None is a missing prompt. It is replaced by a prompt that fails without affecting
+    others; R adds the reason.
     """
     missing: object = Refused("the prompt is missing") if chat else []
     return [missing if prompt is None else prompt for prompt in prompts]
 
 
 def thoughts_of(cells: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]] | None:
-    """Return the columns about thoughts with clean texts; None without such columns."""
+    """Return the columns about thoughts, with clean texts; None without thoughts."""
     if "thinking" not in cells:
         return None
     found = {name: list(cells[name]) for name in THOUGHT_COLUMNS}
@@ -121,7 +122,7 @@ def thoughts_of(cells: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]] | No
 
 
 def timing_of(requests: Sequence[RequestStats | None]) -> dict[str, list[float]]:
-    """Return seconds since the call began; NaN for prompts without a run or token."""
+    """Return times in seconds since the call began; NaN for times that do not exist."""
 
     def column(name: str) -> list[float]:
         found = [getattr(each, name, None) for each in requests]
@@ -131,7 +132,7 @@ def timing_of(requests: Sequence[RequestStats | None]) -> dict[str, list[float]]
 
 
 def numbers_of(stats: lh.Stats) -> dict[str, Any]:
-    """Return statistics as floats, actors as columns, and a summary in `line`."""
+    """Return statistics as floats, with actors as columns and a summary in `line`."""
     numbers = dataclasses.asdict(stats)
     rows = numbers.pop("actors")
     return {

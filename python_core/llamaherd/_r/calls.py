@@ -30,7 +30,7 @@ def generate_start(
     prompts: Sequence[Any],
     options: Mapping[str, Any],
 ) -> dict[str, lh.Job[lh.Results]]:
-    """Start to answer prompts; None is a prompt that fails.
+    """Start to answer prompts; None is a missing prompt, which fails.
 
     Args:
         context: Context to run in.
@@ -39,7 +39,7 @@ def generate_start(
             one value per prompt; and any other option of `start_parallel`.
     """
     sampling = dict(options["sampling"])
-    # Unless they are in `each`.
+    # Fields with one value for the whole call; fields in `each` have one per prompt.
     call = {name: sampling.pop(name) for name in OF_REQUEST if name in sampling}
     each = dict(options["each"])
     names = GenerateSettings.__annotations__
@@ -70,7 +70,7 @@ def generate_start(
 
 @boundary
 def job_wait(job: lh.Job[Any], timeout_s: float) -> dict[str, Any]:
-    """Wait for the end of a job of any type, at most `timeout_s` seconds.
+    """Wait until a job of any type ends, for at most `timeout_s` seconds.
 
     Returns:
         `done`, and the fields of `JobProgress`.
@@ -95,7 +95,7 @@ def job_cancel(job: lh.Job[Any]) -> None:
 
 @boundary
 def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
-    """Wait for the end of a job and return its results as columns, by prompt.
+    """Wait until a job ends; return its results as columns, ordered by prompt.
 
     The columns report failed prompts for any `on_error`. R raises its own error for them,
     with indices from 1.
@@ -127,7 +127,7 @@ def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
 
 
 def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None]:
-    """Return the log-probabilities, with the alternatives of all tokens in one list."""
+    """Return log-probabilities, with the alternatives of all tokens in one list."""
     return [
         None
         if result.logprobs is None
@@ -170,7 +170,7 @@ def journal_read(path: str) -> dict[str, list[Any]]:
 
 @boundary
 def vote(labels: Sequence[Sequence[str | None]]) -> dict[str, list[Any]]:
-    """Return majority votes as columns; `labels` has the samples of each prompt."""
+    """Return majority votes as columns; `labels` has a list of samples per prompt."""
     votes = [counted(list(samples)) for samples in labels]
     return {
         "majority": [vote.majority for vote in votes],

@@ -1,9 +1,9 @@
 """Conversations.
 
-A chat is the object `python` of `chat_create`; `_r.close` closes it. A question is asked
-in steps, so that R can print and check for Ctrl-C in between: `chat_ask`, `chat_read`
-until it is done, `chat_result`. After Ctrl-C call `chat_cancel` and then `chat_result`:
-the conversation keeps the text so far.
+`chat_create` returns a chat as `python`; `_r.close` closes it. A question is asked in
+steps, so that R can print text and check for Ctrl-C between them: `chat_ask`, `chat_read`
+until the answer is done, `chat_result`. After Ctrl-C, call `chat_cancel` and then
+`chat_result`: the conversation keeps the text generated so far.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def chat_create(
 
     Args:
         context: Context to run in, or a model, which gets a context of its own.
-        system: Text of a system message; None for none.
-        turns: Messages of an earlier conversation with `role`, `content` and, if any,
-            `reasoning_content` and `interrupted`; empty for none.
+        system: Text of a system message; None without a system message.
+        turns: Messages of an earlier conversation with `role`, `content` and optionally
+            `reasoning_content` and `interrupted`; empty for a new conversation.
         settings: Options of all questions, as for `chat_ask`.
     """
     given = [{k: v for k, v in turn.items() if v is not None} for turn in turns]
@@ -47,7 +47,7 @@ def chat_ask(
         chat: Chat.
         text: Question; None asks the last question again and replaces its answer.
         settings: Options of this question, which override the options of the chat: fields
-            of `SamplingParams`, perhaps in a mapping `sampling`, and other options of
+            of `SamplingParams`, directly or in a mapping `sampling`, and other options of
             `llamaherd.chat`, such as `thinking`.
     """
     given = _settings(settings)
@@ -66,8 +66,8 @@ def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
         timeout_s: Maximum time to wait in seconds.
 
     Returns:
-        `texts` of the new pieces; for each, `kinds` has "thinking" or "answer"; and
-        `done`, whether there will be no more.
+        `texts` of the new pieces; `kinds`, "thinking" or "answer" for each piece; and
+        `done`, True after the last piece.
     """
     done = reply.done()  # first: then no piece is missing
     pieces = reply.read(n_read, timeout_s)
@@ -80,7 +80,7 @@ def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
 
 @boundary
 def chat_cancel(reply: lh.Reply) -> None:
-    """End an answer within a step; returns at once."""
+    """Request the end of an answer, which stops within one step; returns at once."""
     reply.cancel()
 
 
@@ -89,8 +89,8 @@ def chat_result(reply: lh.Reply) -> dict[str, Any]:
     """Wait for the end of an answer and return its result.
 
     Returns:
-        Fields of `Result`. An answer that was cancelled has its text in `partial` and the
-        finish reason "cancelled"; one that failed is an error.
+        Fields of `Result`. A cancelled answer has its text in `partial` and the finish
+        reason "cancelled"; a failed answer raises an error.
     """
     result = reply.result()
     stats = result.stats
@@ -117,19 +117,19 @@ def chat_turns(chat: lh.Chat) -> dict[str, Any]:
 
 @boundary
 def chat_set_system(chat: lh.Chat, text: str | None) -> None:
-    """Set the system message for later questions; None for none."""
+    """Set the system message for later questions; None removes it."""
     chat.system = text
 
 
 @boundary
 def chat_undo(chat: lh.Chat) -> dict[str, Any]:
-    """Drop the last question with its answer, and return both as columns."""
+    """Remove the last question with its answer, and return both as columns."""
     return _columns(chat.undo())
 
 
 @boundary
 def chat_forget(chat: lh.Chat, n: int) -> dict[str, Any]:
-    """Drop the n oldest questions with their answers, and return them as columns."""
+    """Remove the n oldest questions with their answers, and return them as columns."""
     return _columns(chat.forget(n))
 
 
@@ -148,7 +148,7 @@ def chat_ask_all(
     Args:
         chat: Chat, which is not changed.
         texts: Questions.
-        settings: Options in place of those of the chat, as for `chat_ask`.
+        settings: Options that override the options of the chat, as for `chat_ask`.
 
     Returns:
         `job`, for `job_wait` and `job_result`.
@@ -157,7 +157,7 @@ def chat_ask_all(
 
 
 def _columns(turns: Sequence[lh.Turn]) -> dict[str, list[Any]]:
-    """Return turns as columns; `thinking` has None without a thought."""
+    """Return turns as columns; `thinking` is None for turns without a thought."""
     return {
         "role": [clean(turn["role"]) for turn in turns],
         "content": [clean(turn["content"]) for turn in turns],

@@ -1,6 +1,6 @@
 """Codebooks and coded texts, with data in columns.
 
-A codebook is passed as JSON in both directions, since R's lists have no scalars.
+A codebook is passed as JSON in both directions, because R's lists have no scalars.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from llamaherd.research.estimation.starting import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_TEXT = ".text"  # column of R's texts; differs from all fields
+_TEXT = ".text"  # name of the column of R's texts; no field has this name
 
 
 def _codebook(content: str) -> lh.Codebook:
@@ -64,7 +64,7 @@ def described_codebook(codebook: lh.Codebook) -> dict[str, Any]:
 
 @boundary
 def codebook_make(content: str) -> dict[str, Any]:
-    """Return the canonical form, hash, page and names of a codebook in JSON."""
+    """Return canonical form, hash, page and names of a codebook that is given as JSON."""
     return described_codebook(_codebook(content))
 
 
@@ -94,7 +94,7 @@ def codebook_write(content: str, path: str) -> None:
 def codebook_preview(
     content: str, text: str, model: lh.Model | None, chat: bool
 ) -> dict[str, Any]:
-    """Return the content of `prompt_preview`, its tokens as a list or None."""
+    """Return the fields of `prompt_preview`; the tokens are a list, or None."""
     preview = lh.prompt_preview(_codebook(content), text, model, chat=chat)
     return {
         "prompt": clean(preview.prompt),
@@ -107,7 +107,7 @@ def codebook_preview(
 
 @boundary
 def annotate_roles(content: str, options: Mapping[str, Any]) -> list[str]:
-    """Return the roles of the new columns, after checking the settings."""
+    """Check the settings, and return the roles of the new columns."""
     codebook = _codebook(content)
     settings = checked_settings(codebook, "model", _settings(options))
     return roles_of(codebook, settings)
@@ -158,15 +158,15 @@ def annotate_start(
 
 @boundary
 def annotate_result(job: lh.Job[lh.Coded]) -> dict[str, Any]:
-    """Wait for the end of the job; return new columns by role and their provenance.
+    """Wait until the job ends; return new columns by role, and their provenance.
 
-    `thoughts` has the columns about thoughts, `thought_roles` their roles; see
-    `thoughts_of`.
+    `thoughts` has the columns about thoughts (see `thoughts_of`), `thought_roles` the
+    roles of these columns.
     """
     coded = _coded(job)
     values = {role: coded.frame[name] for role, name in coded.columns.items()}
     values = with_places_of_r(values, coded.codebook)
-    # They are the last ones before the errors.
+    # The columns about thoughts are the last columns before the errors.
     roles = list(values)[-4:-1] if coded.run["settings"].get("thinking") else []
     cells = dict(zip(THOUGHT_COLUMNS, map(values.__getitem__, roles), strict=False))
     return {
@@ -203,8 +203,9 @@ def robustness_plan(
         contexts: Names of the contexts.
         texts: For each row, whether it has a text.
         options: `orders`, `seeds`, `n_texts`, `seed`, `crossed`. For existing labels,
-            `run` as JSON and `context`, the first one; else None. `settings`: arguments
-            of `annotate` that the R user gave; `thinking`: its values to try, if any.
+            `run` as JSON and `context`, the name of the first context; else None.
+            `settings`: arguments of `annotate` that the R user gave; `thinking`: values
+            of this option to try, if any.
     """
     known = {name: _codebook(c) for name, c in zip(names, codebooks, strict=True)}
     seed, seeds = int(options["seed"]), [int(each) for each in options["seeds"]]
@@ -251,10 +252,10 @@ def robustness_compare(
     """Compare the labels of variants; matrices are returned as lists of rows.
 
     Args:
-        coded: For each variant its `name`, `codebook` as JSON, `labels`, and `run`, how
-            they were made, as JSON.
+        coded: For each variant its `name`, `codebook` as JSON, `labels`, and `run`, the
+            provenance of the labels, as JSON.
         rows: Indices of the rows that were coded.
-        texts: Their texts.
+        texts: Texts of these rows.
     """
     found = compared(
         [Variant(name=v["name"], codebook=_codebook(v["codebook"])) for v in coded],
@@ -300,7 +301,7 @@ def _coded(job: lh.Job[lh.Coded]) -> lh.Coded:
 
 
 def _numbers(coded: lh.Coded) -> list[float] | None:
-    """Return labels that are numbers in order, NaN for missing ones; None for others."""
+    """Return the labels as numbers if they are ordered numbers, with NaN; else None."""
     known = coded.codebook.numbers
     if known is None:
         return None
@@ -309,7 +310,7 @@ def _numbers(coded: lh.Coded) -> list[float] | None:
 
 
 def _plain(values: Sequence[Any]) -> list[Any]:
-    """Return numbers or clean texts; [] for other values, which R reads from JSON."""
+    """Return numbers or clean texts; [] for other values, which R reads as JSON."""
     if all(value is None or isinstance(value, str) for value in values):
         return [clean_or_none(value) for value in values]
     is_number = all(isinstance(value, float) for value in values)

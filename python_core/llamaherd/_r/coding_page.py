@@ -24,11 +24,11 @@ _LOOK_S = 0.02
 
 
 class CodingPageRun:
-    """Coding page with the results at its end; the work of a `Job`.
+    """Serves a coding page and returns its codes at the end, as the work of a `Job`.
 
     Args:
         data: Sample, or columns of a data frame.
-        desk: Codes.
+        desk: Codes of all coders.
         store: Store of the codes, closed at the end.
         page: Page to serve.
     """
@@ -42,7 +42,7 @@ class CodingPageRun:
 
     @property
     def progress(self) -> CodingProgress:
-        """Return how many codes there are."""
+        """Return the number of codes so far."""
         return self._last or self._page.progress
 
     @property
@@ -73,11 +73,12 @@ def code_start(
 
     Args:
         data: Sample as JSON, or columns of a data frame.
-        options: `codebook` as JSON, or None; `coders`, `tie_coder`, `path`, `text`, `id`,
-            `seed`, `host`, `port`, `allowed_hosts`, `keys` as in `code_texts`.
+        options: `codebook` as JSON, or None; and, as in `code_texts`: `coders`,
+            `tie_coder`, `path`, `text`, `id`, `seed`, `host`, `port`, `allowed_hosts`,
+            `keys`.
 
     Returns:
-        The job, `lines` with the links, and `link`, the one to open.
+        `job`; `lines`, with the links for all coders; and `link`, the first link.
     """
     of = dict(options)
     content = of["codebook"]
@@ -114,7 +115,7 @@ def code_start(
 
 @boundary
 def code_result(job: lh.Job[Any]) -> dict[str, Any]:
-    """Return the codes: `sample`, `spans`, or `columns` by coder; the others are None."""
+    """Return the codes as `sample`, `spans` or `columns` by coder; others are None."""
     found = job.results()
     made: dict[str, Any] = dict.fromkeys(("sample", "spans", "columns"))
     if isinstance(found, lh.GoldSample):

@@ -58,7 +58,7 @@ def robustness_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def evaluation_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return R's evaluation of a choice in the form of `evaluation_dict`.
+    """Return R's evaluation of a selected codebook in the form of `evaluation_dict`.
 
     Args:
         given: `choice`, as JSON; `value`, `low`, `high`, `n`, `n_failed`, `n_openings`,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def embed_start(
     model: lh.Model | lh.Context, texts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, lh.EmbedJob]:
-    """Start to compute embeddings; None is a text that fails.
+    """Start to compute embeddings; None is a missing text, which fails.
 
     Args:
         model: Model to run.
@@ -32,7 +32,7 @@ def embed_start(
 
 @boundary
 def embed_result(job: lh.EmbedJob) -> dict[str, Any]:
-    """Wait for the end of the job; return embeddings as bytes, float32 by rows."""
+    """Wait until the job ends; return embeddings as bytes, float32 in row-major order."""
     results = job.results()
     return {
         "vectors": bytearray(results.vectors.astype("<f4").tobytes()),

@@ -1,4 +1,4 @@
-"""Gold samples and estimates; R keeps a sample as JSON besides its columns."""
+"""Gold samples and estimates; R stores a sample as JSON, in addition to its columns."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def gold_rows(
     Args:
         columns: Columns of the data frame that identify the texts.
         sample: Sample as JSON.
-        options: `label` and `text`, names of columns. Without a label, `n`, the number of
-            rows; labels are then not compared.
+        options: `label` and `text`, names of columns. Without a label column also `n`,
+            the number of rows; labels are then not compared.
     """
     known, given = GoldSample.from_json(sample), dict(columns)
     label = options["label"]
@@ -134,7 +134,7 @@ def gold_unlabelled(sample: str) -> str:
 
 @boundary
 def gold_write(sample: str, path: str, options: Mapping[str, Any]) -> None:
-    """Write the CSV and its sidecar; `sample` is JSON."""
+    """Write a sample, given as JSON, to a CSV file and its sidecar."""
     GoldSample.from_json(sample).write(path, **options)
 
 
@@ -161,7 +161,7 @@ def codes_in_one_form(
     gold: str | Sequence[Any],
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return labels and codes in a common text form, so that equal ones match.
+    """Return labels and codes in one text form, so that equal labels are equal texts.
 
     Args:
         columns: Columns of text, label and id, if present.
@@ -170,9 +170,9 @@ def codes_in_one_form(
             whether it is `ordered`; `used`, columns of the formula.
 
     Returns:
-        `labels`, N of them; `rows` and `codes`, the indices and codes of rows with a
-        code; `gold` with the codes in this form; `draws`, lists like `codes` with the
-        right ones by a model of the coders, [] without one.
+        `labels`, of all N texts; `rows` and `codes`, the indices and codes of rows with a
+        code; `gold`, with the codes in this form; `draws`, lists like `codes` with true
+        codes drawn from a model of the coders, [] without such a model.
     """
     several = options["several"]
     texts, sample, _ = estimating.joined(
@@ -214,7 +214,7 @@ def _draws(
 
 
 def _compared(texts: Population, options: Mapping[str, Any]) -> list[Sequence[Any]]:
-    """Return the labels and the columns of a formula, by their names."""
+    """Return the labels, and the columns of the formula, sorted by name."""
     used = set(options["used"]) - {texts.label_column}
     names = sorted(used.intersection(frames.names(texts.frame)))
     return [texts.labels, *(frames.column(texts.frame, name, "used") for name in names)]
@@ -245,7 +245,7 @@ def dawid_skene(sample: str, one_coin: bool) -> dict[str, Any]:
 def _with_levels(
     columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a data frame, with a categorical label column if R's is a factor."""
+    """Return a data frame; its label column is categorical if R's column is a factor."""
     made: dict[str, Any] = dict(columns)
     label, levels = options.get("label"), options.get("levels")
     if label is not None and levels is not None:
@@ -280,21 +280,20 @@ def estimate_regression(
     matrices: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Estimate a regression from matrices that R made from a formula.
+    """Estimate a regression from matrices that R built from a formula.
 
     Args:
         columns: Columns of text, label and id, if present, to detect other data.
         gold: Sample as JSON, or N codes.
-        matrices: `kept`, indices of used rows; `x_hat` and `x`, lists of columns for all
-            these texts and for those with codes; `y_hat` and `y`; `clusters`, a number
-            for each used text, or None; `terms`; `outcome`; `has_label_right`; `formula`;
-            `each`, for predictions by probabilities and each label `x_hat` (None for the
-            same) and `y_hat` if all texts had it; `draws`, the same for each draw of the
-            right codes, if there are draws.
+        matrices: `kept`, indices of used rows; `x_hat` and `y_hat`, columns and outcome
+            of all used texts; `x` and `y`, columns and outcome of the coded texts;
+            `clusters`, a number for each used text, or None; `terms`; `outcome`;
+            `has_label_right`; `formula`; `each`, for predictions by probabilities: by
+            label, `x_hat` (None if unchanged) and `y_hat` as if all texts had this label;
+            `draws`, if any: the same elements for each draw of the true codes.
         options: `label`, `text`, `several`, `model`, `methods`, `level`, `target`,
             `prob`, `predictions`, `weights`, `consensus`, `n_imputations`,
-            `simultaneous`; `cluster`, whether there are clusters; `used`, columns of the
-            formula.
+            `simultaneous`; `cluster`, True with clusters; `used`, columns in the formula.
     """
     texts, sample, notes = estimating.joined(
         dict(columns),
@@ -395,7 +394,7 @@ def _matrices(given: Mapping[str, Any], n_texts: int, n_codes: int) -> Matrices:
 def _by_name(
     each: Mapping[str, Mapping[str, Any]], made: Matrices
 ) -> Callable[[str], tuple[Floats, Floats]]:
-    """Return a function from a label to the matrices if all texts had it."""
+    """Return a function that maps a label to the matrices as if all texts had it."""
 
     def by_name(name: str) -> tuple[Floats, Floats]:
         own = each[name]
@@ -447,7 +446,7 @@ def for_r(sample: GoldSample) -> dict[str, Any]:
 
 
 def _plain(value: object) -> object:
-    """Return numbers as floats, since R has no large integers."""
+    """Return numbers as floats, because R has no large integers."""
     if isinstance(value, int):
         return float(value)
     if isinstance(value, dict):

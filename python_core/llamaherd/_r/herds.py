@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-# Ends of messages by code of the error, with advice in terms of R.
+# Advice for R users at the end of error messages, by error code.
 _REMEDIES = {
     "no_ray": ': reticulate::virtualenv_install("r-llamaherd", "ray"), then restart R',
     "no_cluster": ': "local"',
@@ -29,7 +29,7 @@ _ARGUMENT = "cluster"  # R's name of `address`
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HerdProgress(JobProgress):
-    """Progress of a herd's start, without counts until all actors are ready."""
+    """Progress of the start of a herd; it has no counts until all actors are ready."""
 
     n_done: int
     n_total: int = 0
@@ -63,11 +63,11 @@ class HerdWork:
 
     @property
     def progress(self) -> HerdProgress:
-        """Progress; `n_done` is 1 when the herd is ready."""
+        """Progress of the start; `n_done` is 1 when the herd is ready."""
         return HerdProgress(n_done=int(self._is_complete))
 
     def cancel(self) -> None:
-        """End the actors, including those that have not started yet."""
+        """End all actors, including actors that have not started yet."""
         self._is_cancelled = True
         if hasattr(self._herd, "_loop"):
             self._herd.close()
@@ -93,7 +93,7 @@ class HerdWork:
 
 @contextmanager
 def _own_libraries() -> Iterator[None]:
-    """Hide R's library folders, which may hold another libpython, from Ray."""
+    """Hide R's library folders from Ray, because they may contain another libpython."""
     given = os.environ.get("LD_LIBRARY_PATH")
     if given is None:
         yield
@@ -108,7 +108,7 @@ def _own_libraries() -> Iterator[None]:
 
 
 def _of_cluster(error: ClusterError) -> ClusterError:
-    """Return the same error with R's argument and remedy."""
+    """Return the error with R's name of the argument and advice for R."""
     is_of_argument = error.argument == "address" or error.code == "no_ray"
     return ClusterError(
         error.problem,
@@ -119,7 +119,7 @@ def _of_cluster(error: ClusterError) -> ClusterError:
 
 
 def _of_argument(error: lh.BadArgumentError) -> lh.BadArgumentError:
-    """Return the same error with R's argument and remedy."""
+    """Return the error with R's name of the argument and advice for R."""
     if error.argument != "address":
         return error
     if error.code != "conflict":
@@ -137,14 +137,14 @@ def herd_start(
     Args:
         model: Model of the actors.
         cluster: "local", or the address of a cluster.
-        options: Arguments of `Context`; if any, `n_actors` and `num_cpus`.
+        options: Arguments of `Context`; optionally `n_actors` and `num_cpus`.
     """
     return {"job": lh.Job(HerdWork(model, cluster, options))}
 
 
 @boundary
 def herd_result(job: lh.Job[Herd]) -> dict[str, Herd]:
-    """Return the herd as `python`."""
+    """Wait for the start, and return the herd as `python`."""
     return {"python": job.results()}
 
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 def methods_text(
     coded: Mapping[str, Any] | None, path: str | None, parts: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a methods paragraph, of a coding or of a report.
+    """Return the methods paragraph for a coding or for a report.
 
     Args:
-        coded: Coded texts as in `report`; None with a path.
-        path: Path of a report.
+        coded: Coded texts as in `report`; None if `path` is given.
+        path: Path of a report; None if `coded` is given.
         parts: As in `report`.
     """
     if coded is None:

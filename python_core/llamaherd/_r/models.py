@@ -51,7 +51,7 @@ def model_load(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 @boundary
 def model_metadata(model: lh.Model) -> dict[str, list[str]]:
-    """Return keys and values as lists, since R changes the encoding of dict keys."""
+    """Return keys and values as lists, because R changes the encoding of dict keys."""
     metadata = lh.model_metadata(model)
     return {
         "keys": [clean(key) for key in metadata],
@@ -137,14 +137,14 @@ def apply_chat_template(
 
 @boundary
 def chat_date_enter(date: str | None) -> str | None:
-    """Fix the date of chat templates, see `chat_date`; return the one fixed before."""
+    """Set a fixed date for chat templates, see `chat_date`; return the previous date."""
     before = swap_date(template_date(date).date())
     return None if before is None else before.isoformat()
 
 
 @boundary
 def chat_date_leave(before: str | None) -> None:
-    """Undo `chat_date_enter`, which returned `before`."""
+    """Restore the date that `chat_date_enter` returned."""
     swap_date(before)
 
 
@@ -167,13 +167,13 @@ def sha256(texts: Sequence[str | None]) -> list[str | None]:
 def optimize_start(
     path: str, out: str | None, options: Mapping[str, Any]
 ) -> dict[str, lh.OptimizeJob]:
-    """Start to requantize a model; use `job_wait` and `job_cancel` with its job."""
+    """Start to requantize a model; use `job_wait` and `job_cancel` with the job."""
     return {"job": lh.start_optimize(path, out, **options)}
 
 
 @boundary
 def optimize_result(job: lh.OptimizeJob) -> dict[str, Any] | None:
-    """Return the report, with files as columns, the original first; None if cancelled."""
+    """Return the report, with files as columns, original first; None if cancelled."""
     report = job.result()
     if report is None:
         return None

@@ -30,7 +30,7 @@ def compare_pairs_start(
     Args:
         context: Context to run in.
         texts: Texts.
-        names: Their names, of which no two are the same.
+        names: Unique names of the texts.
         question: Question.
         options: Other arguments of `compare_pairs` that the R user gave.
     """
@@ -40,14 +40,14 @@ def compare_pairs_start(
         if name in options
     }
     if "seed" in given:
-        given["seed"] = int(given["seed"])  # R sends those above 2^31 as floats
+        given["seed"] = int(given["seed"])  # R sends seeds above 2^31 as floats
     by_name = dict(zip(names, texts, strict=True))
     return {"job": lh.start_compare_pairs(by_name, question, context, **given)}
 
 
 @boundary
 def compare_pairs_result(job: lh.Job[lh.PairComparison]) -> dict[str, Any]:
-    """Wait for the end of the job; return strengths and pairs as columns, and checks."""
+    """Wait until the job ends; return strengths and pairs as columns, and checks."""
     found = job.results()
     bias = found.position_bias
     return {
@@ -78,8 +78,8 @@ def pair_agreement(
 
     Args:
         given: See `comparison_given`.
-        pairs: Rows of first, second, winner; None without them.
-        known: Known scores of all texts, NaN where unknown; None without them.
+        pairs: Rows of first, second, winner; None if no pairs were coded.
+        known: Known scores of the texts, NaN if unknown; None if no scores are known.
         level: Confidence level.
     """
     found = lh.pair_agreement(comparison_given(given), pairs, known, level=level)
@@ -91,11 +91,11 @@ def pair_agreement(
 
 
 def comparison_given(given: Mapping[str, Any]) -> lh.PairComparison:
-    """Return the parts of a comparison that plots and agreement use.
+    """Build the parts of a comparison that plots and agreement use.
 
     Args:
         given: `name`, `strength`, `low` and `high` of texts; `first`, `second` (names)
-            and `log_odds` of pairs; `question`, `level`. NaN where there is no number.
+            and `log_odds` of pairs; `question`, `level`. Missing numbers are NaN.
     """
     nan = math.nan
     columns = (given[name] for name in ("name", "strength", "low", "high"))

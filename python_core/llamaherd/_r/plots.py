@@ -1,4 +1,4 @@
-"""Shapes of plots as plain lists, drawn by R's graphics."""
+"""Shapes of plots as plain lists, which R draws with its graphics."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def plot_picture(kind: str, given: Given) -> dict[str, Any]:
 
 
 def _labels(given: Given) -> Picture:
-    """Plot `labels`, `names`, `things`, `several`; `probs` has a list for each name."""
+    """Plot `labels`; `probs` has a list for each of the `names`, or is None."""
     probs = given["probs"]
     summary = label_summary(
         given["labels"],
@@ -76,7 +76,7 @@ def _labels(given: Given) -> Picture:
 
 
 def _validation(given: Given) -> Picture:
-    """Plot the `json` of a validation by the `type` of plot."""
+    """Plot a validation, given as `json`; `type` is the type of plot."""
     return OF_VALIDATION[given["type"]](json.loads(given["json"]))
 
 
@@ -129,7 +129,7 @@ def _comparison(given: Given) -> Picture:
 
 
 def _pairs(given: Given) -> Picture:
-    """Plot strengths, see `comparison_given`."""
+    """Plot strengths; see `comparison_given` for the content."""
     return pair_pictures.strengths_picture(comparison_given(given))
 
 

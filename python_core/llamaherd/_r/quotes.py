@@ -1,4 +1,4 @@
-"""Places of quotes as R counts them: from 1, with the last character included."""
+"""Positions of quotes as in R: from 1, including the last character."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLACE = ("start", "end")
 
 
 def text_of(result: lh.Result) -> str | None:
-    """Return the text of an answer; quotes in it are objects with their places."""
+    """Return the text of an answer; quotes in it become objects with positions."""
     if result.text is None or not quotes_in(result.parsed):
         return result.text
     return json.dumps(counted_from_one(result.parsed), ensure_ascii=False)
@@ -41,7 +41,7 @@ def with_places_of_r(
 
 
 def labels_of(coded: lh.Coded) -> list[str | None]:
-    """Return the labels of coded texts; of fields with quotes their places in R."""
+    """Return the labels of coded texts, with R's positions in quotes."""
     if coded.codebook.type == "spans":
         return [each and _moved_spans(each) for each in coded.labels]
     schema = coded.codebook.schema
@@ -61,7 +61,7 @@ def labels_of(coded: lh.Coded) -> list[str | None]:
 
 
 def _moved_spans(label: str) -> str:
-    """Return the passages of a text with their places in R."""
+    """Return the passages of a text with R's positions."""
     content = json.loads(label)
     for span in content[SPANS]:
         span["start"] += 1

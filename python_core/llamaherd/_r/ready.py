@@ -1,4 +1,4 @@
-"""Things to start with: ready codebooks and models by memory."""
+"""Starting points: ready codebooks, and models by memory size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from llamaherd.research.coding.ready_codebooks import ready_dicts
 
 @boundary
 def codebook_ready(name: str, target: str | None) -> dict[str, Any]:
-    """Return a ready codebook, see `codebook_make`."""
+    """Return a ready codebook in the form of `codebook_make`."""
     return described_codebook(lh.ready_codebook(name, target))
 
 
@@ -24,7 +24,7 @@ def codebooks_ready() -> dict[str, list[Any]]:
 
 @boundary
 def models_recommended(memory_gb: float | None) -> dict[str, list[Any]]:
-    """Return models to start with as columns."""
+    """Return recommended models as columns."""
     found = lh.recommended_models(memory_gb)
     names = ("source", "memory_gb", "size_bytes", "fits", "measured", "published")
     rows = [{name: getattr(each, name) for name in names} for each in found]

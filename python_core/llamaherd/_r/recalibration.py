@@ -1,4 +1,4 @@
-"""Recalibrated labels; R keeps the data frame and its record."""
+"""Recalibration of labels; R stores the data frame and its record."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def recalibrate_columns(
         gold: Sample as JSON, or N codes.
         options: `label`, `text`; `probs`, columns of probabilities by label, in the order
             of the labels, or None; `roles`, columns by role; `ordered`; `run` as JSON, or
-            None; `vectors`, numbers of all texts one after another, or None, and
+            None; `vectors`, the concatenated embeddings of all texts, or None, and
             `n_dimensions`; further arguments of `recalibrate`.
 
     Returns:
-        `names`; `label`, N labels; `numbers`, new columns of numbers by name; `raw`, old
-        columns by their new names; `fold`, name of the column of folds; `line`, the
-        summary; `run` as JSON; `scores` as columns; `gain`.
+        `names`; `label`, N labels; `numbers`, new columns of numbers by name; `raw`,
+        original columns by their new names; `fold`, name of the column of folds; `line`,
+        the summary; `run` as JSON; `scores` as columns; `gain`.
 
     Warns:
         UserWarning: See `recalibrate`.

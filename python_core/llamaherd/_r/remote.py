@@ -1,4 +1,4 @@
-"""Servers in processes of their own, and jobs on them, for R."""
+"""Servers in separate processes, and jobs on them, for R."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _job(job: remote.RemoteJob) -> dict[str, Any]:
 
 @boundary
 def remote_at(folder: str) -> None:
-    """Set the folder of all servers as R has it; "" for the default.
+    """Set the folder of all servers to R's value; "" for the default.
 
-    Python sees no variable that R sets after its start.
+    Python does not see environment variables that R sets after Python's start.
     """
     if folder:
         os.environ[remote.FOLDER_VARIABLE] = folder
@@ -55,7 +55,7 @@ def remote_at(folder: str) -> None:
 def remote_start(
     model: str, name: str, port: int, stay: bool, options: Sequence[str]
 ) -> dict[str, Any]:
-    """Start a server, or find the one that runs."""
+    """Start a server, or return the running server of this name."""
     made = remote.start_server(model, name=name, port=port, stay=stay, options=options)
     return _server(made)
 
@@ -74,7 +74,7 @@ def remote_stop(name: str) -> bool:
 
 @boundary
 def remote_servers() -> list[dict[str, Any]]:
-    """Return all servers, with whether they run."""
+    """Return all servers; `running` is True for running servers."""
     return [
         {**_server(each), "running": each.is_running} for each in remote.list_servers()
     ]
@@ -89,7 +89,7 @@ def remote_submit(
     Args:
         name: Name of the server.
         task: Task.
-        texts: Texts; None for a missing one.
+        texts: Texts; None for a missing text.
         options: Options as JSON.
     """
     server = remote.server_named(name)
@@ -98,7 +98,7 @@ def remote_submit(
 
 @boundary
 def remote_job(name: str, job_id: str, cancel: bool) -> dict[str, Any]:
-    """Return the state of a job, which is cancelled before if asked for."""
+    """Return the state of a job; cancel it first if `cancel` is True."""
     ask = remote.cancel_job if cancel else remote.job_status
     return _job(ask(remote.server_named(name), job_id))
 

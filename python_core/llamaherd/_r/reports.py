@@ -36,7 +36,7 @@ def report(
     Args:
         coded: `text`, name of the column; `texts`; `labels`; `names`; `probs`, rows of
             probabilities of all labels, or None; `errors`; `run`, as JSON; `stats`;
-            `original`, the model's `labels` and `probs` if these are recalibrated, or
+            `original`, the model's `labels` and `probs` if `labels` are recalibrated, or
             None.
         path: Path of the report to write.
         parts: `validation`, as JSON; `estimates`, `robustness` and `evaluation`, as
@@ -59,7 +59,7 @@ def reproduce_start(
         path: Path of the report.
         model: Model, as in `reproduce`.
         texts: Texts, for a report that does not include them.
-        options: `n_seq_max` and `n_threads`, or None.
+        options: `n_seq_max` and `n_threads`; None for the values of the report.
     """
     column = ".text"
     replay = Replay.of(
@@ -112,7 +112,7 @@ def reproduce_close(replay: Replay) -> None:
 def report_contents(
     coded: Mapping[str, Any], parts: Mapping[str, Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the content of a report of R's objects."""
+    """Return the content of a report from R's objects."""
     validation, estimates = parts["validation"], parts["estimates"]
     robustness, evaluation = parts["robustness"], parts.get("evaluation")
     given = coded.get("original")
@@ -130,7 +130,7 @@ def report_contents(
 
 
 def _coded(given: Mapping[str, Any]) -> lh.Coded:
-    """Return R's coded texts; raises ValueError if their rows were changed."""
+    """Return R's coded texts as `Coded`; raise a ValueError if rows were changed."""
     run = json.loads(given["run"])
     codebook = lh.Codebook.from_dict(run["codebook"]["content"])
     if (
@@ -161,7 +161,7 @@ def _coded(given: Mapping[str, Any]) -> lh.Coded:
 
 
 def _stats(numbers: Mapping[str, Any]) -> lh.Stats:
-    """Return the statistics, with R's doubles as integer counts."""
+    """Return the statistics as `Stats`; R's doubles are converted to integers."""
     rows = _rows(numbers.get("actors") or {})
     actors = tuple(_counted(ActorStats(actor=0, node=""), row) for row in rows)
     return dataclasses.replace(_counted(lh.Stats(), numbers), actors=actors)
@@ -173,7 +173,7 @@ def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def _counted(like: _S, given: Mapping[str, Any]) -> _S:
-    """Return a copy of the settings with the given values, converted to its types."""
+    """Return a copy of a dataclass with given values, converted to the fields' types."""
     names = [field.name for field in dataclasses.fields(like) if field.name != "actors"]
     changed = {name: type(getattr(like, name))(given[name]) for name in names}
     return dataclasses.replace(like, **changed)

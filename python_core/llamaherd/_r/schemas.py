@@ -1,4 +1,4 @@
-"""Columns of answers to schemas."""
+"""Types of the columns of answers that follow a schema."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MOST_DEEP = 50  # nesting levels that R's functions support
 
 @boundary
 def schema_columns(schemas: Sequence[str]) -> dict[str, Any]:
-    """Return the type of answers to JSON Schemas; several schemas give a common type.
+    """Return the type of answers that follow JSON Schemas; several have a common type.
 
     Returns:
         `kind`, with `levels` of an "enum", `items` of an "array", and names and types of
-        the `fields` of an "object". A part without a type has the kind "any".
+        the `fields` of an "object". Values without a known type have the kind "any".
     """
     return _plain(read_columns(schemas), _MOST_DEEP)
 

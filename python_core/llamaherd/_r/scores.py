@@ -1,4 +1,4 @@
-"""Calls that score, and calibrations."""
+"""Calls that compute probabilities, and calibrations."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def _given(options: Mapping[str, Any], settings: type) -> dict[str, Any]:
 def classify_start(
     context: lh.Context, prompts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, lh.Job[lh.ClassifyResults]]:
-    """Start `classify_parallel`; None is a prompt that fails.
+    """Start `classify_parallel`; None is a missing prompt, which fails.
 
     Args:
         context: Context to run in.
         prompts: Texts or token ids; with `chat`, texts or lists of messages.
-        options: `labels`, texts that the model reads; `names`, the corresponding names in
+        options: `labels`, label texts for the model; `names`, the corresponding names in
             R; any other option of `start_classify`.
     """
     arguments = _given(options, ClassifySettings)
@@ -54,10 +54,10 @@ def classify_start(
 
 
 def _labels(readings: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Map the readings of labels to their names in R.
+    """Map label texts for the model to names in R.
 
     Raises:
-        ValueError: A reading occurs twice.
+        ValueError: A label text occurs twice.
     """
     labels = dict(zip(readings, names, strict=True))
     if len(labels) < len(readings):
@@ -71,9 +71,10 @@ def _labels(readings: Sequence[str], names: Sequence[str]) -> dict[str, str]:
 
 @boundary
 def classify_result(job: lh.Job[lh.ClassifyResults]) -> dict[str, Any]:
-    """Wait for the end of the job; return the results as columns, matrices by rows.
+    """Wait until the job ends; return results as columns, and matrices by rows.
 
-    `between` is None without several thoughts, `thoughts` without thinking.
+    `between` is None if prompts have at most one thought; `thoughts` is None without
+    thinking.
     """
     results = _results(job)
     return {
@@ -97,7 +98,7 @@ def classify_result(job: lh.Job[lh.ClassifyResults]) -> dict[str, Any]:
 def score_start(
     context: lh.Context, prompts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, lh.Job[lh.ScoreResults]]:
-    """Start `score_parallel`; None is a prompt that fails.
+    """Start `score_parallel`; None is a missing prompt, which fails.
 
     Args:
         context: Context to run in.
@@ -115,7 +116,7 @@ def score_start(
 
 @boundary
 def score_result(job: lh.Job[lh.ScoreResults]) -> dict[str, Any]:
-    """Return a row for each given continuation; None and NaN for a failed one."""
+    """Return a row for each continuation; values are None or NaN after a failure."""
     results = _results(job)
     places = [(i, j) for i, n in enumerate(results.n_given) for j in range(n)]
     found = results.continuations
@@ -134,12 +135,12 @@ def score_result(job: lh.Job[lh.ScoreResults]) -> dict[str, Any]:
 def perplexity_start(
     context: lh.Context, texts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, lh.Job[lh.PerplexityResults]]:
-    """Start `perplexity`; None is a text that fails.
+    """Start `perplexity`; None is a missing text, which fails.
 
     Args:
         context: Context to run in.
         texts: Texts or token ids.
-        options: `parse_special`; `on_error`; `journal`, if any.
+        options: `parse_special`; `on_error`; optionally `journal`.
     """
     arguments = _given(options, PerplexitySettings)
     return {"job": lh.start_perplexity(context, given_prompts(texts), **arguments)}
@@ -147,7 +148,7 @@ def perplexity_start(
 
 @boundary
 def perplexity_result(job: lh.Job[lh.PerplexityResults]) -> dict[str, Any]:
-    """Wait for the end of the job and return the results as columns."""
+    """Wait until the job ends, and return the results as columns."""
     results = _results(job)
     known = [each is not None for each in results.token_logprobs]
     return {
@@ -164,9 +165,10 @@ def perplexity_result(job: lh.Job[lh.PerplexityResults]) -> dict[str, Any]:
 def calibration_fit(
     probs: Sequence[Sequence[float]], names: Sequence[str], method: str
 ) -> str:
-    """Fit a calibration to probabilities by rows, and return it as JSON.
+    """Fit a calibration to rows of probabilities, and return it as JSON.
 
-    `names` are the names of the columns; without names, it applies to any labels.
+    `names` are the labels of the columns; without names, the calibration applies to any
+    labels.
     """
     fit = {"batch": lh.calibrate_batch, "contextual": lh.calibrate_contextual}[method]
     n = len(probs[0]) if probs else len(names)
@@ -184,7 +186,7 @@ def contextual_check(thinking: object) -> None:
 def calibration_apply(
     calibration: str, probs: Sequence[Sequence[float]], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Calibrate probabilities by rows, and return the columns of `classify_result`."""
+    """Calibrate rows of probabilities, and return the columns of `classify_result`."""
     made = lh.Calibration.from_json(calibration)
     made.check_names(names)
     values = made.apply(np.array(probs, dtype=float).reshape(len(probs), len(names)))

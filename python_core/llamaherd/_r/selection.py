@@ -1,7 +1,8 @@
-"""Selection of codebooks: split samples, comparisons, frozen choices, evaluations.
+"""Selection of codebooks: split samples, comparisons, choices, evaluations.
 
-R keeps samples, comparisons and choices as JSON, and runs the codings itself, so that
-Ctrl-C and progress work: a plan is returned, then the result is made from its runs.
+R stores samples, comparisons and choices as JSON. R runs the codings itself, so that
+Ctrl-C and progress work: one function returns a plan, and another one makes the result
+from R's runs.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def gold_split(gold: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str,
     """Split a sample.
 
     Args:
-        gold: `json` of a sample, or `path` of its CSV file; the other is None.
-        options: `explore`, `select`, `evaluate`, `seed` as a float or None.
+        gold: Either `json` of a sample or `path` of its CSV file; the other is None.
+        options: `explore`, `select`, `evaluate`, and `seed`, a float or None.
     """
     seed = options["seed"]
     given = gold["path"] if gold["json"] is None else _sample(gold)
@@ -75,14 +76,15 @@ def compare_plan(
     candidates: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what to code for a comparison, after checking all arguments.
+    """Check all arguments, and return the codings to run for a comparison.
 
     Args:
-        data: Columns of the data that identify texts; None to check nothing.
+        data: Columns of the data that identify texts; None to skip this check.
         gold: As in `gold_split`.
         candidates: For each its `name`, the `content` of its codebook as JSON, and its
             `settings`.
-        options: `text`, `measure`, `level`, `adjust`, `journal`, `settings` of all.
+        options: `text`, `measure`, `level`, `adjust`, `journal`, `settings` of all
+            candidates.
 
     Returns:
         `texts`; for each candidate its `settings` as JSON; `journal`; `gold` as JSON.
@@ -143,14 +145,14 @@ def compare_make(
 
 @boundary
 def best_codebook(comparison: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Freeze a choice; `options` are `prefer` and `name`."""
+    """Choose the best codebook; `options` are `prefer` and `name`."""
     stored = lh.CodebookComparison.from_json(comparison)
     return _choice(lh.best_codebook(stored, **options))
 
 
 @boundary
 def choice_read(choice: str) -> dict[str, Any]:
-    """Return a stored choice after checking its hash."""
+    """Check the hash of a stored choice, and return the choice."""
     return _choice(lh.CodebookChoice.from_json(choice))
 
 
@@ -161,7 +163,7 @@ def evaluate_plan(
     context: lh.Context | None,
     coded: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return what to code for an evaluation, after checking that the choice fits.
+    """Check that a choice fits, and return the coding to run for its evaluation.
 
     Args:
         choice: Choice as JSON.
@@ -196,7 +198,7 @@ def evaluate_make(
     coded: Mapping[str, Any],
     level: float,
 ) -> dict[str, Any]:
-    """Return an evaluation and record that "evaluate" is open.
+    """Return an evaluation, and record this use of the part "evaluate".
 
     Args:
         choice: Choice as JSON.
@@ -205,7 +207,8 @@ def evaluate_make(
         level: Confidence level.
 
     Warns:
-        UserWarning: "evaluate" was opened before, or something changed since.
+        UserWarning: "evaluate" was used before, or texts, codes or settings changed
+            since.
     """
     made, sample = lh.CodebookChoice.from_json(choice), _sample(gold)
     codes = prepared(made, sample)
@@ -249,7 +252,8 @@ def examples_choose(
         gold: As in `gold_split`.
         k: Number of examples.
         content: Content of the codebook, as JSON.
-        options: `by`; `coded`, see `_given`, or None; `embeddings`, rows, or None.
+        options: `by`; `coded`, see `_given`, or None; `embeddings`, a list of rows, or
+            None.
     """
     vectors, coded = options["embeddings"], options["coded"]
     found = lh.choose_examples(
@@ -270,7 +274,7 @@ def disagreements(
     parts: Sequence[str],
     peek: bool,
 ) -> dict[str, Any]:
-    """Return texts whose label is not people's code, as columns."""
+    """Return texts whose label differs from the human code, as columns."""
     sample = opened_sample(gold["path"] if gold["json"] is None else _sample(gold))
     found = lh.disagreements(_given(coded), sample, list(parts), peek=peek)
     return {
@@ -281,11 +285,11 @@ def disagreements(
 
 
 def _given(coded: Mapping[str, Any]) -> GivenLabels:
-    """Read labels of R.
+    """Convert labels from R.
 
     Args:
-        coded: `texts`, `labels`, `names`; `probs`, rows, and `thoughts`, or None;
-            `codebook` and `run` as JSON, or None.
+        coded: `texts`, `labels`, `names`; `probs`, a list of rows, and `thoughts`, each
+            or None; `codebook` and `run` as JSON, each or None.
     """
     names = tuple(coded["names"])
     probs = coded["probs"]
@@ -342,7 +346,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _cells(values: Sequence[Any]) -> list[Any]:
-    """Return texts clean, and numbers as floats."""
+    """Return clean texts, and numbers as floats."""
     return [
         float(each)
         if isinstance(each, (int, float)) and not isinstance(each, bool)

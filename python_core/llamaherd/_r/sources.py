@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def fetch_start(
     source: str, options: Mapping[str, Any]
 ) -> dict[str, lh.Job[Path | None]]:
-    """Start to find or download a model's file.
+    """Start to search for a model's file, or to download it.
 
     Args:
         source: Source, as in `download_model`.
@@ -41,7 +41,7 @@ def fetch_start(
 
 @boundary
 def fetch_result(job: lh.Job[Path | None]) -> str | None:
-    """Return the path of the file; None if cancelled."""
+    """Wait for the file and return its path; None if cancelled."""
     path = job.results()
     return None if path is None else str(path)
 
@@ -80,7 +80,7 @@ def ollama_models() -> dict[str, list[Any]]:
 
 @boundary
 def supports_gpu() -> bool:
-    """Check whether this build of llama-cpp-python can use a GPU."""
+    """Return True if this build of llama-cpp-python can use a GPU."""
     return shim.supports_gpu()
 
 
@@ -115,7 +115,7 @@ def hardware_profile() -> dict[str, Any]:
 
 @boundary
 def optimized_look(path: str, folder: str | None) -> dict[str, str | None]:
-    """Return the fastest file that an earlier search found, or a folder for a search."""
+    """Return the fastest file of an earlier search, or a folder for a new search."""
     cache = folders.cache_folder(folder)
     known = fastest_files.look(Path(path), cache)
     work = None if known is not None else str(fastest_files.work_folder(cache))
@@ -146,7 +146,7 @@ def file_sha256(path: str) -> str:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - values of several columns
-    """Return integers as floats, since sizes exceed 32 bits."""
+    """Return integers as floats, because sizes exceed 32 bits."""
     return (
         float(value) if isinstance(value, int) and not isinstance(value, bool) else value
     )

@@ -1,4 +1,4 @@
-"""Passages that people marked, compared with a model's."""
+"""Comparison of passages marked by people and by a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def spans_read(paths: Sequence[str], form: Format, text: str) -> dict[str, Any]:
 
 
 def spans_for_r(codes: lh.SpanCodes) -> dict[str, Any]:
-    """Return passages of people as columns; places start at 1."""
+    """Return passages marked by people as columns; positions start at 1."""
     rows = codes.rows()
     content = [
         {"id": codes.ids[key], "text": key, "coder": coder, "units": units}
@@ -54,13 +54,13 @@ def spans_validate(
     content: str,
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the measures as columns, the notes and the page.
+    """Return the measures of a validation as columns, with its notes and page.
 
     Args:
-        texts: Texts of the model.
-        spans: For each text its passages as JSON, with places from 1; None without an
+        texts: Texts coded by the model.
+        spans: For each text, its passages as JSON, with positions from 1; None without an
             answer.
-        content: Passages of people, from `spans_read`.
+        content: Passages marked by people, from `spans_read`.
         options: `level`, `n_bootstrap`, `seed`.
     """
     model = span_codes(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.ratings import Codes, Scale
 
-_TEXT = ".text"  # column of texts; differs from all others
+_TEXT = ".text"  # name of the column of texts; no other column has it
 _BETWEEN = ("model and people", "between people")
 _CURVE = ("threshold", "coverage", "accuracy", "low", "high")
 
@@ -40,10 +40,10 @@ class _Coded:
 
 @boundary
 def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return coefficients of agreement, as columns; kappa only for two coders.
+    """Return coefficients of agreement as columns; with kappa for two coders only.
 
     Args:
-        codes: For each coder, a list of codes; None is missing.
+        codes: For each coder, a list of codes; None for missing codes.
         options: `scale`, or None; `levels`, or None; `known`, lists of the levels of
             factors, which may include further levels; `weights` of units, or None;
             `kappa_weights`, a list or a list of rows, or None; `level`; `n_bootstrap`;
@@ -94,8 +94,8 @@ def validate(
 
     Args:
         coded: `labels`; `names` of all labels, [] if unknown; `known`, lists of the
-            levels of factors; `probs`, rows of probabilities of all labels, or
-            probabilities of the given labels, or None; `texts`, or None; `codebook` as
+            levels of factors; `probs`, rows of probabilities of all labels, or a list of
+            probabilities of the texts' labels, or None; `texts`, or None; `codebook` as
             JSON, or None; `expected` values of numeric labels, or None.
         gold: `codes`, a list for each coder; `coders`, their names; for a sample, its
             `json`, else None, and `columns` of the data that identify its texts.
@@ -205,7 +205,8 @@ def for_people(
         curve: Result of `coverage_curve`.
         confidence: Confidence of the labels of all texts.
         accuracy: Required accuracy of the labels that are kept.
-        sure: Whether the lower end of its confidence interval must reach `accuracy`.
+        sure: Whether the lower end of the accuracy's confidence interval must reach
+            `accuracy`.
     """
     made = statistics.CoverageCurve(
         **{name: np.array(curve[name], dtype=float) for name in _CURVE}, n=curve["n"]
@@ -277,13 +278,13 @@ def reliability(
 
 
 def _columns(found: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return dataclasses of one type as columns; {} without any."""
+    """Return dataclasses of one type as columns; {} for an empty sequence."""
     names = [field.name for field in dataclasses.fields(found[0])] if found else []
     return {name: [getattr(each, name) for each in found] for name in names}
 
 
 def _by_label(found: lh.Validation) -> dict[str, list[Any]]:
-    """Return agreement by label as columns; {} for one label."""
+    """Return agreement by label as columns; {} with one label per text."""
     parts = [
         (clean(str(of.label)), between, some)
         for of in found.label_agreement

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
-_SEEDS_OF_FORKS = 2**34  # offset of their seeds, beyond those of retries
+_SEEDS_OF_FORKS = 2**34  # offset of seeds of forks, beyond the offsets of retries
 
 
 @takes(GenerateOptions, ChatSettings, CHAT_DEFAULTS)
@@ -48,16 +48,16 @@ def chat(
     turns: Sequence[Mapping[str, object]] = (),
     **settings: Unpack[ChatSettings],
 ) -> Chat:
-    """Start a conversation, whose memory is in the `Chat` that is returned.
+    """Start a conversation; the returned `Chat` stores its messages.
 
     Args:
         ctx: Context to run in, which other calls can use at the same time. A model or a
-            `llama_cpp.Llama` gets a context of its own.
-        system: Text of a system message; None for none.
+            `llama_cpp.Llama` gets a new context.
+        system: Text of a system message; None for no message.
         turns: Messages of an earlier conversation to continue, such as saved
             `Chat.messages`.
         **settings: Options of every question, see `GenerateOptions`, and any field of
-            `SamplingParams`. `ask` and `stream` take them for one question.
+            `SamplingParams`. `ask` and `stream` accept them for a single question.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -69,7 +69,7 @@ def chat(
 
 
 class Chat(Conversation):
-    """Conversation with a model; a context manager. It takes the arguments of `chat`.
+    """Conversation with a model; a context manager. Its arguments are those of `chat`.
 
     Questions of one chat are answered one after the other, also from several threads, and
     reading or changing the memory waits for the current answer. Other chats and calls of
@@ -109,7 +109,7 @@ class Chat(Conversation):
 
         Args:
             text: Question.
-            **settings: Options of this question, in place of those of the chat.
+            **settings: Options of this question, which override the options of the chat.
 
         Raises:
             Interrupted: Ctrl-C cancelled the answer; `results[0].partial` has its text.
@@ -123,7 +123,7 @@ class Chat(Conversation):
 
         Args:
             text: Question.
-            **settings: Options of this question, in place of those of the chat.
+            **settings: Options of this question, which override the options of the chat.
 
         Returns:
             An iterator over pieces of the answer, see `Reply`.
@@ -153,10 +153,10 @@ class Chat(Conversation):
 
         Args:
             stream: Return the answer while it is generated, as `stream` does.
-            **settings: Options of this question, in place of those of the chat.
+            **settings: Options of this question, which override the options of the chat.
 
         Raises:
-            ValueError: There is no question. Other errors are those of `ask`.
+            ValueError: No question was asked yet. For other errors see `ask`.
         """
         if checks.flag("stream", stream):
             return self._stream(None, settings)
@@ -267,7 +267,7 @@ class Chat(Conversation):
                 return reply
 
     def _started(self, asked: Question, version: int) -> Reply | None:
-        """Submit a question; None if another thread was faster."""
+        """Submit a question; return None if another thread submitted one first."""
         with self._lock:
             if self._reply is not None or self._version != version:
                 return None

@@ -55,9 +55,10 @@ def classify_parallel(
 ) -> ClassifyResults:
     """Compute the probability of each label as the continuation of each prompt.
 
-    No text is generated. A prompt is computed once, and its labels as a tree after it.
-    Labels of one token add no cost. With t_1 .. t_m the tokens of a
-    label after those of the prompt (both tokenized together),
+    No text is generated. Each prompt is computed once. Its labels are then computed
+    together, as a tree of tokens after the prompt. Labels of one token add no cost. With
+    t_1 .. t_m the tokens of a label after the tokens of the prompt (both tokenized
+    together),
 
         log P(label) = sum_i log P(t_i | prompt, t_1 .. t_(i-1)) + log P(end),
 
@@ -202,8 +203,8 @@ def classify_calibrated(
     needs_free = method == "contextual" and calibration is None
     if needs_free == (content_free is None):
         raise ArgumentError(
-            f"{setting('method', 'contextual')} needs content_free, and nothing else "
-            "does: prompts without content",
+            f"{setting('method', 'contextual')} needs content_free (prompts without "
+            "content), and other methods do not accept it",
             argument="method",
             code="missing",
             form="{problem}",
@@ -223,15 +224,15 @@ def classify_calibrated(
 
 
 def check_contextual(thinking: object) -> None:
-    """Check that no thoughts come before a contextual calibration.
+    """Check that a contextual calibration is not combined with thoughts.
 
     Raises:
         ValueError: `thinking` lets the model think.
     """
     if isinstance(checked_thinking("thinking", thinking), Thinking):
         raise ArgumentError(
-            "does not go with thinking: a thought on a prompt without content is about "
-            "nothing. Take 'batch'",
+            "does not go with thinking: a prompt without content gives the model nothing "
+            "to think about. Use 'batch'",
             argument="method",
             code="conflict",
             form=f"{setting('method', 'contextual')} {{problem}}",
@@ -241,7 +242,7 @@ def check_contextual(thinking: object) -> None:
 def _notes(
     found: ClassifyResults, prompts: Sequence[Rendered], model: Model, *, chat: bool
 ) -> tuple[str, ...]:
-    """Return notes on results, to read before use."""
+    """Return the notes on results that users should read before they use them."""
     low = low_coverage(found.coverage)
     if not low:
         return ()

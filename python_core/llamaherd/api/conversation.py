@@ -29,7 +29,7 @@ class Conversation:
     """Memory of a conversation: its turns, and the answer in progress.
 
     Args:
-        system: Text of a system message; None for none.
+        system: Text of a system message; None for no message.
         turns: Messages of an earlier conversation.
 
     Raises:
@@ -46,9 +46,9 @@ class Conversation:
                 code="conflict",
             )
         self._system = given if system is None else checks.text("system", system)
-        self._lock = Lock()  # of the turns, and of the fields below
+        self._lock = Lock()  # guards the turns and the fields below
         self._version = 0  # changes with the turns
-        self._reply: Reply | None = None  # the answer that is being written
+        self._reply: Reply | None = None  # answer in progress
         self._n_tries = 0  # number of earlier answers to the last question
         self._last: Result | None = None
 
@@ -90,7 +90,7 @@ class Conversation:
         """Drop the last question with its answer, and return both.
 
         Raises:
-            ValueError: There is none.
+            ValueError: There is no question.
         """
         self._settle()
         with self._lock:
@@ -105,7 +105,7 @@ class Conversation:
         The system message stays. This makes room in the context.
 
         Raises:
-            ValueError: There are fewer.
+            ValueError: There are fewer than n questions.
         """
         self._settle()
         with self._lock:

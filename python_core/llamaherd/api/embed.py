@@ -133,13 +133,13 @@ def _as_model(value: object) -> Model:
 
 
 def _pooling(model: Model, pooling: PoolingOption) -> Pooling:
-    """Return the requested pooling, or that of the model file."""
+    """Return the requested pooling, or the pooling that the model file names."""
     kind = model.metadata.get("general.architecture", "")
     of_file = model.metadata.get(f"{kind}.pooling_type", "")
     if of_file == _RANK:
         raise ModelLoadError(
             f"{model!r} ranks texts (its {kind}.pooling_type is {of_file}); it has no "
-            "vectors for them"
+            "vectors of texts"
         )
     return _OF_FILE.get(of_file, "mean") if pooling == "auto" else pooling
 

@@ -46,9 +46,9 @@ def generate_parallel(
     A prompt that fails has an `error` in its result; the other prompts are not affected.
 
     The seed of prompt i is derived from `seed` and i, and the seed of its sample j > 0
-    from the seed of the prompt and j. So it depends neither on n nor on other prompts and
-    their order. With a schema, the results have the parsed answers in `parsed`, see
-    `structured`.
+    from the seed of the prompt and j. A seed therefore depends neither on n nor on the
+    other prompts and their order. With a schema, the results have the parsed answers in
+    `parsed`, see `structured`.
 
     Args:
         ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
@@ -159,10 +159,10 @@ def generate(
     Args:
         ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
         prompt: Text, token ids, or with `chat` a list of messages.
-        stream: Return the answer in pieces while it is generated. "all" returns the
-            pieces of the thought, too: their `kind` is "thinking", that of the others
-            "answer". Streams do not support `logprobs`, nor `retries`, because pieces
-            that were read cannot be withdrawn.
+        stream: Return the answer in pieces while it is generated. "all" also returns the
+            pieces of the thought; the `kind` of a piece is "thinking" or "answer".
+            Streams do not support `logprobs`, nor `retries`, because pieces that were
+            read cannot be withdrawn.
         **settings: Options of generation, see `GenerateOptions`, and any field of
             `SamplingParams`.
 
@@ -179,8 +179,8 @@ def generate(
     if options.stream:
         if options.logprobs is not None:
             raise ArgumentError(
-                f"are in a result, and stream={options.stream!r} gives text alone: "
-                "Context.submit(stream=True) gives both",
+                f"are in a result, but stream={options.stream!r} returns only text: "
+                "Context.submit(stream=True) returns both",
                 argument="logprobs",
             )
         n_ctx = context.options["n_ctx"]

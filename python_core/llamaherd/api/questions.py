@@ -124,7 +124,7 @@ def make_batch(
 
     Args:
         host: Host that answers.
-        system: Text of the system message; None for none.
+        system: Text of the system message; None for no message.
         turns: Conversation before each question.
         texts: Questions.
         settings: Options of the chat and of the call.
@@ -160,7 +160,7 @@ def _request(
 def _tokens(
     host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
 ) -> Sequence[int]:
-    """Return the tokens of a prompt; none if it cannot be rendered."""
+    """Return the tokens of a prompt; an empty array if it cannot be rendered."""
     messages = as_messages([*turns, question(text)])
     (prompt,) = rendered(host.model, [messages], options)
     return tokens_or_problem(host.model, "text", prompt, parse_special=True)[0]
@@ -174,12 +174,13 @@ def _capacity(host: Host) -> int:
 
 
 def _fitted(request: Request, capacity: int, *, cuts_thought: bool) -> Request | None:
-    """Return the request with `max_tokens` cut to the room; None for too little room.
+    """Return the request with `max_tokens` reduced to fit; None if too few tokens remain.
 
     Args:
         request: Request.
         capacity: Maximum number of tokens of the prompt with thought and answer.
-        cuts_thought: Whether the budget of a thought is cut to half of the room.
+        cuts_thought: Whether to reduce the budget of a thought to half of the remaining
+            tokens.
     """
     if request.problem and code_of(request.problem) != "too_long":
         return request
@@ -222,8 +223,8 @@ def _full(
         advice = "ask a shorter question, or set a lower max_tokens"
     told = f"has {n_tokens} tokens" if n_tokens else "is too long"
     reason = Failure(
-        f"the conversation {told}, which leaves too few of the {capacity} that it may "
-        f"have for an answer: {advice}",
+        f"the conversation {told}, which leaves too few tokens for an answer; both "
+        f"together may have {capacity}: {advice}",
         "too_long",
     )
     results = _failed(replace(request, problem=reason))

@@ -101,6 +101,6 @@ class Reply:
         return f"<Reply: {self.handle!r}>"
 
     def settle(self) -> None:
-        """Wait until the answer has ended, also by a failure."""
+        """Wait until the answer has ended or failed."""
         with suppress(Exception):  # the error is raised where the answer is read
             self.result()

@@ -101,7 +101,7 @@ def scoring(
     n: int = 1,
     seed: int = 0,
 ) -> Scoring[_R]:
-    """Create a call that scores; `convert` makes its results from those of its requests.
+    """Create a call that scores; `convert` makes its result from its requests' results.
 
     An open `journal` stays open. For `name` and `n_beside` see `Scoring`, for `n` and
     `seed` see `Call`.

@@ -23,7 +23,7 @@ class Turn(TypedDict, total=False):
     Attributes:
         role: "user" or "assistant"; in `Chat.messages` also "system".
         content: Text of the message.
-        reasoning_content: Thought before an answer; absent without one.
+        reasoning_content: Thought before an answer; absent without a thought.
         interrupted: True for an answer that was cancelled while it was written.
     """
 
@@ -67,7 +67,8 @@ def checked_turns(given: object) -> tuple[str | None, list[Turn]]:
         given: Messages of users and of the model, perhaps after a system message.
 
     Returns:
-        Text of the system message, None without one, and the other messages.
+        Text of the system message (None without a system message), and the other
+        messages.
 
     Raises:
         TypeError: `given` is not a list of messages.
@@ -99,7 +100,7 @@ def last_question(turns: Sequence[Turn]) -> tuple[str, int]:
     """Return the last question, and the number of messages from it to the end.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no question.
     """
     for n, turn in enumerate(reversed(turns), 1):
         if turn["role"] == "user":

@@ -45,8 +45,8 @@ class AnnotateOptions(Options):
             generates the label, constrained to the labels. "auto" generates fields and
             classifies otherwise.
         columns: Names of the new columns. Either a prefix for all names, or a mapping of
-            "label", "prob" and so on to names, with None for columns to leave out; "p_"
-            stands for the prefix of the columns of labels' probabilities.
+            "label", "prob" and so on to names, with None for columns to leave out; the
+            key "p_" sets the prefix of the columns of labels' probabilities.
         calibrate: Calibration of the probabilities for the model's preferences. "batch"
             fits it to these rows, "contextual" to prompts without content; see
             `Calibration`.
@@ -57,9 +57,9 @@ class AnnotateOptions(Options):
             a `Thinking` also sets markers and the message. None and False code without a
             thought; with None a warning reports this once if the model would think. Needs
             `chat`.
-        n_thoughts: Number of thoughts for each text. Probabilities are the mean over
-            them, see `ClassifyOptions`. It has an effect with the method "classify".
-            Needs `thinking`.
+        n_thoughts: Number of thoughts for each text. Probabilities are means over the
+            thoughts, see `ClassifyOptions`. It has an effect only with the method
+            "classify". Needs `thinking`.
         variables: Further variables of the chat template, by name. They are recorded, so
             JSON must be able to represent them. Needs `chat`.
         template: Jinja template to use in place of the model's chat template. Needs
@@ -71,8 +71,8 @@ class AnnotateOptions(Options):
             the day of the first result in the journal, or else today. The day is
             recorded, so that `reproduce` uses it again.
         distribution: Add a column for the probability of each number of a scale,
-            "p_<number>". It counts with codebooks of type "scale"; other labels have
-            these columns anyway.
+            "p_<number>". It applies to codebooks of type "scale"; other labels always
+            have these columns.
         split: Treatment of texts that are too long. None gives their rows an error.
             Otherwise they are divided into parts of similar length. "first" and "last"
             code only that part. "majority" takes the label of most parts, in a tie the
@@ -83,30 +83,32 @@ class AnnotateOptions(Options):
         journal: Path of a file that stores results as they are finished. See
             `generate_parallel`. True creates a file in the working directory, named after
             the codebook's hash and the model's file.
-        evidence: Have the quote written that each label rests on. The columns are
-            "quote", "start" and "end". True takes 3 to 40 words; `structured.type_quote`
-            makes other lengths. The quote is a verbatim part of the text, written after
-            the label.
-        until: Number of texts, drawn at random, that the model labels. A head on
-            `embeddings` is fitted to their probabilities and labels all other texts; the
-            texts that it is `unsure` of go back to the model. The column "step" has the
-            step that labelled each text. It goes with one label per text and the method
-            "classify".
+        evidence: Let the model quote the text that supports each label. The columns are
+            "quote", "start" and "end". With True a quote has 3 to 40 words;
+            `structured.type_quote` sets other lengths. The quote is a verbatim part of
+            the text, written after the label.
+        until: Number of texts, drawn at random, that the model labels. A classifier on
+            `embeddings` (head) is fitted to their probabilities and labels all other
+            texts; the model then labels the texts with the head's lowest probabilities,
+            see `unsure`. The column "step" has the step that labelled each text. It
+            requires one label per text and the method "classify".
         embeddings: Model for the embeddings of texts, for `until`. A `Model`, or the path
             of a model file.
         unsure: Share of the texts that a second model labels, those with the lowest
-            probability. With `until` it is the model itself, with `larger` that model.
-        larger: Second model, which labels the texts that the first step is `unsure` of. A
-            context, or the path of a model file. It needs no `until`.
+            probability. With `until` the second model is the model itself; with `larger`
+            it is that model.
+        larger: Second model, which labels the texts with the lowest probabilities in the
+            first step, see `unsure`. A context, or the path of a model file. It can be
+            used without `until`.
         on_error: Action when a text fails. "continue" codes all other texts, "return"
             finishes only the running ones, "stop" ends at once and raises
             `GenerationError`.
-        seed: Seed of the random numbers. It has an effect with the method "generate" and
-            with several thoughts.
-        temperature: Sampling temperature. It has an effect with the method "generate"; 0
-            takes the most likely tokens.
-        max_tokens: Maximum number of tokens to generate per text. It has an effect with
-            the method "generate".
+        seed: Seed of the random numbers. It has an effect only with the method "generate"
+            and with several thoughts.
+        temperature: Sampling temperature. It has an effect only with the method
+            "generate"; 0 takes the most likely tokens.
+        max_tokens: Maximum number of tokens to generate per text. It has an effect only
+            with the method "generate".
         versions: Further versions for the record, such as the version of R.
         progress: Show a progress bar. A function is called with a `Progress` repeatedly,
             on the calling thread.

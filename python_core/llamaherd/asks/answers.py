@@ -12,7 +12,7 @@ from llamaherd.core.results import Result
 from llamaherd.native import shim
 
 if TYPE_CHECKING:
-    from llamaherd.core.request import Request
+    from llamaherd.core.request import Request, ThoughtStage
     from llamaherd.core.results import FinishReason
     from llamaherd.core.stats import RequestStats
 
@@ -76,13 +76,16 @@ def checked(request: Request, output: Output) -> Answer:
         return Answer(failed, failure=AnswerError)
 
 
+def seeded_thought(thought: ThoughtStage | None, seed: int) -> ThoughtStage | None:
+    """Return the thought of a request with a seed that is derived from the request's."""
+    if thought is None or thought.sampling.is_greedy:
+        return thought
+    return replace(thought, seed=shim.derive_seed(seed, _SEED_OF_THOUGHT))
+
+
 def seeded(request: Request, seed: int) -> Request:
     """Return a request with another seed. The seed of its thought is derived from it."""
-    thought = request.thought
-    if thought is not None and not thought.sampling.is_greedy:
-        own = shim.derive_seed(seed, _SEED_OF_THOUGHT)
-        request = replace(request, thought=replace(thought, seed=own))
-    return replace(request, seed=seed)
+    return replace(request, seed=seed, thought=seeded_thought(request.thought, seed))
 
 
 def again(request: Request, n_tries: int) -> Request:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def one_of(choices: Sequence[object]) -> dict[str, object]:
-    """Metadata of a field whose value is one of `choices`."""
+    """Return the metadata of a field whose value is one of `choices`."""
     return {"check": partial(checks.choice, choices=choices)}
 
 

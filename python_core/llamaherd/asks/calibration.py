@@ -46,7 +46,7 @@ class Classified(Protocol):
 
     @property
     def calibration(self) -> Calibration | None:
-        """Calibration of the probabilities; None without one."""
+        """Calibration of the probabilities; None if they are not calibrated."""
         ...
 
 
@@ -139,7 +139,7 @@ class Calibration:
         is_good = made.method in METHODS and all(0 <= p <= 1 for p in made.prior)
         if not is_good or (made.names and len(made.names) != len(made.prior)):
             raise ArgumentError(
-                "is no stored calibration: its values do not fit", argument="text"
+                "is no stored calibration: its values do not match", argument="text"
             )
         return made
 

@@ -19,7 +19,7 @@ _OF_CHAT = ("system", "thinking", "variables", "template", "prefix", "merge_syst
 
 
 def checked_variables(name: Name, value: object) -> dict[str, object]:
-    """Check variables of a chat template: a mapping of names.
+    """Check variables of a chat template: a mapping from names to values.
 
     Raises:
         TypeError: `value` is not a mapping, or a name is not text.
@@ -39,17 +39,17 @@ def checked_variables(name: Name, value: object) -> dict[str, object]:
 
 
 def check_no_chat(options: Options) -> None:
-    """Check that a call without `chat` has no option that needs it.
+    """Check that a call without `chat` has no option that needs `chat`.
 
     Raises:
-        ValueError: The call has one.
+        ValueError: The call has such an option.
     """
     for name in _OF_CHAT:
         value = getattr(options, name)
         if value not in (None, False):  # thinking needs a chat template
             raise ArgumentError(
-                f"needs {setting('chat', True)}; without it there is no place "
-                f"for {checks.shown(value)}",
+                f"needs {setting('chat', True)}; without it there is no chat "
+                f"template for {checks.shown(value)}",
                 argument=name,
                 code="missing",
             )

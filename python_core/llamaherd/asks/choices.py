@@ -62,7 +62,7 @@ class ChoiceCuts:
             paths.
 
         Raises:
-            TokenizeError: llama_tokenize fails, or two choices are the same tokens.
+            TokenizeError: llama_tokenize fails, or two choices have the same tokens.
         """
         step = -(-len(texts) // _N_PROBES)
         probes = range(0, len(texts), step)
@@ -137,8 +137,8 @@ def _paths(
 ) -> ChoicePaths:
     nodes: dict[tuple[int, int], int] = {}  # node by parent and token
     ends: dict[int, int] = {}
-    # If a text is itself a choice, it stands for this choice, not for another one with a
-    # space.
+    # If a text is itself a choice, its path ends in this choice, not in another choice
+    # with a space before it.
     cuts = sorted(
         zip(ways, continuations, strict=True),
         key=lambda cut: cut[0][0] != texts[cut[0][1]],
@@ -173,7 +173,7 @@ def _same(
     for (_, i), tokens in zip(ways, continuations, strict=True):
         if i != choice and tokens and tokens.tobytes() in mine:
             return (
-                f"the choices {checks.quoted(texts[i])} and {shown} are the same tokens "
-                "behind the prompt: give one of them"
+                f"the choices {checks.quoted(texts[i])} and {shown} have the same tokens "
+                "after the prompt: give only one of them"
             )
-    return f"the choice {shown} has no tokens behind the prompt"
+    return f"the choice {shown} has no tokens after the prompt"

@@ -89,8 +89,8 @@ class Constraints:
 
         Raises:
             TypeError: A constraint has the wrong type.
-            ValueError: A constraint is invalid, or their number is not that of the
-                prompts.
+            ValueError: A constraint is invalid, or the number of constraints differs from
+                the number of prompts.
         """
         for name, values in self._each.items():
             if len(values) != len(params):

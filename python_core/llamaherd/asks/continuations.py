@@ -46,12 +46,12 @@ class ScoreResults(OfPrompts):
     """Probabilities of given continuations.
 
     Attributes:
-        continuations: For each of n prompts its continuations, at least one; None after a
-            failure or cancellation.
+        continuations: For each of n prompts its continuations, at least one; None for a
+            failed or cancelled prompt.
         n_given: Number of continuations of each prompt.
-        thoughts: Thought before the continuations of each prompt, None after a failure;
-            None without thinking.
-        errors: n reasons of failures; None without one.
+        thoughts: Thought before the continuations of each prompt, None for a failed
+            prompt; the attribute is None without thinking.
+        errors: Reason why each of the n prompts failed; None for the others.
         finish_reasons: n values "stop", "cancelled" or "error".
         stats: Statistics of the call.
     """
@@ -80,9 +80,10 @@ class ScoreResults(OfPrompts):
         ]
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
-        """Return a data frame with a row per continuation; one for a failed prompt.
+        """Return a data frame with a row per continuation; a failed prompt has one row.
 
-        With thinking, it has thinking, n_thinking_tokens and thinking_complete, too.
+        With thinking, it also has the columns thinking, n_thinking_tokens,
+        thinking_complete.
 
         Raises:
             ImportError: pandas is not installed.
@@ -103,7 +104,7 @@ class ScoreResults(OfPrompts):
         return frame
 
     def further(self, prompts: Sequence[int]) -> dict[str, list[Any]]:
-        """Return the columns about thoughts, with a row for each of some prompts."""
+        """Return the columns about thoughts, with a row for each of the given prompts."""
         if self.thoughts is None:
             return {}
         each = [self.thoughts[i] for i in prompts]
@@ -125,8 +126,8 @@ class PerplexityResults(OfPrompts):
     Attributes:
         tokens: Tokens of each of n texts; the first token is not predicted.
         token_logprobs: For each text float64[n_tokens - 1], natural logarithms of
-            probabilities; None after a failure or cancellation.
-        errors: n reasons of failures; None without one.
+            probabilities; None for a failed or cancelled text.
+        errors: Reason why each of the n texts failed; None for the others.
         finish_reasons: n values "stop", "cancelled" or "error".
         stats: Statistics of the call.
     """

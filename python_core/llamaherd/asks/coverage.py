@@ -23,7 +23,7 @@ _OPENING = (
 
 
 def opened(prompt: str) -> str:
-    """Return the marker of a thought that a prompt ends with; "" without one."""
+    """Return the marker that opens a thought at the end of a prompt, or ""."""
     end = prompt.rstrip()
     return next((marker for marker in _OPENING if end.endswith(marker)), "")
 
@@ -32,14 +32,14 @@ def low_coverage(coverage: Floats) -> str:
     """Return a sentence about a low median coverage; "" if the coverage is not low.
 
     Args:
-        coverage: float64[n], total probability of all labels; NaN without one.
+        coverage: float64[n], total probability of all labels; NaN if it is unknown.
     """
     known = coverage[~np.isnan(coverage)]
     if not len(known) or (middle := float(np.median(known))) >= LOW_COVERAGE:
         return ""
     return (
-        f"median coverage is {middle:.2g}: of the model's probability for what comes "
-        f"next, all labels together have only that"
+        f"median coverage is {middle:.2g}: all labels together have only this share of "
+        "the model's probability for the text after a prompt"
     )
 
 
@@ -47,7 +47,7 @@ def coverage_cause(prompt: object, *, chat: bool, has_template: bool = False) ->
     """Return the likely cause of a low coverage, as a sentence.
 
     Args:
-        prompt: A prompt as the model reads it; the cause is found at its end.
+        prompt: A prompt as the model reads it; the function examines its end.
         chat: Whether the model's chat template wrote the prompt.
         has_template: Whether the model has a chat template.
     """
@@ -63,8 +63,8 @@ def coverage_cause(prompt: object, *, chat: bool, has_template: bool = False) ->
     shown = checks.quoted(prompt[-_MOST_SHOWN:])
     if chat:
         return (
-            f"Prompts end in {shown}, and the model would begin otherwise: have the "
-            "prompt ask for a label alone, or begin the answer with prefix"
+            f"Prompts end in {shown}, and the model would start with another text: ask "
+            "for only a label in the prompt, or start the answer with prefix"
         )
     if prompt[-1].isspace():
         return (

@@ -1,4 +1,4 @@
-"""Interfaces that take declared options: options that each lacks, its own defaults.
+"""Interfaces that accept declared options, with omitted options and their own defaults.
 
 Each exception has a reason. A test compares every interface with the declaration, so that
 a new option must be added to each interface or listed here as lacking.
@@ -52,7 +52,7 @@ def declared_defaults(kind: type) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    """An interface that takes options.
+    """An interface that accepts options.
 
     Attributes:
         options: Class that declares the options.
@@ -67,7 +67,7 @@ class Interface:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def expected(self) -> dict[str, Any]:
-        """Default of each option, by its name in the interface."""
+        """Return the default of each option, by its name in the interface."""
         found = {
             name: default
             for name, default in declared_defaults(self.options).items()
@@ -89,12 +89,12 @@ _FILTERS = (
     *("dry_breakers", "mirostat", "mirostat_tau", "mirostat_eta"),
 )
 _CONSTRAINTS = ("schema", "regex", "grammar", "choices")
-_JOB = _for("a job reports its progress when it is asked", "progress")
+_JOB = _for("a job reports its progress on request", "progress")
 _SINGLE = {
     **_for("a single prompt has one answer", "n"),
     **_for("the failure of a single prompt is an error", "on_error"),
     **_for("the answer to a single prompt is not stored", "journal"),
-    **_for("a single prompt has no share that is done", "progress"),
+    **_for("the progress of a single prompt is unknown", "progress"),
 }
 _TOGETHER = {
     **_for("all answers come together", "stream"),
@@ -104,12 +104,12 @@ _ROWS = {
     **_for("a row has one answer", "n"),
     **_for("a run has single settings", "params"),
     **_for("prompts of rows are texts or chats, which the default fits", "parse_special"),
-    **_for("a row that fails has an error, the others go on", "on_error"),
-    **_for("--quiet says it, and a file cannot know", "progress"),
+    **_for("a failed row has an error, the others continue", "on_error"),
+    **_for("--quiet sets it for each run", "progress"),
     **_for("there are no columns for them", "logprobs"),
     **_for("a row quotes its prompt; annotate quotes its text", "quote_from"),
 }
-_IN_R = _for("settings stand in their own arguments", "params")
+_IN_R = _for("settings are separate arguments", "params")
 # Options of a chat that is rendered.
 _CHAT = ("variables", "template", "prefix", "merge_system")
 _INTERACTIVE = {"progress": ("interactive()", "scripts show no bar")}
@@ -130,7 +130,7 @@ PYTHON = {
         lacks={
             **_SINGLE,
             **_for("every question is rendered as a chat", "chat", "parse_special"),
-            **_for("settings stand in their own arguments", "params"),
+            **_for("settings are separate arguments", "params"),
             **_for("ask() gives a whole answer, stream() its pieces", "stream"),
             **_for("pieces may have been read already", "retries"),
         },
@@ -165,7 +165,7 @@ R = {
         lacks={
             **_SINGLE,
             **_IN_R,
-            **_for("R gets an answer when it is whole", "stream"),
+            **_for("R does not stream answers", "stream"),
             **_for("no other prompt runs beside it", "priority"),
         },
     ),
@@ -187,7 +187,7 @@ R = {
         defaults=_INTERACTIVE,
     ),
 }
-# Names of options in run files, where `prefix` and a prompt's template are others.
+# Names of options in run files, where `prefix` and `template` have other meanings.
 CHAT_NAMES = {"template": "chat_template", "prefix": "answer_prefix"}
 # Keys of a run file, in the table of the task or at the top level.
 RUN_FILE = {
@@ -199,7 +199,7 @@ RUN_FILE = {
         lacks={
             **{name: _ROWS[name] for name in ("parse_special", "on_error", "progress")},
         },
-        defaults={"labels": (None, "a file is checked for them when it is whole")},
+        defaults={"labels": (None, "the check of the whole file requires them")},
         names=CHAT_NAMES,
     ),
     "annotate": Interface(
@@ -207,7 +207,7 @@ RUN_FILE = {
         lacks={
             **{name: _ROWS[name] for name in ("on_error", "progress")},
             **_for("`prefix` names them", "columns"),
-            **_for("the record of the run has them", "versions"),
+            **_for("the record of the run contains them", "versions"),
         },
         names=CHAT_NAMES,
     ),
@@ -235,18 +235,18 @@ _OPENAI = {
 }
 _WITHOUT_CHAT = _for("no chat template is applied", "thinking", *_CHAT)
 _CHAT_FIELDS = {
-    **_for("the last message says it, if it is the assistant's", "prefix"),
+    **_for("it is the last message if the assistant wrote it", "prefix"),
     **_for("the server's owner sets it (--merge-system)", "merge_system"),
 }
 _OPENAI_DEFAULTS = {
     "temperature": (1.0, "OpenAI's API has this default"),
     "seed": (-1, "OpenAI's API draws anew each time"),
 }
-_WHOLE = _for("an answer comes when it is whole", "progress")
+_WHOLE = _for("an answer is sent when it is complete", "progress")
 _SCORED = {
     **_WHOLE,
     **_for("the server's owner sets it (--template)", "template"),
-    **_for("each row has its error", "on_error"),
+    **_for("each row has its own error", "on_error"),
     **_for("the server stores no answers", "journal"),
 }
 SERVER = {
@@ -283,7 +283,7 @@ SERVER = {
         lacks={
             **_SCORED,
             **_for("the answer has a row for each text", "columns"),
-            **_for("GET /version says it", "versions"),
+            **_for("GET /version returns them", "versions"),
             **_for("a request loads no model", "until", "embeddings", "unsure", "larger"),
         },
     ),
@@ -295,7 +295,7 @@ _OF_CALLER = {
     **_for("they are in the tokens of the prompt", *_CHAT),
     **_for("they change what the caller does, not an answer", "on_error", "journal"),
     **_for("they change what the caller does, not an answer", "progress", "strict"),
-    **_for("each attempt is a request of its own", "retries"),
+    **_for("each attempt is a separate request", "retries"),
 }
 # Parts of the key of a stored result.
 JOURNAL = Interface(
@@ -311,7 +311,7 @@ C_REQUEST = Interface(
     options=GenerateOptions,
     lacks={
         **_OF_CALLER,
-        **_for("grammar_kind says which one `grammar` is", "schema", "regex"),
+        **_for("`grammar` has the text, `grammar_kind` its kind", "schema", "regex"),
         **_for("`grammar` has the text", "quote_from"),
     },
     names={"stream": "watch", "logit_bias": "logit_bias_token"},

@@ -1,4 +1,4 @@
-"""Labels: texts for the model, names for the caller, and their probabilities."""
+"""Labels: the texts that the model reads, their names in results, their probabilities."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Labels:
 
 
 def checked_labels(labels: object) -> Labels:
-    """Check labels: texts, or a mapping from readings to names.
+    """Check labels: texts, or a mapping from texts that the model reads to names.
 
     Raises:
         TypeError: `labels` has another type.
@@ -54,8 +54,8 @@ def checked_labels(labels: object) -> Labels:
     what = checks.no_list(labels)
     if what or is_text or not isinstance(labels, Collection):
         raise ArgumentTypeError(
-            "must be a list of texts, or map what the model reads to what you "
-            f"get, not be {what or checks.shown(labels)}",
+            "must be a list of texts, or a mapping from texts that the model reads "
+            f"to names, not {what or checks.shown(labels)}",
             argument="labels",
         )
     pairs = (
@@ -74,7 +74,7 @@ def checked_labels(labels: object) -> Labels:
     for i, reading in enumerate(readings):
         if not reading.strip():
             raise ArgumentError(
-                f"must not be empty, as {reading!r} is",
+                f"must not be empty: {reading!r}",
                 argument="labels",
                 place=(i,),
                 code="empty",
@@ -83,7 +83,7 @@ def checked_labels(labels: object) -> Labels:
     for i, reading in enumerate(readings):
         if first.setdefault(reading, i) != i:
             raise ArgumentError(
-                f"is there twice: {checks.shown(reading)}; give each label once",
+                f"is given twice: {checks.shown(reading)}",
                 argument="labels",
                 place=(i,),
                 code="duplicate",
@@ -114,8 +114,8 @@ def check_different(
         if equal is not None:
             first, second = (checks.quoted(labels.readings[j]) for j in equal)
             raise ArgumentError(
-                f"the labels {first} and {second} are the same tokens behind {names[i]}: "
-                f"give one of them ({setting('space', False)} puts no space "
+                f"the labels {first} and {second} have the same tokens after {names[i]}: "
+                f"give only one of them ({setting('space', False)} puts no space "
                 "before labels)",
                 argument="labels",
                 place=(equal[1],),
@@ -186,7 +186,7 @@ def _mean_of_logs(logs: Floats) -> Floats:
 
 
 def _logprobs(results: Results, each: Sequence[Continuations | None], k: int) -> Floats:
-    """Return the log-probability of each reading, by thought and prompt."""
+    """Return the log-probability of each text in `readings`, by thought and prompt."""
     m = len(results.samples[0]) if results.samples else 1
     raw = np.full((m, len(each), k), np.nan)
     for i, (continuations, own) in enumerate(zip(each, results.samples, strict=True)):
@@ -199,7 +199,7 @@ def _logprobs(results: Results, each: Sequence[Continuations | None], k: int) ->
 def _scaled(
     raw: Floats, n_tokens: Sequence[Sequence[int]], labels: Labels, normalize: Normalize
 ) -> Floats:
-    """Return log-probabilities, divided by the length of readings if needed."""
+    """Return log-probabilities, divided by the length of the label texts if requested."""
     k = len(labels.readings)
     if normalize == "token":
         lengths = np.array([row or [1] * k for row in n_tokens]).reshape(-1, k)
@@ -266,7 +266,7 @@ def _without_last(results: Results, n_failed: int) -> Stats:
 
 
 def _by_name(logs: Floats, labels: Labels) -> Floats:
-    """Return the log of the sum over the readings of each name."""
+    """Add the probabilities of all texts with the same name; return logarithms."""
     if len(labels.names) == len(labels.readings):
         return logs
     out = np.full((len(logs), len(labels.names)), -np.inf)

@@ -222,7 +222,7 @@ class EmbedOptions(Options):
     progress: Progress = False
 
 
-# ---- keyword arguments, for type checkers; a test compares them with the above ----
+# ---- keyword arguments, for type checkers; a test compares them with the fields ----
 
 
 class _OfTemplate(TypedDict, total=False):

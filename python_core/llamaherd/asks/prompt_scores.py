@@ -26,8 +26,8 @@ class PromptScores:
 
     Attributes:
         tokens: The n tokens.
-        logprobs: Natural logarithm of the probability of the tokens from the second on,
-            given the tokens before.
+        logprobs: Natural logarithm of the probability of each token from the second on,
+            given the tokens before it.
         top: For each of these tokens the most likely alternatives, most likely first: a
             map from token id to log-probability.
         following: The most likely tokens after the prompt, in the same form.
@@ -60,7 +60,8 @@ class ScoredPrompts:
             is_long = len(tokens) > _LEAST_SHARED
             key = tuple(tokens[:_LEAST_SHARED]) if is_long else (-1, i)
             self._groups.setdefault(key, []).append(i)
-        # The row after a prompt is computed for a node behind it, whatever its token is.
+        # A last node, whose token is arbitrary, makes the engine compute the logits after
+        # a prompt.
         self._trees = [
             Continuations([array("i", [*prompts[i][1:], 0]) for i in group])
             for group in self._groups.values()
@@ -71,7 +72,7 @@ class ScoredPrompts:
         ]
 
     def of_results(self, results: Sequence[Result]) -> list[PromptScores | Result]:
-        """Return the scores of each prompt; the result of a prompt that failed."""
+        """Return the scores of each prompt, or the result of a failed prompt."""
         found: dict[int, PromptScores | Result] = {}
         groups = self._groups.values()
         for group, each, result in zip(groups, self._trees, results, strict=True):

@@ -1,4 +1,4 @@
-"""Texts that the quotes of answers are parts of."""
+"""Texts from which answers quote."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 def with_sources(
     params: Sequence[SamplingParams], prompts: Sequence[object]
 ) -> Sequence[SamplingParams]:
-    """Return the settings of prompts; those with quotes have a text to quote from.
+    """Return the settings of prompts, with a text to quote from if a schema has quotes.
 
     Args:
         params: Settings of each prompt.
         prompts: Texts, token ids or messages.
 
     Raises:
-        ValueError: Token ids are to be quoted from, or no schema has a quote.
+        ValueError: A prompt to quote from has token ids, or no schema has a quote.
     """
     wanted = [
         isinstance(own.schema, str) and text_has_quotes(own.schema) for own in params
@@ -47,9 +47,9 @@ def with_sources(
 
 
 def _words_of(prompt: Any, i: int) -> str:  # noqa: ANN401 - it is checked later
-    """Return the text of a prompt; of messages that of the user's last one.
+    """Return the text of a prompt, or of the user's last message.
 
-    A prompt without a text has nothing to quote, and fails alone.
+    A prompt without a text has nothing to quote; only this prompt fails.
     """
     if isinstance(prompt, str):
         return prompt
@@ -58,7 +58,7 @@ def _words_of(prompt: Any, i: int) -> str:  # noqa: ANN401 - it is checked later
         said = [each for each in messages if each.get("role") == "user"]
         return _text_of(said[-1].get("content")) if said else ""  # which fails alone
     raise ArgumentError(
-        "has no text to quote from: give quote_from, one text for each prompt",
+        "has no text to quote from: set quote_from to one text per prompt",
         argument="prompts",
         place=(i,),
         code="missing",

@@ -57,7 +57,7 @@ def rendered_prompts(
         prompts: Texts or token ids; with `chat` see `chat_prompts`.
         options: Options of the call.
         is_constrained: For each prompt, whether its answer is constrained or scored.
-        is_silent: Leave the warning to a call that follows.
+        is_silent: Do not warn, because a later call warns.
 
     Raises:
         TypeError: A prompt has the wrong type.
@@ -121,7 +121,7 @@ def _chats(
 
 
 def notice_thinking(model: Model, options: PromptOptions) -> None:
-    """Warn on the caller's thread, for a call that renders its prompts on another one.
+    """Warn on the caller's thread, for a call that renders prompts on another thread.
 
     Warns:
         ThinkingWarning: The model would think, but answers are constrained.
@@ -146,8 +146,8 @@ def _raw(
         return [Rendered(prompt) for prompt in prompts]
     problem = Refused(
         f"the prompt ends in {checks.quoted(found.opening)}, which opens a thought, so "
-        "the answer would be held to its form inside the thought. Use chat=True, where "
-        "thinking=False closes the thought and thinking=n lets the model think before"
+        "the constraint would apply inside the thought. Use chat=True: thinking=False "
+        "then closes the thought, and thinking=n lets the model think before the answer"
     )
     return [
         Rendered(problem if flag and _is_open(model, found, prompt) else prompt)
@@ -156,7 +156,7 @@ def _raw(
 
 
 def _format(model: Model) -> ThinkingFormat | None:
-    """Return the format of thoughts of the model's template; None without one."""
+    """Return the format of thoughts of the model's template; None without thoughts."""
     try:
         return format_of(chat_renderer(model))
     except ChatTemplateError:

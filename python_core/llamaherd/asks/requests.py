@@ -7,9 +7,9 @@ import secrets
 from array import array
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from llamaherd.asks.answers import seeded
+from llamaherd.asks.answers import seeded, seeded_thought
 from llamaherd.asks.choices import ChoiceCuts
 from llamaherd.asks.constraints import Constraints
 from llamaherd.asks.quotes import with_sources
@@ -40,7 +40,7 @@ from llamaherd.native import shim
 from llamaherd.native.engine import check_sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from llamaherd.asks.options import GenerateOptions
     from llamaherd.core.argument import Name
@@ -48,10 +48,12 @@ if TYPE_CHECKING:
     from llamaherd.model.tokens import ParseSpecial
     from llamaherd.structured.shape import Shape
 
+T = TypeVar("T")
+
 _PIECE_CHARS = 4096
 # Number of compiled constraints that a model caches (see
-# capi_shim/sampling/prepared.cpp). A check of more would not save their compilation at
-# run time.
+# capi_shim/sampling/prepared.cpp). Checking more constraints in advance would not save
+# their compilation at run time.
 _MOST_PREPARED = 32
 # Tokenizing in pieces may give some tokens more than tokenizing the whole text.
 _SURELY_MORE = 1.25
@@ -95,13 +97,13 @@ def make_requests(
     base = _base_seed(of_call.seed if one_seed is None else one_seed)
     each = constraints.of_prompts(_checked_params(params, len(prompts)))
     each = with_sources(each, prompts)
-    held = [is_constrained(own) for own in each]
+    held, keys = _of_settings(is_constrained, each), _of_settings(_constraint, each)
     every = rendered_prompts(model, prompts, options, held)
     given = [one.prompt for one in every]
     at = range(len(given)) if places is None else places
     _check_samples(n, each)
     _check_common(model, each, of_call, constraints)
-    bad = _prepare_each(model, each, constraints)
+    bad = _prepare_each(model, each, keys, constraints)
     read = [
         tokens_or_problem(model, Argument("prompts", (place,)), prompt, parse_special)
         for place, prompt in zip(at, given, strict=True)
@@ -113,7 +115,7 @@ def make_requests(
     for i, (prompt, own) in enumerate(zip(given, each, strict=True)):
         thought = thoughts.of(every[i].thought, own)
         shape, problem = _shape_or_problem(constraints, own, i)
-        problem = problem or bad.get(_constraint(own), "")
+        problem = problem or bad.get(keys[i], "")
         tokens, unread = read[i]
         stop, paths = _stop_of(own, of_call), None
         if own.choices is not None:
@@ -125,9 +127,11 @@ def make_requests(
             elif tokens and not unread:
                 tokens, paths, unread = _cut_or_problem(cuts, prompt, tokens, own.choices)
         own_base = base if own is params or own.seed is None else _base_seed(own.seed)
+        seed = shim.derive_seed(own_base, at[i])
         request = Request(
             tokens=tokens,
-            thought=thought,
+            thought=seeded_thought(thought, seed),
+            seed=seed,
             problem=unread or problem,
             max_tokens=own.max_tokens
             or of_call.max_tokens
@@ -140,7 +144,6 @@ def make_requests(
             logprobs=options.logprobs,
             paths=paths,
         )
-        request = seeded(request, shim.derive_seed(own_base, at[i]))
         if options.thinking is None:  # the caller set no budget
             request = within(request, capacity)
         if not request.problem:
@@ -160,7 +163,7 @@ def place_of(content: str) -> int:
 
 
 def parsing(parse_special: ParseSpecial, *, chat: bool) -> ParseSpecial:
-    """Return the treatment of special tokens; a rendered chat contains real ones."""
+    """Return the treatment of special tokens, which are parsed in a rendered chat."""
     # A template may begin with plain text, so "auto" would not read its special tokens.
     return True if chat and parse_special == "auto" else parse_special
 
@@ -284,7 +287,7 @@ def _check_common(
     last = max(dict(params.logit_bias), default=0)
     if last >= model.n_vocab:
         raise ArgumentError(
-            f"is of no token: the model's token ids are 0 to {model.n_vocab - 1}",
+            f"is not for a token: the model's token ids are 0 to {model.n_vocab - 1}",
             argument="logit_bias",
             place=(Id(last),),
             code="out_of_range",
@@ -306,14 +309,19 @@ def _stop_of(own: SamplingParams, of_call: SamplingParams) -> tuple[str, ...]:
 
 
 def _prepare_each(
-    model: Model, each: Sequence[SamplingParams], constraints: Constraints
+    model: Model,
+    each: Sequence[SamplingParams],
+    keys: Sequence[object],
+    constraints: Constraints,
 ) -> dict[object, str]:
     """Compile the constraints of single prompts on this thread, not on the loop's.
 
     Returns:
-        Problem of each constraint that fails, by the key of `_constraint`.
+        Problem of each constraint that fails, by its key in `keys`.
     """
-    different = {_constraint(own): (i, own) for i, own in enumerate(each)}
+    different = {
+        key: (i, own) for i, (key, own) in enumerate(zip(keys, each, strict=True))
+    }
     problems: dict[object, str] = {}
     has_texts = any(own.quote_from is not None for own in each)
     if len(different) < 2 and not has_texts:  # checked by `_check_common`
@@ -329,11 +337,19 @@ def _prepare_each(
     return problems
 
 
+def _of_settings(
+    function: Callable[[SamplingParams], T], each: Sequence[SamplingParams]
+) -> list[T]:
+    """Return `function` of each prompt's settings; shared settings are computed once."""
+    known = {key: function(own) for key, own in {id(own): own for own in each}.items()}
+    return [known[id(own)] for own in each]
+
+
 def _constraint(params: SamplingParams) -> object:
     """Return a key that is equal for settings with the same constraint."""
     return tuple(getattr(params, name) for name in PER_PROMPT)
 
 
 def _base_seed(seed: int | None) -> int:
-    """Return a uint32 seed; None and negative numbers give a random one."""
+    """Return a uint32 seed, random for None and negative numbers."""
     return secrets.randbits(32) if seed is None or seed < 0 else seed

@@ -43,7 +43,7 @@ class Thought:
 
 
 def thought_of(result: Result) -> Thought | None:
-    """Return the thought of a result; None without one."""
+    """Return the thought of a result; None without a thought."""
     if result.thinking is None:
         return None
     return Thought(
@@ -56,8 +56,8 @@ def thought_of(result: Result) -> Thought | None:
 def joined_thoughts(thoughts: Sequence[Thought]) -> Thought | None:
     """Combine several thoughts on a text into one; None without a thought.
 
-    The result has the text of the first and the number of tokens of all thoughts. It is
-    complete if all are.
+    The result has the text of the first thought and the total number of tokens. It is
+    complete if all thoughts are complete.
     """
     if not thoughts:
         return None
@@ -72,7 +72,7 @@ def check_thoughts(thinking: object, n_thoughts: int, normalize: str) -> None:
     """Check that options of thoughts are consistent.
 
     Raises:
-        ValueError: They are not.
+        ValueError: The options are inconsistent.
     """
     thinks = isinstance(thinking, Thinking)
     if n_thoughts > 1 and not thinks:
@@ -84,8 +84,8 @@ def check_thoughts(thinking: object, n_thoughts: int, normalize: str) -> None:
         )
     if thinks and normalize == "pmi":
         raise ArgumentError(
-            "subtracts what the model says without a text, but a thought without a text "
-            "is about nothing: take another one, or no thinking",
+            "subtracts the log-probability without a text, but without a text the model "
+            "has nothing to think about: use another normalization, or no thinking",
             argument="normalize",
             code="conflict",
             form=f"{setting('normalize', 'pmi')} {{problem}}",

@@ -31,7 +31,7 @@ class OfPrompts:
 
     @property
     def error_codes(self) -> list[str | None]:
-        """Code of each failure, such as "too_long"; None without one."""
+        """Code of each failure, such as "too_long"; None if the prompt did not fail."""
         return codes_of(reasons(self.errors, self.finish_reasons))
 
     def __len__(self) -> int:
@@ -51,15 +51,16 @@ class ClassifyResults(OfPrompts):
         logprobs: float64[n, k], natural logarithm of the probability of each label as the
             continuation of the prompt; not normalized.
         normalize: Normalization by the length of labels: "sum", "token", "byte" or "pmi".
-        errors: n reasons of failures; None without one.
+        errors: Reason why each of the n prompts failed; None for the others.
         finish_reasons: n values "stop", "cancelled" or "error".
         stats: Statistics of the call.
-        calibration: Calibration of `probs`; None without one.
-        requests: n statistics of prompts; None for one that was not run. Empty if the
-            results are not those of a call.
+        calibration: Calibration of `probs`; None if they are not calibrated.
+        requests: Statistics of each of the n prompts; None for a prompt that was not run.
+            Empty if the results do not come from a call.
         notes: Notes on labels with little information, such as a low coverage.
-        thoughts: For each prompt the thoughts before its labels, () after a failure; None
-            without thinking. `probs` and exp of `logprobs` are the mean over them.
+        thoughts: For each prompt the thoughts before its labels, () for a failed prompt;
+            the attribute is None without thinking. `probs` and exp of `logprobs` are
+            means over the thoughts.
         between: float64[n, k], standard deviation of each probability between the
             thoughts of a prompt, before a calibration; None without several thoughts.
     """
@@ -79,7 +80,7 @@ class ClassifyResults(OfPrompts):
 
     @property
     def labels(self) -> list[str | None]:
-        """Most probable label of each prompt, the first if equal; None if it failed."""
+        """Most probable label of each prompt, in a tie the first; None if it failed."""
         return [
             None if np.isnan(row).any() else self.names[int(row.argmax())]
             for row in self.probs
@@ -123,17 +124,17 @@ class ClassifyResults(OfPrompts):
 
     @property
     def thinking(self) -> list[str | None]:
-        """Text of the first thought of each prompt; None without one."""
+        """Text of the first thought of each prompt; None without a thought."""
         return [None if each is None else each.text for each in self._thoughts]
 
     @property
     def n_thinking_tokens(self) -> list[int]:
-        """Number of tokens of all thoughts of each prompt; 0 without one."""
+        """Number of tokens of all thoughts of each prompt; 0 without a thought."""
         return [0 if each is None else each.n_tokens for each in self._thoughts]
 
     @property
     def thinking_complete(self) -> list[bool | None]:
-        """Whether the model ended all thoughts of each prompt; None without one."""
+        """Whether the model ended all thoughts of each prompt; None without a thought."""
         return [None if each is None else each.is_complete for each in self._thoughts]
 
     @property
@@ -149,7 +150,7 @@ class ClassifyResults(OfPrompts):
         return np.asarray(np.take_along_axis(self.between, best[:, None], axis=1)[:, 0])
 
     def further(self) -> dict[str, Any]:
-        """Return the columns about thoughts by name; without thoughts there are none."""
+        """Return the columns about thoughts by name; an empty dict without thoughts."""
         found: dict[str, Any] = {}
         if self.label_between is not None:
             found["between"] = self.label_between
@@ -178,8 +179,8 @@ class ClassifyResults(OfPrompts):
         """Return a data frame with label, probabilities, measures and error.
 
         The columns are label, prob, margin, entropy, coverage, `p_<label>`, error. With
-        thinking, there are thinking, n_thinking_tokens and thinking_complete before
-        error, and `between` of the label if there are several thoughts.
+        thinking, the columns thinking, n_thinking_tokens and thinking_complete come
+        before error, and with several thoughts also `between` of the label.
 
         Raises:
             ImportError: pandas is not installed.

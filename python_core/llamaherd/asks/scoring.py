@@ -40,7 +40,7 @@ def scoring_request(
         name: Name of the prompt in messages.
         prompt: Text or token ids.
         texts: Continuations, with any white space before them.
-        thought: Thought between prompt and continuations; None for none.
+        thought: Thought between prompt and continuations; None without a thought.
         behind: Tokens of continuations after thoughts.
 
     Returns:
@@ -68,8 +68,8 @@ def scoring_request(
         return _failed(prompt, array("i"), Failure(str(error), "not_tokenized")), None, []
     if not joined.prompt:
         problem = Failure(
-            "the prompt is empty: before the first token of a text no other has a "
-            "probability",
+            "the prompt is empty: the first token of a text has no probability without "
+            "a token before it",
             "empty",
         )
         return _failed(prompt, array("i"), problem), None, []
@@ -90,7 +90,7 @@ def text_request(
         tokens, problem = array("i"), Failure(str(error), "not_tokenized")
     if not problem and len(tokens) < 2:
         problem = Failure(
-            f"the text has {len(tokens)} tokens: there is none to be predicted", "empty"
+            f"the text has {len(tokens)} tokens: none can be predicted", "empty"
         )
     if problem:
         return _failed(text, tokens, problem), None, []

@@ -10,7 +10,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import TokenizeError
 from llamaherd.core.failure import Failure
-from llamaherd.model.tokens import prompt_tokens, tokenizing
+from llamaherd.model.tokens import TOKENIZING, prompt_tokens
 from llamaherd.native import vocabulary
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _make_text(
 
 
 def _first_tokens(model: Model, text: str, most: int) -> tuple[array[int], bool]:
-    """Return the tokens of a text, or of a beginning of it with more than `most` tokens.
+    """Return the tokens of a text, or of a first part with more than `most` tokens.
 
     Some of libllama's tokenizers take time quadratic in the length of the text.
 
@@ -120,5 +120,5 @@ def _cut(model: Model, given: object, tokens: array[int], most: int) -> array[in
 
 
 def _tokens(model: Model, text: str) -> array[int]:
-    with tokenizing(), model.using() as handle:
+    with TOKENIZING, model.using() as handle:
         return vocabulary.tokenize(handle, text, add_special=True, parse_special=False)

@@ -47,7 +47,7 @@ def within(request: Request, capacity: int) -> Request:
 
 
 def is_constrained(sampling: SamplingParams) -> bool:
-    """Whether answers with these settings are constrained."""
+    """Return whether answers with these settings are constrained."""
     return any(getattr(sampling, name) not in (None, "") for name in CONSTRAINTS)
 
 
@@ -60,7 +60,7 @@ class Thoughts:
     def of(
         self, stage: ThoughtStage | None, sampling: SamplingParams
     ) -> ThoughtStage | None:
-        """Return a stage with those settings of an answer that apply to thoughts."""
+        """Return a stage with the settings of an answer that also apply to thoughts."""
         if stage is None:
             return None
         found = self._known.get(id(sampling))

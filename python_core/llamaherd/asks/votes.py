@@ -53,8 +53,9 @@ def vote(results: Results, key: Key = _stripped) -> list[Vote]:
         results: Results of a call with several samples per prompt, see `n` of
             `generate_parallel`.
         key: Function that returns the label of an answered sample, or None for no vote.
-            By default the text without white space around it. To leave out answers that
-            were cut off: `lambda result: result.text if result.complete else None`.
+            The default returns the text without surrounding white space. To leave out
+            answers that were cut off:
+            `lambda result: result.text if result.complete else None`.
 
     Returns:
         One vote per prompt, in the order of the prompts.
@@ -76,7 +77,7 @@ def vote(results: Results, key: Key = _stripped) -> list[Vote]:
 
 
 def counted(labels: Sequence[Hashable]) -> Vote:
-    """Count the labels of one prompt's samples; None is a sample without a label."""
+    """Count the labels of one prompt's samples; None means that a sample has no label."""
     counts = Counter(label for label in labels if label is not None)
     n_votes = counts.total()
     ranked = counts.most_common()  # equal counts in the order of their first label

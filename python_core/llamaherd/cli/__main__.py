@@ -1,4 +1,4 @@
-"""`python -m llamaherd.cli`, for when the command is not on the path."""
+"""`python -m llamaherd.cli`, if the command is not on the path."""
 
 import sys
 

@@ -23,12 +23,13 @@ Code each row of a table by a codebook.
 
 The codebook is a YAML file: a question, labels and their definitions, or a schema.
 New columns, for one label: label, prob, margin, entropy, coverage, for an ordinal scale
-mean, p_LABEL for each, and error; for a scale of numbers: label, mean, sd, prob, margin,
-entropy, coverage, error; for several labels: label, coverage, p_LABEL, error; for fields:
-each of them, and error. With --evidence: quote, start and end, too. With --thinking N,
-the model thinks first: also thinking, n_thinking_tokens, thinking_complete, and with
---n-thoughts K between, the deviation between thoughts. With --until or --larger: step,
-the step that labelled the row (model, head or unsure). `annotate` in Python has the same.
+mean, p_LABEL for each label, and error; for a scale of numbers: label, mean, sd, prob,
+margin, entropy, coverage, error; for several labels: label, coverage, p_LABEL, error; for
+fields: one column per field, and error. --evidence adds quote, start and end. With
+--thinking N, the model thinks first; this adds thinking, n_thinking_tokens,
+thinking_complete, and with --n-thoughts K between, the deviation between thoughts.
+--until or --larger adds step, the step that labelled the row (model, head or unsure).
+`annotate` in Python returns the same columns.
 """
 _EXAMPLES = """\
 llamaherd annotate texts.csv --codebook topics.yaml -m model.gguf -o out.csv
@@ -52,19 +53,19 @@ _steps = section("Many texts, in steps")
 @_coding(
     "--codebook",
     metavar="FILE.yaml",
-    help="The codebook; or ready:NAME, see `llamaherd codebooks ready`.",
+    help="The codebook, or ready:NAME, see `llamaherd codebooks ready`.",
 )
 @_coding(
     "--method",
     "annotate__method",
     type=click.Choice(METHODS),
-    help=help_of(AnnotateOptions, "method", "Default auto: fields are generated."),
+    help=help_of(AnnotateOptions, "method", "Default auto: only fields are generated."),
 )
 @_coding(
     "--calibrate",
     "annotate__calibrate",
     type=click.Choice([each for each in CALIBRATE if each]),
-    help=help_of(AnnotateOptions, "calibrate", "batch needs all rows."),
+    help=help_of(AnnotateOptions, "calibrate", "batch needs all rows in one run."),
 )
 @_coding(
     "--distribution",

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 _HELP = """\
 Measure how fast a model is on this machine.
 
-Answers prompts of a novel with 1, 8 and 32 at once, and prints tokens per second of
-reading prompts (prefill) and of writing answers (decode, all together), and prompts per
-second. Speeds are those of now: other programs slow them down. To find a faster file of
-the same model: llamaherd optimize.
+Answers prompts from a novel, 1, 8 and 32 at once. Prints tokens per second of reading
+prompts (prefill) and of writing answers (decode, all answers together), and prompts per
+second. Other running programs lower the speeds. To find a faster file of the same model,
+use llamaherd optimize.
 
-MODEL is a file, or what `llamaherd models download` takes.
+MODEL is a file, or a SOURCE of `llamaherd models download`.
 """
 _EXAMPLES = """\
 llamaherd bench model.gguf
@@ -48,7 +48,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
     if sizes and all(1 <= size <= MAX_SLOTS for size in sizes):
         return sizes
     raise click.BadParameter(
-        f"{value!r} is no list of numbers from 1 to {MAX_SLOTS}, such as 1,8,32.",
+        f"{value!r} is not a list of numbers from 1 to {MAX_SLOTS}, such as 1,8,32.",
         ctx,
         param,
     )
@@ -96,7 +96,7 @@ _COUNT = Whole(1)
     default=60.0,
     metavar="S",
     show_default=True,
-    help="Seconds after which no further number of prompts is tried.",
+    help="Seconds after which no further measurement starts.",
 )
 @option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 def bench(model: str, n_seq_max: list[int], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - as declared above
@@ -119,7 +119,7 @@ def bench(model: str, n_seq_max: list[int], as_json: bool, **options: Any) -> No
         content = {**about, "rows": [dataclasses.asdict(row) for row in rows]}
         click.echo(json.dumps(content, indent=1))
     if left:
-        warn(f"no time was left for {', '.join(map(str, left))}: see --seconds")
+        warn(f"no time remained for {', '.join(map(str, left))}: see --seconds")
 
 
 def _about(model: Model, options: dict[str, Any]) -> dict[str, Any]:

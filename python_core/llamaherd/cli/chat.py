@@ -23,10 +23,10 @@ _HELP = """\
 Talk to a model in the terminal.
 
 Answers appear as they are written, thoughts before them dimmed. Ctrl-C ends an answer;
-at the prompt it leaves, as Ctrl-D does. /help lists what else you can type.
+at the prompt it quits, as Ctrl-D does. /help lists the commands.
 
-If stdin is no terminal, each of its lines is a question; stdout gets the answers, without
-thoughts.
+If stdin is not a terminal, each of its lines is a question; answers without thoughts are
+written to stdout.
 """
 _EXAMPLES = """\
 llamaherd chat SmolLM2
@@ -35,7 +35,7 @@ llamaherd chat hf:owner/repo --thinking 512
 echo "Name a river." | llamaherd chat model.gguf
 """
 _EPILOG = """\
-Exit status: 0 all is well, 1 it failed, 2 options cannot be used as asked, 3 some
+Exit status: 0 success, 1 failed while running, 2 invalid options, 3 some
 questions failed (only without a terminal), 130 Ctrl-C, 143 SIGTERM.
 """
 _answers = section("Answers")
@@ -84,13 +84,13 @@ _COUNT = Whole(1)
     "--continue",
     "saved",
     metavar="FILE",
-    help="Go on with a conversation that /save wrote.",
+    help="Continue a conversation that /save wrote.",
 )
 @_how(
     "--n-ctx",
     type=_COUNT,
     metavar="N",
-    help="Tokens that the conversation may have; default: what it needs.",
+    help="Maximum tokens of the conversation. Default: as needed.",
 )
 @_how(
     "--n-threads",

@@ -34,7 +34,7 @@ def variables_of(
     for text in value:
         name, equals, given = text.partition("=")
         if not equals or not name.strip().isidentifier():
-            message = f"{text!r} is no NAME=VALUE, such as reasoning_effort=low."
+            message = f"{text!r} is not NAME=VALUE, such as reasoning_effort=low."
             raise click.BadParameter(message, ctx, param)
         try:
             found[name.strip()] = json.loads(given)

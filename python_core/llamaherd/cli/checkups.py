@@ -66,7 +66,7 @@ class Finding:
         state: "note" for a possible improvement; "warning" if some work will fail;
             "error" if llamaherd does not work.
         text: Description of the finding.
-        advice: Advice to the user; "" for none.
+        advice: Advice to the user; "" without advice.
     """
 
     topic: str
@@ -95,8 +95,8 @@ def libllama() -> Finding:
         return Finding(
             topic="libllama",
             state="warning",
-            text=f"{text}; LLAMAHERD_SKIP_ABI_CHECK=1: nobody compared it with what "
-            "llamaherd was compiled for",
+            text=f"{text}; LLAMAHERD_SKIP_ABI_CHECK=1: not compared with the version "
+            "that llamaherd was compiled for",
             advice="unset LLAMAHERD_SKIP_ABI_CHECK",
         )
     return Finding(topic="libllama", state="ok", text=text)
@@ -138,7 +138,7 @@ def threads() -> Finding:
         return Finding(
             topic="threads",
             state="warning",
-            text=f"{text}; SLURM gave this task {granted}, and does not hold it to them",
+            text=f"{text}; SLURM assigned {granted} to this task, without enforcing it",
             advice=f"pass n_threads={granted}, or --n-threads {granted}",
         )
     return Finding(topic="threads", state="ok", text=text)
@@ -268,7 +268,7 @@ def r() -> Finding:
         advice = (
             "install.packages('reticulate')"
             if reticulate == "-"
-            else "R CMD INSTALL r_package; if it is in a library of its own, as after "
+            else "R CMD INSTALL r_package; if it is in a separate library, as after "
             "`make setup`, name that: R_LIBS=/path/to/.rlib"
         )
         return Finding(
@@ -327,7 +327,7 @@ CHECKUPS: dict[str, Callable[[], Finding]] = {
 
 
 def look_at(topic: str) -> Finding:
-    """Return the finding of a topic; a check that fails is a finding, too."""
+    """Return the finding of a topic; a check that raises an error is a finding, too."""
     try:
         return CHECKUPS[topic]()
     except Exception as error:  # noqa: BLE001 - the other checks must still run
@@ -340,7 +340,7 @@ _ILLEGAL_ON_WINDOWS = 0xC000001D  # STATUS_ILLEGAL_INSTRUCTION
 
 def _failed_run(status: int, stderr: str) -> Finding:
     if status in {-signal.SIGILL, _ILLEGAL_ON_WINDOWS}:
-        text = "libllama was compiled for a processor that has more than this one"
+        text = "libllama was compiled for a processor with more features than this one"
         advice = f"compile it here: {_reinstall('-DGGML_NATIVE=ON')}"
     elif status == -9:  # SIGKILL, which Windows lacks
         text = "the run was killed: there was not enough memory"
@@ -368,7 +368,7 @@ def _is_installed(name: str) -> bool:
 
 
 def _address_space() -> int | None:
-    """Return the limit of mapped bytes for this process; None for no limit."""
+    """Return the limit of mapped bytes for this process; None without a limit."""
     if sys.platform == "win32":
         return None
     import resource  # noqa: PLC0415 - not on Windows

@@ -19,13 +19,13 @@ from llamaherd.cli.tables import (
 )
 
 _HELP = """\
-Give each row of a table one of some labels, with the probability of each.
+Label each row of a table, with the probability of each label.
 
-Nothing is generated: the model is asked how likely each label is as what follows the
-prompt. New columns: label, prob, margin, entropy, coverage (how much the model wanted to
-answer with one of them at all), p_LABEL for each, and error. With --thinking N, the model
-thinks first: also thinking, n_thinking_tokens, thinking_complete, and with --n-thoughts K
-between, the deviation between thoughts.
+No text is generated: the model computes the probability of each label after the prompt.
+New columns: label, prob, margin, entropy, coverage (total probability of all labels
+before normalization), p_LABEL for each label, and error. With --thinking N, the model
+thinks first; this adds thinking, n_thinking_tokens, thinking_complete, and with
+--n-thoughts K between, the deviation between thoughts.
 """
 _EXAMPLES = """\
 llamaherd classify news.csv -m model.gguf --labels Sports,Politics \\

@@ -19,8 +19,9 @@ _HELP = """\
 Code texts in a browser: several people, no model.
 
 SAMPLE.csv is a sheet that write_gold() or GoldSample.write() wrote, or another CSV file
-with a column of texts. The command prints a link for each coder and one for you, who see
-progress and agreement. Every code is stored at once; run the command again to go on.
+with a column of texts. The command prints a link for each coder, and a link for you that
+shows progress and agreement. Every code is stored at once; to continue, run the command
+again.
 """
 _EXAMPLES = """\
 llamaherd code sample.csv --codebook topics.yaml
@@ -57,7 +58,7 @@ def _names(
     "--coders",
     metavar="NAME,NAME",
     callback=_names,
-    help="Names of the coders, who code all texts. Default: one called code.",
+    help="Names of the coders, who code all texts. Default: one coder, code.",
 )
 @_coding(
     "--ties",
@@ -66,21 +67,21 @@ def _names(
     help="Another coder, who codes the texts on which the others disagree.",
 )
 @_coding("--text", default="text", metavar="NAME", help="Column of texts. Default text.")
-@_coding("--id", "id_", metavar="NAME", help="Column of identifiers. Default id, if any.")
+@_coding("--id", "id_", metavar="NAME", help="Column of identifiers. Default: id if any.")
 @_coding(
     "--seed",
     type=Whole(0),
     default=1,
     metavar="N",
     show_default=True,
-    help="Seed of the orders; each coder has an own one.",
+    help="Seed of the order of texts, which differs between coders.",
 )
 @_where(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address; only this machine can reach the default. With others coders need "
-    "the key in the link.",
+    help="Address; only this machine can reach the default. With other addresses, "
+    "coders need the key in the link.",
 )
 @_where(
     "--port",
@@ -95,10 +96,9 @@ def _names(
     "allowed_hosts",
     metavar="NAME",
     multiple=True,
-    help="A name that browsers may call the server by, beside its own and its addresses; "
-    "may be given several times.",
+    help="Additional host name that browsers may use; may be given several times.",
 )
-@_where("--keys", is_flag=True, help="Ask coders on this machine for their key, too.")
+@_where("--keys", is_flag=True, help="Require keys from coders on this machine, too.")
 @_where("--no-browser", is_flag=True, help="Open no browser.")
 @_out(
     "--store",
@@ -108,7 +108,7 @@ def _names(
 @_out(
     "--export",
     metavar="FILE",
-    help="Write the codes so far and end: CSV for read_gold(), or JSON lines for "
+    help="Write the codes so far and exit: CSV for read_gold(), or JSON lines for "
     "read_spans().",
 )
 @_out("--overwrite", is_flag=True, help="Let --export replace a file.")

@@ -1,4 +1,4 @@
-"""`llamaherd codebooks`: choose a codebook by a gold sample and measure it honestly."""
+"""`llamaherd codebooks`: choose a codebook by a gold sample and evaluate it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 _HELP = """\
 Choose a codebook by a gold sample, and measure the chosen one once.
 
-GOLD.csv is a sheet that people coded, with the design of its sample beside it in
-GOLD.csv.json, as gold_sample() and GoldSample.write() make them. `split` divides it into
-texts to explore, select and evaluate by; `compare`, `best` and `evaluate` are used in
-this order. `ready` lists codebooks to start from.
+GOLD.csv is a sheet that people coded; GOLD.csv.json contains the design of its sample.
+gold_sample() and GoldSample.write() create both. `split` divides the sample into the
+parts explore, select and evaluate. Then use `compare`, `best` and `evaluate` in this
+order. `ready` lists codebooks to start with.
 """
 _EXAMPLES = """\
 llamaherd codebooks split gold.csv --seed 1
@@ -54,8 +54,8 @@ def codebooks() -> None:
 @codebooks.command(
     "split",
     cls=Command,
-    help="Split a gold sample into texts to explore, select and evaluate by.\n\n"
-    "The split is stored in GOLD.csv.json; the sheet stays as it is.",
+    help="Split a gold sample into the parts explore, select and evaluate.\n\n"
+    "The split is stored in GOLD.csv.json; the sheet is not changed.",
     examples="llamaherd codebooks split gold.csv --seed 1\n"
     "llamaherd codebooks split gold.csv --explore 0 --select 0.5 --evaluate 0.5\n",
 )
@@ -77,9 +77,9 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
 @codebooks.command(
     "compare",
     cls=Command,
-    help="Compare codebooks on the texts of select.\n\nWith several models each codebook "
-    "is tried with each model. A candidate has the name of its file, and of its model if "
-    "there are several.",
+    help="Compare codebooks on the texts of the part select.\n\nWith several models each "
+    "codebook is tried with each model. A candidate has the name of its file, and of its "
+    "model if there are several.",
     examples="llamaherd codebooks compare gold.csv -c plain.yaml -c shots.yaml \\\n"
     "  -m model.gguf -o comparison.json\n",
 )
@@ -110,7 +110,7 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     type=click.Choice([each for each in CALIBRATE if each]),
     help=help_of(AnnotateOptions, "calibrate"),
 )
-@option("--journal", metavar="FILE", help="Keep all answers; only what is new runs.")
+@option("--journal", metavar="FILE", help="Store answers; compute only new ones.")
 @option("-o", "--out", "output", metavar="FILE.json", help="Store the comparison.")
 @option("--plot", metavar="FILE", help="Draw agreement against seconds per text.")
 def compare(
@@ -161,7 +161,7 @@ def compare(
 @codebooks.command(
     "best",
     cls=Command,
-    help="Freeze the choice of a codebook, to be evaluated once.",
+    help="Select a codebook and freeze it, so that it can be evaluated once.",
     examples="llamaherd codebooks best comparison.json --prefer speed -o choice.json\n",
 )
 @click.argument("comparison", metavar="COMPARISON.json")
@@ -169,9 +169,9 @@ def compare(
     "--prefer",
     type=click.Choice(("value", "speed")),
     default="value",
-    help="value: the largest; speed: the fastest of those that may be the best.",
+    help="value: the best measure; speed: the fastest that may be best.",
 )
-@option("--name", metavar="NAME", help="Candidate to take instead.")
+@option("--name", metavar="NAME", help="Candidate to select instead.")
 @option("-o", "--out", "output", metavar="FILE.json", help="Store the choice.")
 def best(
     comparison: str,
@@ -196,9 +196,9 @@ def best(
 @codebooks.command(
     "evaluate",
     cls=Command,
-    help="Measure a frozen choice on the texts of evaluate.\n\nThe opening is recorded "
-    "in GOLD.csv.json. If these texts were opened before, or codes changed since the "
-    "choice, a warning says so.",
+    help="Measure the selected codebook on the texts of the part evaluate.\n\nThe use of "
+    "these texts is recorded in GOLD.csv.json. A warning reports if they were used "
+    "before, or if codes changed since the selection.",
     examples="llamaherd codebooks evaluate choice.json gold.csv -m model.gguf\n",
 )
 @click.argument("choice", metavar="CHOICE.json")
@@ -242,7 +242,7 @@ def _save_plot(found: CodebookComparison, path: str) -> None:
 @codebooks.command(
     "ready",
     cls=Command,
-    help="List the ready codebooks, or print one of them as YAML.\n\nNAME is one of the "
+    help="List the ready codebooks, or print a codebook as YAML.\n\nNAME is one of the "
     "list. Codebooks are written after published definitions, which the list names.",
     examples="llamaherd codebooks ready\n"
     "llamaherd codebooks ready sentiment -o mine.yaml\n"
@@ -292,10 +292,10 @@ def _context(model: str, stack: ExitStack) -> Context:
 
 
 def _stem(name: str, names: Sequence[str]) -> str:
-    """Return the name of a file without folder and ending.
+    """Return the name of a file without folder and extension.
 
     Raises:
-        ValueError: Two files have the same.
+        ValueError: Two files have the same name.
     """
     stems = [Path(each.removeprefix("ready:")).stem for each in names]
     own = stems[names.index(name)]

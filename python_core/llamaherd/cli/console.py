@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PROMPT = "> "
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
-# Control characters that a model writes must not control the terminal.
+# Control characters in a model's text must not reach the terminal.
 _UNSAFE = dict.fromkeys([*range(32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
 _UNSAFE = {code: to for code, to in _UNSAFE.items() if chr(code) not in "\n\t"}
 _HELP = """\
@@ -28,11 +28,12 @@ _HELP = """\
 /retry         ask the last question again
 /forget [N]    drop the oldest question, or the N oldest, to make room
 /system TEXT   change the system message; without TEXT print it
-/save FILE     write the conversation as JSON; --continue FILE goes on with it
+/save FILE     write the conversation as JSON, for --continue FILE
 /help          print this
-/quit          leave, as Ctrl-D does
+/quit          quit, as Ctrl-D does
 
-A line that ends with \\ goes on in the next line. A space before / makes it a question.
+A line that ends with \\ continues in the next line. A line that begins with a space
+before / is a question.
 """
 
 
@@ -63,7 +64,7 @@ class Console:
         Raises:
             KeyboardInterrupt: Ctrl-C at the prompt, or without a terminal at any time.
         """
-        tell("/help lists commands, Ctrl-C ends an answer, Ctrl-D leaves.")
+        tell("/help lists commands, Ctrl-C ends an answer, Ctrl-D quits.")
         for line in self._questions():
             if line.strip() == "/quit" and self._is_interactive:
                 break
@@ -131,7 +132,7 @@ class Console:
             self._printer.end()
             if is_terminated() or not self._is_interactive:
                 raise
-            tell_user("(interrupted; what was written is kept)\n")
+            tell_user("(interrupted; the text so far is kept)\n")
             return
         last = self._chat.last
         if last is not None and last.finish_reason == "length" and self._is_interactive:
@@ -143,7 +144,7 @@ class Console:
 
     def _forget(self, rest: str) -> None:
         if rest and not (rest.isascii() and rest.isdigit()):
-            tell_user(f"/forget takes a number of questions, not {rest}.\n")
+            tell_user(f"/forget needs a number of questions, not {rest}.\n")
             return
         gone = self._chat.forget(int(rest or 1))
         tell_user(f"Dropped {len(gone)} messages.\n")
@@ -159,7 +160,7 @@ class Console:
             return
         path = Path(rest).expanduser()
         if path.exists() and not _has_conversation(path):
-            tell_user(f"{path} exists and is no conversation: name another file.\n")
+            tell_user(f"{path} exists and is not a conversation: choose another file.\n")
             return
         text = json.dumps(self._chat.messages, ensure_ascii=False, indent=2)
         path.write_text(f"{text}\n", encoding="utf-8")
@@ -211,7 +212,7 @@ def tell_user(text: str) -> None:
 
 
 def _full(error: ChatFullError) -> str:
-    """Return the message about a full context in words of the console."""
+    """Return the message about a full context, with commands of the console."""
     if not error.n_forget:
         return str(error)
     return (

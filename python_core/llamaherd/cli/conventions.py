@@ -42,7 +42,7 @@ EXPECTED = (LlamaHerdError, ValueError, TypeError, OSError, ImportError)
 def status_of(error: BaseException) -> ExitStatus:
     """Return the exit status of an error; arguments are checked before work begins.
 
-    Code that finds an invalid value after work has begun must report that itself.
+    Code that finds an invalid value after work has begun must report the error itself.
     """
     is_use = isinstance(error, (BadArgumentError, JournalError))
     if isinstance(error, LlamaHerdError) and not is_use:
@@ -73,7 +73,7 @@ class _Taught(click.Command):
                     formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, then the rest."""
+        """Write the examples, then the other text of the epilog."""
         if self._examples:
             with formatter.section("Examples"):
                 for line in self._examples.strip().splitlines():
@@ -91,7 +91,7 @@ class Command(_Taught):
 
 
 class Commands(_Taught, click.Group):
-    """Commands under one name, with suggestions for misspelt ones."""
+    """Commands under one name, with suggestions for misspelt commands."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, then the commands."""
@@ -137,7 +137,7 @@ class Whole(click.IntRange):
             limit = f"of at least {self.min}"
             if self.max is not None:
                 limit = f"from {self.min} to {self.max}"
-            self.fail(f"{value!r} is no whole number {limit}.", param, ctx)
+            self.fail(f"{value!r} is not a whole number {limit}.", param, ctx)
 
 
 def section(title: str) -> Callable[..., Callable[[_Function], _Function]]:
@@ -178,7 +178,7 @@ def is_terminated() -> bool:
 
 
 class Termination:
-    """Context in which SIGTERM ends a command as Ctrl-C does, without loss of results.
+    """Context in which SIGTERM ends a command like Ctrl-C, without loss of results.
 
     A shell starts background jobs with Ctrl-C ignored. The command then continues to
     ignore it, but handles SIGTERM.

@@ -13,7 +13,7 @@ from llamaherd.cli.tables import EXIT, run_table, table_options
 from llamaherd.native.embedder import POOLING
 
 _HELP = """\
-Make a vector of each text of a table.
+Compute a vector of each text of a table.
 
 New columns: embedding, a list of numbers (in CSV and JSON lines a JSON array), and error.
 """
@@ -30,14 +30,14 @@ _vectors = section("Vectors")
     "--pooling",
     "embed__pooling",
     type=click.Choice(["auto", *POOLING]),
-    help=help_of(EmbedOptions, "pooling", "Default: as the model's file says."),
+    help=help_of(EmbedOptions, "pooling", "Default: as in the model's file."),
 )
 @_vectors(
     "--truncate",
     "embed__truncate",
     is_flag=True,
     default=None,
-    help=help_of(EmbedOptions, "truncate", "Without it their rows fail."),
+    help=help_of(EmbedOptions, "truncate", "Without it, rows with such texts fail."),
 )
 @click.pass_context
 def embed(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click

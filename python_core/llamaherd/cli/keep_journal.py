@@ -9,8 +9,9 @@ from llamaherd.cli.conventions import Command
 _HELP = """\
 Copy a journal that is in use.
 
-KEPT may be on a network drive, where a journal itself cannot be; it is replaced as a
-whole. `llamaherd run --journal` takes a copy of it, on a local disk, and goes on.
+KEPT may be on a network drive, which a journal in use must not be. An existing KEPT is
+replaced. To continue a run, copy KEPT to a local disk and pass it to
+`llamaherd run --journal`.
 """
 _EXAMPLES = """\
 llamaherd keep-journal /tmp/1-of-50.journal /shared/1-of-50.journal

@@ -10,8 +10,8 @@ from llamaherd.cli.tables import ended, shown_warnings
 _HELP = """\
 Combine the journals of `llamaherd run --shard i/n`.
 
-The output equals that of a run without shards. No model is needed. The journals must be
-of one model, one description and one input, with no shard and no row missing or double.
+The output equals the output of a run without shards. No model is needed. All journals
+must come from the same model, description and input, and contain each shard and row once.
 """
 _EXAMPLES = """\
 llamaherd merge journals/*.journal --out result.parquet

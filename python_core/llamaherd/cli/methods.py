@@ -12,9 +12,9 @@ from llamaherd.cli.conventions import Command
 _HELP = """\
 Print the methods paragraph of a report that report() wrote, and its references.
 
-REPORT is its page (.html) or its JSON. The paragraph has what the report has: model,
-codebook, settings, draw of the coded texts, agreement, estimators. The references, in
-BibTeX, are those of what was used.
+REPORT is the page (.html) or the JSON of the report. The paragraph describes what the
+report contains: model, codebook, settings, sampling of the coded texts, agreement,
+estimators. The references, in BibTeX, are for the model and methods used.
 """
 _EXAMPLES = """\
 llamaherd methods report.html
@@ -27,7 +27,7 @@ llamaherd methods report.html --checklist
 @click.argument("report", metavar="REPORT")
 @click.option("--bibtex", metavar="FILE.bib", help="Store the references in a file.")
 @click.option(
-    "--checklist", is_flag=True, help="Print what reviewers ask, and what is open."
+    "--checklist", is_flag=True, help="Print questions of reviewers and open points."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 def methods(report: str, bibtex: str | None, checklist: bool, as_json: bool) -> None:

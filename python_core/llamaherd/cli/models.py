@@ -39,7 +39,7 @@ llamaherd serve "$(llamaherd models path SmolLM2)"
 _SOURCE = """\
 SOURCE is "hf:owner/repo" of the Hugging Face hub, perhaps with ":Q4_K_M" or
 "/file.gguf" at its end; an address that begins with https://; "ollama:name"; a path; or
-the name of a file in the cache, or a part of it that only one has.
+the name of a file in the cache, or a unique part of it.
 """
 
 
@@ -79,7 +79,7 @@ def list_(as_json: bool) -> None:
     "suggest",
     cls=Command,
     help="List models to start with, by the memory that they need.\n\nFigures measured "
-    "by this project and figures that others published are apart.",
+    "by this project and figures that others published are shown separately.",
     examples="llamaherd models suggest\nllamaherd models suggest --memory 16\n",
 )
 @option("--memory", type=float, metavar="GB", help="Default: the memory available now.")
@@ -102,9 +102,9 @@ def suggest(memory: float | None, as_json: bool) -> None:
     "download",
     cls=Command,
     help=f"Download a model, and print the path of its file.\n\n{_SOURCE}\n"
-    "What breaks off is gone on with by the next call. A model that is here already is "
-    "not downloaded again. An access token of the hub is taken from HF_TOKEN, or from "
-    "what `hf auth login` stored.",
+    "The next call continues an interrupted download. A model that is already on this "
+    "machine is not downloaded again. An access token of the hub is read from HF_TOKEN, "
+    "or from the files of `hf auth login`.",
     examples="""\
 llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF
 llamaherd models download hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0
@@ -117,7 +117,7 @@ llamaherd models download https://example.org/model.gguf --sha256 9f2c...
 @option(
     "--no-check-memory",
     is_flag=True,
-    help="Download it even if it does not fit into this machine's memory.",
+    help="Download the model even if it does not fit into memory.",
 )
 def download(source: str, force: bool, sha256: str | None, no_check_memory: bool) -> None:
     """Download a model and print its path."""
@@ -135,7 +135,7 @@ def download(source: str, force: bool, sha256: str | None, no_check_memory: bool
     "path",
     cls=Command,
     help="Print the path of a model's file that is on this machine. Nothing is "
-    f"downloaded: what is not here is exit status 1.\n\n{_SOURCE}",
+    f"downloaded: without such a file the exit status is 1.\n\n{_SOURCE}",
     examples='llamaherd serve "$(llamaherd models path SmolLM2)"\n'
     "llamaherd models path hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0\n",
 )
@@ -148,15 +148,15 @@ def path_(source: str) -> None:
 @models.command(
     "remove",
     cls=Command,
-    help="Remove a model's file from llamaherd's cache. Files that are elsewhere, such "
-    "as Ollama's, are not touched. It asks first.",
+    help="Remove a model's file from llamaherd's cache. Files in other folders, such "
+    "as Ollama's, are not removed. The command asks for confirmation.",
     examples="llamaherd models remove SmolLM2-135M-Instruct-Q8_0.gguf\n"
     "llamaherd models remove SmolLM2 --yes\n",
 )
 @click.argument("source")
 @option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def remove(source: str, yes: bool) -> int:
-    """Remove a model's file, its other parts, and the metadata beside them."""
+    """Remove a model's file, its other parts, and their metadata."""
     first = _here(source)
     if not first.resolve().is_relative_to(model_cache_dir().resolve()):
         return failed(f"{first} is not in {model_cache_dir()}: remove it yourself")
@@ -164,7 +164,7 @@ def remove(source: str, yes: bool) -> int:
     size = gigabytes(sum(file.stat().st_size for file in files))
     if not yes:
         if not sys.stdin.isatty():
-            return failed("nobody can be asked here: pass --yes", ExitStatus.WRONG_USE)
+            return failed("no terminal to ask on: pass --yes", ExitStatus.WRONG_USE)
         click.confirm(f"Remove {first} ({size})?", abort=True, err=True)
     for file in reversed(files):  # the first file, removed last, marks a complete model
         file.unlink()

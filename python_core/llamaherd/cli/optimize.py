@@ -18,12 +18,12 @@ from llamaherd.optimize.requantize import TYPES
 _HELP = """\
 Find the type of a model that is fastest on this machine.
 
-Writes the model in each of some types, measures these files beside the original, and
-compares their predictions. The fastest whose answers move little enough stays, beside
-the original or in --out, as NAME.TYPE.llamaherd.gguf; the original is not touched, and
-no file is overwritten. Takes minutes for models of some GB.
+Writes the model in several types, measures these files and the original, and compares
+their predictions. Keeps the fastest file whose predictions are close enough to the
+original's, next to the original or in --out, as NAME.TYPE.llamaherd.gguf. The original
+is not changed, and no file is overwritten. Takes minutes for models of some GB.
 
-MODEL is a file, or what `llamaherd models download` takes.
+MODEL is a file, or a SOURCE of `llamaherd models download`.
 """
 _EXAMPLES = """\
 llamaherd optimize model.gguf
@@ -45,7 +45,7 @@ def _content(ctx: click.Context, param: click.Parameter, path: Path | None) -> s
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Folder for the new file; default: that of the model.",
+    help="Folder for the new file. Default: the folder of the model.",
 )
 @option(
     "--type",
@@ -53,8 +53,8 @@ def _content(ctx: click.Context, param: click.Parameter, path: Path | None) -> s
     multiple=True,
     type=click.Choice(list(TYPES), case_sensitive=False),
     metavar="TYPE",
-    help=f"A type to try, several times for several: {', '.join(TYPES)}. Default: "
-    f"{', '.join(DEFAULT_TYPES)}, but not the one that the model has.",
+    help=f"A type to try; may be given several times: {', '.join(TYPES)}. Default: "
+    f"{', '.join(DEFAULT_TYPES)}, without the type of the model.",
 )
 @option(
     "--max-kl",
@@ -62,15 +62,15 @@ def _content(ctx: click.Context, param: click.Parameter, path: Path | None) -> s
     default=0.01,
     show_default=True,
     metavar="NATS",
-    help="Largest mean KL divergence from the original that the kept file may have.",
+    help="Maximum mean KL divergence of the kept file from the original.",
 )
 @option(
     "--text",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     callback=_content,
     metavar="FILE",
-    help="Text to compare predictions on, best such as the model will meet; default: "
-    "from a novel.",
+    help="Text for the comparison, which should resemble your texts. Default: from a "
+    "novel.",
 )
 @option(
     "--n-threads",

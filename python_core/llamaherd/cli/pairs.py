@@ -23,9 +23,9 @@ _HELP = """\
 Compare the texts of a table in pairs, and estimate a strength of each.
 
 Each pair is scored in both orders by the exact probabilities of two letters. The output
-has a row for each text: its id, or the number of its row from 0; strength, std_error, low
-and high, of the model of Bradley and Terry; rank; n_pairs. --pairs-out has a row for each
-pair. Position bias, connectedness, convergence and notes are printed.
+has a row for each text: id, or the number of the row, from 0; strength, std_error, low
+and high from the Bradley-Terry model; rank; n_pairs. The file of --pairs-out has a row
+for each pair. Position bias, connectedness, convergence and notes are printed.
 """
 _EXAMPLES = """\
 llamaherd pairs texts.csv --question "Which text is angrier?" \\
@@ -63,7 +63,7 @@ _how = section("How pairs are drawn and computed")
 @_files(
     "--people",
     metavar="FILE",
-    help="Pairs that people compared: columns first, second, winner, with ids.",
+    help="Pairs that people compared: columns first, second, winner, each with ids.",
 )
 @_asked("--question", required=True, metavar="TEXT", help="Question about two texts.")
 @_asked(
@@ -91,7 +91,7 @@ _how = section("How pairs are drawn and computed")
     callback=variables_of,
     help=help_of(ClassifyOptions, "variables", "May be given several times."),
 )
-@_how("--n-pairs", type=Whole(1), metavar="N", help="Pairs. Default: 6 for each text.")
+@_how("--n-pairs", type=Whole(1), metavar="N", help="Pairs. Default: 6 per text.")
 @_how(
     "--design",
     type=click.Choice(("adaptive", "random")),
@@ -106,7 +106,7 @@ _how = section("How pairs are drawn and computed")
 )
 @_how("--seed", type=Whole(0), metavar="N", help="Seed of the design. Default 1234.")
 @_how("--level", type=float, default=0.95, help="Confidence level. Default 0.95.")
-@_how("--journal", metavar="FILE", help="Keep all results; only what is new is computed.")
+@_how("--journal", metavar="FILE", help="Store results; compute only new ones.")
 @_how("-q", "--quiet", is_flag=True, help="No progress bar.")
 def pairs(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
     """Run the command."""
@@ -163,7 +163,7 @@ def _texts(data: Any, column: str, id_: str | None) -> dict[str, str]:  # noqa: 
     """Return texts by id.
 
     Raises:
-        ValueError: An id is missing, or two are the same.
+        ValueError: An id is missing, or two ids are equal.
     """
     texts = _column(data, column)
     ids = range(len(texts)) if id_ is None else _column(data, id_)

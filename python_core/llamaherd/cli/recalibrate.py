@@ -14,10 +14,10 @@ _HELP = """\
 Improve labels and probabilities by the codes of a gold sample.
 
 TABLE is an output of `llamaherd annotate` or `classify`, with columns label and p_LABEL.
-The gold sample is the file that people filled in, with its .json beside it. The output
-has new labels and probabilities in the same columns; the model's are in columns that
-begin with raw_, and fold is the fold of each coded text. The accuracy by
-cross-validation is printed beside the model's.
+The gold sample is the file that people filled in; its .json must be in the same folder.
+The output has new labels and probabilities in the same columns. Columns that begin with
+raw_ have the labels and probabilities of the model, and fold is the fold of each coded
+text. Prints the cross-validated accuracy and the accuracy of the model.
 """
 _EXAMPLES = """\
 llamaherd recalibrate coded.csv --gold to_code.csv -o better.csv
@@ -40,7 +40,7 @@ llamaherd recalibrate coded.parquet --gold to_code.csv -o better.parquet \\
     "--features",
     multiple=True,
     type=click.Choice(["probs", "embeddings"]),
-    help="Features of the texts; give it twice for both. Default: probs.",
+    help="Features of the texts; give the option twice for both. Default: probs.",
 )
 @click.option("--embeddings", metavar="FILE.gguf", help="Model for embeddings.")
 @click.option("--label", metavar="NAME", help="Column of labels. Default: label.")

@@ -25,11 +25,11 @@ _HELP = """\
 Ask a model about each row of a table.
 
 INPUT is a table (.csv, .tsv, .jsonl, .parquet, or - for stdin). The output is the table
-with new columns: answer, finish_reason, error, and with --schema one for each field.
-INPUT may also be a .toml file that describes such a run, or one of classify, annotate or
-embed.
+with new columns: answer, finish_reason, error, and with --schema a column for each field.
+INPUT may also be a .toml file that describes a run of this command or of classify,
+annotate or embed.
 
-A journal beside the output stores finished rows: after a crash, kill -9 or Ctrl-C the
+A journal next to the output stores finished rows: after a crash, kill -9 or Ctrl-C the
 same command continues the run.
 """
 _EXAMPLES = """\

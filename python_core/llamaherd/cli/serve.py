@@ -29,15 +29,15 @@ KEY_VARIABLE = "LLAMAHERD_API_KEY"
 _HELP = """\
 Load a GGUF model and answer over HTTP.
 
-POST /generate, and what programs for OpenAI's API ask for, at
-http://127.0.0.1:8080/v1. All clients' prompts run in the same batch.
+Clients use POST /generate, or OpenAI's API at http://127.0.0.1:8080/v1. Prompts of all
+clients run in the same batch.
 """
 _EXAMPLES = """\
 llamaherd serve model.gguf
 curl http://127.0.0.1:8080/generate -d '{"prompt": "One, two, three,"}'
 """
 _EPILOG = """\
-Ctrl-C ends it: what runs may end first; a second Ctrl-C ends it at once.
+Ctrl-C ends the server after running requests; a second Ctrl-C ends it at once.
 """
 
 _where = section("Where it listens")
@@ -53,7 +53,7 @@ def _seconds(
 ) -> float | None:
     if value is None or (math.isfinite(value) and value > 0):
         return value
-    raise click.BadParameter(f"{value:g} is no positive number.", ctx, param)
+    raise click.BadParameter(f"{value:g} is not a positive number.", ctx, param)
 
 
 def _host_names(
@@ -97,7 +97,7 @@ def _key(given: str | None) -> str | None:
         key.encode("latin-1")
     except UnicodeEncodeError:
         raise click.UsageError(
-            f"{name} must have letters of Latin-1 only: HTTP has no others."
+            f"{name} must have only Latin-1 characters, because HTTP allows no others."
         ) from None
     return key
 
@@ -121,13 +121,13 @@ def _key(given: str | None) -> str | None:
 @_where(
     "--ready-file",
     metavar="FILE",
-    help="Written when clients can connect: JSON with url and pid.",
+    help="File to write when clients can connect: JSON with url and pid.",
 )
 @_where(
     "--while-stdin-open",
     is_flag=True,
-    help="End, as after Ctrl-C, when standard input closes: with the program that "
-    "started the server.",
+    help="End, as after Ctrl-C, when standard input closes, for example when the program "
+    "that started the server ends.",
 )
 @_where(
     "--allowed-host",
@@ -135,20 +135,20 @@ def _key(given: str | None) -> str | None:
     metavar="NAME",
     multiple=True,
     callback=_host_names,
-    help="A name that clients may call the server by, beside its own and its addresses; "
-    "may be given several times.",
+    help="Additional host name that clients may use for the server; may be given several "
+    "times.",
 )
 @_where(
     "--api-key",
     metavar="KEY",
-    help="Clients must show it (Authorization: Bearer KEY); others on this machine can "
-    f"see the arguments of programs, so better set {KEY_VARIABLE}.",
+    help="Key that clients must send (Authorization: Bearer KEY). Other users of this "
+    f"machine can see the arguments of programs, so set {KEY_VARIABLE} instead.",
 )
 @_where(
     "--no-api-key",
     is_flag=True,
-    help="Needed for a --host that others can reach, where there is no key: anybody who "
-    "can connect may then use the model.",
+    help="Required for a --host that other machines can reach, if there is no key: "
+    "everybody who can connect may then use the model.",
 )
 @_where(
     "--alias",
@@ -156,19 +156,19 @@ def _key(given: str | None) -> str | None:
     metavar="NAME",
     multiple=True,
     callback=_model_names,
-    help="The model's name for clients; default: its file's. May be given several times; "
-    "answers have the first.",
+    help="Name of the model for clients. Default: the name of its file. May be given "
+    "several times; answers contain the first name.",
 )
 @_where(
     "--any-model",
     is_flag=True,
-    help="Accept any model name in requests; answers contain the right one.",
+    help="Accept any model name in requests; answers contain the real name.",
 )
 @_where(
     "--embedding-model",
     metavar="FILE",
-    help="Model for /v1/embeddings, such as an encoder. Default: the vectors are those "
-    "of MODEL.gguf.",
+    help="Model for /v1/embeddings, such as an encoder. Default: MODEL.gguf "
+    "computes the vectors.",
 )
 @_size(
     "--n-seq-max",
@@ -180,8 +180,8 @@ def _key(given: str | None) -> str | None:
     "--n-ctx",
     type=_COUNT,
     metavar="N",
-    help="Tokens that the KV cache holds, prompts and answers; default: what the "
-    "requests need, within half of the free memory.",
+    help="Tokens of prompts and answers in the KV cache. Default: as needed by the "
+    "requests, within half of the free memory.",
 )
 @_size(
     "--n-threads",
@@ -192,7 +192,7 @@ def _key(given: str | None) -> str | None:
 @_size(
     "--deterministic",
     is_flag=True,
-    help="Make answers identical to the last bit, whatever else runs; slower.",
+    help="Make answers bit-identical, independent of other requests; slower.",
 )
 @_limits(
     "--queue",
@@ -200,7 +200,7 @@ def _key(given: str | None) -> str | None:
     default=256,
     metavar="N",
     show_default=True,
-    help="Maximum number of waiting requests; further ones get status 429.",
+    help="Maximum number of waiting requests; further requests get status 429.",
 )
 @_limits(
     "--timeout",
@@ -231,14 +231,14 @@ def _key(given: str | None) -> str | None:
     default=1024,
     metavar="N",
     show_default=True,
-    help="Maximum number of open connections; further ones get status 503.",
+    help="Maximum number of open connections; further connections get status 503.",
 )
 @_batches(
     "--data",
     metavar="DIR",
-    help="Folder of files and batches, made if needed. Batches then survive the end of "
-    "the server, and the next one with this folder goes on with them. Default: a "
-    "temporary folder, removed at the end.",
+    help="Folder of files and batches, created if needed. Batches then survive the end "
+    "of the server, and the next server with this folder continues them. Default: "
+    "a temporary folder, removed at the end.",
 )
 @_batches(
     "--max-file",
@@ -260,8 +260,8 @@ def _key(given: str | None) -> str | None:
     "--thinking",
     metavar="N|on|off",
     callback=thinking_of,
-    help="Tokens of the thought before an answer, if the request does not say; default: "
-    "as the model's chat template does.",
+    help="Tokens of the thought before an answer, unless the request sets them. Default: "
+    "as in the model's chat template.",
 )
 @_chats(
     "--template",
@@ -295,7 +295,7 @@ def serve(
 
     key = _key(api_key)
     if key is not None and no_api_key:
-        return failed("--no-api-key, but there is a key as well", ExitStatus.WRONG_USE)
+        return failed("--no-api-key is given with an API key", ExitStatus.WRONG_USE)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr
     )
@@ -308,8 +308,8 @@ def serve(
             open_to_all = f"anybody who can reach {serving.url(bound)} can use the model"
             if not no_api_key:
                 return failed(
-                    f"{open_to_all}: set {KEY_VARIABLE} to ask for a key, or say "
-                    "--no-api-key if that is meant",
+                    f"{open_to_all}: set {KEY_VARIABLE} to require a key, or pass "
+                    "--no-api-key to allow this",
                     ExitStatus.WRONG_USE,
                 )
             warn(open_to_all)
@@ -332,7 +332,7 @@ def _template(path: str | None) -> str | None:
 
 def _end_with_stdin() -> None:
     """End the server when standard input closes."""
-    # Not sys.stdin: a thread that holds its lock ends Python with a fatal error.
+    # Not sys.stdin: Python ends with a fatal error while a thread holds its lock.
     while os.read(0, 1 << 16):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
@@ -357,7 +357,7 @@ def _stem(path: str | None) -> str | None:
 def _embedding_model(
     given: str | None, *, progress: bool
 ) -> AbstractContextManager[Model | None]:
-    """Load the model for embeddings; None without one."""
+    """Load the model for embeddings; None if none is given."""
     from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
     from llamaherd.model.model import Model  # noqa: PLC0415
 

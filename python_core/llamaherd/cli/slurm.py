@@ -14,11 +14,11 @@ from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, sectio
 _HELP = """\
 Write a SLURM array script that executes a run in parts.
 
-RUN.toml is what `llamaherd run --save RUN.toml` writes. Each task answers a part of the
+RUN.toml is written by `llamaherd run --save RUN.toml`. Each task answers a part of the
 rows (`llamaherd run RUN.toml --shard I/N`) into a journal on the local disk of its node.
 The journal is copied to RUN.journals/ every ten minutes, at the end, and at SIGTERM; a
 requeued task continues from there. When all tasks are done, `llamaherd merge` combines
-the answers, which equal those of a run on one machine.
+the answers, which equal the answers of a run on one machine.
 
 Compute nodes often have no internet: download the model on a login node first, with
 `llamaherd models download`, and name its file in RUN.toml.
@@ -132,7 +132,7 @@ def slurm(
 def _submit(script: Path) -> int:
     program = shutil.which("sbatch")
     if program is None:
-        return failed(f"there is no sbatch here; {script} is written, submit it there")
+        return failed(f"no sbatch here; {script} is written, submit it on the cluster")
     done = subprocess.run(  # noqa: S603 - a program of the system
         [program, "--parsable", str(script)], capture_output=True, text=True, check=False
     )

@@ -9,8 +9,9 @@ from llamaherd.cli.conventions import Command
 _HELP = """\
 List the passages of a table that `llamaherd annotate` wrote, a row each.
 
-The codebook was of the type "spans". The columns are the id of the text, or the number of
-its row, from 0; label; quote; start and end: characters of the text, as in a slice.
+The codebook must be of the type "spans". The columns are the id of the text, or the
+number of its row, from 0; label; quote; start and end, so that text[start:end] is the
+quote, with characters counted from 0.
 """
 _EXAMPLES = """\
 llamaherd annotate texts.csv --codebook actors.yaml -m model.gguf -o coded.csv
@@ -33,7 +34,7 @@ llamaherd spans coded.csv --id id -o passages.csv
     "--column",
     default="spans",
     metavar="NAME",
-    help="Column of passages. Default spans; with --prefix it has that before it.",
+    help="Column of passages. Default spans, or with a --prefix PREFIXspans.",
 )
 def spans(table: str, output: str, id_: str | None, column: str) -> None:
     """Run the command."""

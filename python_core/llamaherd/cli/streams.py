@@ -6,8 +6,8 @@ import errno
 import os
 import sys
 
-# stdin is opened for writing and stdout for reading, so that using them is an error and
-# no later file gets their number. Lost messages on stderr are no error.
+# stdin is opened for writing and stdout for reading: using them is then an error, and no
+# later file gets their descriptors. Lost messages on stderr are no error.
 _STREAMS = (
     ("stdin", 0, os.O_WRONLY, "r"),
     ("stdout", 1, os.O_RDONLY, "w"),

@@ -44,7 +44,7 @@ _asked = section("What is asked of each row")
 _how = section("How it is computed")
 _parts = section("In parts, and again")
 _COUNT = Whole(1)
-_CLUSTER_BLOCK = 200_000  # rows per block, which many actors share
+_CLUSTER_BLOCK = 200_000  # rows per block; a block is divided among many actors
 
 EXIT = """\
 Exit status: 0 all rows are done; 3 all are done, but some failed (the column "error" has
@@ -60,7 +60,7 @@ def _shard(
         return None
     i, slash, n = value.partition("/")
     if not (slash and i.isdigit() and n.isdigit() and 1 <= int(i) <= int(n)):
-        message = f"{value!r} is no part of a whole, such as 1/50 or 50/50."
+        message = f"{value!r} is not a part such as 1/50 or 50/50."
         raise click.BadParameter(message, ctx, param)
     return int(i), int(n)
 
@@ -72,13 +72,13 @@ _COMMON = [
         "--out",
         "output",
         metavar="FILE",
-        help=".csv, .tsv, .jsonl or .parquet; without it stdout gets the table: JSON "
-        "lines if INPUT is that, otherwise CSV.",
+        help=".csv, .tsv, .jsonl or .parquet. Default: stdout, in JSON lines if INPUT "
+        "is JSON lines, otherwise in CSV.",
     ),
     _files(
         "--overwrite",
         is_flag=True,
-        help="Replace an output that llamaherd did not write or that was changed since.",
+        help="Replace an output that llamaherd did not write, or that was changed.",
     ),
     _files(
         "--encoding",
@@ -95,7 +95,7 @@ _COMMON = [
         "--spreadsheet",
         is_flag=True,
         default=None,
-        help="Write CSV that spreadsheets do not read as formulas.",
+        help="Write CSV whose cells spreadsheets do not read as formulas.",
     ),
     _asked(
         "-m",
@@ -115,12 +115,12 @@ _COMMON = [
         "--deterministic",
         is_flag=True,
         default=None,
-        help="Make answers identical to the last bit, whatever else runs; slower.",
+        help="Make answers bit-identical, independent of other rows; slower.",
     ),
     _how(
         "--cluster",
         metavar="ADDRESS",
-        help="Ray cluster to compute on: auto, host:port, ray://...; or local.",
+        help="Address of a Ray cluster: auto, host:port, ray://... or local.",
     ),
     _how(
         "--set",
@@ -143,7 +143,7 @@ _COMMON = [
     _parts(
         "--save",
         metavar="FILE.toml",
-        help="Write the run's description and stop; `llamaherd run FILE.toml` does it.",
+        help="Only write a description of the run, for `llamaherd run FILE.toml`.",
     ),
     _parts("-q", "--quiet", is_flag=True, help="No progress bar."),
 ]
@@ -151,7 +151,7 @@ _PROMPTS = [
     _asked(
         "--prompt",
         metavar="TEXT",
-        help="Instead of --column: with {column} where a row's values go.",
+        help="Prompt, with {column} for a value of the row. Replaces --column.",
     ),
     _asked(
         "--chat",
@@ -164,14 +164,14 @@ _PROMPTS = [
         "context__n_seq_max",
         type=_COUNT,
         metavar="N",
-        help="Rows that run at once; default: what suits the machine.",
+        help="Rows that run at once. Default: chosen for the machine.",
     ),
     _how(
         "--n-ctx",
         "context__n_ctx",
         type=_COUNT,
         metavar="N",
-        help="Tokens that the KV cache holds; default: what is needed.",
+        help="Tokens in the KV cache. Default: as needed.",
     ),
 ]
 
@@ -223,7 +223,7 @@ def drawing_options(
         option: Decorator of the section, see `section`.
         table: Table of the run file that the options belong to.
         declared: Class that declares the options.
-        drawn: What makes answers depend on the seed.
+        drawn: Setting that makes answers depend on the seed, for the help.
     """
     usual = {
         "temperature": "Default 0: always the most likely token.",
@@ -259,7 +259,7 @@ def thought_options(
         name: help_of(declared, name, more)
         for name, more in {
             "n_thoughts": "Probabilities are their mean. Needs --thinking. Default 1.",
-            "seed": f"Counts with several thoughts. Default {DEFAULT_SEED}.",
+            "seed": f"Used with several thoughts. Default {DEFAULT_SEED}.",
         }.items()
     }
 
@@ -278,8 +278,8 @@ def table_options(*, prompts: bool, system: bool) -> Callable[[Any], Any]:
 
     Args:
         prompts: Whether the command makes prompts of the rows.
-        system: Whether system message and beginning of answers are the user's: a codebook
-            has its own.
+        system: Whether the user sets the system message and the start of answers; a
+            codebook sets both itself.
     """
 
     def declare(function: Any) -> Any:  # noqa: ANN401 - types of click
@@ -304,8 +304,8 @@ def labels_of(given: str | None) -> list[str] | None:
     if len(lines) == 1:
         if not os.path.isfile(given):  # noqa: PTH113 - never raises
             raise click.BadParameter(
-                f"there is no file {checks.quoted(given)}, and a label alone "
-                "leaves nothing to choose: give A,B,C or a file with one a line.",
+                f"there is no file {checks.quoted(given)}, and a single label "
+                "leaves no choice: give A,B,C or a file with one label per line.",
                 param_hint="'--labels'",
             )
         try:
@@ -321,7 +321,7 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
     """Execute the run that a command's options describe, and return the exit status.
 
     Args:
-        task: Task of the command; None for that of the TOML file, or "generate".
+        task: Task of the command; None uses the task of the TOML file, or "generate".
         options: Options by the keys that they set, with "__" for the dot of nested keys.
     """
     from llamaherd.tables.execution import (  # noqa: PLC0415 - loads the engine
@@ -341,10 +341,10 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
     is_quiet, cluster = given.pop("quiet", False), given.pop("cluster", None)
     spec = _spec(task, given.pop("table"), given)
     if "path" not in spec.model:
-        raise click.UsageError("Missing option '-m' / '--model': which model to ask.")
+        raise click.UsageError("Missing option '-m' / '--model': the model to use.")
     if save is not None:
         write_spec(spec, save)
-        tell(f"wrote {save}; `llamaherd run {save}` does it")
+        tell(f"wrote {save}; `llamaherd run {save}` executes it")
         return ExitStatus.DONE
     show = sys.stderr.isatty() and not is_quiet
     has_begun = False
@@ -390,7 +390,7 @@ def ended(outcome: Outcome) -> int:
     if outcome.n_failed:
         warn(
             f"{outcome.n_failed} of {outcome.n_rows} rows failed; their column 'error' "
-            "says why"
+            "gives the reasons"
         )
         return ExitStatus.ROWS_FAILED
     return ExitStatus.DONE
@@ -427,12 +427,12 @@ def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
         if task is not None and spec.task != task:
             raise click.UsageError(
                 f"{table} describes a run of task {spec.task!r}: `llamaherd run {table}` "
-                "does it."
+                "executes it."
             )
         given = {key: _absolute(key, value) for key, value in given.items()}
     else:
         run_fields: dict[str, Any] = {"task": task or "generate", "input": table}
-        # A run needs these.
+        # A run needs these fields.
         if "classify.labels" in given:
             run_fields["classify"] = {"labels": given.pop("classify.labels")}
         if "codebook" in given:
@@ -473,10 +473,10 @@ def _ending(spec: RunSpec, shard: tuple[int, int] | None) -> Iterator[None]:
     except KeyboardInterrupt:
         path = journal_path(spec, shard)
         if path is None:
-            warn("ended before its end; nothing is kept, since there was no journal")
+            warn("ended early; no results are kept, because there was no journal")
         else:
-            warn(f"ended before its end: {path} has what is finished, and the same "
-                 "command goes on from there")  # fmt: skip
+            warn(f"ended early: {path} has the finished rows, and the same command "
+                 "continues from there")  # fmt: skip
         raise
 
 

@@ -55,13 +55,14 @@ class _NoQueue:
 
 
 class PageState:
-    """State that the server and its middleware read, as `SharedState` for a context.
+    """State for the server and its middleware; like `SharedState`, without a context.
 
     Attributes:
         connections: Limits on connections.
-        queue: Requests to wait for at the end; none takes long.
-        is_ending: Whether the server ends.
-        stop_server: Ends the server; set by who runs it.
+        queue: Requests to wait for at the end; always empty, because no request takes
+            long.
+        is_ending: Whether the server is ending.
+        stop_server: Function that ends the server; set by the code that runs it.
     """
 
     def __init__(self) -> None:
@@ -71,17 +72,17 @@ class PageState:
         self.stop_server: Callable[[], None] = lambda: None
 
     def stop(self) -> None:
-        """End running requests; there are none that take long."""
+        """Do nothing: no request takes so long that it must be ended."""
 
     def count(self, path: str, record: RequestRecord, seconds: float) -> None:
-        """Count nothing: there are no metrics."""
+        """Do nothing: the page has no metrics."""
 
 
 def create_app(desk: Desk, keys: CoderKeys, hosts: Hosts) -> Starlette:
-    """Create the application of a desk.
+    """Create the application that serves a desk.
 
     Args:
-        desk: Codes, which the caller closes after the application has ended.
+        desk: Codes of all coders; the caller closes them after the application has ended.
         keys: Keys of the pages.
         hosts: Allowed values of the Host header.
     """
@@ -110,7 +111,7 @@ def create_app(desk: Desk, keys: CoderKeys, hosts: Hosts) -> Starlette:
 
 
 class _Api:
-    """Requests of the pages' scripts."""
+    """Answers the requests of the pages' scripts."""
 
     def __init__(self, desk: Desk, keys: CoderKeys, state: PageState) -> None:
         self._desk = desk
@@ -133,9 +134,9 @@ class _Api:
                 return _error(
                     ApiError(400, str(error), param=error.argument, code=error.code)
                 )
-            except sqlite3.Error as error:  # a full disk, a lost network drive
+            except sqlite3.Error as error:  # such as a full disk or a lost network drive
                 return _error(
-                    ApiError(503, f"this was not saved: {error}", code="not_saved")
+                    ApiError(503, f"the code was not saved: {error}", code="not_saved")
                 )
             except ClientGoneError:
                 return Response(status_code=499)
@@ -143,7 +144,7 @@ class _Api:
         return endpoint
 
     async def start(self, request: Request) -> Response:
-        """Return what a coder sees of the codebook, and who may code."""
+        """Return the codebook as a coder sees it, and the names of the coders."""
         is_known = self._keys.are_needed or bool(_key_of(request))
         coder = self._coder(request) if is_known else None
         codebook = self._desk.sheet.codebook
@@ -166,7 +167,7 @@ class _Api:
         )
 
     async def text(self, request: Request) -> Response:
-        """Return a text: the next one, or that at a position of the coder's order."""
+        """Return the next text, or the text at a position in the coder's order."""
         coder = self._coder(request)
         position = request.query_params.get("position", "")
         if position and not (position.isascii() and position.isdigit()):
@@ -203,7 +204,7 @@ class _Api:
         return _json(await run_in_threadpool(self._after, coder, at))
 
     async def undo(self, request: Request) -> Response:
-        """Undo the coder's last act; return its text."""
+        """Undo the coder's last code or skip; return the text."""
         coder = self._coder(request)
         await self._body(request)
         at = await run_in_threadpool(self._desk.undo, coder)
@@ -212,12 +213,12 @@ class _Api:
         return _json(await run_in_threadpool(self._view, coder, at))
 
     async def overview(self, request: Request) -> Response:
-        """Return progress and agreement; for the person who runs the coding only."""
+        """Return progress and agreement, only for the person who runs the coding."""
         self._keys.check_owner(_key_of(request))
         return _json(await run_in_threadpool(self._overview))
 
     async def export(self, request: Request) -> Response:
-        """Return the file of the codes so far."""
+        """Return the codes so far as a file, only for the person who runs the coding."""
         self._keys.check_owner(_key_of(request))
         content = await run_in_threadpool(export.exported, self._desk)
         is_lines = are_spans(self._desk.sheet.codebook)
@@ -225,7 +226,7 @@ class _Api:
         return Response(content, headers={**_PRIVATE, "content-type": media})
 
     async def stop(self, request: Request) -> Response:
-        """End the server."""
+        """End the server, on request of the person who runs the coding."""
         self._keys.check_owner(_key_of(request))
         await self._body(request)
         self._state.stop_server()
@@ -233,7 +234,7 @@ class _Api:
 
     def _overview(self) -> dict[str, Any]:
         version = self._desk.version
-        if self._seen[0] != version:  # computed once for several readers
+        if self._seen[0] != version:  # computed once for all requests of this version
             self._seen = version, overview(self._desk)
         return self._seen[1]
 
@@ -241,7 +242,7 @@ class _Api:
         return self._keys.coder(_key_of(request), _coder_of(request))
 
     async def _body(self, request: Request) -> dict[str, object]:
-        """Read a JSON object; a form of another page cannot send one."""
+        """Read a JSON object, which an HTML form of another site cannot send."""
         media = request.headers.get("content-type", "").partition(";")[0].strip()
         if media != "application/json":
             raise ApiError(
@@ -262,7 +263,8 @@ class _Api:
     def _view(self, coder: str, i: int | None) -> dict[str, Any]:
         """Return a text with its code, and the coder's progress.
 
-        A text that is no tie any more is replaced by the next one.
+        If the coder of ties asks for a text that is not a tie any more, the next text is
+        returned.
         """
         texts = self._desk.texts_of(coder)
         if i is not None and i not in texts:
@@ -289,7 +291,7 @@ class _Api:
 
 
 def _kind(kind: Any) -> str:  # noqa: ANN401 - an AnswerType
-    """Return how a text is coded: by one label, several, a number or passages."""
+    """Return how a text is coded: "one" label, "several", a "number", or "spans"."""
     if kind.is_generated:
         return "spans"
     if kind.is_several:
@@ -303,7 +305,7 @@ def _key_of(request: Request) -> str:
 
 
 def _coder_of(request: Request) -> str:
-    """Return the name of the coder, which the script encodes for the header."""
+    """Return the name of the coder, which the page's script sends encoded in a header."""
     return unquote(request.headers.get("x-coder", ""))
 
 
@@ -317,7 +319,7 @@ def _error(error: ApiError) -> Response:
 
 
 async def _http_error(_request: Request, error: Exception) -> Response:
-    """Answer a request with an unknown path or method."""
+    """Return the error for a request with an unknown path or method."""
     if not isinstance(error, HTTPException):
         raise error
     return _error(

@@ -1,4 +1,4 @@
-"""Coding of texts by people in a browser: the public function."""
+"""Public function for coding of texts by people in a browser."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from llamaherd.research.coding.codebook import Codebook
 
 DEFAULT_PORT = 8090
-_LOOK_S = 0.02  # interval of checks for a page that starts
+_LOOK_S = 0.02  # interval of checks whether the page has started
 
 
 def code_texts(
@@ -50,40 +50,40 @@ def code_texts(
 ) -> Any:  # noqa: ANN401 - of the kind of the data
     """Let people code texts in a browser, and return their codes.
 
-    The function serves a page until Ctrl-C, or until the button "End" of the page of
-    agreement. Called again with the same texts, it continues. No model is needed, and
-    coders see no label of a model.
+    The function serves a page until you press Ctrl-C, or the button "End" on the page
+    with agreement. If you call it again with the same texts, the coding continues. No
+    model is needed, and coders do not see labels of a model.
 
     Args:
-        data: A `GoldSample`; a CSV file that `GoldSample.write` wrote, or another one
-            with a column of texts; or a data frame of any kind.
+        data: A `GoldSample`; path of a CSV file that `GoldSample.write` wrote, or of any
+            CSV file with a column of texts; or a data frame of any kind.
         codebook: Codebook with labels, a scale or passages. None for the labels of the
             sample, without definitions.
-        coders: Name or names of the coders who code all texts; None for "code". Each has
-            an order of texts of their own.
-        tie_coder: Name of another coder, who codes the texts on which the others
-            disagree; None for nobody.
-        path: SQLite file that stores every code at once; None for a file beside a CSV
-            file, "sample.codes.sqlite" for "sample.csv", or for one in the working folder
-            whose name depends on the texts.
-        text: Column of texts, if `data` is no sample.
+        coders: Name or names of the coders who code all texts; None for "code". Each
+            coder gets the texts in another order.
+        tie_coder: Name of an additional coder, who codes only texts on which the others
+            disagree; None without such a coder.
+        path: SQLite file that stores every code immediately. None for a file beside a CSV
+            file ("sample.codes.sqlite" for "sample.csv"); for other data, a file in the
+            working folder with a name that depends on the texts.
+        text: Column of texts, if `data` is not a sample.
         id: Column of identifiers; None for the column "id", or else row numbers from 1.
         seed: Seed of the orders.
-        host: Address to listen on. Other machines cannot reach the default. With other
-            addresses every coder needs the key in the link that is printed.
-        port: Port; 0 for a free one.
-        allowed_hosts: Further names by which browsers may call the server.
-        keys: Whether coders need their key on this machine, too.
+        host: Address to listen on. Other machines cannot reach the default address. With
+            other addresses, every coder needs the key in the printed link.
+        port: Port; 0 for any free port.
+        allowed_hosts: Further host names by which browsers may call the server.
+        keys: Whether coders need their key also on this machine.
         browser: Whether to open a browser.
 
     Returns:
-        The sample with the codes; the data frame with a column for each coder; or for
-        passages a `SpanCodes`.
+        The sample with the codes, or the data frame with a column for each coder; for
+        passages, a `SpanCodes`.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: Texts, codebook or names of coders do not fit; or the file has codes
-            of other texts.
+        ValueError: Texts, codebook or names of coders do not match; or the file at `path`
+            has codes of other texts.
         ImportError: The extra "server" is not installed.
     """
     sheet = make_sheet(data, codebook, coders, tie_coder, text=text, id=id, seed=seed)
@@ -120,11 +120,11 @@ def make_page(
     allowed_hosts: Sequence[str],
     keys: bool,
 ) -> CodingPage:
-    """Return the page of a desk, which listens already.
+    """Create the page of a desk; its socket listens already.
 
     Raises:
         ImportError: The extra "server" is not installed.
-        ArgumentError: Nothing can listen there.
+        ArgumentError: The address and port cannot be used.
     """
     try:
         from llamaherd.coding_page.serving import CodingPage  # noqa: PLC0415 - an extra
@@ -144,14 +144,14 @@ def make_page(
 
 
 def first_link(page: CodingPage) -> str:
-    """Return the link to open: the only coder's, or the page of agreement."""
+    """Return the link to open: of the only coder, else of the page with agreement."""
     links = list(page.links.values())
     return links[0] if len(links) == 1 else page.owner_link
 
 
 @contextmanager
 def opened(sheet: Sheet, path: Path) -> Iterator[tuple[Desk, CodeStore]]:
-    """Open the file of codes for a block."""
+    """Context manager that opens the file of codes."""
     store = CodeStore(path, sheet)
     try:
         yield Desk(sheet, store), store

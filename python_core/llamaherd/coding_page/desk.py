@@ -1,4 +1,4 @@
-"""Codes of all coders: which text is next, what was coded, undo."""
+"""Codes of all coders; selects the next text and undoes codes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST_S = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Code or skip of a text that is in force.
+    """Code or skip of a text that was not undone.
 
     Attributes:
         entry: Entry in the store.
@@ -55,7 +55,7 @@ class CoderProgress:
 def order_of(sheet: Sheet, coder: str) -> list[int]:
     """Return the indices of the texts in the order of a coder.
 
-    It depends on the seed and the name only.
+    The order depends only on the seed and the coder's name.
     """
     digest = hashlib.sha256(coder.encode("utf-8", "surrogatepass")).digest()
     seeds = [sheet.seed, int.from_bytes(digest[:8], "big")]
@@ -64,14 +64,14 @@ def order_of(sheet: Sheet, coder: str) -> list[int]:
 
 
 class Desk:
-    """Codes of a sheet, kept in a store.
+    """Codes of all coders for a sheet, stored in a store.
 
     Args:
         sheet: Texts, codebook and coders.
-        store: Store of their codes. Entries of other processes are seen at once.
+        store: Store of the codes; entries of other processes are read at each call.
 
     Raises:
-        ArgumentError: A stored code is no code by the codebook.
+        ArgumentError: A stored code is not valid by the codebook.
     """
 
     def __init__(self, sheet: Sheet, store: CodeStore) -> None:
@@ -87,26 +87,26 @@ class Desk:
 
     @property
     def version(self) -> int:
-        """Number of the last entry, which grows with each act."""
+        """Number of the last entry, which grows with each code, skip or undo."""
         self._read()
         return self._n_entries
 
     def act(self, coder: str, i: int) -> Act | None:
-        """Return the code or skip of a text that is in force; None without one."""
+        """Return the latest code or skip of a text, if not undone; None without one."""
         found = self._by_text.get((coder, i))
         return found[-1] if found else None
 
     def values(self, coder: str) -> list[Value | None]:
-        """Return the codes of all texts in the order of the sheet."""
+        """Return a coder's codes of all texts, in the order of the sheet."""
         self._read()
         acts = [self.act(coder, i) for i in range(len(self.sheet.ids))]
         return [None if act is None else act.value for act in acts]
 
     def texts_of(self, coder: str) -> list[int]:
-        """Return the texts that a coder is to code, in their order.
+        """Return the texts that a coder has to code, in the coder's order.
 
-        The coder of ties has the texts on which the others disagree, and those that were
-        coded before the others agreed.
+        The coder of ties gets the texts on which the others disagree, and the texts that
+        this coder already coded, even if the others agree now.
         """
         self._read()
         order = self._orders[coder]
@@ -122,9 +122,10 @@ class Desk:
         return CoderProgress(len(texts), n_coded, len(acts) - n_coded)
 
     def next_text(self, coder: str, after: int | None = None) -> int | None:
-        """Return the next text without a code; None if there is none.
+        """Return the next text without a code; None if no such text is left.
 
-        Skipped texts come after all others, in the coder's order from `after` on.
+        Skipped texts come after all other texts, in the coder's order, starting after the
+        text `after`.
         """
         texts = self.texts_of(coder)
         start = texts.index(after) + 1 if after in texts else 0
@@ -136,7 +137,7 @@ class Desk:
         return next((i for i in skipped if self._is_skipped(coder, i)), None)
 
     def can_undo(self, coder: str) -> bool:
-        """Whether there is an act to undo."""
+        """Whether there is a code or skip to undo."""
         self._read()
         return bool(self._acts[coder])
 
@@ -151,7 +152,8 @@ class Desk:
         """Store the code of a text; return the text's index.
 
         Raises:
-            ArgumentError: The text is none of the coder's, or the value is no code of it.
+            ArgumentError: The coder does not have this text, or the value is not a valid
+                code.
         """
         at = self._checked_text(coder, i)
         checked = checked_value(self.sheet.codebook, self.sheet.texts[at], value)
@@ -169,7 +171,7 @@ class Desk:
         return self._add(at, NewAct(coder, self.sheet.ids[at], "skip", None, *remark))
 
     def undo(self, coder: str) -> int | None:
-        """Undo the last act of a coder; return its text, or None without one."""
+        """Undo the last code or skip of a coder; return its text, or None without one."""
         with self._lock:
             self._read()
             if not self._acts[coder]:
@@ -183,7 +185,7 @@ class Desk:
         with self._lock:
             self._read()
             last = self.act(new.coder, at)
-            # A browser that did not get the answer sends an act again.
+            # A browser sends a code or skip again if it did not get the answer.
             is_again = last is not None and last.entry.act[:5] == new[:5]
             if not is_again or self._acts[new.coder][-1] != at:
                 self._store.add(new)
@@ -208,7 +210,7 @@ class Desk:
         return is_tie([act.value for act in acts if act and act.value is not None])
 
     def _read(self) -> None:
-        """Read the entries that are new."""
+        """Read new entries from the store."""
         with self._lock:
             for entry in self._store.entries(self._n_entries):
                 self._apply(entry)
@@ -229,7 +231,7 @@ class Desk:
         """Return a stored code.
 
         Raises:
-            ArgumentError: It was given by a codebook with other labels.
+            ArgumentError: The code was stored with a codebook with other labels.
         """
         try:
             return checked_value(self.sheet.codebook, self.sheet.texts[at], act.value)
@@ -255,7 +257,7 @@ def _checked_note(note: object) -> str:
 
 
 def _checked_seconds(seconds: object) -> float | None:
-    """Return a time that a browser measured; None for one that makes no sense."""
+    """Return a time measured by a browser; None for an impossible time."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         return None
     is_time = math.isfinite(seconds) and 0 <= seconds < _LONGEST_S

@@ -1,4 +1,4 @@
-"""Codes of a desk for `read_gold` and `read_spans`."""
+"""Exports the codes of a desk for `read_gold` and `read_spans`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _NOTE = " note"  # follows the name of a coder
 def coded_sample(desk: Desk) -> GoldSample | None:
     """Return the gold sample with the codes; None without a sample.
 
-    Codes that the sample had before are kept where the coder has none on the page.
+    A code that the sample had before is kept if the coder has no code for the text on the
+    page.
     """
     sample = desk.sheet.sample
     if sample is None or are_spans(desk.sheet.codebook):
@@ -63,10 +64,10 @@ def coded_spans(desk: Desk) -> SpanCodes:
 
 
 def exported(desk: Desk) -> bytes:
-    """Return the codes as a file: CSV, or JSON lines if they are passages.
+    """Return the content of a file with the codes: CSV, or JSON lines for passages.
 
-    The CSV has the columns id, text, one for each coder, and one for the notes of each
-    coder who wrote notes.
+    The CSV has the columns id and text, a column for each coder, and a column for the
+    notes of each coder who wrote notes.
     """
     if are_spans(desk.sheet.codebook):
         return "".join(f"{line}\n" for line in _lines(desk)).encode()
@@ -87,7 +88,7 @@ def write_codes(
     """Write the codes to a file, and the design of the sample beside a CSV file.
 
     Raises:
-        ArgumentError: There is a file with other content.
+        ArgumentError: A file with other content exists.
         OSError: The file cannot be written.
     """
     content, there = exported(desk), Path(path)
@@ -112,7 +113,7 @@ def _notes(desk: Desk, coder: str) -> list[str]:
 
 
 def _lines(desk: Desk) -> list[str]:
-    """Return a line for each text and coder, as `read_spans` reads them."""
+    """Return a line for each text and coder, in the format of `read_spans`."""
     made = []
     for coder in desk.sheet.people:
         notes = _notes(desk, coder)

@@ -1,7 +1,7 @@
-"""Keys of the pages: one for each coder, and one for the person who runs the coding.
+"""Keys of the pages: a key for each coder, and one for the person who runs the coding.
 
-All are derived from the secret of the file of codes, so links stay valid when the page is
-started again.
+All keys are derived from the secret in the file of codes, so links stay valid when the
+page is started again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class CoderKeys:
     Args:
         secret: Secret of the file.
         people: Names of the coders.
-        are_needed: Whether coders must show their key. The owner always must.
+        are_needed: Whether coders must send their key. The person who runs the coding
+            always needs a key.
 
     Attributes:
         are_needed: See above.
@@ -49,7 +50,7 @@ class CoderKeys:
         """Check the key of the person who runs the coding.
 
         Raises:
-            ApiError: It is another.
+            ApiError: The key is wrong.
         """
         if not hmac.compare_digest(shown.encode(), self.of_owner.encode()):
             raise _refused()
@@ -58,11 +59,11 @@ class CoderKeys:
         """Return the coder who sent a request.
 
         Args:
-            shown: Key in the request; "" for none.
-            name: Name in the request, if no key is needed; "" for none.
+            shown: Key in the request; "" without a key.
+            name: Name in the request, used if no key is needed; "" without a name.
 
         Raises:
-            ApiError: The key belongs to nobody, or there is no such coder.
+            ApiError: The key belongs to no coder, or no coder has this name.
         """
         if shown:
             for each in self._people:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from llamaherd.coding_page.values import Value
     from llamaherd.research.statistics.ratings import Scale
 
-_MOST_SHOWN = 100  # disagreements and notes
+_MOST_SHOWN = 100  # maximum number of disagreements, and of notes
 _LONGEST_TEXT = 600  # characters of a text in a list
 
 Row = dict[str, Any]
@@ -58,9 +58,10 @@ def _coder(desk: Desk, coder: str) -> Row:
 
 
 def _agreement(desk: Desk, columns: dict[str, list[Value | None]]) -> list[Row]:
-    """Return coefficients of all coders, of each label and of each pair.
+    """Return agreement coefficients for all coders, for each label and for each pair.
 
-    The coder of ties is left out: those texts were chosen because others disagree.
+    The coder of ties is omitted, because only texts with disagreement have this coder's
+    codes.
     """
     of = {coder: columns[coder] for coder in desk.sheet.coders}
     if len(of) < 2:
@@ -108,7 +109,7 @@ def _of_labels(
 
 
 def _unitizing(desk: Desk, part: str, columns: Sequence[Sequence[Any]]) -> Row:
-    """Return the agreement on passages, on the texts that all of them coded."""
+    """Return the agreement on passages, for texts that all of the coders coded."""
     both = [
         i
         for i, row in enumerate(zip(*columns, strict=True))

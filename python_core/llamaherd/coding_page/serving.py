@@ -1,4 +1,4 @@
-"""Life of a coding page, from its socket to the codes."""
+"""Serves a coding page, from opening the socket to the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CodingProgress(JobProgress):
 
     Attributes:
         n_done: Number of codes.
-        n_total: Number of codes that all coders are to give.
+        n_total: Number of codes that all coders have to give.
     """
 
     n_done: int
@@ -38,18 +38,18 @@ class CodingProgress(JobProgress):
 
 
 class CodingPage:
-    """Coding page that is served until it is stopped; the work of a `Job`.
+    """Serves a coding page until it is stopped, as the work of a `Job`.
 
     Args:
         desk: Codes.
         secret: Secret that keys are derived from.
         host: Address or name to listen on.
-        port: Port; 0 for a free one.
-        allowed_hosts: Further names of this server in addresses.
-        keys: Whether coders on this machine need their key, too.
+        port: Port; 0 for any free port.
+        allowed_hosts: Further host names by which browsers may call the server.
+        keys: Whether coders need their key also on this machine.
 
     Raises:
-        ArgumentError: Nothing can listen there.
+        ArgumentError: The address and port cannot be used.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class CodingPage:
 
     @property
     def links(self) -> dict[str, str]:
-        """Link of each coder, which has the coder's key."""
+        """Link for each coder, with the coder's key."""
         return {
             coder: f"{self.url}/#{self._keys.of_coder(coder)}"
             for coder in self._desk.sheet.people
@@ -99,7 +99,7 @@ class CodingPage:
 
     @property
     def owner_link(self) -> str:
-        """Link of the page with progress and agreement, which has the owner's key."""
+        """Link to the page with progress and agreement, with the owner's key."""
         return f"{self.url}/owner#{self._keys.of_owner}"
 
     @property
@@ -109,7 +109,7 @@ class CodingPage:
 
     @property
     def progress(self) -> CodingProgress:
-        """Return how many codes there are."""
+        """Return the number of codes so far."""
         each = [self._desk.progress(coder) for coder in self._desk.sheet.people]
         return CodingProgress(
             n_done=sum(one.n_coded for one in each),
@@ -118,7 +118,7 @@ class CodingPage:
 
     @property
     def problem(self) -> str:
-        """Return no warning: codes are stored or their browser gets an error."""
+        """Return "" (no warning): browsers get an error if a code cannot be stored."""
         return ""
 
     def cancel(self) -> None:
@@ -144,7 +144,7 @@ class CodingPage:
         wide = max(len(name) for name, _ in shown)
         lines = [f"{name:<{wide}}  {link}" for name, link in shown]
         if not self._keys.are_needed:
-            lines.append(f"On this machine {self.url} also asks for a coder's name.")
+            lines.append(f"On this machine, {self.url} asks for the coder's name.")
         return lines
 
     def _tell_ready(self) -> None:

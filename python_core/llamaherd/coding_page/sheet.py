@@ -18,7 +18,7 @@ from llamaherd.research.coding.codebook import Codebook, checked_codebook
 from llamaherd.research.estimation import gold_file
 from llamaherd.research.estimation.gold_drawn import OURS, PART, GoldSample, sidecar
 
-DEFAULT_CODER = "code"  # also the column that `GoldSample.write` creates
+DEFAULT_CODER = "code"  # also the name of the column that `GoldSample.write` creates
 _MOST_CODERS = 50
 _LONGEST_NAME = 60  # characters of the name of a coder
 _QUESTION = "Which label does the text have?"
@@ -26,15 +26,15 @@ _QUESTION = "Which label does the text have?"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sheet:
-    """Texts to code, without anything that coders should not see.
+    """Texts to code, without labels of a model or other data that coders must not see.
 
     Attributes:
         ids: n identifiers.
         texts: n texts.
         codebook: Codebook with the labels.
         coders: Names of the coders who code all texts.
-        tie_coder: Name of the coder of the texts on which the others disagree; None for
-            nobody.
+        tie_coder: Name of the coder who codes texts on which the others disagree; None
+            without such a coder.
         seed: Seed of the orders.
         sample: Gold sample of the texts; None for other texts.
     """
@@ -49,7 +49,7 @@ class Sheet:
 
     @property
     def people(self) -> tuple[str, ...]:
-        """All coders, the one of ties last."""
+        """All coders; the coder of ties is last."""
         return self.coders if self.tie_coder is None else (*self.coders, self.tie_coder)
 
     @property
@@ -115,7 +115,7 @@ def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
         )
         if is_wrong or plain.casefold() in (each.casefold() for each in made):
             raise ArgumentError(
-                f"must be different names of 1 to {_LONGEST_NAME} characters, none of "
+                f"must be different names of 1 to {_LONGEST_NAME} characters, other than "
                 f"{', '.join((*OURS, PART))}, not {checks.shown(plain)}",
                 argument=argument,
                 code="duplicate",
@@ -134,7 +134,7 @@ def _of_sample(sample: GoldSample | None) -> Codebook:
     """Return a codebook with the labels of a sample and no definitions."""
     if sample is None or not sample.names:
         raise ArgumentError(
-            "must be given: the texts come without a list of labels",
+            "must be given: the texts have no list of labels",
             argument="codebook",
             code="missing",
         )
@@ -144,21 +144,21 @@ def _of_sample(sample: GoldSample | None) -> Codebook:
 
 
 def _check_agrees(codebook: Codebook, sample: GoldSample | None) -> None:
-    """Check that codes by the codebook can be codes of the sample."""
+    """Check that the codebook's labels can be codes of the sample."""
     if sample is None or codebook.kind.is_generated:
         return
     other = [name for name in codebook.names if sample.names and name not in sample.names]
     if other:
         raise ArgumentError(
-            f"has the label {checks.quoted(other[0])}, which is none of the sample's: "
+            f"has the label {checks.quoted(other[0])}, but the labels of the sample are "
             f"{', '.join(sample.names[:20])}",
             argument="codebook",
             code="conflict",
         )
     if codebook.kind.is_several != sample.several:
-        words = {True: "several labels a text", False: "one label a text"}
+        words = {True: "several labels per text", False: "one label per text"}
         raise ArgumentError(
-            f"has {words[codebook.kind.is_several]}, and the sample was drawn for "
+            f"has {words[codebook.kind.is_several]}, but the sample was drawn for "
             f"{words[sample.several]}",
             argument="codebook",
             code="conflict",
@@ -170,7 +170,7 @@ def _texts_of(
     text: str,
     id: str | None,  # noqa: A002 - what the column is called
 ) -> tuple[GoldSample | None, list[str], list[str]]:
-    """Return the sample, if there is one, ids and texts."""
+    """Return the sample (None for other data), ids and texts."""
     if isinstance(data, (str, os.PathLike)):
         data = _of_file(Path(data))
     if isinstance(data, GoldSample):
@@ -188,7 +188,7 @@ def _texts_of(
             argument="data",
         )
     cells = frames.column(data, text, "text")
-    # Places of passages count the characters of the text as it is.
+    # Texts are not normalized, because positions of passages count their characters.
     texts = [each if isinstance(each, str) else text_of(each) for each in cells]
     if id is None and "id" in frames.names(data):
         id = "id"  # noqa: A001 - what the column is called
@@ -199,7 +199,7 @@ def _texts_of(
 
 
 def _check_rows(ids: Sequence[str], texts: Sequence[str | None]) -> None:
-    """Check that there are texts, and that each has an id of its own."""
+    """Check that there are texts, and that ids are unique."""
     if not texts:
         raise ArgumentError("has no texts", argument="data", code="empty")
     seen: set[str] = set()
@@ -219,10 +219,10 @@ def _check_rows(ids: Sequence[str], texts: Sequence[str | None]) -> None:
 
 
 def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
-    """Return the sample that a file belongs to, or the columns of the file.
+    """Return the sample of a CSV file with a sidecar, or the columns of another file.
 
     Raises:
-        FileNotFoundError: There is no such file.
+        FileNotFoundError: The file does not exist.
     """
     content = path.read_bytes()
     if sidecar(path).exists():
@@ -232,8 +232,8 @@ def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
     for i, row in enumerate(rows):
         if len(row) != len(names):
             raise ArgumentError(
-                f"has {len(row)} cells and there are {len(names)} columns: a cell that "
-                "has the delimiter in it must be in quotes",
+                f"has {len(row)} cells, but there are {len(names)} columns: a cell that "
+                "contains the delimiter must be in quotes",
                 argument="data",
                 place=(i,),
                 code="wrong_length",

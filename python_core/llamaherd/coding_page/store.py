@@ -1,7 +1,7 @@
-"""SQLite file of codes: an entry for each act of a coder, never changed.
+"""SQLite file of codes, with an unchangeable entry for each code, skip and undo.
 
-The codes of now follow from the entries, so an undo is an entry, too, and nothing that
-was ever coded is lost. Every entry is on the disk before its browser has an answer.
+The current codes are computed from the entries. An undo is an entry as well, so no
+earlier code is lost. Every entry is on the disk before its browser gets an answer.
 """
 
 from __future__ import annotations
@@ -52,14 +52,15 @@ COMMIT;
 
 
 class NewAct(NamedTuple):
-    """Act of a coder to store.
+    """Code, skip or undo of a coder, to be stored.
 
     Attributes:
         coder: Name of the coder.
         text_id: Id of the text.
-        kind: "code", "skip", or "undo" of the coder's last act that was not undone.
+        kind: "code", "skip", or "undo", which undoes the coder's last code or skip that
+            was not undone.
         value: Code as JSON types; None for other kinds.
-        note: Note of the coder; "" for none.
+        note: Note of the coder; "" without a note.
         seconds: Time that the coder spent on the text; None if unknown.
     """
 
@@ -72,11 +73,11 @@ class NewAct(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Stored act of a coder.
+    """Stored code, skip or undo of a coder.
 
     Attributes:
         n: Number of the entry, from 1.
-        act: The act.
+        act: The code, skip or undo.
         at: Time of storing, in UTC.
     """
 
@@ -86,26 +87,25 @@ class Entry(NamedTuple):
 
 
 class CodeStore:
-    """Codes of a sheet in a file, which several processes may use at once.
+    """File with the codes of a sheet, which several processes may use at once.
 
     Args:
         path: Path of the file; it is created if it does not exist.
-        sheet: Texts and codebook; the file must be of these texts.
+        sheet: Texts and codebook; an existing file must have codes of these texts.
 
     Attributes:
         path: Path of the file.
-        secret: Random text, the same each time that the file is opened; keys of the pages
-            are derived from it.
+        secret: Random text stored in the file; keys of the pages are derived from it.
 
     Raises:
-        ArgumentError: The file is of other texts, or is no file of codes.
+        ArgumentError: The file has codes of other texts, or is not a file of codes.
     """
 
     def __init__(self, path: Path, sheet: Sheet) -> None:
         self.path = path
         self._lock = threading.Lock()
         with _refusals(path):
-            with suppress(FileExistsError):  # the secret is for its owner only
+            with suppress(FileExistsError):  # only the file's owner may read the secret
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             self._db = sqlite3.connect(
                 path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
@@ -137,7 +137,7 @@ class CodeStore:
         ]
 
     def add(self, act: NewAct) -> None:
-        """Store an act; it is on the disk when this returns."""
+        """Store a code, skip or undo; it is on the disk when the call returns."""
         written = json.dumps(act.value, ensure_ascii=False)
         row = (
             act.coder,
@@ -157,16 +157,17 @@ class CodeStore:
             )
 
     def _open(self, sheet: Sheet) -> None:
-        """Create the tables, or check those of an existing file."""
+        """Create the tables, or check the tables of an existing file."""
         (identity,) = self._db.execute("PRAGMA application_id").fetchone()
         (n_tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if n_tables and identity != _APPLICATION_ID:
             raise ArgumentError(
-                f"{checks.shown(str(self.path))} is an SQLite file, but not of codes",
+                f"{checks.shown(str(self.path))} is an SQLite file, but has no codes",
                 argument="path",
                 code="foreign_file",
             )
-        # A rollback journal leaves one file, and its folder is synchronized, too.
+        # With a rollback journal, only one file remains; EXTRA also synchronizes its
+        # folder.
         self._db.execute("PRAGMA journal_mode = DELETE")
         self._db.execute("PRAGMA synchronous = EXTRA")
         if not n_tables:

@@ -1,4 +1,4 @@
-"""Codes as browsers send them: checked, and in one form."""
+"""Checks codes from browsers, and converts them to one form."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 
     from llamaherd.research.coding.codebook import Codebook
 
-# A label; labels in the order of the codebook; passages in the order of the text.
+# A label, a tuple of labels in the order of the codebook, or a tuple of passages in the
+# order of the text.
 Value = str | tuple[str, ...] | tuple[Unit, ...]
 
 
 def are_spans(codebook: Codebook) -> bool:
-    """Test for a codebook whose codes are passages."""
+    """Return True if the codes of a codebook are passages."""
     return codebook.kind is TYPES[SPANS]
 
 
 def checked_value(codebook: Codebook, text: str, value: object) -> Value:
-    """Return a code of a text in its one form.
+    """Check a code of a text, and return it as `Value`.
 
     Args:
         codebook: Codebook of the code.
@@ -35,7 +36,8 @@ def checked_value(codebook: Codebook, text: str, value: object) -> Value:
         value: A label; a list of labels; a list of mappings with start, end and label.
 
     Raises:
-        ArgumentError: The value is no code by the codebook, or not of this text.
+        ArgumentError: The value is not a valid code by the codebook, or does not fit the
+            text.
     """
     if are_spans(codebook):
         units = [_unit(codebook, text, each) for each in _listed(value)]
@@ -60,7 +62,7 @@ def plain_value(value: Value) -> Any:  # noqa: ANN401 - JSON
 
 
 def cell_of(codebook: Codebook, value: Value | None) -> str:
-    """Return a code as a cell of a coding sheet; "" for no code."""
+    """Return a code as a cell of a coding sheet; "" without a code."""
     if value is None or isinstance(value, str):
         return value or ""
     labels = [each for each in value if isinstance(each, str)]
@@ -68,7 +70,7 @@ def cell_of(codebook: Codebook, value: Value | None) -> str:
 
 
 def is_tie(values: Sequence[Value]) -> bool:
-    """Test for at least two codes without a majority of one of them."""
+    """Return True if there are at least two codes and none has a majority."""
     if len(values) < 2:
         return False
     return 2 * Counter(values).most_common(1)[0][1] <= len(values)

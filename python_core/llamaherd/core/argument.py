@@ -1,6 +1,6 @@
-"""Names of arguments and of places in them: `prompts[3]`, `labels['yes']`, `words.text`.
+"""Names of arguments and their elements: `prompts[3]`, `labels['yes']`, `words.text`.
 
-A place is a tuple of steps into an argument:
+A place is the position of an element: a tuple of steps into an argument:
 
 - `int`: an index, from 0. R prints it from 1. - `Id`: a number that identifies an
   element, such as a token id. It is printed unchanged.
@@ -18,13 +18,13 @@ Place: TypeAlias = "tuple[Step, ...]"
 
 
 class Field(str):
-    """A step of a place: the name of a field."""
+    """Step of a place: the name of a field."""
 
     __slots__ = ()
 
 
 class Id(int):
-    """A step of a place: a number that identifies an element and is not an index."""
+    """Step of a place: a number that identifies an element and is not an index."""
 
     __slots__ = ()
 

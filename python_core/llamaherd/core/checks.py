@@ -120,7 +120,7 @@ def choice(name: Name, value: object, choices: Sequence[_T]) -> _T:
 
 
 def stop_texts(name: Name, value: object) -> tuple[str, ...]:
-    """Check stop texts: a str, a sequence of them, or None for none.
+    """Check stop texts: a str, a sequence of str, or None.
 
     Raises:
         TypeError: `value` has another type.
@@ -178,9 +178,9 @@ def prompt_list(
 
 
 def no_list(value: object) -> str:
-    """Return why an iterable is not accepted as a list; "" if it is."""
+    """Return why an iterable is not accepted as a list; "" if it is accepted."""
     if isinstance(value, AbstractSet) and not isinstance(value, KeysView):
-        return f"a {type(value).__name__}: it has no order that results could have"
+        return f"a {type(value).__name__}: its elements have no order"
     if isinstance(value, IOBase):
         return "an open file: read it first, with .read() or .read().splitlines()"
     if hasattr(value, "columns"):  # iteration over a data frame yields column names
@@ -216,12 +216,12 @@ def refuse_copy(thing: object) -> NoReturn:
 
 
 def quoted(text: str) -> str:
-    """Return a text in the form for messages, for values known to be texts."""
+    """Return a text in quotes for messages, shortened; `shown` also adds the type."""
     return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 def shown(value: object) -> str:
-    """Return a value in the form for messages: shortened, with its type."""
+    """Return a value as messages show it: shortened, with its type."""
     if isinstance(value, (str, bytes, bytearray)):
         value = value[:60]
     try:
@@ -234,5 +234,5 @@ def shown(value: object) -> str:
 
 
 def _digits(number: int) -> str:
-    """Return the digits of an integer, which Python refuses for very large ones."""
+    """Return the digits of an integer; Python refuses to convert very large integers."""
     return str(number) if abs(number) < 10**40 else "one of more than 40 digits"

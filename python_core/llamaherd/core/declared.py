@@ -30,7 +30,7 @@ def declared(default: _T, check: Callable[[str, Any], object], **more: object) -
 def check_fields(instance: object) -> None:
     """Check the fields of a dataclass and normalize their values.
 
-    Defaults are normalized already.
+    Default values are not checked: they must be declared in normalized form.
     """
     for name, default, check in _checks(type(instance)):  # type: ignore[arg-type]
         value = getattr(instance, name)
@@ -40,7 +40,7 @@ def check_fields(instance: object) -> None:
 
 @cache
 def _checks(kind: type) -> list[tuple[str, object, Callable[[str, Any], object]]]:
-    """Name, default and check of each field that has a check."""
+    """Return the name, the default and the check of each field that has a check."""
     return [
         (each.name, each.default, each.metadata["check"])
         for each in fields(kind)
@@ -70,7 +70,7 @@ def suggests_names(kind: type[_T]) -> type[_T]:
 
 
 def defaults_of(kind: type) -> dict[str, Any]:
-    """Default of each field that has one, by name."""
+    """Return the default of each field that has a default, by name of the field."""
     found = {}
     for each in fields(kind):
         if each.default is not MISSING:
@@ -81,9 +81,10 @@ def defaults_of(kind: type) -> dict[str, Any]:
 
 
 def docs_of(kind: type) -> dict[str, str]:
-    """Documentation of each field: its entry under "Attributes:" in the docstring.
+    """Return the documentation of each field: its entry under "Attributes:".
 
-    Entries of base classes count too. Without docstrings (`python -OO`) there are none.
+    Entries of base classes are included. Without docstrings (`python -OO`) the result is
+    empty.
     """
     docs: dict[str, str] = {}
     for each in reversed(kind.__mro__):
@@ -92,13 +93,13 @@ def docs_of(kind: type) -> dict[str, str]:
 
 
 def first_sentence(doc: str) -> str:
-    """First sentence of a field's documentation."""
+    """Return the first sentence of a field's documentation."""
     head, end, _ = doc.partition(". ")
     return f"{head}." if end else doc
 
 
 def _entries(docstring: str) -> dict[str, str]:
-    """Entries of the section "Attributes:", each as one line."""
+    """Return the entries of the section "Attributes:", each as one line."""
     _, found, section = docstring.partition("Attributes:\n")
     entries: dict[str, str] = {}
     name = ""

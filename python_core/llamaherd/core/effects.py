@@ -94,7 +94,7 @@ def idle_settings(params: SamplingParams) -> dict[str, str]:
     """Find settings that differ from their defaults and have no effect.
 
     Returns:
-        Reason for each of them.
+        Reason for each of these settings, by name of the setting.
     """
     found: dict[str, str] = {}
     for rule in RULES:

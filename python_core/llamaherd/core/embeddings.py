@@ -48,12 +48,12 @@ class EmbedStats:
 
     Attributes:
         n_texts: Number of texts.
-        n_failed: Number of texts without an embedding: they failed, or the call ended
-            first.
+        n_failed: Number of texts without an embedding, because they failed or the call
+            ended before they were computed.
         n_truncated: Number of truncated texts.
         n_copied: Number of texts with the embedding of an equal text.
         n_tokens: Number of tokens read.
-        n_batches: Number of runs, each of several texts.
+        n_batches: Number of batches, each with several texts.
         pooling: Pooling that combines the vectors of a text's tokens.
         wall_s: Duration of the call, in seconds.
     """
@@ -86,7 +86,7 @@ class Embeddings:
 
     Attributes:
         vectors: float32[n_texts, n_embd]; a row of NaN for a text without an embedding.
-        errors: Reason of the failure of each text; None without one.
+        errors: Reason why each text failed; None for a text with an embedding.
         stats: Statistics of the call.
     """
 

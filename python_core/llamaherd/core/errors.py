@@ -129,7 +129,7 @@ class ArgumentTypeError(BadArgumentError, TypeError):
 
 
 class AbiMismatchError(LlamaHerdError, ImportError):
-    """The installed libllama is not the one that the shim was compiled against."""
+    """The installed libllama differs from the one that the shim was compiled against."""
 
 
 class ModelLoadError(LlamaHerdError, OSError):
@@ -141,7 +141,7 @@ class DownloadError(ModelLoadError):
 
 
 class ServerError(LlamaHerdError, RuntimeError):
-    """A server in another process does not start, does not answer, or refuses."""
+    """A server in another process does not start or answer, or refuses a request."""
 
 
 class QuantizeError(LlamaHerdError, OSError):
@@ -157,7 +157,7 @@ class ContextError(LlamaHerdError, RuntimeError):
 
 
 class ContextClosedError(ContextError, ValueError):
-    """The context was closed, perhaps by another thread while it generated."""
+    """The context was closed, perhaps by another thread during generation."""
 
 
 class ClusterError(ContextError, ConnectionError):
@@ -172,9 +172,9 @@ class ClusterError(ContextError, ConnectionError):
     Attributes:
         problem: Problem, without the argument and the remedy.
         code: "no_ray", "no_cluster", "unreachable", "not_ready" or "failed".
-        argument: Name of the argument at fault; "" for none.
-        remedy: Advice at the end of the message, in terms of Python; "" if `problem` has
-            it.
+        argument: Name of the argument at fault; "" without an argument.
+        remedy: Advice at the end of the message, in Python's terms; "" if `problem`
+            contains the advice.
     """
 
     def __init__(
@@ -347,7 +347,7 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, results: Any) -> None:  # noqa: ANN401 - as the call returns it
-        super().__init__("interrupted; the exception's `results` has what was finished")
+        super().__init__("interrupted; finished results are in the exception's `results`")
         self.results = results
 
     def __reduce__(self) -> tuple[type, tuple[Any]]:

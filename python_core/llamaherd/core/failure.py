@@ -57,10 +57,10 @@ def code_of(reason: object) -> str | None:
 
 
 def codes_of(reasons: Iterable[object]) -> list[str | None]:
-    """Return the codes of some reasons."""
+    """Return the code of each reason."""
     return [code_of(reason) for reason in reasons]
 
 
 def is_cancelled(reason: object) -> bool:
-    """Test for a result that is missing because the call ended early."""
+    """Test whether a result is missing because the call ended early."""
     return code_of(reason) == CANCELLED.code

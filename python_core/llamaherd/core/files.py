@@ -69,7 +69,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace(draft: Path, target: Path) -> None:
-    """Give a complete file the name of another one, which it replaces.
+    """Rename a complete file to the name of another file, which it replaces.
 
     Windows refuses this while another program has the target open, such as a spreadsheet.
 

@@ -102,19 +102,20 @@ class Output:
         complete: Whether the answer ended by itself, see `Result`.
         is_rejected: Whether the request failed without being run.
         cost: Cost of the request.
-        first_token_s: Seconds from its submission to its first token; 0 without one.
-        scores: float64[n_nodes], log-probabilities of its tree's tokens; None for no
-            score.
+        first_token_s: Seconds from its submission to its first token; 0 if it has no
+            token.
+        scores: float64[n_nodes], log-probabilities of its tree's tokens; None if the
+            request has no tree.
         logprobs: float64[n_tokens], log-probabilities of the answer's tokens; None if not
             requested.
         top_logprobs: For each token, its most likely alternatives with their
             log-probabilities, the most likely first.
         thinking: Text of the thought before the answer, which is not part of `text`; None
-            without one.
+            without a thought.
         n_thinking_tokens: Number of tokens that the model wrote in the thought, its end
             marker included.
         thinking_complete: Whether the model ended the thought itself; False if it was
-            closed by force; None without a thought, or if it has not ended.
+            closed by force; None without a thought, or if the thought has not ended.
     """
 
     finish: Finish
@@ -164,7 +165,7 @@ class Counts:
         n_clients: Number of the call's clients in a batch, summed over batches.
         n_thinking: Number of tokens that models wrote in thoughts.
         n_thoughts: Number of thoughts that have ended.
-        n_thoughts_closed: Number of those that were closed by force.
+        n_thoughts_closed: Number of thoughts that were closed by force.
     """
 
     n_prefill: int = 0

@@ -40,7 +40,7 @@ class PieceStream:
 
     Args:
         iterate: Function that returns an iterator over the pieces.
-        iterate_async: The same for asyncio.
+        iterate_async: Function that returns an asynchronous iterator over the pieces.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Stripped:
         self._has_begun = False
 
     def add(self, text: str) -> str:
-        """Take a part and return the new part of the stripped text."""
+        """Add a part and return the new part of the stripped text."""
         whole = self._held + text
         if not self._has_begun:
             whole = whole.lstrip()

@@ -39,7 +39,8 @@ class TokenTree:
 
     Attributes:
         tokens: int32[n_nodes].
-        parents: int32[n_nodes], each less than the number of the node; -1 for the prompt.
+        parents: int32[n_nodes], parent of each node, which has a smaller number than the
+            node; -1 if the parent is the prompt.
         depth: Number of tokens of the longest continuation.
     """
 
@@ -60,9 +61,10 @@ class ChoicePaths(str):
 
     Attributes:
         tokens: int32[n_nodes].
-        parents: int32[n_nodes], each less than the number of the node; -1 for the prompt.
-        choices: int32[n_nodes], index of the choice that ends at the node; -1 for no
-            choice.
+        parents: int32[n_nodes], parent of each node, which has a smaller number than the
+            node; -1 if the parent is the prompt.
+        choices: int32[n_nodes], index of the choice that ends at the node; -1 if no
+            choice ends there.
         depth: Number of tokens of the longest path.
     """
 
@@ -142,17 +144,17 @@ class Request:
         seed: Seed of the random generator, a uint32.
         text: Prompt as given; None if given as tokens.
         problem: Reason to fail the request without running it; "" without a reason.
-        shape: Prepared schema of `sampling.schema`; None without one.
+        shape: Prepared schema of `sampling.schema`; None without a schema.
         priority: Priority. Requests with a higher priority start first and take slots of
             requests with a lower one.
         is_whole: For a prefix, whether the prefix is a complete prompt, whose logits are
             kept.
-        tree: Tree of tokens to score instead of generating; None for an answer.
+        tree: Tree of tokens to score; None to generate an answer.
         paths: Spellings of the choices of `sampling` in tokens; None without choices, or
             if the engine computes them.
         logprobs: Number of alternatives whose log-probabilities are returned for each
-            token; 0 returns only those of the tokens themselves; None for none.
-        thought: Thought before the answer or score; None for none.
+            token; 0 returns only those of the tokens themselves; None returns none.
+        thought: Thought before the answer or score; None without a thought.
     """
 
     tokens: array[int]
@@ -172,7 +174,7 @@ class Request:
 
     @property
     def n_behind(self) -> int:
-        """Maximum number of tokens after the prompt, of thought and answer."""
+        """Maximum number of tokens after the prompt, in thought and answer together."""
         n_thought = 0 if self.thought is None else self.thought.n_cells
         return n_thought + self.max_tokens
 

@@ -26,14 +26,14 @@ FinishReason = Literal["stop", "length", "cancelled", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Result of one prompt, or of one sample of it.
+    """Result of one prompt, or of one sample of a prompt.
 
     Attributes:
         index: Index of the prompt in the call.
         sample: Index of the sample of the prompt.
         text: Text of the answer, valid UTF-8; None unless `finish_reason` is "stop" or
             "length".
-        partial: Text of an unfinished answer; None without one.
+        partial: Text of an unfinished answer; None without an unfinished answer.
         tokens: Generated tokens, without an end-of-generation token. For a choice, the
             tokens that distinguish it from the other choices.
         finish_reason: "stop" (end of generation or of the grammar, or a stop text),
@@ -42,16 +42,17 @@ class Result:
             under a grammar or choices that a stop text ended is complete only if the text
             before it is. An answer that `max_tokens` cut off is never complete, even if
             the grammar allows its end: the last digits of a number may be missing.
-        error: Reason of the failure; None without one. Programs should use `error_code`.
+        error: Reason of the failure; None if the prompt did not fail. Programs should use
+            `error_code`.
         n_reused_tokens: Number of prompt tokens that were not computed for this prompt.
         seed: Seed of the random generator, a uint32.
         thinking: Text of the thought before the answer, without white space around it;
-            None without one. `text`, `tokens` and all other fields describe only the
-            answer. For an unfinished prompt `thinking` is the thought so far.
+            None without a thought. `text`, `tokens` and all other fields describe only
+            the answer. For an unfinished prompt `thinking` is the thought so far.
         n_thinking_tokens: Number of tokens of the thought, including its markers.
         thinking_complete: Whether the model ended the thought itself. False if its budget
             was spent, or if the model ended its turn inside the thought; None without a
-            thought, or if it has not ended.
+            thought, or if the thought has not ended.
         parsed: Value of an answer under a schema: parsed JSON, or an instance of the
             type given as schema; None without a schema or after a failure.
         stats: Statistics of the prompt; None if the result was copied or found in the
@@ -140,27 +141,27 @@ class Results(Sequence[Result]):
 
     @property
     def texts(self) -> list[str | None]:
-        """Answer per prompt; None without one."""
+        """Answer to each prompt; None for a prompt without an answer."""
         return [result.text for result in self._results]
 
     @property
     def thinking(self) -> list[str | None]:
-        """Thought before each answer; None without one."""
+        """Thought before each answer; None for a prompt without a thought."""
         return [result.thinking for result in self._results]
 
     @property
     def n_thinking_tokens(self) -> list[int]:
-        """Number of tokens of each thought; 0 without one."""
+        """Number of tokens of each thought; 0 for a prompt without a thought."""
         return [result.n_thinking_tokens for result in self._results]
 
     @property
     def thinking_complete(self) -> list[bool | None]:
-        """Whether the model ended each thought itself; None without one."""
+        """Whether the model ended each thought itself; None without a thought."""
         return [result.thinking_complete for result in self._results]
 
     @property
     def parsed(self) -> list[Any]:
-        """Parsed value of each answer under a schema; None without one."""
+        """Parsed value of each answer under a schema; None for a missing value."""
         return [result.parsed for result in self._results]
 
     def to_pandas(self, *, dotted: bool = False) -> pd.DataFrame:
@@ -170,10 +171,10 @@ class Results(Sequence[Result]):
         "thinking_complete" are columns before "error".
 
         The columns depend only on the schema, not on the results. Without a schema there
-        is a column "text". If answers need not be objects with known fields, "value" has
-        the whole answer. Columns can hold lists and objects. Integers have the type
-        "Int64" and booleans "boolean", which allow missing values. An integer of more
-        than 64 bits becomes a missing value, with the reason in "error".
+        is a column "text". If answers need not be objects with known fields, the column
+        "value" contains the whole answer. Columns can hold lists and objects. Integers
+        have the type "Int64" and booleans "boolean", which allow missing values. An
+        integer of more than 64 bits becomes a missing value, with the reason in "error".
 
         Args:
             dotted: Expand nested objects into columns such as "author.name".
@@ -218,12 +219,12 @@ class Results(Sequence[Result]):
 
     @property
     def errors(self) -> list[str | None]:
-        """Reason of the failure per prompt; None without one."""
+        """Reason why each prompt failed; None for an answered prompt."""
         return [result.error for result in self._results]
 
     @property
     def error_codes(self) -> list[str | None]:
-        """Code of the failure per prompt, such as "too_long"; None for an answer."""
+        """Code of each failure, such as "too_long"; None for an answered prompt."""
         return [result.error_code for result in self._results]
 
     @property
@@ -242,7 +243,7 @@ class Results(Sequence[Result]):
         return columns(self.parsed, self._layout, dotted=dotted)
 
     def _further(self, problems: Mapping[int, str]) -> dict[str, list[Any]]:
-        """Return columns after the answers: thoughts, reasons of missing values."""
+        """Return the columns after the answers: thoughts, reasons of missing values."""
         why = reasons(self.errors, self.finish_reasons)
         for i, problem in problems.items():
             why[i] = why[i] or problem

@@ -57,7 +57,7 @@ class _Texts(tuple[str, ...]):  # noqa: SLOT001 - tuples can have no slot with a
 
 
 def _checked_choices(name: str, choices: object) -> _Texts:
-    """Return sorted choices without duplicates, so that equal settings are equal."""
+    """Return sorted choices without duplicates, so that equal settings compare equal."""
     if isinstance(choices, _Texts):
         return choices
     if isinstance(choices, (str, bytes, bytearray, Mapping)) or not isinstance(
@@ -131,14 +131,14 @@ def _checked_bias(name: str, bias: object) -> tuple[tuple[int, float], ...]:
         number = value if forbidden else checks.real(where, value, -1e30, 1e30)
         number_of_token = _checked_token(where, token)
         if pairs.get(number_of_token, number) != number:
-            raise ArgumentError("is given twice, with other numbers", argument=where)
+            raise ArgumentError("is given twice, with different numbers", argument=where)
         pairs[number_of_token] = number
     return tuple(sorted(pairs.items()))
 
 
 def _checked_token(where: Argument, token: object) -> int:
     """Convert a key of a mapping to a token id."""
-    problem = "is not of a token id, which is an integer of at least 0"
+    problem = "is not for a token id, which is an integer of at least 0"
     if isinstance(token, bool) or not hasattr(token, "__index__"):
         raise ArgumentTypeError(problem, argument=where)
     if operator.index(token) < 0:
@@ -212,23 +212,24 @@ class SamplingParams:
             Rust's crate regex, without lookarounds.
         grammar: Grammar that each answer follows. Either GBNF text with a rule `root`, or
             a Lark grammar in llguidance's notation, which begins with `%llguidance`.
-        choices: Texts of which each answer is exactly one. With temperature 0 the answer
+        choices: Texts; each answer is exactly one of them. With temperature 0 the answer
             is the most probable choice. It never starts with a space. If a longer choice
             starts with a shorter one, the shorter choice is the answer unless the model
             continues to the longer one. Only one of schema, regex, grammar and choices
             can be given.
-        quote_from: Text that the quotes of a schema are parts of. In a call it may be a
-            list with one for each prompt. None uses the prompt, and with `chat` the last
+        quote_from: Text that contains the quotes of a schema. In a call it may be a list
+            with one text per prompt. None uses the prompt, or with `chat` the last
             message of the user. See `structured.type_quote`.
         ignore_eos: Continue until `max_tokens`, ignoring the model's end token.
         max_tokens: Maximum number of tokens to generate per prompt. None uses the value
-            of the call. Without a value the maximum is 512 with a schema, enough for any
-            choice with choices, and 100 otherwise.
+            of the call. Without a value the maximum is 512 with a schema, large
+            enough for every choice with choices, and 100 otherwise.
         stop: Texts that end an answer and are not part of it. None uses the stop texts of
             the call.
         seed: Seed of the random numbers. Each prompt draws with its own seed, derived
-            from this seed and the prompt's index. None uses the seed of the call, or else
-            a new seed, as a negative number does; the statistics report it.
+            from this seed and the prompt's index. None uses the seed of the call. If the
+            call has no seed either, or for a negative number, a new seed is drawn; the
+            statistics report it.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -296,7 +297,7 @@ class SamplingParams:
 
     @property
     def has_penalty(self) -> bool:
-        """Test for settings that penalize seen tokens."""
+        """Test whether a setting penalizes seen tokens."""
         return any(getattr(self, name) != _DEFAULTS[name] for name in PENALTIES)
 
     @property

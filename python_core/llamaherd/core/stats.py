@@ -83,7 +83,7 @@ class RequestStats:
 
     Attributes:
         queue_s: Seconds from submission to the start.
-        first_token_s: Seconds from submission to the first token; None without one.
+        first_token_s: Seconds from submission to the first token; None without a token.
         wall_s: Seconds from submission to the end.
         prefill_s: Share of the decoding time of prompt tokens, in seconds.
         decode_s: Share of the decoding time of generated tokens, in seconds.
@@ -165,7 +165,8 @@ class Stats:
         n_samples: Number of requested answers: number of prompts times samples per
             prompt.
         n_failed: Number of failed answers.
-        n_prompt_tokens: Number of tokens of all prompts; each prompt counts once.
+        n_prompt_tokens: Number of tokens of all prompts, in which each prompt is counted
+            once.
         n_reused_tokens: Number of prompt tokens that were not computed again: tokens of a
             shared prefix, or of a prompt equal to another.
         n_prefill_tokens: Number of decoded prompt tokens, including shared prefixes.
@@ -174,8 +175,8 @@ class Stats:
             scored continuations.
         n_thinking_tokens: Number of tokens of thoughts, without copied answers and
             answers from the journal.
-        n_thoughts: Number of these thoughts.
-        n_thoughts_closed: Number of these thoughts that the model did not end itself.
+        n_thoughts: Number of the thoughts counted in `n_thinking_tokens`.
+        n_thoughts_closed: Number of these thoughts that were closed by force.
         n_draft_tokens: Number of accepted draft tokens, which are decoded several at a
             time in repetitive text.
         n_copied: Number of prompts with the answer of an equal greedy prompt.

@@ -27,7 +27,7 @@ class Layout(Protocol):
     def held(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
     ) -> tuple[dict[str, list[Any]], dict[int, str]]:
-        """Return columns without values that they cannot store, and reasons by row."""
+        """Drop values that a column cannot store; also return the reasons by row."""
         ...
 
     def arrays(
@@ -43,7 +43,7 @@ def columns(
     """Return a list of values for each column.
 
     Args:
-        values: Parsed answers; None without one.
+        values: Parsed answers; None for a missing answer.
         layout: Columns of their schemas.
         dotted: Whether to expand nested objects into columns such as "author.name".
     """

@@ -95,7 +95,7 @@ def download_model(
             a cached file, or a part of it that matches only one.
         cache_dir: Folder for downloads; None: `model_cache_dir()`.
         token: Access token of the hub, sent only to the hub. None uses the token of
-            `set_hf_token`, HF_TOKEN, or the one that `hf auth login` stored.
+            `set_hf_token`, HF_TOKEN, or the token that `hf auth login` stored.
         force: Download the file even if it is in the cache.
         check_memory: Refuse a model that does not fit into memory, before the download.
             A tenth of its size, at least 128 MB, is added for a context.
@@ -104,7 +104,7 @@ def download_model(
             called with the number of bytes received and the total, None if unknown.
 
     Returns:
-        Path of the file; of the first one for a model in several files.
+        Path of the file, or of the first file of a model in several files.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -132,7 +132,7 @@ def local_path(
     """Return the path of a model that is on this machine, without any download.
 
     Args:
-        source: What `download_model` takes.
+        source: Source, as in `download_model`.
         cache_dir: Folder of downloads; None: `model_cache_dir()`.
 
     Raises:
@@ -150,7 +150,7 @@ def model_path(
     """Return the path of the file to load; an existing path is returned unchanged.
 
     Args:
-        path: What `download_model` takes.
+        path: Source, as in `download_model`.
         check_memory: See `download_model`.
         name: Name of the argument in messages.
         progress: Whether to report downloads and the use of cached files on stderr.
@@ -213,7 +213,7 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
 
 
 def _named(name: str, cache: Path) -> Path | None:
-    """Return the cached file with this name, or the only one whose name contains it.
+    """Return the cached file with this name, or the only file whose name contains it.
 
     Raises:
         ModelLoadError: Several files match.
@@ -239,7 +239,7 @@ def _named(name: str, cache: Path) -> Path | None:
         paths = ", ".join(f'"{model.path}" ({model.source or "?"})' for model in found)
         raise ModelLoadError(
             f"{name!r} is the name of several files in the cache, which differ: {paths}. "
-            "Give the path, or what it was downloaded from"
+            "Give the path, or the source of the download"
         )
     return found[0].path if found else None
 
@@ -266,8 +266,8 @@ def _web(url: str, options: FetchOptions) -> Path:
     is_hub = urlsplit(url).netloc == urlsplit(endpoint()).netloc
     if is_hub and is_offline():
         raise DownloadError(
-            f"{shown_url(url)} is not in the cache, and HF_HUB_OFFLINE forbids to "
-            "download it"
+            f"{shown_url(url)} is not in the cache, and HF_HUB_OFFLINE forbids "
+            "the download"
         )
     file_request = FileRequest(
         url=url,
@@ -346,7 +346,7 @@ def _hub_files(
 
 
 def _is_of(target: Path, file: RemoteFile, commit: str) -> bool:
-    """Whether a local file is the hub's file at this commit."""
+    """Whether a local file is the hub's file at the commit."""
     note = folders.note_of(target)
     if file.sha256 is not None and "sha256" in note:
         return bool(note["sha256"] == file.sha256)
@@ -397,7 +397,7 @@ def _check_may_download(source: str, options: FetchOptions) -> None:
     if not options.download:
         raise ModelLoadError(
             f"{source} is not on this machine; `llamaherd models download {source}` "
-            "gets it"
+            "downloads it"
         )
 
 
@@ -441,8 +441,8 @@ def _safe(name: str) -> str:
     n_bytes = len(safe.encode(errors="replace"))
     if n_bytes > _LONGEST_NAME:
         raise DownloadError(
-            f"the name {name[:60]!r}... has {n_bytes} bytes; a file's can have "
-            f"{_LONGEST_NAME} here"
+            f"the name {name[:60]!r}... has {n_bytes} bytes; the name of a file "
+            f"can have {_LONGEST_NAME} here"
         )
     return safe
 
@@ -464,5 +464,5 @@ def _check_content(path: Path, expected: str) -> None:
         raise DownloadError(
             f'"{path}" has the SHA-256 {digest}, not {expected}: it is '
             f"another file, or was changed; {setting('force', True)} downloads "
-            "it anew"
+            "it again"
         )

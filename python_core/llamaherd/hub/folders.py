@@ -27,7 +27,7 @@ class CachedModel:
     """A model file on this machine.
 
     Attributes:
-        name: Name of the file; of the first one for a model in several files.
+        name: Name of the file, or of the first file of a model in several files.
         path: Path of the file.
         size_bytes: Size of the file in bytes.
         modified: Time of the last modification, in UTC.
@@ -44,7 +44,7 @@ class CachedModel:
 def model_cache_dir() -> Path:
     """Return the folder for downloaded models, which may not exist yet.
 
-    The environment variable LLAMAHERD_CACHE_DIR sets another one.
+    The environment variable LLAMAHERD_CACHE_DIR sets another folder.
     """
     named = os.environ.get("LLAMAHERD_CACHE_DIR")
     if named:
@@ -53,7 +53,7 @@ def model_cache_dir() -> Path:
 
 
 def cache_folder(cache_dir: str | os.PathLike[str] | None) -> Path:
-    """Return the given folder, or the default one for None.
+    """Return the given folder, or the default folder for None.
 
     Raises:
         TypeError: `cache_dir` is neither text nor a path.
@@ -101,7 +101,7 @@ def list_cached_models(
 
 
 def note_of(path: Path) -> dict[str, Any]:
-    """Return the record beside a downloaded file; {} if there is none."""
+    """Return the record that is stored next to a downloaded file; {} if there is none."""
     try:
         note = json.loads(note_path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -118,7 +118,7 @@ def _gguf_files(folder: Path) -> Iterator[Path]:
     if not folder.is_dir():
         return
     for path in folder.rglob("*.gguf"):
-        # Hidden files are being written.
+        # Hidden files are incomplete: a download or a search still writes them.
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         if path.is_file() and not hidden and not _LATER_PART.search(path.name):
             yield path

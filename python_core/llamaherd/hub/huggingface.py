@@ -47,8 +47,8 @@ def repository(repo: str, revision: str, token: str | None) -> Repository:
     hub = _library()
     if is_offline():
         raise DownloadError(
-            f"hf:{repo} is not in the cache, and HF_HUB_OFFLINE forbids to download it: "
-            "unset that, or copy the file here and give its path"
+            f"hf:{repo} is not in the cache, and HF_HUB_OFFLINE forbids the download: "
+            "unset it, or copy the file to this machine and give its path"
         )
     own = token_to_use(token)
     api = hub.HfApi(endpoint=endpoint(), token=own or False)
@@ -112,20 +112,20 @@ def _failure(
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     if isinstance(error, errors.GatedRepoError) or status in {401, 403}:
-        has = "the token has no right to it" if token else "there is no token"
+        has = "the token gives no access" if token else "there is no token"
         return (
-            f"hf:{repo} cannot be read without leave, and {has}: accept the model's "
+            f"hf:{repo} is a restricted repository, and {has}: accept the model's "
             f"terms on {endpoint()}/{repo} and pass an access token with set_hf_token(); "
-            "or the name is wrong"
+            "or the name of the repository is wrong"
         )
     if isinstance(error, errors.RevisionNotFoundError):
         return f"hf:{repo} has no branch, tag or commit {revision!r}"
     if isinstance(error, errors.RepositoryNotFoundError) or status == 404:
-        return f"hf:{repo}: {endpoint()} has no such repository; look at the spelling"
+        return f"hf:{repo}: {endpoint()} has no such repository; check the spelling"
     if status == 429:
         return (
-            f"hf:{repo}: the hub has had too many requests from here (429); wait some "
-            "minutes, or pass an access token with set_hf_token()"
+            f"hf:{repo}: too many requests from this machine to the hub (429); wait "
+            "some minutes, or pass an access token with set_hf_token()"
         )
     if status is not None:
         return f"hf:{repo}: the hub answered {status}; try again later"

@@ -88,7 +88,7 @@ def ollama_path(name: str) -> Path:
     if not models:
         folders = " or ".join(str(store) for store in stores())
         raise ModelLoadError(
-            f"ollama:{name}: no models of Ollama's were found in {folders}; run "
+            f"ollama:{name}: no models of Ollama were found in {folders}; run "
             f"`ollama pull {name or 'llama3.2'}`, or set OLLAMA_MODELS to its folder"
         )
     known = ", ".join(model.name for model in models)

@@ -141,8 +141,8 @@ def hardware_profile(*, measure: bool = True) -> HardwareProfile:
     second. Memory bandwidth limits one answer at a time, because each token reads all
     weights; arithmetic limits prompts, and many answers together. Real speeds are often
     half or double the estimates, because kernels for quantized weights do not multiply
-    float32 matrices. While other programs run, they differ by up to a factor of four.
-    `model_optimize` measures a model itself.
+    float32 matrices. While other programs run, real speeds and estimates differ by up to
+    a factor of four. `model_optimize` measures a model itself.
 
     Args:
         measure: Whether to measure; False omits the speeds.
@@ -274,5 +274,5 @@ def _table(sizes: tuple[SizeEstimate, ...]) -> list[str]:
     return [
         *lines,
         "Speeds are rough estimates: bandwidth / size, matrix products / (2 x weights).",
-        "Real ones are often half or double, and a quarter beside other programs.",
+        "Real speeds are often half or double, and a quarter while other programs run.",
     ]

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from llamaherd.core.progress import BYTES, JobProgress, ProgressBar, check_option
 
-# True shows a progress bar; a function gets the bytes received and the total.
+# True shows a progress bar; a function is called with the bytes received and the total.
 ProgressOption = bool | Callable[[int, int | None], object]
 
 

@@ -24,8 +24,8 @@ PREFERENCE = (
 # Models up to this size (about a billion weights) lose much quality with four bits, and
 # are small even with eight.
 _SMALL_BYTES = 1_500_000_000
-# Beside the weights, a context needs KV cells and compute buffers. This is a rule of
-# thumb, tested with contexts of 2048 cells for models from 0.1 to 8 billion weights.
+# In addition to the weights, a context needs KV cells and compute buffers. This is a rule
+# of thumb, tested with contexts of 2048 cells for models from 0.1 to 8 billion weights.
 _REST_SHARE = 0.1
 _LEAST_REST_BYTES = 128_000_000
 
@@ -71,7 +71,7 @@ class Offer:
 
     @property
     def size_bytes(self) -> int | None:
-        """Total size of all parts in bytes; None if one is unknown."""
+        """Total size of all parts in bytes; None if the size of a part is unknown."""
         sizes = [file.size_bytes for file in self.files]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
@@ -89,7 +89,7 @@ def gigabytes(n_bytes: float) -> str:
 
 
 def quantization_of(name: str) -> str | None:
-    """Return the type in a file's name, in capital letters; None without one."""
+    """Return the type in a file's name, in capital letters; None if it names no type."""
     stem = _PART.sub("", name.rsplit("/", 1)[-1])
     stem = re.sub(r"\.gguf$", "", stem, flags=re.IGNORECASE)
     types = _TYPE.findall(stem)
@@ -126,7 +126,7 @@ def fits(size_bytes: int | None, available_bytes: int | None) -> bool:
 
 
 def available_bytes(check_memory: bool) -> int | None:
-    """Return the available memory in bytes; None if it is not to be checked."""
+    """Return the available memory in bytes; None if the check is turned off."""
     return hardware.available_memory() if check_memory else None
 
 
@@ -140,7 +140,7 @@ def choose(
         there: Available models of the repository.
         wanted: A quantization or the name of a
             file; None for the best one that fits.
-        available: Available memory in bytes; None if it is not to be checked.
+        available: Available memory in bytes; None if the check is turned off.
 
     Raises:
         ModelLoadError: No model matches, or it does not fit; the message names one that
@@ -158,7 +158,7 @@ def choose(
         smallest = min(there, key=lambda offer: offer.size_bytes or 0)
         raise ModelLoadError(
             f"{source}: no file of it fits into memory. {_shortage(smallest, available)} "
-            "Take a smaller model, close other programs, or pass "
+            "Use a smaller model, close other programs, or pass "
             f"{setting('check_memory', False)}"
         )
     exact = [each for each in ranked if wanted in (file.name for file in each.files)]
@@ -169,8 +169,8 @@ def choose(
     names = sorted(offer.name for offer in found)
     if wanted.lower().endswith(".gguf") and len(names) > 1:
         raise ModelLoadError(
-            f"{source}: there are several files of that name: {', '.join(names)}; give "
-            "the path of one"
+            f"{source}: several files have this name: {', '.join(names)}; give "
+            "the path of one of them"
         )
     check_fits(source, found[0], ranked, available)
     return found[0]
@@ -192,7 +192,7 @@ def check_fits(
         f"{largest} of the same model would fit: name "
         f"{largest.quantization or largest.name}"
         if largest is not None
-        else "Take a smaller model"
+        else "Use a smaller model"
     )
     raise ModelLoadError(
         f"{source} does not fit into memory. {_shortage(offer, available)} {advice}, "

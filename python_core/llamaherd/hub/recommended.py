@@ -18,14 +18,13 @@ class ModelSuggestion:
 
     Attributes:
         source: Source for `Model`, such as "hf:owner/repo:Q4_K_M".
-        memory_gb: Memory of a computer that runs it beside other programs, in GB; 0 for
-            any computer.
+        memory_gb: Memory of a computer that runs the model and other programs, in GB; 0
+            for any computer.
         size_bytes: Approximate size of the file.
-        fits: Whether it fits into the memory asked about, with a context.
-        measured: Figures that this project measured with the model; "not measured"
-            without.
-        published: Figures that others published for models of its size; "" without.
-            They are not figures of this file.
+        fits: Whether the model fits with a context into the memory given by `memory_gb`.
+        measured: Figures that this project measured with the model, or "not measured".
+        published: Figures that others published for models of its size, not for this
+            file; "" if there are none.
     """
 
     source: str
@@ -74,7 +73,7 @@ _MODELS = (
         16_500_000_000,
         _NOT_MEASURED,
         (
-            "local models in general: the best of five was 0.015 of F1 behind the best "
+            "local models in general: the best of five had 0.015 less F1 than the best "
             "of four commercial ones in 34 tasks of political science (arXiv 2605.19275)"
         ),
     ),
@@ -84,11 +83,11 @@ _MODELS = (
 def recommended_models(memory_gb: float | None = None) -> list[ModelSuggestion]:
     """List models to start with, the smallest first, and whether each fits.
 
-    They are suggestions by size. Only the first was measured by this project; no model is
-    the best in every task, so measure the one you take with `validate`.
+    The suggestions are by size. This project measured only the first model. No model is
+    the best in every task, so measure the model that you choose with `validate`.
 
     Args:
-        memory_gb: Memory to ask about, in GB of 1e9 bytes; None for the memory that this
+        memory_gb: Memory for the model, in GB of 1e9 bytes; None for the memory that this
             process can allocate now.
 
     Raises:

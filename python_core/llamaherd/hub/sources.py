@@ -71,8 +71,8 @@ def parse(source: object, name: str = "source") -> Source:
     """Parse a model source.
 
     Raises:
-        TypeError: It is neither text nor a path.
-        ValueError: It has no known form; the message lists the known ones.
+        TypeError: The source is neither text nor a path.
+        ValueError: The source has no known form; the message lists the known forms.
     """
     if isinstance(source, (os.PathLike, bytes)):
         return LocalFile(Path(os.fsdecode(source)).expanduser())
@@ -129,7 +129,7 @@ def _hub_model(source: str, rest: str, name: str) -> HubModel:
     file_or_quantization = file or match["quantization"]
     if file and not file.lower().endswith(".gguf"):
         raise ArgumentError(
-            f"names {file!r}, which is no GGUF file; only those can be loaded",
+            f"names {file!r}, which is not a GGUF file; only GGUF files can be loaded",
             argument=name,
         )
     return HubModel(match["repo"], match["revision"] or "main", file_or_quantization)

@@ -12,7 +12,7 @@ HUB = "https://huggingface.co"
 
 
 def endpoint() -> str:
-    """Return the address of the hub: HF_ENDPOINT or the public one."""
+    """Return the address of the hub: HF_ENDPOINT, or the public address."""
     return (os.environ.get("HF_ENDPOINT") or HUB).rstrip("/")
 
 
@@ -59,7 +59,7 @@ def checked_token(token: object) -> str | None:
 
 
 def token_to_use(token: str | None) -> str | None:
-    """Return the given token, HF_TOKEN, or the one that `hf auth login` stored."""
+    """Return the given token, HF_TOKEN, or the token that `hf auth login` stored."""
     own = checked_token(token) or os.environ.get("HF_TOKEN", "").strip()
     if own or os.environ.get("HF_HUB_DISABLE_IMPLICIT_TOKEN") == "1":
         return own or None

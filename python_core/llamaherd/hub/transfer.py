@@ -50,9 +50,9 @@ class FileRequest:
         url: Address of the file.
         target: Path of the file to create.
         token: Access token, sent only to the host of `url`; excluded from `repr`.
-        sha256: Expected SHA-256 in hexadecimal; None uses the one that the server states,
-            if any.
-        size_bytes: Expected size in bytes; None uses the one that the server states.
+        sha256: Expected SHA-256 in hexadecimal; None uses the hash that the server
+            states, if any.
+        size_bytes: Expected size in bytes; None uses the size that the server states.
         replace: Whether to replace an existing file.
     """
 
@@ -89,8 +89,8 @@ def download(file_request: FileRequest, watch: Watch) -> str:
         SHA-256 of the file, in hexadecimal.
 
     Raises:
-        DownloadError: The server refuses, the connection fails repeatedly, the content is
-            not the expected one, or the disk is full.
+        DownloadError: The server refuses, the connection fails repeatedly, the content
+            differs from the expected content, or the disk is full.
         Cancelled: `watch.is_cancelled` returned True.
     """
     _check_scheme(file_request.url)
@@ -200,9 +200,9 @@ def _try(file_request: FileRequest, part: Path, watch: Watch) -> str:
     if expected not in {None, digest}:
         _remove(part)
         raise DownloadError(
-            f"{shown_url(file_request.url)}: what came has the SHA-256 {digest}, not "
-            f"{expected}. It was removed; try again, and if it is so again, do not trust "
-            "the server"
+            f"{shown_url(file_request.url)}: the received file has the SHA-256 {digest}, "
+            f"not {expected}. It was removed; try again, and if this recurs, do not "
+            "trust the server"
         )
     _replace(part, file_request.target)
     return digest
@@ -233,7 +233,7 @@ def _write(
                 )
             n_done += len(block)
             if size is not None and n_done > size:
-                raise DownloadError(f"{shown_url(response.url)} sends more than it said")
+                raise DownloadError(f"{shown_url(response.url)} sends more than its size")
             file.write(block)
             hasher.update(block)
             watch.step(n_done, size)
@@ -258,7 +258,7 @@ def _state_path(part: Path) -> Path:
 
 
 def _state_of(part: Path, file_request: FileRequest) -> dict[str, Any]:
-    """Return the state of an incomplete file that can be resumed; {} without one."""
+    """Return the state of an incomplete file that can be resumed; {} if there is none."""
     try:
         state = json.loads(_state_path(part).read_text(encoding="utf-8"))
         usable = (
@@ -337,7 +337,7 @@ def _size_of(response: http.client.HTTPResponse, n_there: int) -> int | None:
         )
         if match is None or int(match[1]) != n_there:
             raise DownloadError(
-                f"{shown_url(response.url)} sent another part of the file than was asked"
+                f"{shown_url(response.url)} sent another part of the file than requested"
             )
         return None if match[2] == "*" else int(match[2])
     length = response.headers.get("Content-Length")
@@ -352,7 +352,7 @@ def _number(header: str | None) -> int | None:
 def _stated_sha256(
     response: http.client.HTTPResponse, file_request: FileRequest
 ) -> str | None:
-    """Return the SHA-256 that a hub states for a file that it serves itself."""
+    """Return the SHA-256 that a hub states for a file that the hub itself sends."""
     if _origin(response.url) != _origin(file_request.url):
         return None
     match = _SHA256.fullmatch(response.headers.get("X-Linked-Etag") or "")
@@ -363,9 +363,9 @@ def _check_disk(part: Path, size: int | None, n_there: int) -> None:
     free = shutil.disk_usage(part.parent).free
     if size is not None and size - n_there > free:
         raise DownloadError(
-            f"{part.parent} has {gigabytes(free)} free, and {gigabytes(size - n_there)} "
-            "are to come: make room, or name another folder (cache_dir, or the "
-            "environment variable LLAMAHERD_CACHE_DIR)"
+            f"{part.parent} has {gigabytes(free)} free, but {gigabytes(size - n_there)} "
+            "remain to be downloaded: free some space, or set another folder (cache_dir, "
+            "or the environment variable LLAMAHERD_CACHE_DIR)"
         )
 
 
@@ -381,7 +381,7 @@ def _origin(url: str) -> tuple[str, str | None, int]:
 
 
 def _wait_s(error: Exception, n_tries: int) -> float | None:
-    """Return the delay before the next try in seconds; None for no other try."""
+    """Return the delay before the next try in seconds; None if there is no next try."""
     if isinstance(error, DownloadError):
         return None
     if isinstance(error, urllib.error.HTTPError):
@@ -393,7 +393,7 @@ def _wait_s(error: Exception, n_tries: int) -> float | None:
     elif isinstance(error, OSError) and error.errno is not None:
         network = isinstance(error, (ConnectionError, TimeoutError))
         if not network and not isinstance(error, urllib.error.URLError):
-            return None  # an error of the disk
+            return None  # a disk error
     return _wait_after(n_tries)
 
 
@@ -413,13 +413,13 @@ def _failure(file_request: FileRequest, reason: str, n_now: int) -> str:
     hint = ""
     if "answered 401" in reason or "answered 403" in reason:
         hint = (
-            "; it wants an access token: see set_hf_token(), and accept the model's "
+            "; it needs an access token: see set_hf_token(), and accept the model's "
             "terms on its page if it has any"
         )
     elif "answered 404" in reason:
         hint = "; is the address right?"
     elif n_now:
-        hint = f"; {gigabytes(n_now)} are kept, and the same call goes on from there"
+        hint = f"; {gigabytes(n_now)} are kept, and the same call continues from there"
     if reason.startswith(f"{shown_url(file_request.url)}"):
         return reason + hint
     return f"{shown_url(file_request.url)} could not be downloaded: {reason}{hint}"

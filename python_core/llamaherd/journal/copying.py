@@ -1,4 +1,4 @@
-"""Copies of a journal on another disk, made while it is in use."""
+"""Copying of a journal to another disk while it is in use."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from llamaherd.journal.sqlite_access import look
 def keep_journal(journal: str | os.PathLike[str], kept: str | os.PathLike[str]) -> None:
     """Copy the current content of a journal, with its log, to a file.
 
-    SQLite makes a copy on the disk of the journal; then a plain file is copied to the
-    other disk and renamed when it is complete.
+    SQLite makes a copy on the disk of the journal. This copy is then copied to the other
+    disk as a plain file, and renamed when it is complete.
 
     Args:
-        journal: Path of the journal, which is not changed.
+        journal: Path of the journal; the file is not changed.
         kept: Path of the copy; an older copy is replaced.
 
     Raises:

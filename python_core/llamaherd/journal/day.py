@@ -1,4 +1,4 @@
-"""Day of the first result of a journal."""
+"""Date of the first result in a journal."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from llamaherd.journal.sqlite_access import connect
 
 
 def first_day(path: str) -> dt.date | None:
-    """Return the day of the first result of a journal; None if it cannot be read.
+    """Return the date of the first result in a journal; None if it cannot be read.
 
-    Errors of the file are reported where it is used.
+    Errors of the file are reported when the journal is opened.
     """
     file = Path(path).expanduser().absolute()
     if not file.is_file():

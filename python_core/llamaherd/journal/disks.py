@@ -26,10 +26,10 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")  # white space in names
 
 
 def network_type(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """Return the type of the network drive with a file, such as "nfs4".
+    """Return the type of the network drive that contains a file, such as "nfs4".
 
     Args:
-        path: Absolute path without links; the file may not exist.
+        path: Absolute path without symbolic links; the file need not exist.
         mounts: Path of the table of mounts of Linux.
 
     Returns:
@@ -40,7 +40,7 @@ def network_type(path: Path, mounts: Path = _MOUNTS) -> str | None:
     try:
         found = _of_linux(mounts) if sys.platform == "linux" else _of_others()
         above = {path, *path.parents}
-        # A later mount covers earlier ones.
+        # A later mount hides earlier mounts at the same path.
         kinds = [
             (len(mount_point.parts), i, kind)
             for i, (mount_point, kind) in enumerate(found)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from llamaherd.core.results import FinishReason
 
 _N = TypeVar("_N", int, float)
-# Stored in place of an error for an answer that a stop text ended before its grammar. All
-# other answers with "stop" are complete.
+# Stored as the error of an answer that a stop text ended before its grammar was complete.
+# All other answers with "stop" are complete.
 _CUT = "cut off by a stop text"
 _REASONS = ("stop", "length", "error")
 
@@ -26,27 +26,29 @@ class JournalEntry:
     """A result in a journal.
 
     Attributes:
-        prompt: Prompt as given to the call; for token ids their text.
-        text: Text of the answer. None for a failure, and for a scored prompt, whose
-            probabilities are in `numbers`.
+        prompt: Prompt as given to the call; for token ids, their text.
+        text: Text of the answer. None for a failure, and for a scored prompt, which has
+            its probabilities in `numbers`.
         finish_reason: "stop", "length", or "error" if the last attempt failed.
-        complete: Whether the answer ended by itself, see `Result`.
-        error: Reason of the failure; None without one.
+        complete: Whether the model ended the answer; see `Result`.
+        error: Reason of the failure; None without a failure.
         tokens: Generated tokens, without an end-of-generation token.
         seed: Seed of the random generator, a uint32.
         model: Name of the model file.
         model_sha256: SHA-256 of the model file in hexadecimal.
         settings: JSON object of all other settings that affect the text: max_tokens,
-            stop, sampling settings other than the defaults, and those of the context.
-        created: Time of storage in UTC, with a time zone.
+            stop, sampling settings that differ from the defaults, and settings of the
+            context.
+        created: Time of storage in UTC, with time zone.
         version: Version of llamaherd.
         key: Hash of everything that affects the text, in hexadecimal.
-        numbers: float64[n], log-probabilities, if requested. An answer has its tokens'
-            first. A score has one for each token of the continuations; shared prefixes
-            occur once.
-        thinking: Text of the thought before the answer; None without one.
+        numbers: float64[n], log-probabilities, if requested. For an answer, the values of
+            its tokens come first. For a score, there is one value for each token of the
+            continuations; shared prefixes occur once.
+        thinking: Text of the thought before the answer; None without a thought.
         n_thinking_tokens: Number of tokens of the thought.
-        thinking_complete: Whether the model ended the thought itself; None without one.
+        thinking_complete: Whether the model ended the thought itself; None without a
+            thought.
     """
 
     prompt: str
@@ -75,7 +77,7 @@ class JournalEntry:
 
 
 def row_of(entry: JournalEntry) -> tuple[Any, ...]:
-    """Return the row of an entry, in the order of the columns."""
+    """Return the database row of an entry, in the order of the columns."""
     row = (
         entry.model,
         bytes.fromhex(entry.model_sha256),
@@ -96,16 +98,14 @@ def row_of(entry: JournalEntry) -> tuple[Any, ...]:
 
 
 def entry_of(row: tuple[Any, ...]) -> JournalEntry:
-    """Return the entry of a row.
+    """Return the entry that a database row contains.
 
     Raises:
         DamagedError: The row differs from what was written.
     """
     prompt = f"{row[5]!r:.60}"
     if _digest(row[:-1]) != row[-1]:
-        raise DamagedError(
-            f"what is stored for the prompt {prompt} is not what was written"
-        )
+        raise DamagedError(f"the data stored for the prompt {prompt} were changed")
     # A valid digest does not make a row valid, and SQLite accepts a value of any type
     # in any column.
     tokens, numbers = array("i"), array("d")
@@ -116,7 +116,7 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
         created = datetime.fromtimestamp(row[13], timezone.utc)
     except (TypeError, ValueError, OverflowError, OSError) as error:
         raise DamagedError(
-            f"what is stored for the prompt {prompt} is no result: {error}"
+            f"the data stored for the prompt {prompt} are no result: {error}"
         ) from None
     is_score = row[10] == "stop" and not tokens and bool(numbers)
     return JournalEntry(
@@ -171,11 +171,11 @@ def _check_types(row: tuple[Any, ...]) -> None:
     if row[6] < 0 or not 0 <= row[7] < 2**32:
         raise ValueError(f"it has {row[6]} tokens and the seed {row[7]}")
     if (row[10] == "error") != (row[8] is None):
-        raise ValueError("it has to have either a text or an error")
+        raise ValueError("it must have either a text or an error")
 
 
 def _digest(row: tuple[Any, ...]) -> bytes:
-    """Return a digest of a row: SQLite does not detect a changed letter in a text."""
+    """Return a digest of a row; SQLite does not detect a changed letter in a text."""
     return blake2b(repr(row).encode(), digest_size=8).digest()
 
 

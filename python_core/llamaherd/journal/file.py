@@ -1,4 +1,4 @@
-"""File of a journal: created atomically, checked before it is changed."""
+"""File of a journal: created atomically, and checked before it is changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 APPLICATION_ID = 0x6C686A6C  # "lhjl"
-FORMAT = 1  # version of SCHEMA, which is compared with the file literally
+FORMAT = 1  # version of SCHEMA; the SQL text of a file's tables must equal SCHEMA
 _SOUND = "ok"  # result of SQLite's integrity_check for an undamaged file
 SCHEMA = f"""
 BEGIN;
@@ -81,7 +81,7 @@ class DamagedError(Exception):
 
 
 def checked_path(name: str, path: object) -> Path:
-    """Return the real path of a file, which may not exist yet.
+    """Check and return the real path of a file, which may not exist yet.
 
     Args:
         name: Name of the argument in messages.
@@ -97,7 +97,7 @@ def checked_path(name: str, path: object) -> Path:
         )
     given = os.fsdecode(path)
     with refusals(name, given):
-        # SQLite keeps its log beside the file, not beside a link to it.
+        # SQLite creates its log beside the file, not beside a symbolic link to it.
         file = Path(os.path.realpath(given))
         n_path, n_name = (len(os.fsencode(part)) for part in (file, file.name))
         if n_path > _LONGEST_PATH or n_name > _LONGEST_NAME:
@@ -135,7 +135,7 @@ def check_local(name: str, path: Path) -> None:
 
 
 def shown(path: str | Path) -> str:
-    """Return a path for a message, shortened if long."""
+    """Format a path for a message; a long path is shortened."""
     text = repr(str(path))
     return text if len(text) <= 300 else f"{text[:200]}...{text[-80:]}"
 
@@ -163,14 +163,15 @@ def create(name: str, path: Path) -> None:
     """Create an empty journal atomically, even if the process is killed.
 
     Raises:
-        JournalError: The log of another journal has the name of its log.
+        JournalError: A log of another journal, with the name of the new journal's log,
+            exists.
     """
     _check_no_log(name, path)
     draft = path.with_name(f"{path.name}.{os.getpid()}-{time.time_ns():x}.new")
     try:
         with closing(connect(draft, "mode=rwc")) as db:
-            # Last, without a log: data that closing could not move into the file
-            # would be lost silently.
+            # Set last, so that there is no log until then: data that closing could not
+            # move from a log into the file would be lost silently.
             db.executescript(SCHEMA)
             db.execute("PRAGMA journal_mode = WAL")
         try:
@@ -186,18 +187,18 @@ def create(name: str, path: Path) -> None:
 
 
 def _check_no_log(name: str, path: Path) -> None:
-    """Check for the log of a removed file, which SQLite would apply to a new one."""
+    """Refuse the log of a removed file, because SQLite would apply it to a new file."""
     for log in (beside(path, WAL), beside(path, ROLLBACK)):
         if log.exists() and log.stat().st_size > 0 and not path.exists():
             raise JournalError(
-                f"{name}: {shown(path)} is not there, but {log.name!r} is, the log of a "
-                "journal that was removed or moved. Bring that journal back, or remove "
-                "its log, with the results that are in nothing else"
+                f"{name}: {shown(path)} does not exist, but {log.name!r} does: the log "
+                "of a journal that was removed or moved. Restore that journal, or remove "
+                "its log, and with it the results that only the log has"
             )
 
 
 def _drafts(path: Path) -> list[Path]:
-    """Return drafts of a journal: being created, or left by a killed process."""
+    """Return drafts of a journal, which are being created or left by a killed process."""
     pattern = re.compile(re.escape(path.name) + r"\.[0-9]+-[0-9a-f]+\.new")
     with suppress(PermissionError):  # the folder may not be readable
         return [each for each in path.parent.iterdir() if pattern.fullmatch(each.name)]
@@ -205,7 +206,7 @@ def _drafts(path: Path) -> list[Path]:
 
 
 def remove_drafts(path: Path) -> None:
-    """Remove drafts of processes that ended while they created a journal."""
+    """Remove drafts of processes that ended before they finished a journal."""
     for draft in _drafts(path):
         pid = int(draft.name.split(".")[-2].split("-")[0])
         if not psutil.pid_exists(pid) or identity(draft) == identity(path):
@@ -225,8 +226,8 @@ def _remove(draft: Path) -> None:
 def check(name: str, path: Path) -> None:
     """Check that a file is a complete journal, without changing it.
 
-    Only SQLite may open the file: closing any other descriptor releases all POSIX locks
-    of the process on it, and with them the log of a call that is writing.
+    Only SQLite may open the file. Closing any other descriptor would release all POSIX
+    locks of the process on it, also the locks of a call that is writing.
 
     Raises:
         JournalError: The file is not a journal.
@@ -256,7 +257,7 @@ def check(name: str, path: Path) -> None:
 
 
 def _check_names(name: str, path: Path) -> None:
-    """Check that the file has one name: SQLite finds the log by the name."""
+    """Check that the file has one name (hard link); SQLite finds the log by name."""
     if path.stat().st_nlink <= 1:
         return
     drafts = [draft for draft in _drafts(path) if identity(draft) == identity(path)]
@@ -270,9 +271,9 @@ def _check_names(name: str, path: Path) -> None:
 
 
 def _application(db: sqlite3.Connection) -> int:
-    """Read the application id, which is in the first page, without the log."""
-    # Otherwise SQLite refuses a file that is shorter than its first page states, as after
-    # a crash during a checkpoint.
+    """Read the application id from the first page of the file, without the log."""
+    # Without this setting, SQLite refuses a file that is shorter than its first page
+    # states, for example after a crash during a checkpoint.
     db.execute("PRAGMA writable_schema = ON")
     (application,) = db.execute("PRAGMA application_id").fetchone()
     return int(application)
@@ -280,7 +281,7 @@ def _application(db: sqlite3.Connection) -> int:
 
 def _format_and_problem(db: sqlite3.Connection) -> tuple[int, str]:
     (number,) = db.execute("PRAGMA user_version").fetchone()
-    # Not quick_check, which does not detect missing entries of the index.
+    # quick_check would not detect missing entries of the index.
     (checked,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if checked == _SOUND:
         checked = _problem_of_schema(db) or _SOUND
@@ -288,14 +289,14 @@ def _format_and_problem(db: sqlite3.Connection) -> tuple[int, str]:
 
 
 def _problem_of_schema(db: sqlite3.Connection) -> str:
-    """Return the reason why this is not the schema of a journal; "" if it is.
+    """Return the reason why a schema is not a journal's; "" if it is.
 
-    Runs add their own tables, and ANALYZE those of SQLite. Other objects are refused: a
-    trigger could change stored data, a view could replace a table, and an index on an
-    expression could fail.
+    Additional tables by runs and by SQLite's ANALYZE are allowed. Other objects are
+    refused: a trigger could change stored data, a view could replace a table, and an
+    index on an expression could fail.
     """
     if not _tables() <= _tables_of(db):
-        return "its tables are not those that were made"
+        return "its tables are not the tables of a journal"
     query = "SELECT type, name FROM sqlite_master WHERE type <> 'table' AND sql NOT NULL"
     for kind, name in db.execute(query):
         return f"it has the {kind} {name!r:.60}, which no journal has: remove it"
@@ -310,5 +311,5 @@ def _tables() -> set[str]:
 
 
 def _tables_of(db: sqlite3.Connection) -> set[str]:
-    """Return the SQL of each table: a changed letter there means another column."""
+    """Return the SQL text of each table; a changed letter in it may rename a column."""
     return {sql for (sql,) in db.execute("SELECT sql FROM sqlite_master")}

@@ -1,11 +1,11 @@
-"""Journal: an SQLite file of finished results that survives the writing process.
+"""Journals: SQLite files of finished results that survive the writing process.
 
 The key of a result is a hash of everything that affects it (see `journal_key`). The file
 is in WAL mode: processes may share it, and readers do not block writers. A commit is on
 disk when it returns (synchronous=FULL), so a power cut loses no committed result.
 
-A file is checked without changing it before it is written to. If it is removed, moved or
-replaced while it is open, it is created again at its path with its whole content.
+Before a file is written, it is checked without changing it. If the file is removed, moved
+or replaced while it is open, it is created again at its path with its whole content.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RETRY_S = (0.0, 0.05, 0.5)
 _ADD_ORIGIN = """
 INSERT OR IGNORE INTO origin (model, model_sha256, settings, version) VALUES (?, ?, ?, ?)
 """
-# The first answer is kept; a failure is replaced by a later result.
+# A stored answer is not replaced; a failure is replaced by a later result.
 _ADD_RESULT = """
 INSERT INTO result (origin, key, prompt, n_prompt_tokens, seed, text, tokens,
                     finish_reason, error, numbers, created, digest)
@@ -59,7 +59,7 @@ SELECT model, model_sha256, settings, version, key, prompt, n_prompt_tokens, see
 FROM result LEFT JOIN origin ON origin.id = result.origin
 """
 _SELECT_ALL = f"{_SELECT} ORDER BY result.id"
-# Scores of earlier versions, whose keys were not unique.
+# Scores stored by earlier versions, which had keys that were not unique.
 _COUNT_MIXED_UP = """
 SELECT count(*) FROM result JOIN origin ON origin.id = result.origin
 WHERE instr(settings, ?) > 0 AND finish_reason <> 'error'
@@ -68,14 +68,14 @@ _SELECT_DONE = f"{_SELECT} WHERE key = ? AND finish_reason <> 'error'"
 
 
 class Journal:
-    """A journal open for writing by one thread at a time.
+    """Journal that is open for writing, for one thread at a time.
 
     Args:
         path: Path of the file, which is created if it does not exist.
 
     Attributes:
-        notice: Description of a removal or move of the file while it was open; "" without
-            one.
+        notice: Description of a removal or move of the file while it was open; "" if
+            neither happened.
 
     Raises:
         TypeError: `path` is neither text nor a path.
@@ -102,14 +102,14 @@ class Journal:
             if not all(os.access(each, os.W_OK) for each in both):
                 raise JournalError(
                     f"journal: {shown(self.path)} cannot be used: the file, or its "
-                    "folder, may only be read"
+                    "folder, is read-only"
                 )
             db = connect(self.path, "mode=rw")
             try:
                 db.execute("PRAGMA synchronous = FULL")
                 db.execute(
                     "PRAGMA journal_mode = WAL"
-                )  # copies made by VACUUM are not in WAL mode
+                )  # copies by VACUUM are not in WAL mode
                 db.execute("BEGIN IMMEDIATE")  # fails if read-only
                 db.execute("ROLLBACK")
             except BaseException:
@@ -122,7 +122,7 @@ class Journal:
         self._files: _Files | None = _Files.at(self.path)
 
     def find(self, key: bytes) -> JournalEntry | None:
-        """Return the answer with a key; None if there is none or only a failure.
+        """Return the stored answer with a key; None for no result or a failure.
 
         Raises:
             JournalError: The journal is damaged.
@@ -138,7 +138,7 @@ class Journal:
             sqlite3.Error: The results could not be stored.
             JournalError: The file was removed and cannot be created again.
         """
-        if self._files is None:  # reopening failed before
+        if self._files is None:  # an earlier attempt to reopen the file failed
             self._open()
         each = [(entry, row_of(entry)) for entry in entries]
         if each:
@@ -147,9 +147,9 @@ class Journal:
         self._follow_path()
 
     def _follow_path(self) -> None:
-        """Ensure that the file at the path has the content of the open one.
+        """Ensure that the file at the path has the content of the open file.
 
-        A removed file exists only for the processes that have it open.
+        After a removal, the open file exists only for processes that have it open.
         """
         found = _Files.at(self.path)
         if self._files is None or found == self._files:
@@ -166,8 +166,8 @@ class Journal:
             ) from error
         self.notice = (
             f"{shown(self.path)}, or SQLite's log beside it, was removed, moved or "
-            "replaced during the call; all results are stored in the file that is there "
-            "now"
+            "replaced during the call; all results are stored in the new file at this "
+            "path"
         )
 
     def _open_again(self) -> None:
@@ -178,20 +178,20 @@ class Journal:
         self._open()
 
     def _make_anew(self, files: _Files) -> None:
-        """Create the journal again at its path, where it was removed or replaced.
+        """Create the journal again at its path, after it was removed or replaced.
 
         Args:
-            files: The open files.
+            files: Identities of the open files.
         """
         db = self._db
-        self._empty_log()  # completes the open file, wherever it is
+        self._empty_log()  # completes the open file, even if it was moved
         db.execute("BEGIN IMMEDIATE")  # one process at a time
         try:
             if files.log is not None and _Files.at(self.path).log == files.log:
                 for suffix in (
                     WAL,
                     SHM,
-                ):  # SQLite would apply them to the new file
+                ):  # SQLite would apply these logs to the new file
                     beside(self.path, suffix).unlink(missing_ok=True)
         finally:
             db.execute("ROLLBACK")
@@ -218,7 +218,7 @@ class Journal:
 
     @property
     def n_mixed_up(self) -> int:
-        """Number of scores of an earlier version, which are ignored."""
+        """Number of scores by an earlier version, which are ignored."""
         with refusals("journal", self.path):
             (number,) = self._db.execute(_COUNT_MIXED_UP, (MIXED_UP,)).fetchone()
         return int(number)
@@ -232,7 +232,7 @@ class Journal:
         return None if row is None else bytes(row[0])
 
     def add_model_hash(self, state: str, sha256: bytes) -> None:
-        """Store the SHA-256 of a model file; a failure only costs time later."""
+        """Store the SHA-256 of a model file; after a failure it is computed again."""
         with suppress(sqlite3.Error):
             self._db.execute(
                 "INSERT OR REPLACE INTO model_file (state, sha256) VALUES (?, ?)",
@@ -276,18 +276,18 @@ def _store(
 def _read_all(
     db: sqlite3.Connection,
 ) -> tuple[list[tuple[Any, ...]], dict[bytes, tuple[Any, ...]]]:
-    """Return the rows of all results, and those of thoughts by key."""
-    db.execute("BEGIN")  # of one state of the file; closing it ends the transaction
+    """Return the rows of all results, and the rows of thoughts by key."""
+    db.execute("BEGIN")  # reads one state of the file; closing ends the transaction
     rows = db.execute(_SELECT_ALL).fetchall()
     return rows, {thought[4]: thought for thought in thoughts.read(db)}
 
 
 def mixed_up(path: Path, n: int) -> str:
-    """Return the message about ignored scores of an earlier version.
+    """Return the message about ignored scores by an earlier version.
 
     Args:
         path: Path of the journal.
-        n: Number of these scores.
+        n: Number of ignored scores.
     """
     return (
         f"{shown(path)} has {n} scores of an earlier version of llamaherd, which could "
@@ -296,10 +296,10 @@ def mixed_up(path: Path, n: int) -> str:
 
 
 def journal_read(path: str | os.PathLike[str]) -> list[JournalEntry]:
-    """Return all results in a journal, in the order in which they were stored first.
+    """Return all results in a journal, in the order of their first storage.
 
-    A running call may use the journal. `pandas.DataFrame(journal_read(path))` is a table
-    of it.
+    A running call may use the journal at the same time.
+    `pandas.DataFrame(journal_read(path))` converts the results to a table.
 
     Args:
         path: Path of a file that `generate_parallel(journal=path)` wrote.
@@ -309,7 +309,7 @@ def journal_read(path: str | os.PathLike[str]) -> list[JournalEntry]:
         JournalError: The file does not exist, is not a journal, or is damaged.
 
     Warns:
-        JournalWarning: Scores of an earlier version were omitted.
+        JournalWarning: Scores by an earlier version were omitted.
     """
     file = journal_file.checked_path("path", path)
     with refusals("path", file):

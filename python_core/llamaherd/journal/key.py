@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 
 # Parts of a request that `journal_key` hashes as bytes instead of JSON.
 _AS_BYTES = ("tokens", "tree", "seed")
-# Marks the settings of scores. Earlier versions had "score" there, a hash of the
-# continuations, but of any request of the call: two requests could share a key.
+# Marks the settings of scores. Earlier versions stored "score", a hash of continuations,
+# but used the hash of one request for all requests of a call, so that two requests could
+# share a key.
 SCORES = "scores"
-MIXED_UP = '"score": "'  # found only in the settings of such rows: JSON escapes quotes
+MIXED_UP = '"score": "'  # occurs only in these settings, because JSON escapes quotes
 
 
 def settings_of(request: Request) -> dict[str, Any]:
     """Return the settings of a request without its tokens, continuations and seed.
 
-    Requests with equal settings have equal `settings_json` in the same context.
+    Requests with equal results of this function have equal `settings_json` in the same
+    context.
     """
     thought = request.thought
     if thought is not None and thought.seed:
@@ -48,8 +50,8 @@ def settings_of(request: Request) -> dict[str, Any]:
 def settings_json(request: Request, context: Mapping[str, object]) -> str:
     """Return the settings that affect the result, as a JSON object.
 
-    It contains only sampling settings that differ from the defaults. A setting added by a
-    later version therefore does not change the keys of stored results.
+    The object contains only sampling settings that differ from the defaults. A setting
+    added by a later version therefore does not change the keys of stored results.
 
     Args:
         request: Request of the result.
@@ -68,7 +70,7 @@ def settings_json(request: Request, context: Mapping[str, object]) -> str:
 
 
 def _of_thought(thought: ThoughtStage) -> dict[str, object]:
-    """Return the settings of a thought without its seed, which differs among prompts."""
+    """Return the settings of a thought, without the seed, which differs among prompts."""
     own = {
         each.name: getattr(thought, each.name)
         for each in fields(thought)
@@ -96,13 +98,15 @@ def journal_key(model_sha256: bytes, settings: str, request: Request) -> bytes:
     Args:
         model_sha256: Hash of the model file.
         settings: See `settings_json`.
-        request: Request of the result; its seeds are used only if tokens are sampled.
+        request: Request of the result; its seeds affect the key only if tokens are
+            sampled.
     """
     tokens = request.tokens.tobytes()
     tree = b"" if request.tree is None else request.tree.to_bytes()
     seed = "greedy" if request.sampling.is_greedy else str(request.seed)
     if request.thought is not None and not request.thought.sampling.is_greedy:
         seed += f" {request.thought.seed}"
-    # Lengths separate the parts; the tree is the rest.
+    # Lengths of the parts come first, so that the parts can be told apart; the tree is
+    # last.
     head = json.dumps(["llamaherd", 1, model_sha256.hex(), settings, seed, len(tokens)])
     return hashlib.sha256(head.encode() + tokens + tree).digest()

@@ -1,4 +1,4 @@
-"""Conversion of the log-probabilities of a result to one row of numbers and back."""
+"""Conversion of a result's log-probabilities to one sequence of numbers, and back."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from llamaherd.core.outcome import Output
     from llamaherd.core.request import Request
 
-_WRONG = "the log-probabilities stored for a prompt are not those of its tokens"
+_WRONG = "the log-probabilities stored for a prompt do not match its tokens"
 
 
 def numbers_of(output: Output) -> array[float]:
-    """Return the numbers to store: those of a score, or of the tokens of an answer.
+    """Return the log-probabilities to store, of a score or of an answer's tokens.
 
-    The alternatives of an answer follow: their count, then pairs of token and number.
+    For an answer, the alternatives of each token follow: their number, then pairs of
+    token and log-probability.
     """
     if output.scores is not None:
         return array("d", output.scores)
@@ -33,7 +34,7 @@ def numbers_of(output: Output) -> array[float]:
 
 
 def with_numbers(output: Output, request: Request, numbers: Sequence[float]) -> Output:
-    """Return the output with stored numbers.
+    """Return an output with its stored log-probabilities.
 
     Raises:
         DamagedError: The numbers do not fit the request.

@@ -1,8 +1,8 @@
-"""Calls with a journal: stored results are reused, new ones are stored.
+"""Calls with a journal: stored results are reused, and new results are stored.
 
-The thread of the call passes finished results to a writer thread and continues. The
-writer stores the results of a tenth of a second in one commit, as a commit waits for the
-disk.
+The thread of the call passes finished results to a writer thread and continues. Because a
+commit waits for the disk, the writer stores all results of a tenth of a second in one
+commit.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from llamaherd.run.host import Host
 
 _GROUP_S = 0.1  # maximum time that a result waits for its commit
-_REST = 20  # pause after a failed attempt, relative to its duration: attempts take at
-# most 5% of a run
+_REST = 20  # pause after a failed attempt, in durations of it: 5% of a run at most
 _FINISH: dict[FinishReason, Finish] = {"stop": Finish.STOP, "length": Finish.LENGTH}
 _REASON: dict[Finish, FinishReason] = {
     Finish.EOG: "stop",
@@ -96,13 +95,13 @@ class RecordedCall:
         journal: Journal, closed after the call unless `is_kept`.
         file: File of the model.
         context: Settings of the context that affect results.
-        detokenize: Returns the text of a prompt given as tokens.
+        detokenize: Function that returns the text of tokens.
         loras: Adapters of the model; their files exist.
         is_kept: Whether the journal stays open.
 
     Attributes:
-        problem: After the run: reason why results are not stored, or a removal or move of
-            the file; "" without a problem.
+        problem: After the run: reason why results are not stored, or description of a
+            removal or move of the file; "" without a problem.
     """
 
     def __init__(
@@ -211,7 +210,7 @@ class RecordedCall:
             return stored
         sha256 = file.sha256(is_cancelled)
         if sha256 is not None:
-            # Last, to detect changes of the file while it was read.
+            # Checked last, to detect changes of the file while it was read.
             check_unchanged(file)
             self._journal.add_model_hash(file.state, sha256)
         return sha256
@@ -251,12 +250,12 @@ class RecordedCall:
     def _text(self, tokens: Sequence[int]) -> str:
         try:
             return self._detokenize(tokens)
-        except ValueError:  # a token outside the vocabulary: the prompt failed
+        except ValueError:  # a token is not in the vocabulary, so the prompt failed
             return " ".join(map(str, tokens))
 
 
 def _output(entry: JournalEntry, request: Request) -> Output:
-    """Return the output of a request from its entry.
+    """Convert a stored entry to the output of a request.
 
     Raises:
         DamagedError: The numbers do not fit the request.
@@ -278,11 +277,12 @@ def _output(entry: JournalEntry, request: Request) -> Output:
 class Writer:
     """Thread that stores results: `with writer: writer.put(entry)`.
 
-    If the disk is full or another process locks the file, it keeps the results and tries
-    again with later ones, and a last time at the end.
+    If the disk is full or another process locks the file, the thread keeps the results
+    and tries again together with later results, and a last time at the end.
 
     Attributes:
-        problem: After the end: reason why results are not stored; "" if all are.
+        problem: After the end: reason why results are not stored; "" if all results are
+            stored.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -317,10 +317,11 @@ class Writer:
             started_s = monotonic()
             if is_open and started_s < next_s:
                 continue
-            # A last failed attempt is repeated once, because no later result follows.
+            # If the last attempt fails, it is repeated once, because no later result
+            # follows.
             if self._is_stored(waiting) or (not is_open and self._is_stored(waiting)):
                 waiting = []
-            else:  # an attempt takes longer with more waiting results
+            else:  # the more results wait, the longer an attempt takes
                 ended_s = monotonic()
                 next_s = ended_s + _REST * (ended_s - started_s)
 
@@ -335,7 +336,7 @@ class Writer:
         return not self.problem
 
     def _next_group(self) -> tuple[list[JournalEntry], bool]:
-        """Return results within `_GROUP_S` of the first, and whether more may follow."""
+        """Return results within `_GROUP_S` of the first, and True if more may follow."""
         group: list[JournalEntry] = []
         end = 0.0
         while True:
@@ -360,5 +361,5 @@ def check_unchanged(file: ModelFile) -> None:
     if not file.is_unchanged:
         raise JournalError(
             f"journal: the file {file.name!r} has changed since it was loaded, "
-            "so that nobody can tell later which model answered: load it again"
+            "so that the record would name the wrong model: load it again"
         )

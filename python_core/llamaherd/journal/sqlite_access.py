@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Files that SQLite keeps beside a database. The first two may contain data of their own.
+# Files that SQLite creates beside a database. The first two may contain data that are not
+# in the database yet.
 WAL, ROLLBACK, SHM = "-wal", "-journal", "-shm"
 
 _BUSY, _LOCKED, _NOTADB = 5, 6, 26  # SQLite's primary result codes
@@ -27,16 +28,16 @@ _T = TypeVar("_T")
 def look(
     path: Path, use: Callable[[sqlite3.Connection], _T], *, is_fixed: bool = False
 ) -> _T:
-    """Read a file with its log without changing either.
+    """Read a file with its log, without changing the file or the log.
 
-    Without a log no process has the file open: it is then read as immutable, which leaves
-    no trace. If another process opens it during the read, it is read again, because the
-    file is inconsistent during a checkpoint.
+    If there is no log, no process has the file open; the file is then read as immutable,
+    which creates no other files. If another process opens the file during the read, it is
+    read again, because the file is inconsistent during a checkpoint.
 
     Args:
         path: Path of the file.
-        use: Reads from the connection.
-        is_fixed: Whether the data never change, so that the log is not needed.
+        use: Function that reads from the connection.
+        is_fixed: Whether the data to read never change, so that the log is not needed.
     """
     failure: sqlite3.Error | None = None
     has_log = False
@@ -66,18 +67,18 @@ def _read(path: Path, query: str, use: Callable[[sqlite3.Connection], _T]) -> _T
 
 
 def _query(state: tuple[object, ...]) -> str:
-    """Return the URI query; a rollback journal must be applied, so not read-only."""
+    """Return the URI query; applying a rollback journal needs write access."""
     return "mode=rw" if state[2] else "mode=ro"
 
 
 def _is_for_lack_of_room(error: sqlite3.Error | None) -> bool:
-    # Without a code, before Python 3.11, a copy is tried of a file that is locked, too.
+    # Before Python 3.11 there is no code, so a locked file is also copied.
     is_locked = _primary_code(error) in (_BUSY, _LOCKED)
     return isinstance(error, sqlite3.OperationalError) and not is_locked
 
 
 def is_foreign(error: sqlite3.Error, path: Path) -> bool:
-    """Test for a file that was never SQLite's, after an error from reading it."""
+    """Return True if a file that could not be read was never an SQLite file."""
     code = _primary_code(error)
     if code is not None:
         return code == _NOTADB
@@ -104,7 +105,7 @@ def _look_at_copy(path: Path, use: Callable[[sqlite3.Connection], _T]) -> _T:
 
 
 def _state(path: Path) -> tuple[tuple[int, int] | None, ...]:
-    """Return the state of the file and its logs, which changes with any of them."""
+    """Return a state that changes whenever the file or one of its logs changes."""
     return tuple(_stamp(beside(path, suffix)) for suffix in ("", WAL, ROLLBACK))
 
 
@@ -126,7 +127,7 @@ def identity(file: Path) -> tuple[int, int] | None:
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """Return the path of a file that SQLite keeps beside a database."""
+    """Return the path of a file that SQLite creates beside a database."""
     return path.with_name(path.name + suffix)
 
 
@@ -142,5 +143,5 @@ def connect(path: Path, query: str) -> sqlite3.Connection:
         uri=True,
         timeout=_BUSY_S,
         isolation_level=None,
-        check_same_thread=False,  # one thread opens the file, another one writes
+        check_same_thread=False,  # one thread opens the file, another thread writes
     )

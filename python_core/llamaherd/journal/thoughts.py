@@ -1,7 +1,7 @@
-"""Thoughts of stored answers, in a table of their own.
+"""Thoughts of stored answers, in a separate table.
 
-The table is created with the first thought. A journal without thoughts is equal to a file
-of an earlier version, which had no thoughts.
+The table is created with the first thought, so that a journal without thoughts equals a
+file of an earlier version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from llamaherd.journal.entry import JournalEntry
 
-# Found only in the settings of results after a thought: JSON escapes quotes in texts.
+# Occurs only in the settings of results after a thought, because JSON escapes quotes in
+# texts.
 THOUGHT = '"thought": {'
 
 _EXISTS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'thought'"
@@ -31,8 +32,8 @@ CREATE TABLE IF NOT EXISTS thought (
   digest BLOB NOT NULL
 )
 """
-# Only the thought of the stored result is kept, because another process may have stored
-# another result first.
+# A thought is stored only if its result is stored, because another process may have
+# stored another result first.
 _ADD = """
 INSERT OR REPLACE INTO thought (key, text, n_tokens, complete, digest)
 SELECT key, ?, ?, ?, ? FROM result WHERE key = ? AND digest = ?
@@ -45,11 +46,11 @@ FROM thought JOIN result ON result.key = thought.key
 
 
 def row_of_thought(entry: JournalEntry, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return the values that `add` stores for an entry; None without a thought.
+    """Return the values that `add` stores for an entry's thought; None without one.
 
     Args:
         entry: Result.
-        row: Its row, see `row_of`.
+        row: Row of the entry, see `row_of`.
     """
     if THOUGHT not in entry.settings:
         return None
@@ -67,7 +68,7 @@ def add(db: sqlite3.Connection, thoughts: Iterable[tuple[Any, ...]]) -> None:
 
 
 def read(db: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
-    """Yield all thoughts, as `add` stores them."""
+    """Yield the rows of all thoughts."""
     if db.execute(_EXISTS).fetchone() is not None:
         yield from db.execute(_SELECT_ALL)
 
@@ -78,9 +79,9 @@ def with_thought(
     """Return an entry with its stored thought.
 
     Args:
-        entry: Entry without it.
+        entry: Entry without the thought.
         row: Row of the entry.
-        thought: Row of the thought; None if the journal has none.
+        thought: Row of the thought; None if the journal has no thought for the entry.
 
     Raises:
         DamagedError: The thought is missing or differs from what was written.
@@ -90,9 +91,7 @@ def with_thought(
         raise DamagedError(f"the thought before the answer to {prompt} is missing")
     *values, digest = thought[:4]
     if _digest(row[-1], tuple(values)) != digest:
-        raise DamagedError(
-            f"the thought stored for the prompt {prompt} is not what was written"
-        )
+        raise DamagedError(f"the thought stored for the prompt {prompt} was changed")
     text, n_tokens, complete = values
     return replace(
         entry,
@@ -105,7 +104,7 @@ def with_thought(
 def found(
     db: sqlite3.Connection, entry: JournalEntry, row: tuple[Any, ...]
 ) -> JournalEntry:
-    """Return an entry, with its thought if the request had one.
+    """Return an entry with its thought, if the request asked for a thought.
 
     Raises:
         DamagedError: The thought is missing or differs from what was written.

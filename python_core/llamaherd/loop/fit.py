@@ -1,4 +1,4 @@
-"""Create or enlarge the engine so that new groups fit beside the running ones."""
+"""Create or enlarge the engine so that new groups fit beside the running groups."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _WORTH_GROWING = 1.25  # minimum factor of slots
 def fit(sizing: Sizing, runner: Runner | None, groups: Sequence[Group]) -> Runner:
     """Return a runner with room for new groups.
 
-    Groups that fit join at once. Otherwise all running requests are paused and continue
-    in a KV cache of another size (docs/decisions/0036).
+    Groups that fit are added at once. Otherwise all running requests are paused and
+    continue in a KV cache of another size (docs/decisions/0036).
 
     Args:
         sizing: Plans and creates engines.
@@ -69,7 +69,7 @@ def _has_room(runner: Runner, groups: Sequence[Group]) -> bool:
 
 
 def _is_worth(plan: Plan, target: Plan, groups: Sequence[Group]) -> bool:
-    """Whether another size is worth pausing all requests."""
+    """Whether the gain from another size is worth pausing all requests."""
     return (
         plan.n_ctx_seq - plan.n_spare < _longest(groups) <= target.capacity
         or target.n_seq_max >= _WORTH_GROWING * plan.n_seq_max

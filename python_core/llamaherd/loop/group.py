@@ -23,13 +23,13 @@ class Listener(Protocol):
     """Receiver of the outputs of a group, called on the loop's thread: must be fast."""
 
     def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
-        """Take the output of request i, which ended."""
+        """Receive the output of request i, which has ended."""
 
     def on_piece(self, piece: Piece) -> None:
-        """Take a new part of the answer of a watched group."""
+        """Receive a new part of the answer of a watched group."""
 
     def on_end(self, error: BaseException | None) -> None:
-        """Take the end of the group. With `error`, some requests have no output."""
+        """Handle the end of the group. With `error`, some requests have no output."""
 
 
 class _Nobody:
@@ -61,7 +61,7 @@ class Group:
             share. Their KV cells are kept.
 
     Attributes:
-        is_cancelled: Whether the group is to end.
+        is_cancelled: Whether the group must end.
         is_stopping: Whether no more of its requests start.
         is_over: Whether `on_end` of the listener was called, or is being called.
         plan: Plan of the context; None before the loop accepts the group.
@@ -154,11 +154,11 @@ class Group:
 
 
 class GroupLoop(Protocol):
-    """Protocol of a loop that runs groups of requests: `Loop`, or that of a herd."""
+    """Protocol of a loop that runs groups of requests: `Loop`, or the loop of a herd."""
 
     @property
     def plan(self) -> Plan | None:
-        """Plan of the current KV cache; None without one."""
+        """Plan of the current KV cache; None before the first group."""
         ...
 
     @property
@@ -173,7 +173,7 @@ class GroupLoop(Protocol):
 
     @property
     def is_dead(self) -> bool:
-        """Whether its thread died for lack of memory."""
+        """Whether the thread of the loop died for lack of memory."""
         ...
 
     def hand_in(self, group: Group) -> None:
@@ -203,7 +203,7 @@ class GroupLoop(Protocol):
         """
 
     def settle(self) -> None:
-        """Wait for the end of the thread if it has no work."""
+        """Wait until the thread has ended, if it has no work."""
 
     def close(self) -> None:
         """End all groups with ContextClosedError and free the memory."""

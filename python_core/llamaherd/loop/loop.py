@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from llamaherd.loop.sizing import Sizing
     from llamaherd.memory.plan import Plan
 
-_WATCHED_S = 10.0  # time after a look in which counts are kept up to date
+_WATCHED_S = 10.0  # seconds after a read in which counts are updated
 
 
 class Loop(ThreadedLoop):
@@ -44,13 +44,13 @@ class Loop(ThreadedLoop):
         self._changed: deque[Group] = deque()  # groups to cancel, stop or watch
         self._is_aborted = False  # the abort flag of the engine is set
         self._counts = Counts()
-        self._counted_until = 0.0  # end of the time in which counts are kept up to date
+        self._counted_until = 0.0  # time until which counts are updated
 
     # ---- any thread ----
 
     @property
     def plan(self) -> Plan | None:
-        """Plan of the current KV cache; None without one."""
+        """Plan of the current KV cache; None before the first group."""
         runner = self._runner
         return None if runner is None else runner.plan
 
@@ -75,10 +75,10 @@ class Loop(ThreadedLoop):
         )
 
     def watched_counts(self) -> Counts:
-        """Return the engine's counts of a moment ago.
+        """Return recent counts of the engine.
 
-        The loop updates them after each slice, but only while this is called now and
-        then, so they are those of the last slice in which somebody watched.
+        A call makes the loop update the counts after each slice, for a few seconds. So
+        the first call after a pause returns older counts.
         """
         self._counted_until = monotonic() + _WATCHED_S
         return self._counts
@@ -105,7 +105,7 @@ class Loop(ThreadedLoop):
                 raise
 
     def share(self, n: int) -> None:
-        """Use only the n-th part of the memory from now on."""
+        """Use only 1/n of the memory from now on."""
         self._sizing.n_sharing = n
 
     def close(self) -> None:

@@ -41,8 +41,8 @@ def call_tree(requests: Sequence[Request]) -> PrefixTree:
     tree = find_prefixes(prompts, least)
     if len(prompts) == len(requests):
         return tree.limited(MAX_DEPTH)
-    # A whole prompt that is held gives the first token of each sample without
-    # computation; only copies cost time.
+    # If a whole prompt is held, the first token of each sample is drawn from its logits
+    # without computation; only copies cost time.
     n_least = least if least > shim.min_prefix_tokens(0) else 1
     return tree.limited(MAX_DEPTH - 1).with_equals(
         list(indices_of.values()), [len(tokens) for tokens in prompts], n_least
@@ -52,7 +52,7 @@ def call_tree(requests: Sequence[Request]) -> PrefixTree:
 def single_tree(
     request: Request, cache: PrefixCache, n_hold: int, n_again: int = 0
 ) -> PrefixTree:
-    """Return the prefixes that a request shares with earlier and later ones.
+    """Return the prefixes that a request shares with earlier and later requests.
 
     Cached prefixes are used. A longer prefix shared with an earlier prompt is held from
     now on, because later prompts may share it.
@@ -61,8 +61,7 @@ def single_tree(
         request: Request.
         cache: Prefixes of the context.
         n_hold: Number of hold slots.
-        n_again: Number of leading tokens that later prompts will have, too; they are
-            held.
+        n_again: Number of leading tokens that later prompts will share; they are held.
     """
     tokens = request.tokens
     found = cache.match(tokens)

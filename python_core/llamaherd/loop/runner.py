@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from llamaherd.schedule.engine import Engine
 
 _SLICE_MS = 50  # maximum interval between progress reports
-_WATCHED_MS = 25  # the same for new text of watched answers
-_FEW = 4  # maximum number of answers, all watched, for short slices
+_WATCHED_MS = 25  # maximum interval between new texts of watched answers
+_FEW = 4  # slices are short for up to this many answers, all watched
 _EACH_STEP_MS = 1
 
 
@@ -266,7 +266,7 @@ class Runner:
         for group in stuck:
             self._end_if_over(group)
         if stuck and all(group.number in self.groups for group in stuck):
-            raise RuntimeError("clients are left that neither run nor may start")
+            raise RuntimeError("some clients neither run nor may start")
 
     def stop(self, group: Group) -> None:
         """Start no more requests of a group; running requests finish."""
@@ -290,7 +290,7 @@ class Runner:
         elif action.kind is Kind.RELEASE:
             self._release(client)
         else:
-            message = f"the KV cache is too small for it, even alone: {reason}"
+            message = f"the KV cache is too small for the prompt, even alone: {reason}"
             self.engine.end(client.id, Finish.ERROR, message)
             self._settle([client.id])
 

@@ -41,7 +41,7 @@ class ThreadedLoop(ABC):
 
     @property
     def is_dead(self) -> bool:
-        """Whether its thread died for lack of memory."""
+        """Whether the thread of the loop died for lack of memory."""
         worker = self._worker
         return worker is not None and worker.is_over and not self._has_left.is_set()
 
@@ -69,7 +69,7 @@ class ThreadedLoop(ABC):
         """See `GroupLoop`."""
         wait_for(is_done, None, self._worker)
         if not is_done.is_set():
-            raise MemoryError(f"the {self._name}'s thread ended for want of memory")
+            raise MemoryError(f"the {self._name}'s thread ended because memory ran out")
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for the end of all work and of the thread, except on this thread."""

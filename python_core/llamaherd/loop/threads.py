@@ -50,7 +50,7 @@ class Worker:
         token = _Token()
         self._token = ref(token)
         _thread.start_new_thread(_run_in_thread, (started, run, token))
-        del token  # the only other reference is that of the thread
+        del token  # the only other reference is held by the thread
         while not started.acquire(timeout=_SLICE_S):
             if not self.is_over:
                 continue
@@ -188,7 +188,7 @@ def warn_of_foreign(n_threads: int) -> None:
 
 
 def trouble_with_threads() -> str | None:
-    """Return a problem with the threads of ggml and its remedy; None without one."""
+    """Return a problem with the threads of ggml and its remedy; None if there is none."""
     if (
         sys.platform != "linux"
         or platform.machine() not in ("x86_64", "aarch64")
@@ -197,7 +197,7 @@ def trouble_with_threads() -> str | None:
         return None
     return (
         "llama-cpp-python was compiled without GCC's OpenMP: where other programs are "
-        "busy, it may take many times as long. Compile it anew: CC=gcc CXX=g++ "
+        "busy, it may take many times as long. Compile it again: CC=gcc CXX=g++ "
         "CMAKE_ARGS='-DGGML_OPENMP=ON' pip install --force-reinstall --no-cache-dir "
         f"--no-deps llama-cpp-python=={shim.llama_cpp_python()}"
     )

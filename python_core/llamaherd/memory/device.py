@@ -1,4 +1,4 @@
-"""Device of the layers and the KV cache of a model, and what follows from it."""
+"""Device of the layers and the KV cache of a model: its memory and its batch sizes."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from llamaherd.memory import hardware
 from llamaherd.memory.plan import AUTO_SLOTS, ROWS, ROWS_AMX
 from llamaherd.native import devices, shim
 
-# Of the processor, where a step costs the more the more rows it has, 40 is most of the
+# On the processor, the cost of a step grows with its rows, and 40 rows give most of the
 # gain; a GPU computes 248 rows in 2.6 times the time of 40: docs/gpu.md.
 _AUTO_SLOTS_GPU = 240
-_ROWS_GPU = 8  # more rows take another kernel, with larger tiles
+_ROWS_GPU = 8  # ggml uses another kernel, with larger tiles, for more rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Arguments of a model that say which GPUs hold its layers.
+    """Arguments of a model that determine which GPUs hold its layers.
 
     Attributes:
         n_gpu_layers: Number of layers in GPU memory; negative for all.
         split_mode: "layer" or "row" for all GPUs, "none" for `main_gpu` alone.
-        main_gpu: Index of that GPU.
-        tensor_split: Share of each GPU in any unit; None for their free memory.
+        main_gpu: Index of the GPU for split_mode "none".
+        tensor_split: Share of each GPU in any unit; None for shares by free memory.
     """
 
     n_gpu_layers: int = 0
@@ -50,7 +50,7 @@ class Device:
     def available_memory(self) -> int:
         """Return the size in bytes of the largest cache that fits at the moment.
 
-        A cache on both sides is as large as the smaller side allows.
+        With a part of the cache on each side, the side that fills first sets the limit.
         """
         limits = []
         if self.gpu_share < 1:
@@ -71,9 +71,9 @@ def device_of(placement: Placement, n_layer: int, *, offload_kqv: bool = True) -
 
     Args:
         placement: GPUs that hold the layers.
-        n_layer: Number of layers of the model. The output counts as one more layer, and
-            goes to the GPU first.
-        offload_kqv: Whether the cache of a layer lies where the layer does.
+        n_layer: Number of layers of the model. The output is counted as one more layer,
+            and is placed on the GPU first.
+        offload_kqv: Whether the cache of a layer is in the same memory as the layer.
     """
     n_gpu = placement.n_gpu_layers
     n_layers = n_layer if n_gpu < 0 else min(max(0, n_gpu - 1), n_layer)
@@ -90,7 +90,7 @@ def device_of(placement: Placement, n_layer: int, *, offload_kqv: bool = True) -
 def free_gpu_memory(placement: Placement) -> int:
     """Return the free memory of the GPUs of a model, in bytes.
 
-    With `tensor_split` the GPU that is full first sets the limit.
+    With `tensor_split`, the GPU that becomes full first sets the limit.
     """
     free = [gpu.free_bytes for gpu in devices.gpus()]
     if placement.split_mode == "none":
@@ -105,8 +105,8 @@ def free_gpu_memory(placement: Placement) -> int:
 def memory_of_model(placement: Placement) -> int:
     """Return the memory in bytes that the tensors of a model may take at most.
 
-    Tensors in GPU memory do not take host memory. With a part of the layers on each side
-    only the sum of both is a limit that no model can exceed.
+    Tensors in GPU memory do not take host memory. If host and GPU each hold a part of the
+    layers, only the sum of both memories is a limit that no model can exceed.
     """
     host = hardware.available_memory()
     if placement.n_gpu_layers == 0 or not shim.supports_gpu():

@@ -14,8 +14,8 @@ _OWN_CGROUP = Path("/proc/self/cgroup")
 def n_cores() -> int:
     """Return the number of physical cores for this process, at least 1.
 
-    Threads that share a core slow each other down in matrix products. The same holds for
-    threads of a container with a smaller CPU quota.
+    Threads that share a core slow each other down in matrix products. So do threads
+    beyond the CPU quota of a container.
     """
     n = psutil.cpu_count(logical=False) or os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
@@ -35,8 +35,8 @@ def cpu_quotas() -> list[float]:
 def available_memory() -> int:
     """Return the memory that this process can still allocate, in bytes.
 
-    Limits of containers are included. Page cache counts as available: the kernel frees it
-    on demand.
+    Limits of containers are included. Page cache is counted as available memory: the
+    kernel frees it on demand.
     """
     return min([psutil.virtual_memory().available, *_left_in_cgroups()])
 

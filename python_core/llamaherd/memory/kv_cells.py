@@ -52,7 +52,7 @@ def bytes_per_cell(
 
 
 def bytes_per_sequence(metadata: Mapping[str, str], info: ModelInfo) -> int:
-    """Return the size of the recurrent states of one sequence in bytes; 0 without any.
+    """Return the size of the recurrent states of one sequence in bytes; 0 if it has none.
 
     The size does not depend on the length of the sequence. It is an upper bound for
     hybrid models, as it counts all layers as recurrent.

@@ -15,18 +15,19 @@ Layout = Literal["unified", "per_sequence"]
 
 MAX_SEQUENCES = 256  # limit of libllama
 MAX_HOLD = 8  # default number of sequences for shared prefixes
-MOST_HOLD = 32  # maximum number, for calls with as many prefixes
-# Maximum depth of nested prefixes: half of MAX_HOLD, so that others can be computed too.
+MOST_HOLD = 32  # maximum number of such sequences, for calls with many prefixes
+# Maximum depth of nested prefixes: half of MAX_HOLD, so that other prefixes can be
+# computed, too.
 MAX_DEPTH = shim.MAX_PREFIX_DEPTH
 MAX_SLOTS = MAX_SEQUENCES - MAX_HOLD
-AUTO_SLOTS = 40  # default maximum; more gain little on a CPU
+AUTO_SLOTS = 40  # default maximum; more slots gain little on a CPU
 # Number of sequences per batch of a deterministic context.
 UNIFORM_ROWS = shim.UNIFORM_ROWS
 ROWS = 4  # rows of a batch that ggml computes together: docs/decisions/0018
-ROWS_AMX = shim.AMX_ROWS  # the same with AMX: docs/decisions/0018
-_BLOCK = shim.CELL_BLOCK  # libllama rounds up to multiples of this
+ROWS_AMX = shim.AMX_ROWS  # number of these rows with AMX: docs/decisions/0018
+_BLOCK = shim.CELL_BLOCK  # libllama rounds numbers of cells up to its multiples
 MAX_CTX = 2**31 - _BLOCK  # the largest multiple that an int32 holds
-_MEMORY_SHARE = 0.5  # of the available memory that an automatic size may take
+_MEMORY_SHARE = 0.5  # share of the available memory that an automatic size may use
 # One pool is faster if all prompts share a prefix, and prompts and answers add at most
 # this share of its cells. Measured: docs/decisions/0018.
 _POOLED_SHARE = 0.25
@@ -34,7 +35,7 @@ _POOLED_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Sizes that the user fixed; None for those to plan.
+    """Sizes that the user fixed; None for a size to be planned.
 
     Attributes:
         n_ctx: Total number of KV cells.
@@ -81,7 +82,7 @@ class Plan:
         return self.n_seq_max + self.n_hold + self.n_idle
 
     def covers(self, other: Plan) -> bool:
-        """Whether a context with this plan also serves the other plan."""
+        """Return whether a context with this plan also serves the other plan."""
         return (
             self.kv_layout == other.kv_layout
             and self.n_seq_max >= other.n_seq_max
@@ -113,11 +114,11 @@ def make_plan(
 ) -> Plan:
     """Plan the sizes of a context for a call.
 
-    Every sequence gets cells of its own, as many as the largest need: attention then
-    costs less, and an answer does not depend on other prompts. If memory does not suffice
-    for all prompts at once, fewer run at once. Prompts that consist mostly of a common
-    prefix get one pool, which stores and reads the prefix once. See docs/decisions/0009
-    and 0018.
+    Every sequence gets its own cells, as many as the largest need. Attention then costs
+    less, and an answer does not depend on other prompts. If memory does not suffice for
+    all prompts at once, fewer run at once. Prompts that consist mostly of a common prefix
+    get one pool, which stores and reads the prefix once. See docs/decisions/0009 and
+    0018.
 
     Args:
         sizes: Sizes that the user fixed.
@@ -146,7 +147,7 @@ def make_plan(
     n_affordable = min(MAX_CTX, n_bytes // bytes_per_cell)
     budget = max(_BLOCK, n_affordable // _BLOCK * _BLOCK)
     n_cells = sizes.n_ctx or budget
-    # Padding needs cells behind a prompt; batches take sequences in groups.
+    # Padding needs cells after a prompt; batches have groups of sequences.
     spare, group = (UNIFORM_ROWS - 1, UNIFORM_ROWS) if sizes.deterministic else (0, 1)
     capacity = n_cells - spare
     most_needed = max((need for need in needs if need <= capacity), default=1)

@@ -50,7 +50,7 @@ def apply_chat_template(
         template: Jinja template to use instead of that of the model.
         variables: Further variables for the template, such as `enable_thinking`.
         date: Current date for the template (`strftime_now`), as `datetime.date` or
-            "2026-01-31"; None for that of `chat_date`, or today.
+            "2026-01-31"; None uses the date of `chat_date`, or else today's date.
         tools: Descriptions of the functions that the model may call, as in OpenAI's API.
             Templates without tools leave them out.
 
@@ -88,10 +88,10 @@ def chat_prompts(
         model: Model with the template.
         prompts: For each prompt the text of a user, or a list of messages; a `Refused`
             for a prompt that has failed already.
-        system: Text of a leading system message; None for none.
+        system: Text of a leading system message; None for no message.
         template: Jinja template to use instead of that of the model.
         variables: Further variables for the template.
-        prefix: Text that each answer starts with; None for none.
+        prefix: Text that each answer starts with; None for no such text.
         merge_system: Put the system text into the first message of the user where the
             template refuses a system message.
         tools: See `apply_chat_template`.
@@ -101,7 +101,7 @@ def chat_prompts(
 
     Raises:
         TypeError: A prompt is neither a text nor a list of messages.
-        ValueError: `variables` holds one that llamaherd sets, such as `messages`.
+        ValueError: `variables` contains a name that llamaherd sets, such as `messages`.
         ChatTemplateError: The model has no template, or it cannot be parsed.
     """
     given = checks.prompt_list(prompts)
@@ -166,7 +166,7 @@ def chat_renderer(
     """Return the renderer of a template with the special tokens of a model.
 
     Raises:
-        ValueError: `variables` holds one that llamaherd sets.
+        ValueError: `variables` contains a name that llamaherd sets.
         ChatTemplateError: The model has no template, or it cannot be parsed.
     """
     source = _source(model, template)
@@ -237,6 +237,6 @@ def _source(model: Model, template: str | None) -> str:
     if source is None:
         raise ChatTemplateError(
             f"{model!r} has no chat template (is it a base model?): leave chat out and "
-            "write prompts that a text would go on from, or pass template="
+            "write prompts that the model can continue, or pass template="
         )
     return check_size(source)

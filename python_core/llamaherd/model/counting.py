@@ -166,34 +166,34 @@ def tojson(
 
 @pass_context
 def _spend(context: Context, n: int) -> str:  # noqa: ARG001
-    """Charge n characters of the text of the template."""
+    """Charge the budget for n characters of the template's own text."""
     BUDGET.get().spend(n)
     return ""
 
 
 @pass_context
 def _tick(context: Context, value: object) -> object:  # noqa: ARG001
-    """Charge a step."""
+    """Charge the budget for one step."""
     BUDGET.get().spend()
     return value
 
 
 @pass_context
 def _read(context: Context, value: object) -> object:  # noqa: ARG001
-    """Charge a value that is compared."""
+    """Charge the budget for a value that is compared."""
     BUDGET.get().spend_on(value)
     return value
 
 
 @pass_context
 def _shown(context: Context, value: object) -> object:  # noqa: ARG001
-    """Charge a value that is written, and mark its texts."""
+    """Charge the budget for a value that is written, and mark its texts."""
     return _finalized(value)
 
 
 @pass_context
 def _held(context: Context, value: object) -> object:  # noqa: ARG001
-    """Charge a value that was created."""
+    """Charge the budget for a new value."""
     BUDGET.get().spend(size(value))
     return value
 

@@ -42,7 +42,8 @@ def chat_date(date: dt.date | str | None) -> Iterator[dt.date]:
 def swap_date(date: dt.date | str | None) -> dt.date | None:
     """Set the fixed date of all further calls of this thread; return the previous one.
 
-    For callers without blocks; None is no fixed date. `chat_date` is the form for Python.
+    For callers without `with` blocks, such as R; in Python use `chat_date`. None removes
+    the fixed date.
 
     Raises:
         TypeError: As `chat_date`.

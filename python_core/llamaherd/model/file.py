@@ -18,7 +18,7 @@ class ModelFile:
     """State of the files of a model at creation, before they are loaded.
 
     Args:
-        path: Path of the file; of the first one for a split model
+        path: Path of the file, or of the first file of a split model
             ("-00001-of-00003.gguf").
     """
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.model.tokens import prompt_tokens, tokenizing
+from llamaherd.model.tokens import TOKENIZING, prompt_tokens
 from llamaherd.native import vocabulary
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Joiner:
         Raises:
             TokenizeError: llama_tokenize fails.
         """
-        with tokenizing():
+        with TOKENIZING:
             if isinstance(prompt, str):
                 return self._join(prompt, tokens, texts)
             return Joined(tokens, [self._behind(tokens, text) for text in texts])
@@ -124,7 +124,7 @@ class Joiner:
             return self._parse_special
         if any(mark in prompt for mark in _MARKS):
             return True
-        with self._model.using() as handle:  # "auto": if the prompt starts with one
+        with self._model.using() as handle:  # "auto": only if the prompt starts with one
             how = vocabulary.PARSE_AUTO
             head = prompt[:_LEAST_TAIL]
             auto = vocabulary.tokenize_prompt(handle, head, how)
@@ -138,7 +138,7 @@ class Joiner:
             return vocabulary.mark_literals(handle, text)
 
     def _tail(self, prompt: str, tokens: array[int]) -> _Tail | None:
-        """Return an end of a prompt that can be tokenized by itself; None without one.
+        """Return an end of a prompt that can be tokenized alone; None if none is found.
 
         It begins with a special token, or at a word with more following characters than
         a token may reach back, and its tokens are the last ones of the prompt. Tokenizing

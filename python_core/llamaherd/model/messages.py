@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.argument import Name
 
-# Fields of a message with the thought of an answer; templates read one of them.
+# Fields of a message with the thought of an answer; a template reads one of these fields.
 THOUGHT_FIELDS = ("reasoning_content", "thinking", "reasoning")
 
 
@@ -46,7 +46,7 @@ def user_messages(name: Name, prompt: object) -> list[dict[str, object]]:
     """Return the conversation of a prompt: the text of a user, or a list of messages.
 
     Raises:
-        TypeError: It is neither.
+        TypeError: `prompt` is neither a text nor a list of messages.
         ValueError: See `checked_messages`.
     """
     if isinstance(prompt, str):
@@ -59,7 +59,8 @@ def split_prefill(
 ) -> tuple[list[dict[str, object]], str]:
     """Remove the last message of the assistant, which the answer continues.
 
-    Returns: The other messages, and the text of the removed message; "" without one.
+    Returns: The other messages, and the text of the removed message; "" if none was
+    removed.
     """
     last = messages[-1]
     if last["role"] != "assistant" or last.get("tool_calls") or len(messages) == 1:

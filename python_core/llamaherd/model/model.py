@@ -42,7 +42,7 @@ _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}  # of libllama
 
 
 class Closable(Protocol):
-    """A context of a model, which closes with it."""
+    """A context of a model, which is closed with the model."""
 
     def close(self) -> None:
         """Free the memory of the context."""
@@ -77,7 +77,7 @@ class Model:
         told: Adapters, and other settings of the Llama that owns the model.
         n_gpu_layers: Number of layers in GPU memory; negative for all; 0 if libllama
             cannot use a GPU.
-        placement: The same, with the other arguments for GPUs.
+        placement: Checked arguments for GPUs, including `n_gpu_layers`.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -240,7 +240,7 @@ class Model:
 
     @cached_property
     def chat_template(self) -> str | None:
-        """Jinja chat template of the model; None without one.
+        """Jinja chat template of the model; None if it has none.
 
         For a Llama with another `chat_format`, the template of that format.
         """
@@ -292,8 +292,8 @@ class Model:
         kind = self.metadata.get("general.architecture", "unknown")
         if self.info.has_encoder or not self.info.has_decoder:
             raise ContextError(
-                f"{self!r} has an encoder (architecture {kind!r}); only models that are "
-                "decoders alone generate text here"
+                f"{self!r} has an encoder (architecture {kind!r}); only decoder-only "
+                "models can generate text"
             )
         if self.metadata.get(f"{kind}.attention.causal") == "false":
             raise ContextError(
@@ -374,7 +374,7 @@ def _is_being_freed(stack: ExitStack) -> bool:
 
 
 def _has_lost_its_adapter(llama: Llama) -> bool:
-    """Whether the adapter of a Llama is freed, or is being freed, see above."""
+    """Whether the adapter of a Llama is freed or being freed, see `_is_being_freed`."""
     callbacks = list(llama._stack._exit_callbacks)  # type: ignore[attr-defined]  # noqa: SLF001
     names = (
         getattr(getattr(callback, "__wrapped__", None), "__name__", "")

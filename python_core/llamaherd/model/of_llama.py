@@ -37,13 +37,14 @@ _FIXED_ROPE = {"none", "linear", "yarn"}
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Settings of a Llama that affect its results, beside its model.
+    """Settings of a Llama that affect its results, in addition to its model.
 
     Attributes:
         loras: Adapters of the Llama.
-        cvec: Control vector; None without one.
+        cvec: Control vector; None if none is set.
         context: Arguments of an equivalent Context.
-        template: Chat template that replaces that of the model; None without one.
+        template: Chat template that replaces the model's template; None uses the model's
+            template.
         chat_format: Chat format of the Llama that llamaherd cannot render; None if its
             template is used.
     """
@@ -81,17 +82,17 @@ def _check_kind(llama: Llama, address: int) -> None:
     if not _causal.get(address, kind != _NON_CAUSAL):
         raise _refused(
             "attention_type=LLAMA_ATTENTION_TYPE_NON_CAUSAL, or llama_set_causal_attn",
-            "with which tokens see those behind them",
+            "with which tokens depend on later tokens",
         )
     tokenizer = type(llama.tokenizer_).__name__
     if tokenizer != "LlamaTokenizer":
-        raise _refused(f"tokenizer={tokenizer}", "and the model's own gives other tokens")
+        raise _refused(f"tokenizer={tokenizer}", "and the model gives other tokens")
 
 
 def _refused(what: str, why: str) -> ContextError:
     return ContextError(
-        f"ctx: the Llama was made with {what}, {why}: llamaherd would compute something "
-        "else; use a llamaherd.Model of its file"
+        f"ctx: the Llama was made with {what}, {why}: llamaherd would compute other "
+        "results; load the file with llamaherd.Model"
     )
 
 

@@ -120,7 +120,7 @@ class Renderer:
 
 
 def check_variables(variables: Mapping[str, object]) -> None:
-    """Check that no variable replaces one of llamaherd.
+    """Check that no variable replaces a variable that llamaherd sets.
 
     Raises:
         ArgumentError: A variable has a reserved name.

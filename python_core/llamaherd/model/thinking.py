@@ -31,11 +31,11 @@ class ThinkingPlan:
     Attributes:
         model: Model with the vocabulary.
         format: Markers and switches of the template.
-        budget: Maximum number of tokens of a thought; None for no thought.
+        budget: Maximum number of tokens of a thought; None without a thought.
         message: Text that is appended to a thought whose budget is spent.
-        is_asked: Whether the caller asked for thoughts; otherwise the model decides.
+        is_asked: Whether the caller requested thoughts; otherwise the model decides.
         variables: Variables for the template: those of the caller, and a switch.
-        notice: Message that the user gets once; "" without one.
+        notice: Warning that the user gets once; "" without a warning.
     """
 
     model: Model
@@ -70,7 +70,7 @@ class ThinkingPlan:
             return self.format.close(text) + start, None
         if self.is_asked:
             return self.format.open(text), self._stage(start, is_open=True)
-        # A thought that is a turn of its own begins with the turn.
+        # A thought that is a separate turn begins with the start of the turn.
         is_open = state == "open" or self.format.is_turn
         return text, self._stage(start, is_open=is_open)
 
@@ -111,7 +111,7 @@ def plan_thinking(
     Args:
         model: Model with the template.
         thinking: Argument of the call.
-        constrained: Whether the answers are held to a form, or are scored.
+        constrained: Whether the answers are constrained or scored.
         template: Jinja template to use instead of that of the model.
         variables: Variables of the caller for the template.
 
@@ -187,9 +187,9 @@ def _tokens_inside(model: Model, text: str) -> tuple[int, ...]:
 
 
 def _notice() -> str:
-    """Return the notice that a model does not think although it would."""
+    """Return the warning that thinking is off for a model that thinks by default."""
     return (
-        "the model's chat template lets it think before it answers; here it does not, as "
-        f"labels and constraints belong to the answer: {setting('thinking', 256)} lets "
-        "it think for at most 256 tokens before"
+        "by its chat template the model thinks before it answers; thinking is off here, "
+        "as labels and constraints apply to the answer: "
+        f"{setting('thinking', 256)} lets it think first, for at most 256 tokens"
     )

@@ -1,4 +1,4 @@
-"""Format of thoughts in a chat template, found by rendering with and without one."""
+"""Format of thoughts in a chat template, found by trial renderings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from llamaherd.model.renderer import Message, Renderer
 
 State: TypeAlias = Literal["open", "closed", "bare"]
-# Messages, variables besides those of the caller, add_generation_prompt.
+# Messages, variables in addition to the caller's, add_generation_prompt.
 Render: TypeAlias = "Callable[[Sequence[Message], Mapping[str, object], bool], str]"
 
 _QUESTION, _ANSWER, _THOUGHT = "Qq7Qq", "Aa7Aa", "Tt7Tt"
@@ -52,13 +52,13 @@ class ThinkingFormat:
     """Markers of thoughts in a chat template, and its switches.
 
     Attributes:
-        start: Text that opens a thought, with the white space behind it.
+        start: Text that opens a thought, with the white space after it.
         end: Text that closes it; "" if unknown.
         lead: Text between a thought and `end`:
-            white space, or for a thought that is a turn of its own the end of the turn
-            and the start of the next.
-        after: Text between `end` and the answer: white space, or a marker of its own.
-        is_turn: Whether a thought is a turn of its own.
+            white space, or for a thought that is a separate turn, the end of the turn and
+            the start of the next.
+        after: Text between `end` and the answer: white space, or a separate marker.
+        is_turn: Whether a thought is a separate turn.
         is_by_default: Whether the model thinks, or decides itself, without a switch.
         off: Variables that turn thinking off; None if there are none.
         on: Variables that turn it on; None if there are none.
@@ -123,7 +123,7 @@ class ThinkingFormat:
         return prompt + self.start
 
     def split(self, text: str) -> tuple[str, str] | None:
-        """Split an answer with its markers into thought and answer; None without one."""
+        """Split an answer with its markers into thought and answer, if it has both."""
         thought, marker, answer = text.partition(self.end.strip())
         if not marker:
             return None
@@ -178,7 +178,7 @@ def find_format(source: str, render: Render) -> ThinkingFormat | None:
 
 
 class _Probe:
-    """Renderer of short conversations; None for one that the template refuses."""
+    """Renderer of short conversations; returns None if the template refuses one."""
 
     def __init__(self, render: Render) -> None:
         self._render = render
@@ -259,7 +259,7 @@ def _opposite(end: str) -> str:
 def _of_pair(
     start: str, end: str, begin: str | None, samples: list[str]
 ) -> ThinkingFormat:
-    """Return the format of known markers, with the white space of some texts."""
+    """Return the format of known markers, with the white space that `samples` show."""
     opening = start.strip()
     space, inside, after = start[len(start.rstrip()) :], None, ""
     for text in samples:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from io import IOBase
+from operator import index
 from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from llamaherd.core import checks
@@ -22,6 +22,8 @@ from llamaherd.model.model import Model, as_model
 from llamaherd.native import vocabulary
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from llamaherd.core.argument import Name
 
 ParseSpecial = bool | Literal["auto"]
@@ -110,40 +112,50 @@ def prompt_tokens(
 
     Raises:
         TypeError: `prompt` is neither text nor token ids.
-        ValueError: It is not valid Unicode, or an id does not fit into 32 bits.
+        ValueError: It is not valid Unicode.
         TokenizeError: llama_tokenize fails, or an id is not in the vocabulary.
     """
     if not isinstance(prompt, str):
-        tokens = token_array(name, prompt)
-        _check_ids(tokens, model.info.n_vocab)
-        return tokens
+        ids = _checked_ids(name, prompt)
+        _check_range(ids, model.info.n_vocab)
+        return _as_array(name, ids)
     how = vocabulary.PARSE_AUTO if parse_special == "auto" else int(parse_special)
     text = checks.text(name, prompt)
-    with tokenizing(), model.using() as handle:
+    with TOKENIZING, model.using() as handle:
         return vocabulary.tokenize_prompt(handle, text, how)
 
 
-def _check_ids(tokens: array[int], n_vocab: int) -> None:
-    if tokens and not 0 <= min(tokens) <= max(tokens) < n_vocab:
-        i, wrong = next((i, t) for i, t in enumerate(tokens) if not 0 <= t < n_vocab)
+def _check_range(ids: Collection[int], n_vocab: int) -> None:
+    if len(ids) and not 0 <= min(ids) <= max(ids) < n_vocab:
+        i, wrong = next((i, t) for i, t in enumerate(ids) if not 0 <= t < n_vocab)
         raise TokenizeError(
             f"the prompt's token {i} is {wrong}, but the model's token ids are 0 to "
             f"{n_vocab - 1}"
         )
 
 
-@contextmanager
-def tokenizing() -> Iterator[None]:
-    """Convert errors in the block to a TokenizeError of the text.
+class Tokenizing:
+    """Context manager that converts errors in its block to a TokenizeError of the text.
 
     The error of a closed model is not converted, because it does not concern the text.
     """
-    try:
-        yield
-    except (TokenizeError, ModelClosedError):
-        raise
-    except (NativeError, ValueError) as error:
-        raise TokenizeError(f"the text cannot be tokenized: {error}") from error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, (TokenizeError, ModelClosedError)):
+            return
+        if isinstance(error, (NativeError, ValueError)):
+            raise TokenizeError(f"the text cannot be tokenized: {error}") from error
+
+
+TOKENIZING = Tokenizing()
 
 
 def token_array(name: Name, tokens: object) -> array[int]:
@@ -153,6 +165,11 @@ def token_array(name: Name, tokens: object) -> array[int]:
         TypeError: `tokens` is not a sequence of integers.
         ValueError: An id does not fit into 32 bits.
     """
+    return _as_array(name, _checked_ids(name, tokens))
+
+
+def _checked_ids(name: Name, tokens: object) -> Collection[int]:
+    """Return token ids, with an error for what has no order or no integers."""
     no_order = isinstance(tokens, (AbstractSet, Mapping, IOBase))
     is_text = isinstance(tokens, (str, bytes, bytearray))
     if is_text or no_order or not hasattr(tokens, "__iter__"):
@@ -167,8 +184,19 @@ def token_array(name: Name, tokens: object) -> array[int]:
                     f"must be an integer, not {checks.shown(token)}",
                     argument=argument_of(name).at(i),
                 )
+    if isinstance(tokens, (list, tuple, array)):
+        return tokens
     try:
-        return array("i", tokens)
+        return list(map(index, tokens))
+    except TypeError as error:
+        raise ArgumentTypeError(
+            f"must hold integers only: {error}", argument=name
+        ) from error
+
+
+def _as_array(name: Name, ids: Collection[int]) -> array[int]:
+    try:
+        return array("i", ids)
     except TypeError as error:
         raise ArgumentTypeError(
             f"must hold integers only: {error}", argument=name

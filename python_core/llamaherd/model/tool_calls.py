@@ -72,10 +72,10 @@ def parse_tool_calls(text: str, how: ToolFormat, tools: Tools = ()) -> ToolAnswe
 
 
 def json_value(text: str, at: int = 0) -> tuple[object, int]:
-    """Read a JSON value that starts at a place.
+    """Read a JSON value that starts at a position.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no JSON value.
     """
     decoder = json.JSONDecoder(parse_constant=_no_constant)
     try:
@@ -145,7 +145,7 @@ def types_of(name: str, tools: Tools) -> dict[str, object]:
 def typed_arguments(
     pairs: Sequence[tuple[str, str]], types: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return arguments that were written as texts, as values of their types."""
+    """Convert arguments that were written as text to values of their types."""
     return {key: _typed_value(text, types.get(key)) for key, text in pairs}
 
 

@@ -1,4 +1,4 @@
-"""Readers of calls of tools whose arguments are marked up, as in XML, or have own quotes.
+"""Readers of calls of tools with arguments in markup, like XML, or in special quotes.
 
 DeepSeek, Gemma 4, Kimi K3 and MiniMax write such calls.
 """
@@ -67,8 +67,8 @@ _INVOKE_SECTION = re.compile(r"</?[^\s<>/]*(?:tool_calls?|function_calls)>")
 def read_invoke(text: str, tools: Tools) -> ToolAnswer:
     """Read `<invoke name="f"><parameter name="a">1</parameter></invoke>`.
 
-    The names of tags may begin with a prefix. DeepSeek says of each value whether it is a
-    text.
+    The names of tags may begin with a prefix. DeepSeek marks each value as text or as
+    JSON.
     """
     calls: list[ToolCall] = []
     for _, name, body, end in _INVOKE.findall(text):
@@ -193,7 +193,7 @@ def _m3_call(name: str, body: str, types: Mapping[str, object]) -> ToolCall:
 def _m3_fields(
     parts: list[str], at: int, types: Mapping[str, object], depth: int
 ) -> tuple[list[tuple[str, object]], int]:
-    """Read tags up to a closing one. Each part is a tag and the text behind it."""
+    """Read tags up to a closing tag. Each part is a tag and the text after it."""
     if depth > _M3_MOST_DEPTH:
         raise ValueError("the call is nested too deeply")
     found: list[tuple[str, object]] = []

@@ -54,7 +54,7 @@ _KIMI_NAME = re.compile(r"(?:functions\.)?(.+?)(?::\d+)?", re.DOTALL)
 
 
 def _calls_at(text: str, at: int) -> tuple[list[ToolCall], int]:
-    """Read the calls in JSON that start at a place, in lists or one by one."""
+    """Read the calls in JSON that start at a position, in lists or one by one."""
     calls: list[ToolCall] = []
     while True:
         at = _end_of_spaces(text, at)

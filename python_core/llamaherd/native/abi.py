@@ -43,7 +43,7 @@ def libllama_folder() -> Path:
 
 
 def libllama_path(folder: Path) -> Path:
-    """Return the expected path of the library; some builds use another name."""
+    """Return the expected path of libllama; some builds use another file name."""
     names = {"win32": "llama.dll", "darwin": "libllama.dylib"}
     return folder / names.get(sys.platform, "libllama.so")
 
@@ -81,7 +81,7 @@ def compiled_for(folder: Path) -> frozenset[str]:
 
 
 def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:
-    """Compare the installed llama-cpp-python with that of the build.
+    """Compare the installed llama-cpp-python with the version used in the build.
 
     Args:
         version: Version of llama-cpp-python at build time.

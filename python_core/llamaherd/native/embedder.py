@@ -99,5 +99,5 @@ class NativeEmbedder:
         return vectors
 
     def abort(self) -> None:
-        """Abort the running `run` and all later ones. Thread-safe."""
+        """Abort the running `run` and all later calls. Thread-safe."""
         lib.lh_embedder_abort(self._embedder, 1)

@@ -338,7 +338,7 @@ def check_sampling(
 
 
 def _constraint(params: SamplingParams) -> str:
-    """Return the name of the constraint that is set; "" for none."""
+    """Return the name of the constraint that is set; "" if none is set."""
     names = ("schema", "regex", "grammar", "choices")
     return next((name for name in names if getattr(params, name) is not None), "")
 
@@ -408,7 +408,7 @@ def uses_llguidance(params: SamplingParams) -> bool:
 
 
 def _grammar(params: SamplingParams, shape: AnswerShape | None) -> tuple[int, str]:
-    """Return the kind and the text of the constraint; "" for none."""
+    """Return the kind and the text of the constraint; "" if none is set."""
     if shape is not None:
         kind = lib.LH_GRAMMAR_LARK if shape.is_lark else lib.LH_GRAMMAR_JSON_SCHEMA
         return kind, shape.enforced

@@ -66,7 +66,7 @@ class ModelInfo:
 
     Attributes:
         n_embd_out: Number of dimensions of embeddings.
-        n_swa: Size of the sliding window in tokens; 0 for none.
+        n_swa: Size of the sliding window in tokens; 0 without a window.
     """
 
     n_vocab: int
@@ -139,7 +139,7 @@ def model_load(
 
 
 def _is_other(path: bytes) -> bool:
-    """Test for a file that can be read and does not begin as GGUF files do."""
+    """Test whether a file can be read and does not begin like a GGUF file."""
     try:
         with Path(os.fsdecode(path)).open("rb") as file:
             return file.read(len(_MAGIC)) != _MAGIC
@@ -223,5 +223,5 @@ def _metadata_item(model: CData, i: int) -> tuple[str, str]:
 
 
 def chat_template(model: CData) -> str | None:
-    """Return the chat template of the model; None without one."""
+    """Return the chat template of the model; None if it has none."""
     return text_or_none(lib.lh_model_chat_template(model))

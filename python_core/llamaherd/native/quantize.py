@@ -89,7 +89,7 @@ class Comparison:
         check(status, self._error)
 
     def abort(self) -> None:
-        """Abort the running `add` and all later ones. Thread-safe."""
+        """Abort the running `add` and all later calls. Thread-safe."""
         lib.lh_comparison_abort(self._comparison, 1)
 
     def result(self) -> Closeness:

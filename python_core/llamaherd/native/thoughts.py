@@ -1,4 +1,4 @@
-"""Thoughts in native form: `lh_thinking`, and the output of one."""
+"""Thoughts in native form: `lh_thinking`, and the output of a thought."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def native_thinking(thought: ThoughtStage, sampling: CData) -> tuple[CData, list
 
     Args:
         thought: Thought of a request.
-        sampling: An `lh_sampling_params *`, which is not changed; it may be that of other
-            requests, with another seed.
+        sampling: An `lh_sampling_params *`, which is not changed; other requests may use
+            the same settings with another seed.
     """
     native = sized("lh_thinking")
     own = ffi.new("lh_sampling_params *", sampling[0])

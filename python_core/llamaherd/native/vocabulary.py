@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from llamaherd.native._shim import CData
 
-PARSE_AUTO = -1  # for `tokenize_prompt`: decided by the start of the prompt
+PARSE_AUTO = -1  # for `tokenize_prompt`: the start of the prompt decides
 
 
 def tokenize(
@@ -107,7 +107,7 @@ def mark_literals(model: CData, text: str) -> str:
 def _filled(
     ctype: str, capacity: int, function: Callable[[CData, int, CData, CData], int]
 ) -> array[int]:
-    """Call a function that fills an array, again with a larger one if necessary."""
+    """Call a function that fills an array; repeat with a larger array if necessary."""
     size = ffi.new("int32_t *")
     error = ffi.new("lh_error *")
     while True:

@@ -45,8 +45,8 @@ def optimized_model(
             OptimizeProgress.
 
     Returns:
-        Path of the file to load. It is the original if no faster file has answers close
-        enough to its own.
+        Path of the file to load. It is the original file if no faster file has answers
+        close enough to the original's answers.
 
     Raises:
         ModelLoadError: As for `download_model` and `model_optimize`.

@@ -39,7 +39,7 @@ class Stopped(Exception):  # noqa: N818 - a requested end, not an error
 
 
 class Stop:
-    """Lets one thread end the work of another one."""
+    """Lets one thread end the work of another thread."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -68,7 +68,7 @@ class Stop:
         Raises:
             Stopped: `set` was called, before or meanwhile.
         """
-        # In this order, the check notices a `set` between the two lines.
+        # This order ensures that the check notices a `set` between the two lines.
         self._abort = abort
         try:
             self.check()
@@ -87,7 +87,7 @@ class Sample:
 
     Attributes:
         tokens: LEAST_TOKENS to MOST_TOKENS tokens.
-        bos: Token that begins every text; None without one.
+        bos: Token that begins every text; None if the model has none.
     """
 
     tokens: Sequence[int]
@@ -104,7 +104,7 @@ class Sample:
         return [array("i", [*self._start, *piece]) for piece in pieces]
 
     def window(self, number: int, size: int) -> list[int]:
-        """Return a prompt of `size` tokens; each number begins with other words."""
+        """Return a prompt of `size` tokens; each `number` gives another beginning."""
         n = len(self.tokens)
         begin = number * 37 % n  # a prime, so that prompts begin at different words
         body = [self.tokens[(begin + i) % n] for i in range(size - len(self._start))]
@@ -125,7 +125,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speeds:
-    """Medians over rounds in which both models took turns.
+    """Medians over rounds in which both models were measured alternately.
 
     Attributes:
         same_answers: Share of greedy answers that are equal, in [0, 1].
@@ -168,7 +168,7 @@ def sample_of(model: Model, text: str | None) -> Sample:
 def compare(
     base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop
 ) -> Closeness:
-    """Compare the predictions of `other` with those of `base` on a text.
+    """Compare the predictions of `other` with the predictions of `base` on a text.
 
     Source: definitions of llama.cpp's perplexity program (`--kl-divergence`), but with
         chunks of 256 tokens, to save memory.
@@ -181,7 +181,7 @@ def compare(
 
 
 def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) -> Speeds:
-    """Measure the speed of both models in turns, so that load affects both alike."""
+    """Measure the speed of both models alternately, so that load affects both alike."""
     start = monotonic()
     rounds: list[tuple[_Turn, _Turn]] = []
     with (

@@ -50,9 +50,9 @@ def model_optimize(
     """Requantize a model to the type that is fastest on this processor.
 
     For each of `types`, the function writes the model in that type
-    (`llama_model_quantize` of llama.h), measures both files in turns, and compares their
-    predictions on a text. It keeps the fastest file whose predictions are close enough,
-    as `<name>.<type>.llamaherd.gguf`, and removes the others. The original is not
+    (`llama_model_quantize` of llama.h), measures both files alternately, and compares
+    their predictions on a text. It keeps the fastest file whose predictions are close
+    enough, as `<name>.<type>.llamaherd.gguf`, and removes the others. The original is not
     changed, and no file is ever overwritten.
 
     Prefill speed is measured with one prompt of 512 tokens, decode speed with 8 answers
@@ -66,13 +66,13 @@ def model_optimize(
 
     Args:
         path: Path of a GGUF file.
-        out: Folder for the new file; None for that of `path`.
+        out: Folder for the new file; None for the folder of `path`.
         types: Types to try, from "F16", "BF16", "Q8_0", "Q6_K", "Q5_1", "Q5_0", "Q5_K_M",
             "Q5_K_S", "Q4_1", "Q4_0", "Q4_K_M", "Q4_K_S" and "IQ4_NL". None for "Q8_0",
             "Q4_0" and "Q4_K_M", without the type of the model.
         max_kl: Maximum mean KL divergence of the kept file, in nats. Q8_0 of two small
             models had 0.005 and 0.006; see docs/decisions/0013.
-        text: Sample text for the comparison, of at least 64 tokens, of which up to 4096
+        text: Sample text for the comparison, of at least 64 tokens; the first 4096 tokens
             are used. It should resemble the texts that the model will process. None for a
             novel in the public domain.
         n_threads: Number of threads; None for the number of physical cores.
@@ -85,7 +85,7 @@ def model_optimize(
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is invalid, for example a type that the model already has,
-            or one whose file exists.
+            or a type whose file exists.
         ModelLoadError: `path` is missing, is not a GGUF file, or does not predict text.
         QuantizeError: There is no disk space, no permission to write, or the model cannot
             have the type.
@@ -244,7 +244,7 @@ def _checked_types(types: object) -> tuple[str, ...]:
     for i, name in enumerate(names):
         if name in names[:i]:
             raise ArgumentError(
-                f"is {name!r}, which is there already", argument="types", place=(i,)
+                f"is {name!r}, which is given twice", argument="types", place=(i,)
             )
     return names
 
@@ -257,7 +257,7 @@ def _candidate_types(
     if original in asked:
         i = asked.index(original)
         raise ArgumentError(
-            f"is {original!r}, which the model has already", argument="types", place=(i,)
+            f"is {original!r}, the type of the model itself", argument="types", place=(i,)
         )
     return asked
 
@@ -281,7 +281,7 @@ def _check_free(target: Path) -> None:
     if target.exists():
         raise ArgumentError(
             f"{str(target)!r} exists already, and no file is overwritten; "
-            "remove it, or name another folder or other types",
+            "remove it, or choose another folder or other types",
             argument="out",
             code="exists",
             form="{name}: {problem}",

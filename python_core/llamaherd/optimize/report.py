@@ -22,8 +22,9 @@ class Candidate:
     Attributes:
         type: Type of the file, such as "Q8_0".
         size_bytes: Size of the file.
-        closeness: Distance of its predictions from those of the original.
-        speeds: Speeds of both; `speeds.base` is the original, measured at the same time.
+        closeness: Distance between its predictions and the predictions of the original.
+        speeds: Speeds of the file and of the original (`speeds.base`), measured at the
+            same time.
     """
 
     type: str
@@ -98,7 +99,7 @@ class OptimizeReport:
     def rows(self) -> list[FileRow]:
         """Rows of the table: one per file, the original first."""
         # The original was measured with each candidate, for the speedups; the row shows
-        # its speed with the first one.
+        # its speed in the measurement with the first candidate.
         base = self.candidates[0]
         original = FileRow(
             type=self.original_type or "original",
@@ -125,7 +126,7 @@ class OptimizeReport:
 
     @property
     def verdict(self) -> str:
-        """Sentence on the file to use, with the reason."""
+        """Sentence that names the file to use and gives the reason."""
         close = f"a mean KL divergence of at most {self.max_kl:g}"
         if self.chosen is None:
             return (
@@ -136,7 +137,7 @@ class OptimizeReport:
 
 
 def choose(candidates: tuple[Candidate, ...], max_kl: float) -> Candidate | None:
-    """Return the fastest candidate that is close and fast enough; None without one."""
+    """Return the fastest candidate that is close and fast enough, if any."""
     good = [
         candidate
         for candidate in candidates

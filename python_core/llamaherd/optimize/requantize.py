@@ -117,7 +117,7 @@ class Requantized:
             )
         except ModelLoadError as error:
             raise QuantizeError(
-                f"types: no {self._type} file was made: {error}"
+                f"types: the {self._type} file could not be created: {error}"
             ) from error
 
     def keep(self) -> Path:

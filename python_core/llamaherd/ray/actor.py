@@ -1,4 +1,4 @@
-"""Process of an actor: a model, a context, and their messages.
+"""Process of an actor: it has a model and a context, and exchanges messages.
 
 This module does not import Ray. Ray calls `orders` from one thread and `outputs` from
 another.
@@ -41,15 +41,14 @@ if TYPE_CHECKING:
     from llamaherd.run.embedders import EmbedSpec
     from llamaherd.run.embedding import Embedder
 
-_GATHER_S = 0.1  # outputs within this time share a message, because a message costs a
-# millisecond
-_SOON_S = 0.01  # the same, when few requests are left
-_REPORT_S = 0.25  # longest time between two reports
+_GATHER_S = 0.1  # outputs within this time share a message, which costs 1 ms
+_SOON_S = 0.01  # the same, if few requests are left
+_REPORT_S = 0.25  # maximum time between two reports
 
 
 def build() -> dict[str, str]:
-    """Return the versions that must agree for equal answers."""
-    from llamaherd import __version__  # noqa: PLC0415 - it imports all rooms
+    """Return the versions that must be equal on all machines for equal answers."""
+    from llamaherd import __version__  # noqa: PLC0415 - this import loads all subpackages
 
     return {
         "llamaherd": __version__,
@@ -59,7 +58,7 @@ def build() -> dict[str, str]:
 
 
 class Actor:
-    """A process of a herd."""
+    """Process of a herd that runs requests."""
 
     def __init__(self) -> None:
         self._files = Files()
@@ -80,12 +79,12 @@ class Actor:
     def node(self) -> tuple[str, int]:
         """Return the name of the machine and the process that started the actor.
 
-        Ray has one such process per node, which separates nodes of the same name.
+        Ray has one such process per node; it distinguishes nodes with the same name.
         """
         return socket.gethostname(), os.getppid()
 
     def missing(self, expected: Sequence[SourceFile]) -> list[int]:
-        """Return the indices of missing files, and store the paths of the others."""
+        """Return the indices of missing files, and record the paths of the others."""
         return self._files.missing(expected)
 
     def receive(self, expected: SourceFile, data: bytes, *, is_last: bool) -> None:
@@ -108,12 +107,12 @@ class Actor:
         n_cpus: float,
         n_threads: int | None,
     ) -> ActorInfo:
-        """Load the model; must be called before the methods below.
+        """Load the model; must be called before all methods below.
 
         Args:
             number: Number of the actor.
-            files: Files of the model, then one per adapter; `missing` must have found
-                them.
+            files: Files of the model, then a file per adapter; `missing` must have
+                recorded their paths.
             scales: Scales of the adapters.
             model: Other arguments of `Model`.
             context: Arguments of `Context`; None for a model for embeddings.
@@ -156,7 +155,7 @@ class Actor:
         if self._loop is None:
             raise ContextError("the model is one for embeddings: it cannot generate")
         if self._claim is not None:
-            self._claim.pin()  # the threads of the loop and of ggml inherit this affinity
+            self._claim.pin()  # the loop's and ggml's threads inherit this affinity
         for order in orders:
             if isinstance(order, HandIn):
                 self._hand_in(self._loop, order)
@@ -183,7 +182,7 @@ class Actor:
     # ---- called from the thread for outputs ----
 
     def outputs(self) -> Report:
-        """Wait for news, at most a quarter of a second."""
+        """Wait for outputs, at most a quarter of a second, and return them."""
         return self._outbox.collect()
 
     # ---- called from the thread for embeddings ----
@@ -198,7 +197,7 @@ class Actor:
         if self._model is None:
             raise NativeError("the model is not loaded", 0)
         if self._embedder is None or self._embedder[0] != spec:
-            self._embedder = None  # frees the old one first, to save memory
+            self._embedder = None  # free the old embedder first, to save memory
             if self._claim is not None:
                 self._claim.pin()
             own = replace(spec, n_threads=spec.n_threads or self._n_threads)
@@ -231,7 +230,7 @@ class _Teller:
 
 
 class Outbox:
-    """Collected messages for the process of the caller.
+    """Collects messages for the caller's process.
 
     Attributes:
         loop: Loop that produces the messages; None before it exists.
@@ -277,7 +276,7 @@ class Outbox:
             self._changed.notify_all()
 
     def collect(self) -> Report:
-        """Return the news; waits to collect more unless a caller needs them now."""
+        """Return the collected messages; wait for more unless a caller needs them now."""
         end_s = monotonic() + _REPORT_S
         with self._changed:
             while (left_s := self._due_s(end_s) - monotonic()) > 0:
@@ -292,7 +291,7 @@ class Outbox:
         return report
 
     def _due_s(self, end_s: float) -> float:
-        """Return the time at which the collected news are sent."""
+        """Return the time at which to send the collected messages."""
         if self._report.pieces or (self._report.ended and not self._open):
             return 0.0
         if not self._report.is_news:
@@ -303,9 +302,9 @@ class Outbox:
 
 
 def _plain(error: BaseException | None) -> BaseException | None:
-    """Return an error that can be pickled."""
+    """Return an error that can be pickled, with the same message."""
     with suppress(Exception):
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - pickled by this process
         return error
     return RuntimeError(str(error))
 

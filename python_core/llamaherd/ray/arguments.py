@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from llamaherd.tasks.task import Kind
 
-# Arguments of each call that are set by rows and actors, not by the user.
+# Arguments of each call that rows or actors set, not the user.
 _CALLS: dict[Kind, tuple[Callable[..., object], set[str]]] = {
     "generate": (generate_parallel, {"ctx", "prompts"}),
     "classify": (classify_parallel, {"ctx", "prompts"}),
@@ -25,9 +25,9 @@ _CALLS: dict[Kind, tuple[Callable[..., object], set[str]]] = {
     "embed": (embed_parallel, {"model", "texts"}),
 }
 _REFUSED = {
-    "journal": "batches go to any actor; Ray Data's own checkpoints keep what is done",
+    "journal": "batches go to any actor; use Ray Data's checkpoints instead",
     "progress": "Ray Data shows it",
-    "on_error": "a row that fails has its reason in a column, and the others go on",
+    "on_error": "a failed row has its reason in a column, and other rows continue",
     "n": "a row has one answer",
     "params": "give its fields as arguments",
     "logprobs": "there are no columns for them",
@@ -39,7 +39,7 @@ def check_settings(task: Kind, settings: Mapping[str, object]) -> None:
     """Check the names of settings before a model is loaded.
 
     Raises:
-        TypeError: A setting is unknown, or a required one is missing.
+        TypeError: A setting is unknown, or a required setting is missing.
         ValueError: A setting cannot be used with batches.
     """
     call, given = _CALLS[task]
@@ -66,8 +66,8 @@ def check_settings(task: Kind, settings: Mapping[str, object]) -> None:
     seed = settings.get("seed", 0)
     if seed is None or (isinstance(seed, int) and seed < 0):
         raise ArgumentError(
-            f"must be at least 0, not {seed!r}: a batch that has to be answered "
-            "again is to draw the same",
+            f"must be at least 0, not {seed!r}: a batch that is answered again must "
+            "draw the same tokens",
             argument="seed",
             code="out_of_range",
         )

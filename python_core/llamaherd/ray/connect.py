@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class OpenHerd(Protocol):
-    """Protocol of an open herd."""
+    """Protocol of an open herd, as this module uses it."""
 
     def close(self) -> None:
-        """End its actors."""
+        """End the actors of the herd."""
 
 
 _KNOCK_S = 10.0
@@ -59,7 +59,7 @@ def connect(herd: OpenHerd, address: str | None, n_cpus: float) -> ModuleType:
     Args:
         herd: Herd to close before Ray shuts down, when the interpreter ends.
         address: Address of a cluster. None for the cluster to which this process is
-            connected, or else a local one that is started.
+            connected; else a local cluster is started.
         n_cpus: Minimum number of CPUs of a local cluster.
 
     Raises:
@@ -72,8 +72,8 @@ def connect(herd: OpenHerd, address: str | None, n_cpus: float) -> ModuleType:
     ray = import_ray()
     with _own_lock:
         if not _herds:
-            # Registered after Ray's own handler, so that it runs before: no actor is
-            # restarted.
+            # Registered after Ray's own handler, so that it runs before that handler: no
+            # actor is restarted.
             atexit.unregister(_close_all)
             atexit.register(_close_all)
         if not ray.is_initialized():
@@ -93,7 +93,7 @@ def connect(herd: OpenHerd, address: str | None, n_cpus: float) -> ModuleType:
 
 
 def leave(herd: OpenHerd) -> None:
-    """Remove a closed herd; the last one shuts Ray down if it was started for herds."""
+    """Remove a closed herd; after the last herd, shut Ray down if herds started it."""
     global _is_own  # noqa: PLW0603 - see `connect`
     with _own_lock:
         _herds.discard(herd)
@@ -108,7 +108,7 @@ def _start(ray: Any, address: str | None, n_cpus: float) -> None:  # noqa: ANN40
         _warn_of_few_cpus(n_cpus)
         options["include_dashboard"] = False
         options["num_cpus"] = max(os.cpu_count() or 1, int(n_cpus + 0.999))
-        # Ignores a cluster named in the environment, which is "auto".
+        # A cluster named in the environment is ignored; the address "auto" uses it.
         options["address"] = "local"
     else:
         _knock(address)
@@ -129,14 +129,14 @@ def _warn_of_few_cpus(n_cpus: float) -> None:
     n_here = os.cpu_count() or 1
     if n_cpus > n_here:
         warnings.warn(
-            f"the actors are given {n_cpus:g} CPUs together, n_actors times num_cpus, "
-            f"but this machine has {n_here}: they share them, and fewer would be faster",
+            f"the actors reserve {n_cpus:g} CPUs in total (n_actors times num_cpus), but "
+            f"this machine has {n_here}, which they share: lower values are faster",
             stacklevel=5,  # line that creates the herd
         )
 
 
 def _knock(address: str) -> None:
-    """Check that a cluster answers, since Ray itself would retry for minutes.
+    """Check that a cluster answers; Ray itself would retry for minutes.
 
     Raises:
         ClusterError: The address does not answer.
@@ -159,7 +159,7 @@ def _unreachable(address: str, error: Exception) -> ClusterError:
 
 
 def end() -> None:
-    """Close all herds and leave the cluster, for hosts that skip exit handlers."""
+    """Close all herds and leave the cluster, for programs that skip exit handlers."""
     _close_all()
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():

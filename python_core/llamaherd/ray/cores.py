@@ -16,8 +16,8 @@ class Claim:
     """Processors reserved for one of this user's actors on this machine.
 
     A processor is claimed by binding an abstract Linux socket with its name. The kernel
-    releases the socket when the process ends, even by a crash. Abstract sockets belong to
-    a network namespace, so containers do not see each other's claims.
+    releases the socket when the process ends, even after a crash. Abstract sockets belong
+    to a network namespace, so containers do not see each other's claims.
 
     Args:
         n: Number of processors.
@@ -71,7 +71,7 @@ class Claim:
 
 
 def numa_nodes() -> list[list[int]]:
-    """Return the usable processors of each NUMA node, hyperthreads of a core last."""
+    """Return the usable processors of each NUMA node, second hyperthreads last."""
     usable = _usable()
     each = []
     for folder in sorted(_NODES.glob("node[0-9]*")):

@@ -47,29 +47,30 @@ class Annotator:
 
     Each actor loads the model and has its own context. A batch of any kind is returned as
     a pyarrow table with its rows unchanged. The types of the added columns are the same
-    in all batches. A row that fails has no answer; its reason is in "error". A row fails,
-    too, if its text is missing, empty or invalid UTF-8. Ray Data gives the batch of an
-    actor that died to another one, which draws the same answers.
+    in all batches. A row that fails has no answer; its reason is in "error". A row also
+    fails if its text is missing, empty or invalid UTF-8. If an actor dies, Ray Data
+    passes its batch to another actor, which draws the same answers.
 
     Args:
         model: Model as in `Model`: a path that exists on every node, or "hf:owner/repo",
             which each node downloads once.
-        task: "generate": texts, columns "text", "finish_reason" and "error", or those of
-            the schema and "error"; "classify": "label", "prob", "margin", "entropy",
-            "coverage", "p_<label>", "error"; "annotate": those of `annotate`; "embed":
-            "embedding", float32[n_embd], and "error".
+        task: Task, which determines the new columns. "generate": "text", "finish_reason"
+            and "error", or the fields of the schema and "error"; "classify": "label",
+            "prob", "margin", "entropy", "coverage", "p_<label>", "error"; "annotate": the
+            columns of `annotate`; "embed": "embedding", float32[n_embd], and "error".
         prompt: Template with names of columns in braces; "{{" is a literal brace.
         column: Name of the column that holds the prompts or texts, as an alternative to
             `prompt`.
         columns: Names of the new columns, as in `annotate`: a prefix for all, or a
-            mapping from the names above to others, None for columns to drop.
+            mapping from the names above to new names, with None for columns to omit.
         id_column: Column whose values identify rows, for the task "generate". The seed of
-            a row is made from `seed` and this value; without `id_column`, from `seed` and
-            the prompt, so that equal prompts have equal answers. The integers 0 to n - 1
-            give the answers of one call with all n prompts in that order.
+            a row is derived from `seed` and this value; without `id_column`, from `seed`
+            and the prompt, so that equal prompts have equal answers. If the values are
+            the integers 0 to n - 1, answers equal those of one call with all n prompts in
+            this order.
         model_options: Further arguments of `Model`.
-        context: Arguments of `Context`. With "deterministic", a row's answer is the same
-            to the last bit in every batch. The default of "n_threads" is one per physical
+        context: Arguments of `Context`. With "deterministic", a row's answer is
+            bit-identical in every batch. The default of "n_threads" is one per physical
             core of the CPUs that Ray assigns to the actor (`num_cpus=`).
         **settings: Arguments of `generate_parallel`, `classify_parallel`, `annotate` or
             `embed_parallel`, such as max_tokens, schema, labels, codebook, chat.
@@ -98,8 +99,8 @@ class Annotator:
         check_settings(self._name, settings)
         if id_column is not None and self._name != "generate":
             raise ArgumentError(
-                f"goes with task 'generate', not {self._name!r}, which gives "
-                "equal texts equal answers",
+                f"needs task 'generate', not {self._name!r}, with which equal texts "
+                "always have equal answers",
                 argument="id_column",
                 code="conflict",
             )
@@ -144,7 +145,7 @@ class Annotator:
         return table
 
     def close(self) -> None:
-        """Free the memory; the end of the actor does so, too."""
+        """Free the memory; the end of the actor also frees it."""
         self._model.close()
 
     def _open(self, options: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -154,8 +155,8 @@ class Annotator:
             self._host = Context(self._model, **{"n_threads": n_threads, **options})
         elif options:
             raise ArgumentError(
-                f"context does not go with task 'embed', not {sorted(options)}: "
-                "n_threads and deterministic are arguments of their own",
+                f"context does not go with task 'embed', not {sorted(options)}: pass "
+                "n_threads and deterministic directly",
                 code="not_together",
             )
         else:
@@ -163,8 +164,8 @@ class Annotator:
         self._task = make_task(self._name, settings).of_model(self._model)
         if self._task.reads_all:
             raise ArgumentError(
-                "calibrate='batch', until and larger depend on all rows, which a batch "
-                "has not; calibrate='contextual' needs none",
+                "calibrate='batch', until and larger depend on all rows, but a batch has "
+                "only some; calibrate='contextual' does not depend on rows",
                 code="needs_all_rows",
             )
 
@@ -182,7 +183,7 @@ def _options(name: str, given: object) -> dict[str, Any]:
 def _n_threads() -> int | None:
     """Return the number of threads for this actor's CPUs; None outside of an actor.
 
-    Without this limit, each of several actors on a node would use all cores.
+    Without this limit, each actor on a node would use all cores.
     """
     ray = sys.modules.get("ray")
     if ray is None or not ray.is_initialized():
@@ -195,7 +196,7 @@ def _n_threads() -> int | None:
 
 
 def _table(batch: object) -> pa.Table:
-    """Convert a batch of any type to a table, in the way of Ray Data."""
+    """Convert a batch of any type to a table, as Ray Data converts batches."""
     if isinstance(batch, pa.Table):
         return batch
     from ray.data.block import BlockAccessor, BlockType  # noqa: PLC0415 - loads pandas

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from llamaherd.ray.member import Member
     from llamaherd.run.embedders import EmbedSpec
 
-_SLICE_S = 0.1  # interval of the checks for an end
-_MOST_DEATHS = 2  # deaths of actors after which their texts are refused
+_SLICE_S = 0.1  # interval of checks whether to stop
+_MOST_DEATHS = 2  # a text is refused after so many of its actors died
 
 
 class HerdEmbedder:
-    """Embedder that runs each batch on a free actor.
+    """Embedder that runs each batch of texts on a free actor.
 
     Args:
         members: Actors.
         spec: Settings of the embeddings.
-        patience_s: Longest time to wait for an actor when there is none, in seconds.
+        patience_s: Maximum time to wait while no actor exists, in seconds.
         silence_s: Maximum time without a report from an actor, in seconds.
     """
 
@@ -55,7 +55,7 @@ class HerdEmbedder:
         return len(self._members)
 
     def abort(self) -> None:
-        """End all runs, now and in the future."""
+        """End all current runs; later runs fail at once."""
         with self._changed:
             self._is_aborted = True
             self._changed.notify_all()
@@ -84,7 +84,7 @@ class HerdEmbedder:
             except (ContextError, MemoryError) as error:
                 if member.number not in self._refusals:
                     self._refusals[member.number] = error
-                    warn_of(member, "makes no vectors", error)
+                    warn_of(member, "computes no embeddings", error)
             finally:
                 with self._changed:
                     self._free.append(member)

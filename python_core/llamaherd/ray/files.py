@@ -1,4 +1,4 @@
-"""Files of a model on the machines of a cluster: found locally, or received and kept."""
+"""Files of a model on the machines of a cluster: found locally, or received."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class SourceFile:
     Attributes:
         path: Path on the caller's machine.
         n_bytes: Size of the file.
-        identity: Identity of the unchanged file on the same machine.
+        identity: Identity of the file; equal only for the unchanged file on the same
+            machine.
         sha256: SHA-256 of the content; "" before it is computed.
-        folder: Folder to store it in; the parts of a split model share one.
+        folder: Name of the folder to store the file in; parts of a split model share it.
     """
 
     path: str
@@ -48,10 +49,10 @@ class SourceFile:
 
 
 def files_of(model: Model) -> tuple[list[SourceFile], int]:
-    """Return the files of a model and its adapters, and the number of the former.
+    """Return the files of a model and of its adapters, and the number of model files.
 
     Raises:
-        ModelLoadError: The model has no files: it comes from a Llama, or they were
+        ModelLoadError: The model has no files: it comes from a Llama, or its files were
             removed.
     """
     if model.path is None:
@@ -61,7 +62,7 @@ def files_of(model: Model) -> tuple[list[SourceFile], int]:
     paths = parts_of(model.path.absolute())
     loras = [lora.path for lora in model.loras]
     if any(lora is None for lora in loras):
-        raise ModelLoadError("nobody knows the file of the model's LoRA adapter")
+        raise ModelLoadError("the file of the model's LoRA adapter is unknown")
     try:
         found = [_source_file(path) for path in (*paths, *filter(None, loras))]
     except OSError as error:
@@ -70,7 +71,7 @@ def files_of(model: Model) -> tuple[list[SourceFile], int]:
 
 
 def hashed(files: Sequence[SourceFile], n_model: int) -> list[SourceFile]:
-    """Return the files with their hashes; takes about a second per GB.
+    """Add hashes to the descriptions of files; takes about a second per GB.
 
     Raises:
         ModelLoadError: A file was removed meanwhile.
@@ -88,7 +89,7 @@ def hashed(files: Sequence[SourceFile], n_model: int) -> list[SourceFile]:
 
 
 def parts(file: SourceFile) -> Iterator[tuple[bytes, bool]]:
-    """Yield the parts of a file, each with whether it is the last one."""
+    """Yield pairs of a part of a file and True for the last part."""
     n_left = file.n_bytes
     with Path(file.path).open("rb") as source:
         while n_left > 0:
@@ -100,7 +101,7 @@ def parts(file: SourceFile) -> Iterator[tuple[bytes, bool]]:
 
 
 class Files:
-    """Files that a process has found on its machine."""
+    """Paths of the model's files on the machine of this process."""
 
     def __init__(self) -> None:
         self._paths: dict[str, Path] = {}  # local path by the caller's path
@@ -154,7 +155,7 @@ def _source_file(path: Path) -> SourceFile:
 
 
 def _identity(path: Path) -> tuple[object, ...]:
-    """Return the identity of a file in its present state, until the next boot."""
+    """Return the identity of a file in its current state, valid until the next boot."""
     try:
         boot = _BOOT.read_text(encoding="ascii").strip()
     except OSError:
@@ -163,7 +164,7 @@ def _identity(path: Path) -> tuple[object, ...]:
 
 
 def _is(path: Path, expected: SourceFile) -> bool:
-    """Check whether a local file is the described one."""
+    """Return True if a local file is the described file."""
     try:
         if path.stat().st_size != expected.n_bytes:
             return False
@@ -178,12 +179,12 @@ def _is(path: Path, expected: SourceFile) -> bool:
 def _check(received: Path, expected: SourceFile) -> None:
     if not _is(received, expected):
         raise ModelLoadError(
-            f"{expected.path} has changed while it was sent: make another Herd"
+            f"{expected.path} has changed while it was sent: create the Herd again"
         )
 
 
 def _kept(file: SourceFile) -> Path | None:
-    """Return the path of a file received from another machine; None without one."""
+    """Return the path for a file received from another machine; None without a hash."""
     if not file.folder:
         return None
     return model_cache_dir() / _RECEIVED / file.folder / Path(file.path).name
@@ -192,7 +193,8 @@ def _kept(file: SourceFile) -> Path | None:
 def _remove_old_parts(kept: Path) -> None:
     """Remove partial files of processes that were killed.
 
-    Their process ids are no evidence: the processes may have run on another machine.
+    Process ids in the names are not checked: the processes may have run on another
+    machine.
     """
     for partial in kept.parent.glob(f"{glob.escape(kept.name)}.*.part"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""A herd: Ray actors that are used in place of a context."""
+"""Herds: Ray actors that replace a context."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MAX_ACTORS = 10_000
 
 
 class Herd(Host):
-    """Ray actors, each with the model and a context, that act as one context.
+    """Ray actors, each with the model and a context, that together replace one context.
 
         with lh.ray.Herd("model.gguf", n_actors=8, num_cpus=4) as herd:
             out = lh.generate_parallel(herd, prompts, journal="out.journal")
@@ -54,34 +54,35 @@ class Herd(Host):
     Args:
         model: Path of a model file, as in `Model`, or a model. Actors load it from the
             same path if the same file exists there; otherwise it is sent to them.
-        n_actors: Number of actors, placed wherever there is room. "nodes" for one on each
-            machine; "numa" for one on each NUMA node of each machine.
+        n_actors: Number of actors, placed wherever resources are free. "nodes" for an
+            actor on each machine; "numa" for an actor on each NUMA node of each machine.
         address: Address of a cluster: "auto", "host:port" or "ray://host:port". None for
-            the cluster to which this process is connected, or else a local one that is
-            started and ends with the herd.
-        num_cpus: CPUs that Ray reserves for each actor; None for an equal share of all.
+            the cluster to which this process is connected; else a local cluster is
+            started, which ends with the herd.
+        num_cpus: CPUs that Ray reserves for each actor; None for an equal share of all
+            CPUs.
         n_threads: Number of threads of an actor; None for one on each physical core of
-            its CPUs. Threads are pinned to processors of the actor's own.
+            its CPUs. Threads are pinned to processors that other actors do not use.
         resources: Other resources that Ray reserves for an actor, by name.
         actor_options: Further Ray options of actors, such as `runtime_env`.
-        send_model: Whether to send the model to nodes that lack it, which store it in
-            their model cache. If False, a missing model is an error.
-        start_timeout_s: Longest time to wait for actors, in seconds.
-        silence_timeout_s: Longest time without a report of an actor, in seconds, after
-            which it is abandoned and restarted. An actor reports four times a second,
-            however long its batches take.
+        send_model: Whether to send the model to nodes without it, which store it in their
+            model cache. If False, a missing model is an error.
+        start_timeout_s: Maximum time to wait for actors, in seconds.
+        silence_timeout_s: Maximum time without a report from an actor, in seconds; then
+            it is abandoned and restarted. An actor reports four times a second, even
+            during long batches.
         lora: As in `Model`.
         n_gpu_layers: As in `Model`, for each actor.
-        use_mmap: As in `Model`. False gives each actor its own memory, close to its
-            cores.
+        use_mmap: As in `Model`. With False, each actor has its own copy of the model in
+            memory close to its cores.
         use_mlock: As in `Model`.
         **context: Arguments of `Context`. Sizes are per actor.
 
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range.
-        ClusterError: Ray is not installed, the cluster cannot be reached or has no room
-            for the actors, or its nodes have another version of llamaherd.
+        ClusterError: Ray is not installed, the cluster cannot be reached or has too few
+            free resources for the actors, or its nodes have another version of llamaherd.
         ModelLoadError: The model cannot be loaded, locally or by an actor.
     """
 
@@ -122,17 +123,17 @@ class Herd(Host):
             "use_mlock": checks.flag("use_mlock", use_mlock),
         }
         self._members: list[Member] = []
-        # Only the vocabulary is loaded: the model may exceed this machine's memory.
+        # Load only the vocabulary, because the model may exceed this machine's memory.
         if isinstance(model, Model):
             if lora is not None:
                 raise ArgumentError(
-                    "is the model's, which was loaded already", argument="lora"
+                    "must be set when the model is loaded", argument="lora"
                 )
             self.model = model
         else:
             self.model = Model(model, lora=lora, check_memory=False)
         self._problem = _why_it_cannot_generate(self.model)
-        # Never runs; checks the arguments and resolves the context's defaults.
+        # This context never runs; it checks the arguments and resolves their defaults.
         self._like = (
             None
             if self._problem
@@ -256,7 +257,7 @@ class Herd(Host):
             self._changed.wait(_SLICE_S)
 
     def _check_some(self) -> None:
-        """Check that an actor is ready, and warn of actors that failed to start."""
+        """Check that at least one actor is ready; warn of actors that failed to start."""
         if self.closed:
             raise ContextClosedError("the herd was closed while it was started")
         failed = [m for m in self._members if m.state is ActorState.FAILED]
@@ -284,7 +285,7 @@ class Herd(Host):
 
 
 def _check_names(context: Mapping[str, object]) -> None:
-    """Check that the further arguments are known arguments of a context."""
+    """Check that further arguments are arguments of a context."""
     of_context = inspect.signature(Context).parameters.keys() - {"model"}
     for name in context.keys() - of_context:
         known = [*inspect.signature(Herd).parameters, *of_context]

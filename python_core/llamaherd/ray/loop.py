@@ -1,8 +1,7 @@
-"""The loop of a herd: sends requests to actors and returns outputs to callers.
+"""Loop of a herd: sends requests to actors and returns outputs to callers.
 
-It is one thread, as in a context's loop, which lives as long as there is work. Callers
-and Ray put events into its queue; only this thread changes the state of groups and
-actors.
+As in a context's loop, one thread runs as long as there is work. Callers and Ray put
+events into its queue; only this thread changes the state of groups and actors.
 """
 
 from __future__ import annotations
@@ -32,12 +31,11 @@ if TYPE_CHECKING:
     from llamaherd.ray.tracked_actor import ActorLink
     from llamaherd.ray.wire import Kind
 
-_TICK_S = 0.5  # longest time between two checks of timeouts
-_CANCEL_S = 5.0  # longest wait for cancelled requests
-_MOST_DEATHS = 20  # consecutive deaths of actors without an output in between
+_TICK_S = 0.5  # maximum time between two checks of timeouts
+_CANCEL_S = 5.0  # maximum wait for cancelled requests
+_MOST_DEATHS = 20  # maximum number of consecutive deaths of actors without an output
 _AHEAD = 2.0  # prompts sent to an actor, as a multiple of its slots
-_REFILL = 1.5  # number of prompts below which an actor gets more, as a multiple of its
-# slots
+_REFILL = 1.5  # an actor with fewer prompts gets more, as a multiple of its slots
 
 
 class HerdLoop(ThreadedLoop):
@@ -45,9 +43,9 @@ class HerdLoop(ThreadedLoop):
 
     Args:
         links: Links to the actors.
-        n_slots: Estimated number of slots of an actor that has no plan yet; None for the
+        n_slots: Estimated number of slots of an actor without a plan; None for the
             default.
-        patience_s: Longest time to wait for an actor when there is none, in seconds.
+        patience_s: Maximum time to wait while no actor exists, in seconds.
         silence_s: Maximum time without a report from an actor, in seconds.
         problem: Reason why no prompt can run; "" if prompts can run.
         on_close: Function that ends the actors.
@@ -72,7 +70,7 @@ class HerdLoop(ThreadedLoop):
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._works: dict[
             int, GroupWork
-        ] = {}  # by number of the group; the group whose turn is next comes first
+        ] = {}  # by number of the group; the next group to serve is first
         self._numbers = count()
         self._n_deaths = 0
 
@@ -80,7 +78,7 @@ class HerdLoop(ThreadedLoop):
 
     @property
     def plan(self) -> Plan | None:
-        """Sizes of the KV caches of all actors, added up."""
+        """Sum of the sizes of all actors' KV caches."""
         return together([actor.plan for actor in self._actors if actor.plan is not None])
 
     @property
@@ -111,7 +109,7 @@ class HerdLoop(ThreadedLoop):
             self._put(lambda: self._take_in(work))
 
     def close(self) -> None:
-        """See `GroupLoop`; ends the actors, too."""
+        """See `GroupLoop`; also ends the actors."""
         shim.check_process()
         with self._lock:
             was_closed, self._is_closed = self._is_closed, True
@@ -122,7 +120,7 @@ class HerdLoop(ThreadedLoop):
             self._on_close()
 
     def changed(self, link: ActorLink) -> None:
-        """Record that the state of an actor changed, for the next turn."""
+        """Queue a check of an actor whose state changed."""
         was_there = link.generation > 0 and not self._is_closed
         if link.state is ActorState.FAILED and was_there and link.error is not None:
             warn_of(link, "cannot be started again", link.error)
@@ -136,7 +134,7 @@ class HerdLoop(ThreadedLoop):
         self._put(lambda: self._pass_on(group))
 
     def _put(self, event: Callable[[], None]) -> None:
-        """Queue an event for the thread; the lock is held."""
+        """Queue an event for the thread; the caller must hold the lock."""
         self._events.put(event)
         if self._is_gone:
             self._start()
@@ -149,7 +147,7 @@ class HerdLoop(ThreadedLoop):
             self._turn()
 
     def _turn(self) -> None:
-        """Process events and send waiting requests; raises nothing."""
+        """Process events and send waiting requests; never raises an error."""
         try:
             self._take_events()
             self._check_silence()
@@ -161,7 +159,7 @@ class HerdLoop(ThreadedLoop):
             for work in list(self._works.values()):
                 self._end(work, error)
             with suppress(Exception):
-                self._send_all()  # actors stop cancelled requests
+                self._send_all()  # so that actors stop cancelled requests
 
     def _may_leave(self) -> bool:
         with self._lock:
@@ -228,7 +226,7 @@ class HerdLoop(ThreadedLoop):
                 return
 
     def _hand_out_some(self, actor: Tracked, n_ready: int) -> bool:
-        """Send requests to an actor; return whether it got any."""
+        """Send requests to an actor; return True if it got any."""
         number = actor.link.number
         waiting = [w for w in self._works.values() if w.n_waiting and w.suits(number)]
         if not waiting or any(chunk.is_suspect for chunk in actor.chunks.values()):
@@ -281,7 +279,7 @@ class HerdLoop(ThreadedLoop):
             self._send(actor)
 
     def _send(self, actor: Tracked) -> None:
-        """Send orders to an actor, and ask for its news."""
+        """Send orders to an actor, and ask for its next report."""
         generation = actor.generation
         if actor.orders and actor.is_ready:
             orders, actor.orders = actor.orders, []
@@ -378,7 +376,7 @@ class HerdLoop(ThreadedLoop):
         actor.link.restart(generation)
 
     def _has_refused(self, actor: Tracked, work: GroupWork, error: BaseException) -> None:
-        """Handle an actor that cannot run a group, mostly for lack of memory."""
+        """Handle an actor that cannot run a group, usually for lack of memory."""
         number = actor.link.number
         if number not in work.refusals and not work.group.is_over:
             work.refusals[number] = error
@@ -414,7 +412,7 @@ class HerdLoop(ThreadedLoop):
             self._end(work, error)
 
     def _why_nobody(self, work: GroupWork) -> BaseException | None:
-        """Return the reason why no actor can run a group; None if one can or will."""
+        """Return the error if no actor can run a group, now or later; None otherwise."""
         links = [
             actor.link for actor in self._actors if actor.link.number not in work.refusals
         ]
@@ -429,6 +427,6 @@ class HerdLoop(ThreadedLoop):
         if monotonic() - since_s <= self._patience_s:
             return None
         return ClusterError(
-            f"there has been no actor for {self._patience_s:.0f} s: is there a node "
-            "with room for one?"
+            f"there has been no actor for {self._patience_s:.0f} s: check that a node "
+            "has free resources for one"
         )

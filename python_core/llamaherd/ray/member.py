@@ -1,4 +1,4 @@
-"""An actor of a herd, seen by the caller: start, calls, restart."""
+"""Actor of a herd, on the caller's side: start, calls, restart."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from llamaherd.ray.files import SourceFile
     from llamaherd.ray.wire import ActorInfo, Change, HandIn
 
-_SLICE_S = 0.2  # interval of the checks for a closed herd
+_SLICE_S = 0.2  # interval of checks whether the herd was closed
 _MOST_TRIES = 3  # attempts to start an actor that has never started
-_PAUSE_S = 1.0  # before the next attempt
+_PAUSE_S = 1.0  # pause before the next attempt
 _UNAVAILABLE = "ActorUnavailableError"
-_VERDICT_S = 10.0  # maximum time until Ray knows whether such an actor is dead
+_VERDICT_S = 10.0  # maximum time until Ray reports whether an unavailable actor is dead
 _GROUPS = {
     "orders": 1,
     "outputs": 1,
@@ -43,7 +43,7 @@ class Death(Exception):  # noqa: N818 - an event, not an error of the caller
     """Loss of an actor.
 
     Attributes:
-        is_crash: Whether its process died; False if the process or its node is
+        is_crash: Whether the actor's process died; False if the process or its node is
             unreachable.
     """
 
@@ -53,16 +53,16 @@ class Death(Exception):  # noqa: N818 - an event, not an error of the caller
 
 
 class Payload:
-    """Model for the actors, with its settings.
+    """Files and settings of the model for the actors.
 
     Args:
-        files: Files of the model, then of its adapters.
+        files: Files of the model, then files of its adapters.
         n_model: Number of files of the model.
         scales: Scales of the adapters.
         model: Other arguments of `Model`.
         context: Arguments of `Context`; None for a model for embeddings.
         n_threads: Number of threads of each actor; None to derive it from its CPUs.
-        may_send: Whether to send files to nodes that lack them.
+        may_send: Whether to send files to nodes without them.
     """
 
     def __init__(
@@ -83,17 +83,17 @@ class Payload:
         self.n_threads = n_threads
         self.may_send = may_send
         self._n_model = n_model
-        self._lock = Lock()  # hashes files once, and sends them to one node at a time
+        self._lock = Lock()  # files are hashed once, and sent to one node at a time
 
     def bring(self, ask: Callable[..., Any], node: str) -> None:
-        """Make an actor find the files, or send them to it.
+        """Let an actor find the files on its machine, or send the files to it.
 
         Args:
             ask: Function that calls a method of the actor and waits for the result.
             node: Name of the node in messages.
 
         Raises:
-            ClusterError: The node lacks the files, and sending is disabled.
+            ClusterError: The node does not have the files, and sending is disabled.
             ModelLoadError: The files no longer exist on this machine.
         """
         if not ask("missing", self.files):
@@ -105,16 +105,16 @@ class Payload:
                 file = self.files[i]
                 if not self.may_send:
                     raise ClusterError(
-                        f"node {node} has no file {file.path!r} with the content that "
-                        f"it has here (SHA-256 {file.sha256}): copy it there, or let it "
-                        "be sent (send_model=True)"
+                        f"node {node} has no file {file.path!r} with the same content "
+                        f"as here (SHA-256 {file.sha256}): copy it there, or send it "
+                        "(send_model=True)"
                     )
                 for data, is_last in parts(file):
                     ask("receive", file, data, is_last=is_last)
 
 
 class Member:
-    """One of a herd's actors, across restarts.
+    """Actor of a herd, including its replacements after restarts.
 
     Args:
         number: Number of the actor, from 0.
@@ -126,10 +126,10 @@ class Member:
 
     Attributes:
         number: Number of the actor, from 0.
-        node: Node of its last actor, if known; see `Actor.node`.
-        state: State of the actor. A death is noticed only at the next call.
+        node: Node of the latest actor, if known; see `Actor.node`.
+        state: State of the actor. A death is detected only at the next call.
         generation: Number of actors started so far.
-        info: Information from the last actor that was ready.
+        info: Information about the latest actor that was ready.
         error: Error of the failed start.
     """
 
@@ -158,7 +158,7 @@ class Member:
 
     @property
     def takes(self) -> str:
-        """Resources that the actor takes in the cluster, for messages."""
+        """Resources that the actor reserves in the cluster, for messages."""
         each = {"CPUs": self._options["num_cpus"], **self._options.get("resources", {})}
         return ", ".join(f"{n:g} {name}" for name, n in each.items())
 
@@ -169,7 +169,7 @@ class Member:
         self._start_thread()
 
     def restart(self, generation: int) -> None:
-        """Replace the actor of this generation, unless another call has done so."""
+        """Replace the actor of this generation, unless it was replaced already."""
         with self._lock:
             if generation != self.generation or self.state is not ActorState.READY:
                 return
@@ -222,7 +222,7 @@ class Member:
         if there != build():
             raise ClusterError(
                 f"an actor has {_listed(there)}, this process {_listed(build())}: "
-                "install the same everywhere"
+                "install the same versions everywhere"
             )
         payload = self._payload
         payload.bring(self._ask, self.node[0])
@@ -263,7 +263,7 @@ class Member:
         self._call("orders", "orders", [list(orders)], lambda _, error: then(error))
 
     def poll(self, then: Callable[[Any, BaseException | None], None]) -> None:
-        """Ask for news; `then` is called with the report, or with an error."""
+        """Ask for a report; `then` is called with the report, or with an error."""
         self._call("outputs", "outputs", [], then)
 
     def knock(self, then: Callable[[Any, BaseException | None], None]) -> None:
@@ -318,7 +318,7 @@ class Member:
         error: BaseException,
         then: Callable[[Any, BaseException | None], None],
     ) -> None:
-        """Wait for Ray's verdict: it often reports "unavailable" before a death."""
+        """Wait until Ray reports whether an "unavailable" actor has died."""
         end_s = monotonic() + _VERDICT_S
         while monotonic() < end_s and not self._is_closed.wait(_SLICE_S):
             try:
@@ -332,7 +332,7 @@ class Member:
 
 
 def _plain(error: BaseException) -> BaseException:
-    """Convert an error of Ray to the error that the actor raised, or to its death."""
+    """Convert an error of Ray to the error that the actor raised, or to a `Death`."""
     from ray import exceptions  # noqa: PLC0415 - Ray is loaded by now
 
     if isinstance(error, exceptions.RayTaskError):  # checked first, because an error may

@@ -1,4 +1,4 @@
-"""Placement of actors, and the resources that they take."""
+"""Placement of actors, and the resources that they reserve."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError, ClusterError
 from llamaherd.ray.cores import n_numa_nodes
 
-# Ray restarts no actor and repeats no call: the herd does, since it knows the state.
+# Ray restarts no actor and repeats no call; the herd does both, because it knows the
+# state of all requests.
 _FIXED = {"max_restarts": 0, "max_task_retries": 0}
 
 

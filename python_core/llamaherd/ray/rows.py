@@ -21,9 +21,9 @@ class Asked:
     """Texts of the n rows of a batch.
 
     Attributes:
-        texts: n texts; "" for a row without one.
+        texts: n texts; "" for a row without a text.
         problems: n reasons for a missing text; "" for a row with a text.
-        places: n uint64 from which seeds are derived.
+        places: n uint64 numbers from which seeds are derived.
     """
 
     texts: list[str]
@@ -67,7 +67,7 @@ class Rows:
         """Return the texts of a batch.
 
         Raises:
-            ValueError: The batch lacks a column.
+            ValueError: A column is missing in the batch.
         """
         names = self._template.columns
         columns = [_values(table, name) for name in names]
@@ -89,7 +89,7 @@ class Rows:
 
 
 def _values(table: pa.Table, name: str) -> list[tuple[Any, str]]:
-    """Return the values of a column, each with its problem or ""."""
+    """Return pairs of a value and its problem, "" for a valid value."""
     if name not in table.column_names:
         shown = ", ".join(map(repr, table.column_names[:20])) or "none"
         raise ArgumentError(
@@ -104,7 +104,7 @@ def _values(table: pa.Table, name: str) -> list[tuple[Any, str]]:
         column = column.cast(column.type.value_type)
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return [(value, "") for value in column.to_pylist()]
-    # A file's string column may hold invalid UTF-8.
+    # A file's string column may contain invalid UTF-8.
     raw = column.cast(pa.large_binary()).to_pylist()
     return [(None, "") if each is None else _decoded(each, name) for each in raw]
 
@@ -117,7 +117,7 @@ def _decoded(raw: bytes, name: str) -> tuple[str, str]:
 
 
 def _place(value: object) -> int:
-    """Return the seed number of an identifier; an integer is its own, as in one call."""
+    """Return the number from which a row's seed is derived; an integer is unchanged."""
     if isinstance(value, int) and value in _UINT64:
         return int(value)
     return place_of(json.dumps(value, default=str))

@@ -1,4 +1,4 @@
-"""Link to an actor, and the state of the actor in the loop of the herd."""
+"""State of an actor in the loop of the herd, with the link to the actor."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ if TYPE_CHECKING:
     from llamaherd.ray.work import Chunk, GroupWork
 
 
-_MOST_S = 1.0  # maximum time between two checks; a longer time means that this process
-# was suspended
+_MOST_S = 1.0  # maximum time between checks; if more, this process was suspended
 
 
 class Silence:
-    """Time without an answer from an actor, counted only while this process ran.
+    """Time without an answer from an actor, measured only while this process ran.
 
     Args:
-        limit_s: Longest silence, in seconds.
+        limit_s: Maximum silence, in seconds.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -39,7 +38,7 @@ class Silence:
         self._looked_s = monotonic()
 
     def check(self) -> None:
-        """Check the limit; to be called about twice a second during a call.
+        """Check the limit; call this about twice a second during a call to the actor.
 
         Raises:
             Death: The actor was silent for too long.
@@ -52,7 +51,7 @@ class Silence:
 
 
 class ActorLink(Protocol):
-    """Protocol of a link to an actor: `Member`."""
+    """Protocol of a link to an actor, which `Member` implements."""
 
     number: int
     node: tuple[str, int]
@@ -89,14 +88,14 @@ class Tracked:
 
     Attributes:
         link: Link to the actor.
-        generation: Generation of the actor that the attributes below describe; -1 for
-            none.
+        generation: Generation of the actor that the attributes below describe; -1 if the
+            actor is lost.
         chunks: Chunks on the actor, by number.
         orders: Orders to send.
-        is_polled: Whether a call for its news is in progress.
+        is_polled: Whether a call for the actor's report is in progress.
         silence: Time since the start of this call.
-        plan: Sizes of its KV cache; None if unknown.
-        n_batches: Number of batches that it has reported.
+        plan: Sizes of the actor's KV cache; None if unknown.
+        n_batches: Number of batches that the actor has reported.
     """
 
     def __init__(self, link: ActorLink, silence_s: float) -> None:
@@ -116,11 +115,11 @@ class Tracked:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be called."""
+        """Whether the actor can be called."""
         return self.link.state is ActorState.READY
 
     def chunks_of(self, work: GroupWork) -> list[int]:
-        """Return the numbers of its chunks that belong to a group."""
+        """Return the numbers of the chunks on this actor that belong to a group."""
         return [number for number, chunk in self.chunks.items() if chunk.work is work]
 
     def look(self) -> None:
@@ -131,7 +130,7 @@ class Tracked:
             self.is_polled = False
 
     def forget(self) -> list[Chunk]:
-        """Record that the actor is gone, and return its chunks."""
+        """Record the loss of the actor, and return its chunks."""
         chunks, self.chunks = list(self.chunks.values()), {}
         self.orders = []
         self.is_polled = False
@@ -140,7 +139,7 @@ class Tracked:
 
 
 def together(plans: Sequence[Plan]) -> Plan | None:
-    """Add up the sizes of several KV caches; None without any."""
+    """Add up the sizes of KV caches; None for an empty sequence."""
     if not plans:
         return None
     return replace(
@@ -155,10 +154,10 @@ def together(plans: Sequence[Plan]) -> Plan | None:
 
 
 def warn_of(link: ActorLink, what: str, error: BaseException) -> None:
-    """Warn that the herd continues without an actor; raises nothing."""
-    with suppress(UserWarning):  # if warnings are turned into errors
+    """Warn that the herd continues without an actor; never raises an error."""
+    with suppress(UserWarning):  # if warnings are configured as errors
         warnings.warn(
-            f"actor {link.number} on node {link.node[0]!r} {what}, the others go on: "
+            f"actor {link.number} on node {link.node[0]!r} {what}; others continue: "
             f"{error}",
             stacklevel=2,
         )

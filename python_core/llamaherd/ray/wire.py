@@ -19,7 +19,7 @@ Kind = Literal["give_up", "stop", "watch"]  # see `GroupLoop`
 
 @dataclass(frozen=True, slots=True)
 class WireSchema:
-    """Part of a schema that the engine enforces; the caller checks the answers.
+    """Part of a schema that the actor's engine enforces; the caller parses answers.
 
     Attributes:
         enforced: Schema for llguidance.
@@ -30,7 +30,7 @@ class WireSchema:
     is_lark: bool = False
 
     def read(self, answer: str) -> object:
-        """Raise an error: only the caller parses answers; see `Schema.read`.
+        """Raise an error, because only the caller parses answers; see `Schema.read`.
 
         Raises:
             NotImplementedError: Always.
@@ -39,7 +39,7 @@ class WireSchema:
 
 
 def for_wire(request: Request) -> Request:
-    """Return a request without the caller's code and without fields unused by actors."""
+    """Return a request without the caller's code and fields that actors do not use."""
     own = request.shape
     shape = None if own is None else WireSchema(own.enforced, own.is_lark)
     return replace(request, shape=shape, text=None)
@@ -51,7 +51,7 @@ class HandIn:
 
     Attributes:
         chunk: Number of the chunk, which outputs refer to.
-        is_alone: See `Group`, as for `is_watched` and `n_again`.
+        is_alone: See `Group`, also for `is_watched` and `n_again`.
         n_on_node: Number of actors that share the memory of the node.
     """
 
@@ -81,7 +81,7 @@ class Ended:
     """End of a chunk, after all of its outputs.
 
     Attributes:
-        error: Error that ended the chunk early; None without one.
+        error: Error that ended the chunk early; None without an error.
         n_fallbacks: See `Group`.
     """
 
@@ -92,15 +92,17 @@ class Ended:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """News from an actor.
+    """Report from an actor.
 
     Attributes:
-        outputs: Tuples of chunk, index of the request in it, output and statistics.
+        outputs: Tuples of chunk, index of the request in the chunk, output and
+            statistics.
         pieces: Pairs of a chunk and the new text of its only answer.
-        ended: Chunks that have ended. Their outputs are in this report or earlier ones.
+        ended: Chunks that have ended; all their outputs are in this report or in earlier
+            reports.
         counts: Counts of the batches of each chunk so far.
         n_batches: Number of batches of the actor since its start.
-        plan: Sizes of its KV cache; None before there is one.
+        plan: Sizes of the actor's KV cache; None before it exists.
     """
 
     outputs: list[tuple[int, int, Output, RequestStats]] = field(default_factory=list)
@@ -112,13 +114,13 @@ class Report:
 
     @property
     def is_news(self) -> bool:
-        """Whether the report has news for a waiting caller."""
+        """Whether the report has outputs for a waiting caller."""
         return bool(self.outputs or self.pieces or self.ended)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorInfo:
-    """An actor that is ready.
+    """Information about an actor that is ready.
 
     Attributes:
         actor: Number of the actor, from 0.
@@ -127,10 +129,10 @@ class ActorInfo:
         n_threads: Number of threads that it computes with.
         cores: Processors to which the threads are pinned; empty if they are not pinned.
         load_s: Time to load the model, in seconds.
-        memory_bytes: Resident memory after loading. Of a mapped file, it includes the
-            pages that were read, which all actors of a machine share.
+        memory_bytes: Resident memory after loading. For a mapped file, it includes the
+            pages that were read; all actors of a machine share them.
         processor: Name of the processor.
-        n_starts: Number of times that it was started.
+        n_starts: Number of starts of the actor.
     """
 
     actor: int

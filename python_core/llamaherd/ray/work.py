@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from llamaherd.loop.group import Group
     from llamaherd.ray.wire import Ended
 
-_MOST_DEATHS = 2  # deaths of actors that ran only this prompt
+_MOST_DEATHS = 2  # a prompt fails after so many actors that ran only this prompt died
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -29,12 +29,12 @@ class Chunk:
         number: Number of the chunk.
         work: Group that the requests belong to.
         indices: Indices of the requests in the group.
-        open: Indices in the group of those requests that have no output.
-        is_suspect: Whether its requests were on an actor that died, and now run by
-            themselves.
-        has_arrived: Whether the actor received it. If not, the requests cannot have
-            caused its death.
-        is_ended: Whether the actor has finished it.
+        open: Indices, in the group, of the chunk's requests without an output.
+        is_suspect: Whether the requests were on an actor that died, and therefore run
+            without other requests now.
+        has_arrived: Whether the actor received the chunk. If not, the requests cannot
+            have caused the actor's death.
+        is_ended: Whether the actor has finished the chunk.
     """
 
     number: int
@@ -53,15 +53,15 @@ class GroupWork:
 
     Args:
         group: The group.
-        n_actors: Number of actors among which it is divided.
+        n_actors: Number of actors among which the group is divided.
 
     Attributes:
         group: The group.
         chunks: Chunks on actors, by number.
         suspects: Lists of requests that were on an actor that died.
         priority: Highest priority of its requests.
-        given_up_s: Time of its cancellation; None if it was not cancelled.
-        refusals: Errors of actors that cannot run it, by number of the actor.
+        given_up_s: Time of the group's cancellation; None if it was not cancelled.
+        refusals: Errors of actors that cannot run the group, by number of the actor.
     """
 
     def __init__(self, group: Group, n_actors: int) -> None:
@@ -71,7 +71,7 @@ class GroupWork:
         self.priority = max((r.priority for r in group.requests), default=0)
         self.given_up_s: float | None = None
         self.refusals: dict[int, BaseException] = {}
-        self._again: deque[int] = deque()  # requests of lost nodes, not suspect
+        self._again: deque[int] = deque()  # requests from lost nodes, not suspect
         self._n_deaths: Counter[int] = Counter()
         self._doubted: set[int] = set()  # counts of actors without a report
         self._done_counts: list[Counts] = []
@@ -89,16 +89,16 @@ class GroupWork:
 
     @property
     def n_waiting(self) -> int:
-        """Number of requests that no actor has, without suspects."""
+        """Number of requests that are on no actor, without suspects."""
         return self._pieces.n_left + len(self._again)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether no more requests of the group are to be sent."""
+        """Whether no more requests of the group will be sent."""
         return self.group.is_cancelled or self.group.is_stopping
 
     def suits(self, actor: int) -> bool:
-        """Check whether an actor may get more of its requests."""
+        """Return True if an actor may get more requests of the group."""
         return not self.is_stopped and actor not in self.refusals
 
     @property
@@ -111,7 +111,7 @@ class GroupWork:
     # ---- requests and outputs ----
 
     def take(self, actor: int, n: int) -> list[int]:
-        """Take up to n waiting requests for an actor."""
+        """Remove up to n waiting requests for an actor, and return their indices."""
         if self._again:
             return [self._again.popleft() for _ in range(min(n, len(self._again)))]
         return self._pieces.take(actor, n)
@@ -152,7 +152,7 @@ class GroupWork:
         )
 
     def grown(self, piece: Piece) -> None:
-        """Pass on new text of the only request; skip text passed on before."""
+        """Pass new text of the only request to the listener, without repeating text."""
         text = piece.text.encode()
         n_new = piece.n_bytes - self._n_seen_bytes[piece.kind]
         if n_new <= 0:
@@ -214,7 +214,7 @@ class GroupWork:
         return self._rows.get(actor) or ActorStats(actor=actor, node="")
 
     def batches(self, actor: int, n: int, n_slots: int, node: str) -> None:
-        """Count n batches of an actor that has some of its requests."""
+        """Add n batches to the count of an actor with requests of the group."""
         row = self._row(actor)
         self._rows[actor] = replace(
             row,
@@ -224,7 +224,7 @@ class GroupWork:
         )
 
     def died(self, actor: int) -> None:
-        """Record the death of an actor that had some of its requests."""
+        """Record the death of an actor with requests of the group."""
         row = self._row(actor)
         self._rows[actor] = replace(row, n_deaths=row.n_deaths + 1)
 

@@ -1,7 +1,7 @@
-"""Servers in processes of their own, and jobs on them.
+"""Servers in separate processes, and their jobs.
 
-A server is known by its name. Its folder has its data, so jobs survive the end of the
-server and of the process that started it.
+A server is identified by its name. Its folder contains its data, so jobs survive the end
+of the server and of the process that started it.
 """
 
 from llamaherd.remote.client import RemoteServer

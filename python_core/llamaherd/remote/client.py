@@ -16,16 +16,16 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RemoteServer:
-    """A server that runs, or ran, in a process of its own.
+    """A server that runs, or ran, in a separate process.
 
     Attributes:
         name: Name.
         url: Address, without a path.
         key: API key, which is not shown.
         pid: Number of the process.
-        model: Model that it serves, as it was given.
+        model: Model that the server loads, as given to `start_server`.
         folder: Folder of its data and its log.
-        stays: Whether it outlives the process that started it.
+        stays: Whether the server outlives the process that started it.
     """
 
     name: str
@@ -38,7 +38,7 @@ class RemoteServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether it answers, to its own key."""
+        """Whether the server answers a request with its own key."""
         try:
             self.ask("GET", "/v1/models", timeout_s=5.0)
         except ServerError:
@@ -110,5 +110,5 @@ def _message(name: str, status: int, content: bytes) -> str:
     try:
         text = json.loads(content)["error"]["message"]
     except (ValueError, KeyError, TypeError):
-        text = "an answer that is no JSON"
+        text = "its answer is not JSON"
     return f"the server {name!r} refused the request (status {status}): {text}"

@@ -1,4 +1,4 @@
-"""Jobs on a server: texts that are answered, classified or coded in the background."""
+"""Jobs on a server, which answers, classifies or codes texts in the background."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from llamaherd.remote.client import RemoteServer
 
 Task = Literal["generate", "classify", "annotate"]
-_AT_ONCE = 32  # texts of a request; what is left of it after a crash runs again
+_AT_ONCE = 32  # texts of a request; after a crash an unfinished request runs again
 _WINDOW = "30d"
 _LEFT_OUT = ("usage", "tokens")  # of answers
 _OF_TASK = "llamaherd_task"
@@ -34,7 +34,7 @@ class _Kind:
     Attributes:
         path: Path of the requests.
         field: Field with the texts.
-        n: Number of texts of a request; 0 for one that is no list.
+        n: Number of texts of a request; 0 if the field is a single text.
         options: Names of the options.
     """
 
@@ -76,9 +76,9 @@ class RemoteJob:
         n: Number of texts.
         status: "validating", "in_progress", "completed", "failed", "cancelled", ...
         n_requests: Number of requests.
-        n_done: Number of requests that are answered.
+        n_done: Number of answered requests.
         n_failed: Number of requests that ended with an error.
-        errors: Reasons of a failed job.
+        errors: Reasons why the job failed.
         content: Files with answers and with errors.
     """
 
@@ -94,7 +94,7 @@ class RemoteJob:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether the job has ended."""
         return self.status in ("completed", "failed", "expired", "cancelled")
 
 
@@ -103,7 +103,7 @@ class JobOutput:
     """Results of a job.
 
     Attributes:
-        rows: A row for each text, in order: the fields of the answer and `error`. Those
+        rows: A row for each text, in order: the fields of the answer and `error`. Rows
             without an answer have only `error`.
         notes: Notes of the task.
     """
@@ -122,9 +122,9 @@ def submit_job(
 
     Args:
         server: Server.
-        task: "generate" answers prompts, "classify" needs `labels`, "annotate" a
+        task: "generate" answers prompts, "classify" needs `labels`, "annotate" needs a
             `codebook`.
-        texts: Prompts or texts; None for a missing one, which is left out.
+        texts: Prompts or texts; None for a missing text, which is left out.
         options: Options of the task, as in `generate_parallel`, `classify_parallel` and
             `annotate`.
 
@@ -136,7 +136,7 @@ def submit_job(
     kind = _KINDS[task]
     for name in options:
         if name not in kind.options:
-            text = f"has {name!r}, which {task} does not take"
+            text = f"has {name!r}, which {task} does not accept"
             meant = checks.meant(name, kind.options)
             raise ArgumentError(f"{text}{meant}", argument="options")
     lines = list(_lines(kind, texts, options))
@@ -155,7 +155,7 @@ def submit_job(
 def _lines(
     kind: _Kind, texts: Sequence[str | None], options: Mapping[str, Any]
 ) -> list[str]:
-    """Return a line for each request; its custom_id has the places of its texts."""
+    """Return a line for each request; its custom_id lists the indices of its texts."""
     there = [i for i, text in enumerate(texts) if text is not None]
     size = kind.n or 1
     lines = []
@@ -183,7 +183,7 @@ def job_status(server: RemoteServer, job_id: str) -> RemoteJob:
 
 
 def cancel_job(server: RemoteServer, job_id: str) -> RemoteJob:
-    """Cancel a job; what is answered is kept.
+    """Cancel a job; finished answers are kept.
 
     Raises:
         ServerError: The job has ended, or the server does not answer.
@@ -201,7 +201,7 @@ def job_results(server: RemoteServer, job_id: str) -> JobOutput:
     """Return the results of a job that has ended.
 
     Raises:
-        ServerError: The job runs still, or failed before anything ran.
+        ServerError: The job still runs, or it failed before any request ran.
     """
     job = job_status(server, job_id)
     if not job.is_done:
@@ -269,7 +269,7 @@ def _job(batch: Mapping[str, Any]) -> RemoteJob:
 
 
 def _safe(job_id: str) -> str:
-    """Return an identifier that may be in a path."""
+    """Return an identifier that is safe as a part of a path."""
     if not checks.text("job", job_id).replace("_", "").isalnum():
         text = f"must be the identifier of a job, not {checks.shown(job_id)}"
         raise ArgumentError(text, argument="job")

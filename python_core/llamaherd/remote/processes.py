@@ -29,12 +29,12 @@ _KEY_VARIABLE = "LLAMAHERD_API_KEY"  # other users cannot read it, unlike argume
 _INFO, _READY, _LOG = "server.json", "ready.json", "server.log"
 _LOOK_S = 0.05
 _LOG_LINES = 5
-# Processes of this one; those that do not stay end when their stdin closes.
+# Processes started by this process; without `stay` they end when their stdin closes.
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def servers_folder() -> Path:
-    """Return the folder of all servers: `LLAMAHERD_SERVERS`, or one in the home."""
+    """Return the folder of all servers: `LLAMAHERD_SERVERS`, or in the home folder."""
     given = os.environ.get(FOLDER_VARIABLE)
     return Path(given) if given else Path.home() / ".local" / "state" / "llamaherd"
 
@@ -48,10 +48,10 @@ def start_server(
     options: Sequence[str] = (),
     timeout_s: float = 600.0,
 ) -> RemoteServer:
-    """Start a server in a process of its own, or return the one that runs already.
+    """Start a server in a separate process, or return the server that already runs.
 
-    It listens on this machine only, with an API key of its own. Its folder keeps files
-    and batches, so a server that is started again goes on with its jobs.
+    The server listens only on this machine and has its own API key. Its folder stores
+    files and batches, so a server that is started again continues its jobs.
 
     Args:
         model: Path of a model, or a source as in `download_model`.
@@ -73,8 +73,8 @@ def start_server(
     if found is not None and found.is_running:
         if found.model != shown:
             raise ArgumentError(
-                f"is the name of a server of {quoted(found.model)} that runs: stop it, "
-                "or take another name",
+                f"is the name of a running server with {quoted(found.model)}: stop it, "
+                "or choose another name",
                 argument="name",
             )
         return found
@@ -95,7 +95,7 @@ def start_server(
             stdout=log,
             stderr=subprocess.STDOUT,
             env={**_environment(), _KEY_VARIABLE: key},
-            start_new_session=True,  # Ctrl-C here is not for it
+            start_new_session=True,  # Ctrl-C in this process does not reach the server
         )
     _CHILDREN[process.pid] = process
     url = _wait_until_ready(process, ready, folder / _LOG, timeout_s)
@@ -107,7 +107,7 @@ def start_server(
 def _wait_until_ready(
     process: subprocess.Popen[bytes], ready: Path, log: Path, timeout_s: float
 ) -> str:
-    """Return the address of a server when it is there."""
+    """Wait until a server answers and return its address."""
     end_s = time.monotonic() + timeout_s
     while not ready.exists():
         is_late = time.monotonic() > end_s
@@ -123,14 +123,14 @@ def _wait_until_ready(
 def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
     """Stop a server; return False if it did not run.
 
-    Its jobs are kept: the next server of this name goes on with them.
+    Its jobs are kept: the next server of this name continues them.
 
     Raises:
-        ServerError: It did not end in time.
+        ServerError: The server did not end in time.
     """
     is_running = server.is_running
     child = _CHILDREN.get(server.pid)
-    if is_running:  # else the number may belong to another process by now
+    if is_running:  # otherwise the number may belong to another process by now
         os.kill(server.pid, signal.SIGTERM)
     elif child is None:
         return False
@@ -191,7 +191,7 @@ def _info(folder: Path) -> RemoteServer | None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file that only its owner may read."""
+    """Write a file that only its owner may read, and replace an existing file."""
     draft = path.with_suffix(".new")
     draft.unlink(missing_ok=True)
     opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -203,7 +203,7 @@ def _write(path: Path, text: str) -> None:
 def _environment() -> dict[str, str]:
     """Return the environment of a server.
 
-    R puts its own folders before others; a Python would load libraries of R's.
+    R puts its own folders first in the search path; Python would load R's libraries.
     """
     found = dict(os.environ)
     home = found.get("R_HOME")

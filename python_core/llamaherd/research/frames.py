@@ -40,7 +40,7 @@ class Categories:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Integers:
-    """Column of whole numbers; it keeps its type where all are missing.
+    """Column of whole numbers; its type is integer even if all values are missing.
 
     Attributes:
         values: A number for each row, or None.
@@ -77,13 +77,13 @@ def check_index(values: object, frame: object, argument: str) -> None:
     """Check that a pandas Series has the same index as a data frame.
 
     Args:
-        values: A Series or a data frame; several as a mapping or a list. Other types are
+        values: A Series or a data frame, or a mapping or list of them. Other types are
             not checked.
         frame: The data frame, or a Series.
         argument: Name of `values` in messages.
 
     Raises:
-        ValueError: A Series has the same number of rows with another index.
+        ValueError: A Series has the same number of rows, but another index.
     """
     if isinstance(values, (Mapping, list, tuple)):
         parts = values.values() if isinstance(values, Mapping) else values
@@ -97,9 +97,9 @@ def check_index(values: object, frame: object, argument: str) -> None:
         return
     if len(own) == len(other) and not own.equals(other):
         raise ArgumentError(
-            f"has another index than the data, and the order of rows counts: "
-            f"give {argument}.reindex(data.index), or {argument}.to_numpy() if that is "
-            "the same",
+            f"has another index than the data, but rows are matched by position: "
+            f"pass {argument}.reindex(data.index), or {argument}.to_numpy() if the rows "
+            "are in the same order",
             argument=argument,
         )
 
@@ -113,9 +113,9 @@ def index_of(values: object) -> list[Any] | None:
 
 
 def column(frame: object, name: str, argument: str) -> list[Any]:
-    """Return the values of a column as Python objects; None for missing ones.
+    """Return the values of a column as Python objects; None for missing values.
 
-    Missing values are those of the library, and NaN.
+    Missing values are NaN and the values that the library calls missing.
 
     Args:
         frame: A data frame.
@@ -146,7 +146,7 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
 
 
 def categories(frame: object, name: str) -> list[Any] | None:
-    """Return all categories of a column, in their order; None for other columns.
+    """Return all categories of a column, in their order; None without categories.
 
     Raises:
         TypeError: `frame` is not a data frame.
@@ -159,12 +159,12 @@ def categories(frame: object, name: str) -> list[Any] | None:
     native = values.to_native()
     if values.implementation.is_pandas() and hasattr(native, "cat"):
         return list(native.cat.categories)
-    # polars' Categorical has the order in which a process first saw the values.
+    # The categories of polars' Categorical are in order of first use in the process.
     return list(values.dtype.categories) if isinstance(values.dtype, nw.Enum) else None
 
 
 def are_ordered(frame: object, name: str) -> bool:
-    """Test for a column of categories whose order has a meaning."""
+    """Return True if a column has categories whose order has a meaning."""
     if isinstance(frame, Mapping):
         given = frame.get(name)
         return isinstance(given, Categories) and given.ordered
@@ -175,14 +175,15 @@ def are_ordered(frame: object, name: str) -> bool:
 
 
 def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of any kind
-    """Return the data frame with additional columns; all else is unchanged.
+    """Return a data frame with additional columns; everything else is unchanged.
 
     Args:
         frame: A data frame; it is not changed.
-        new: Values by name: sequences with one for each row, arrays or `Categories`.
+        new: New columns by name: sequences with a value for each row, arrays or
+            `Categories`.
 
     Returns:
-        A data frame of the same kind; of a mapping a dict.
+        A data frame of the same kind; a dict if `frame` is a mapping.
 
     Raises:
         TypeError: `frame` is not a data frame.
@@ -229,12 +230,12 @@ def table_like(
     columns: Mapping[str, Sequence[Any]],
     whole: Collection[str] = (),
 ) -> Any:  # noqa: ANN401 - of the same kind
-    """Return a new data frame of the kind of another one.
+    """Return a new data frame of the same kind as an existing data frame.
 
     Args:
         frame: A data frame.
         columns: Values by name: texts, integers or other values, all of one length.
-        whole: Columns of integers, also if there are none.
+        whole: Names of the columns that are integers even if they are empty.
 
     Raises:
         TypeError: `frame` is not a data frame.
@@ -273,7 +274,7 @@ def _series(frame: Frame, name: str, values: object) -> nw.Series[Any]:
 
 
 def _categorical(frame: Frame, name: str, values: Categories) -> nw.Series[Any]:
-    """Return labels as categories where the library has them, else as texts."""
+    """Return labels as categories if the library has this type, else as texts."""
     backend, texts = frame.implementation, list(values.values)
     if backend.is_polars():
         return nw.new_series(name, texts, nw.Enum(values.names), backend=backend)

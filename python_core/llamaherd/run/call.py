@@ -33,12 +33,12 @@ class Call:
 
     Args:
         requests: Requests, n per prompt, ordered by prompt.
-        seed: Base of their seeds, for the statistics.
+        seed: Base of the requests' seeds, for the statistics.
         on_error: After a failure, "continue" with all other requests, "return" when the
             running requests have finished, or "stop" at once.
         n: Number of samples per prompt.
         retries: Maximum number of retries for an answer that violates its schema.
-        thinks: Whether thoughts were asked for, even if no request has one.
+        thinks: Whether the caller requested thoughts, even if no request has a thought.
 
     Attributes:
         problem: Warning for the caller; always "" here, see `LoopCall`.
@@ -182,7 +182,7 @@ class Call:
         return not is_stopped and not self._is_cancelled
 
     def _take_known(self, known: Mapping[int, Output]) -> int:
-        """Use known outputs; return the number of answered prompts, with copies."""
+        """Store known outputs; return the number of answered prompts, copies included."""
         for i, output in known.items():
             answer = checked(self._requests[i], output)
             if i not in self._copy_of and answer.output is output:
@@ -196,7 +196,7 @@ class Call:
         self._group = Group(requests, self, tree=call_tree(requests), is_counted=True)
         self._groups.append(self._group)
         self._is_over.clear()
-        # In this order, a `cancel` between the two lines is noticed.
+        # This order ensures that a `cancel` between the two lines is noticed.
         self._loop = loop
         loop.hand_in(self._group)
         if self._is_cancelled:
@@ -228,7 +228,7 @@ class Call:
     # ---- called by the loop ----
 
     def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
-        """Take the output of a finished request of the group."""
+        """Record the output of a finished request of the group."""
         i = self._open[i]
         before = self._stats.get(i)
         self._stats[i] = stats if before is None else before + stats
@@ -245,7 +245,7 @@ class Call:
         """Ignore parts of answers."""
 
     def on_end(self, error: BaseException | None) -> None:
-        """Take the end of the group."""
+        """Handle the end of the group."""
         self._error = error
         self._is_over.set()
 

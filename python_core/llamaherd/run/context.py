@@ -51,7 +51,7 @@ class Context(Host):
             with a KV cache on a GPU.
         n_threads: Number of threads for generation; None for the physical cores.
         n_batch: Maximum number of tokens in one llama_decode; None for 512. With layout
-            "per_sequence" tokens of answers do not count.
+            "per_sequence" tokens of answers are not included.
         kv_layout: "per_sequence" gives each sequence the cells of the longest prompt.
             This layout is fast, and greedy answers hardly depend on other prompts.
             "unified" shares one pool. This layout is fast for prompts that consist mostly
@@ -67,10 +67,10 @@ class Context(Host):
         type_v: Type of the cached values; None for f16, or bf16 if `deterministic`.
         offload_kqv: Keep the KV cache in GPU memory, if any.
         swa_full: Keep all cells of layers with sliding-window attention.
-        deterministic: Make every answer bit-identical, whatever other prompts, their
-            order and `n_seq_max`. Calls then take 1.1 to 1.5 times as long, with AMX up
-            to 2.6 times; see docs/decisions/0012. For CPUs only: warns if layers of the
-            model are on a GPU.
+        deterministic: Make every answer bit-identical, independent of other prompts,
+            their order and `n_seq_max`. Calls then take 1.1 to 1.5 times as long, with
+            AMX up to 2.6 times; see docs/decisions/0012. For CPUs only: warns if layers
+            of the model are on a GPU.
         rope_scaling_type: Scaling of rotary position embeddings: "none", "linear", "yarn"
             or "longrope". For this and the next seven arguments, None uses the value in
             the model file.
@@ -122,8 +122,8 @@ class Context(Host):
         if not isinstance(model, Model):
             raise ArgumentTypeError(
                 f"must be a llamaherd.Model, not {type(model).__name__}: "
-                'llamaherd.Model("model.gguf") loads one, and a context has its own in '
-                ".model",
+                'llamaherd.Model("model.gguf") loads a model, and .model of a context '
+                "is its model",
                 argument="model",
             )
         model.check_generates()
@@ -258,7 +258,7 @@ class Context(Host):
 def _check_deterministic(
     sizes: Sizes, n_ubatch: int, flash_attn: object, types: set[str]
 ) -> None:
-    """Check for settings with which the shape of a batch changes the rounding."""
+    """Refuse settings with which the shape of a batch changes the rounding."""
     reason = ""
     if sizes.kv_layout == "unified":
         reason = setting("kv_layout", "unified")
@@ -280,11 +280,11 @@ def _check_deterministic(
 
 
 def _warn_of_gpu(model: Model) -> None:
-    """Warn of a deterministic context on a GPU, whose kernels round by the batch."""
+    """Warn that on a GPU the rounding of a deterministic context depends on the batch."""
     if model.placement.n_gpu_layers != 0:
         warnings.warn(
-            f"{setting('deterministic', True)} holds on the processor; with layers on a "
-            "GPU, answers depend on what is computed beside them (docs/gpu.md)",
+            f"{setting('deterministic', True)} works only on the processor; with layers "
+            "on a GPU, answers depend on the other requests of a batch (docs/gpu.md)",
             stacklevel=3,
         )
 

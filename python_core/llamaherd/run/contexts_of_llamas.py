@@ -32,7 +32,7 @@ def as_context(value: object) -> Host:
     if llama_cpp is None or not isinstance(value, llama_cpp.Llama):
         raise ArgumentTypeError(
             "must be a llamaherd.Context or a llama_cpp.Llama, not "
-            f"{type(value).__name__}: llamaherd.Context(model) makes one of a model",
+            f"{type(value).__name__}: llamaherd.Context(model) creates a context",
             argument="ctx",
         )
     with _contexts_lock:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CANCELLED = Failure("the call ended before it was computed", "cancelled")
 _NO_NUMBER = Failure(
-    "the model computes numbers for it that are not finite, or nothing but zeroes",
+    "the vector that the model computes has NaN or infinite numbers, or only zeros",
     "not_finite",
 )
 
@@ -58,7 +58,7 @@ class Embedder(Protocol):
         ...
 
     def abort(self) -> None:
-        """Abort the running `run` and all later ones. Thread-safe."""
+        """Abort the running `run` and all later calls. Thread-safe."""
 
 
 class EmbedCall:
@@ -69,7 +69,8 @@ class EmbedCall:
         pooling: Pooling, for the statistics.
 
     Attributes:
-        errors: For each text the reason why it has no vector; None if it has one.
+        errors: For each text the reason why it has no vector; None for a text with a
+            vector.
         stats: Statistics, after the run.
     """
 
@@ -123,7 +124,7 @@ class EmbedCall:
             embedder.abort()
 
     def vectors(self) -> tuple[array[float], int]:
-        """Vectors, float32[n_texts * n_embd], NaN for a text without one; and n_embd."""
+        """Vectors, float32[n_texts * n_embd], NaN if a text has no vector; and n_embd."""
         return self._vectors, self._n_embd
 
     def run(self, n_embd: int, make: Callable[[], Embedder], sizes: EmbedSizes) -> None:
@@ -143,7 +144,7 @@ class EmbedCall:
         waiting = {key: indices[0] for key, indices in self._indices_of.items()}
         if waiting and not self._is_cancelled:
             embedder = make()
-            # In this order, so that a `cancel` in between is seen.
+            # This order ensures that a `cancel` between the two lines is noticed.
             self._embedder = embedder
             texts = [self._texts[i].tokens for i in waiting.values()]
             self._run_groups(embedder, groups(texts, sizes))
@@ -191,7 +192,7 @@ class EmbedCall:
                 raise
 
     def _run_group(self, embedder: Embedder, group: Sequence[array[int]]) -> None:
-        """Compute some texts together; if that fails, each alone."""
+        """Compute some texts together; if that fails, compute each text alone."""
         try:
             vectors = embedder.run(group)
         except NativeError as error:
@@ -232,7 +233,7 @@ def groups(texts: Sequence[array[int]], sizes: EmbedSizes) -> Iterator[list[arra
     """Yield groups of texts of similar length, shortest first.
 
     A group never exceeds the maximum numbers of tokens and texts. A longer text is a
-    group of its own.
+    separate group.
     """
     group: list[array[int]] = []
     n_tokens = 0

@@ -64,7 +64,7 @@ class Handle:
         self._owner: object = owner
         self._changed = Condition()
         self._pieces: list[TextPiece] = []
-        self._n_chars = 0  # of the answer
+        self._n_chars = 0  # characters of the answer in `_pieces`
         self._n_thought_chars = 0
         self._thought = Stripped()
         self._listeners: list[Callable[[], object]] = []  # called after every change
@@ -141,7 +141,7 @@ class Handle:
         return PieceStream(self._iterate, self._iterate_async)
 
     def read(self, start: int = 0, timeout: float | None = None) -> list[TextPiece]:
-        """Wait for pieces of thought and answer behind the first `start`.
+        """Wait for pieces of thought and answer after the first `start` pieces.
 
         Args:
             start: Number of pieces that were read before.
@@ -225,7 +225,7 @@ class Handle:
     # ---- called by the loop ----
 
     def on_piece(self, piece: Piece) -> None:
-        """Take a new part of the thought or the answer."""
+        """Store a new part of the thought or the answer."""
         with self._changed:
             if piece.kind == "thinking":
                 self._add_thought(piece.text)
@@ -235,7 +235,7 @@ class Handle:
         self._notify()
 
     def on_output(self, _i: int, output: Output, stats: RequestStats) -> None:
-        """Take the output of the request."""
+        """Store the output of the request."""
         answer = checked(self._request, output)
         result = as_result(0, self._request, answer.output, stats, parsed=answer.value)
         if answer.output.finish is Finish.ERROR:
@@ -248,7 +248,7 @@ class Handle:
         self._add(output.text[self._n_chars :], len(output.tokens))
 
     def on_end(self, error: BaseException | None) -> None:
-        """Take the end of the group."""
+        """Mark the handle as done and call its callbacks."""
         with self._changed:
             if error is not None:
                 self._error, self._result = error, None
@@ -298,7 +298,7 @@ class Handle:
     def _check_alive(self) -> None:
         loop = self._loop
         if loop is not None and loop.is_dead and not self.done():
-            raise MemoryError("the context's thread ended for want of memory")
+            raise MemoryError("the context's thread ended because memory ran out")
 
     async def _wait_async(self, event: asyncio.Event) -> None:
         """Wait until a listener sets the event, or until the next check of the loop."""

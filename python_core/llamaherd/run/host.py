@@ -70,7 +70,7 @@ class Host(ABC):
         """Raise ContextClosedError if the host is closed."""
         if self.closed:
             raise ContextClosedError(
-                f"{self._called} is closed: make another one of its model"
+                f"{self._called} is closed: create another one from its model"
             )
 
     @property

@@ -17,11 +17,11 @@ _R_co = TypeVar("_R_co", covariant=True)
 
 
 class LoopCall(Protocol[_R_co]):
-    """A call whose requests run in a host's loop, with a journal or without one."""
+    """A call whose requests run in a host's loop, with or without a journal."""
 
     @property
     def progress(self) -> Progress:
-        """Counts of what is finished."""
+        """Counts of finished units."""
         ...
 
     @property
@@ -43,7 +43,7 @@ class HostedCall(Generic[_R]):
 
     Args:
         host: Context or herd.
-        call: The call; its results are those of the job.
+        call: The call; its results are the results of the job.
         owner: Object to keep alive, such as a Llama whose model the context uses.
     """
 
@@ -54,7 +54,7 @@ class HostedCall(Generic[_R]):
 
     @property
     def progress(self) -> Progress:
-        """Counts of what is finished."""
+        """Counts of finished units."""
         return self.call.progress
 
     @property

@@ -75,7 +75,7 @@ class Interrupts:
 
 
 def _is_of_r(handler: object) -> bool:
-    """Whether R runs Python: its handler in Python only reads the state of R's handler.
+    """Whether R runs Python; Python's handler then only reads the state of R's handler.
 
     `signal.signal` would remove the handler of R, and Python cannot restore it.
     """

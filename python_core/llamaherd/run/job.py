@@ -1,4 +1,4 @@
-"""Jobs: work in a thread of its own, so that its caller is not blocked."""
+"""Jobs: work in a separate thread, so that its caller is not blocked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Runnable(Protocol[_R_co]):
 
     @property
     def progress(self) -> Any:  # noqa: ANN401 - each kind of work has its own
-        """Counts of what is finished, a `JobProgress`."""
+        """Counts of finished units, a `JobProgress`."""
         ...
 
     @property
@@ -59,7 +59,7 @@ class Job(Generic[_R]):
 
     @property
     def progress(self) -> Any:  # noqa: ANN401 - each kind of work has its own
-        """Counts of what is finished: of a call that generates, a `Progress`."""
+        """Counts of finished units; for a call that generates, a `Progress`."""
         return self._work.progress
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -111,7 +111,7 @@ class Job(Generic[_R]):
         if self._error is not None:
             raise self._error
         if not self._is_done.is_set():
-            raise MemoryError("the job's thread ended for want of memory")
+            raise MemoryError("the job's thread ended because memory ran out")
         return self._results  # type: ignore[return-value]  # None only if `run` gave it
 
     def __reduce__(self) -> NoReturn:

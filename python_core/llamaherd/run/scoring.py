@@ -21,7 +21,7 @@ class Scored(Protocol):
 
     @property
     def errors(self) -> list[str | None]:
-        """Reason of the failure per prompt; None without one."""
+        """Reason why each prompt failed; None for the others."""
         ...
 
 
@@ -65,7 +65,7 @@ class Scoring(Generic[_R]):
 
     @property
     def problem(self) -> str:
-        """Problem of the call after its run; "" without one."""
+        """Problem of the call after its run; "" without a problem."""
         return self._call.problem
 
     def cancel(self) -> None:
@@ -76,7 +76,8 @@ class Scoring(Generic[_R]):
         """Run the call.
 
         Raises:
-            GenerationError: A prompt failed; its `results` are of this kind.
+            GenerationError: A prompt failed; `results` of the error is what `convert`
+                returns.
         """
         try:
             return self._convert(self._call.run(loop))

@@ -1,4 +1,4 @@
-"""Clients: requests with the state that the scheduler keeps of them."""
+"""Clients: requests with their state in the scheduler."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Client:
         request: Request that is submitted to the engine.
         parent: Prefix that it continues; None if it starts from an empty sequence.
         rank: Position in the order in which the clients of its call start.
-        n_levels: For a prefix, number of nested prefixes in the longest chain that
-            continues it, itself included.
+        n_levels: For a prefix, length of the longest chain of nested prefixes that starts
+            with it.
         dependents: For a prefix, children that cannot start before it is held.
         n_unsubmitted: For a prefix, number of children that have not been submitted.
         is_cached: For a prefix, whether it stays in the cache when no client needs it.
@@ -93,7 +93,7 @@ class Client:
         return depth
 
     def fork_source(self) -> Client | None:
-        """Return the longest held prefix that the client continues; None without one."""
+        """Return the longest held prefix that the client continues, if any."""
         prefix = self.parent
         while prefix is not None and prefix.state is not State.HELD:
             prefix = prefix.parent

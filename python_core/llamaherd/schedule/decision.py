@@ -19,7 +19,7 @@ class Limits:
         n_hold: Maximum number of prefixes that run, are paused or are held at once.
             Prefixes take no slots of prompts.
         n_cells: Number of KV cells in a pool that all sequences share; None if each
-            sequence has enough cells of its own.
+            sequence has enough separate cells.
     """
 
     n_slots: int

@@ -39,8 +39,8 @@ class Engine(Protocol):
         Args:
             id_: Identifier, unique among the requests that are not released.
             request: Request to run.
-            fork_from: Id of a held prefix of the request's tokens. A whole prompt that is
-                held may have all of them.
+            fork_from: Id of a held prefix of the request's tokens. A held prefix that is
+                a whole prompt may have all tokens of the request.
             call: Number of the call whose counts include it, see `counts`.
             may_draft: Whether draft tokens may be computed for it.
             is_watched: Whether its first generated token is an event.
@@ -91,7 +91,7 @@ class Engine(Protocol):
         """Return the part of a thought after `n_bytes` bytes of text."""
 
     def release(self, id_: int) -> None:
-        """Remove a request, ending it if it runs."""
+        """Remove a request; end it first if it runs."""
 
     def reset(self) -> None:
         """Remove all requests."""
@@ -107,13 +107,13 @@ class Engine(Protocol):
         """Free all memory. Only `abort` and `wake` may be called afterwards."""
 
     def abort(self, *, on: bool) -> None:
-        """Abort the running `run` and all later ones, until called with on=False."""
+        """Abort the running `run` and all later calls, until called with on=False."""
 
     def n_cells_taken(self) -> int:
         """Return the number of cells in use or reserved for the rest of prefills."""
 
     def counts(self, call: int | None = None) -> Counts:
-        """Return the counts of one call, or of all, since the engine was created."""
+        """Return the counts of one call, or of all calls since the engine exists."""
 
     def forget(self, call: int) -> None:
         """Remove the counts of a call."""

@@ -26,7 +26,8 @@ def isolate(engine: Engine, ids: Sequence[int]) -> list[int]:
         ids: Ids of the clients of the refused batch, one or more.
 
     Returns:
-        Ids of the clients that ended or became held, including those that are not guilty.
+        Ids of the clients that ended or became held, including clients that are not
+        guilty.
     """
     events: list[int] = []
     middle = len(ids) // 2

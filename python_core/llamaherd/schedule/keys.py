@@ -49,7 +49,7 @@ class Keys:
         return len(self._ends) - 1
 
     def __getitem__(self, i: int) -> bytearray:
-        """The key of prompt i, without the common beginning of all prompts."""
+        """Return the key of prompt i, without the common beginning of all prompts."""
         return self._bytes[self._ends[i] : self._ends[i + 1]]
 
     @property
@@ -59,7 +59,7 @@ class Keys:
         return np.asarray(own + len(self._head or ()))
 
     def order(self) -> NDArray[np.int64]:
-        """int64[n_prompts], indices of the sorted prompts; equal ones as given."""
+        """int64[n_prompts], indices of sorted prompts; equal prompts as given."""
         merged = heapq.merge(*self._sorted, key=self.__getitem__)
         return np.fromiter(merged, dtype=np.int64, count=len(self))
 
@@ -81,7 +81,7 @@ class Keys:
             self._ends.append(len(self._bytes))
 
     def _shorten_head(self, chunk: list[array[int]]) -> int:
-        """Shorten the common beginning to what further prompts share; return it."""
+        """Shorten the common beginning to what further prompts share, and return it."""
         old = head = chunk[0] if self._head is None else self._head
         for prompt in chunk:
             if prompt[: len(head)] != head:
@@ -102,7 +102,7 @@ def _key(tokens: array[int]) -> bytes:
 
 
 def _n_common(a: _S, b: _S, width: int) -> int:
-    """Number of tokens that two keys share at the start; a token has `width` elements."""
+    """Return the number of first tokens that two keys share, of `width` elements each."""
     low, high = 0, min(len(a), len(b)) // width
     while low < high:
         middle = (low + high + 1) // 2

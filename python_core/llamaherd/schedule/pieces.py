@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 class Pieces:
     """Prompts of a call, distributed to actors on demand (work stealing).
 
-    Each actor has a share of the depth-first order and takes it piece by piece. An actor
-    whose share is empty takes the second half of the largest remaining share. Thus no
-    actor waits for a slow one, and few shared prefixes are cut.
+    Each actor has a share of the depth-first order and computes it piece by piece. An
+    actor whose share is empty takes the second half of the largest remaining share. Thus
+    no actor waits for a slow one, and few shared prefixes are cut.
 
     Args:
         line: All prompts in depth-first order.
         n_actors: Number of actors.
 
     Attributes:
-        n_left: Number of prompts that are not taken yet.
+        n_left: Number of prompts that no actor has taken yet.
     """
 
     def __init__(self, line: DepthFirst, n_actors: int) -> None:
@@ -38,7 +38,7 @@ class Pieces:
         self.n_left = n
 
     def take(self, actor: int, n: int) -> list[int]:
-        """Take up to n prompts for an actor; [] when all are taken."""
+        """Return up to n prompts for an actor; [] when no prompt is left."""
         first, last = self._shares[actor]
         if first == last:
             first, last = self._rest_of_another()

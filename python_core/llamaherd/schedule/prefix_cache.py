@@ -52,7 +52,7 @@ class PrefixCache:
         return [prefix for prefix in self.held if prefix.id not in self._idle]
 
     def match(self, tokens: array[int]) -> Client | None:
-        """Return the longest prefix of a prompt, computed or not; None, or None.
+        """Return the longest prefix of a prompt, computed or not; None if there is none.
 
         Args:
             tokens: int32[n], the prompt. The prefix never includes its last token.
@@ -73,7 +73,7 @@ class PrefixCache:
         return None
 
     def insert(self, prefix: Client) -> None:
-        """Add a prefix that is to be computed."""
+        """Add a prefix that will be computed."""
         self.n_again += _hash(prefix) in self._gone
         self._prefixes.setdefault(_head(prefix.request.tokens), []).append(prefix)
 
@@ -86,7 +86,7 @@ class PrefixCache:
         self._idle[prefix.id] = prefix
 
     def evict(self, *, for_another: bool = False) -> Client | None:
-        """Remove the least recently used idle prefix and return it; None without one.
+        """Remove the least recently used idle prefix and return it; None if none is idle.
 
         Args:
             for_another: Whether another prefix takes its hold slot.
@@ -111,7 +111,7 @@ class PrefixCache:
             self._prefixes.pop(head, None)
 
     def shared(self, tokens: array[int]) -> int:
-        """Return the length of the prefix shared with an earlier prompt; remember it.
+        """Return the length of the prefix shared with an earlier prompt; note the prompt.
 
         The last token of the prompt is never counted, see `match`.
         """

@@ -18,7 +18,7 @@ class PrefixTree:
 
     Attributes:
         order: [n_prompts] Prompts in depth-first order.
-        node_of: [n_prompts] Node that prompt i continues; -1 for none.
+        node_of: [n_prompts] Node that prompt i continues; -1 if it continues none.
         parent: [n_nodes] Parent of node k; -1 for a root.
         length: [n_nodes] Number of tokens from the start of the prompt to node k.
         prompt: [n_nodes] Index of a prompt that starts with, or equals, node k.
@@ -45,7 +45,7 @@ class PrefixTree:
 
     @property
     def n_shared(self) -> int:
-        """Number of tokens of the prefix that all prompts share; 0 without one."""
+        """Number of tokens of the prefix that all prompts share; 0 if they share none."""
         is_one = self.parent.count(-1) == 1 and -1 not in self.node_of
         return self.length[0] if is_one else 0
 
@@ -55,8 +55,8 @@ class PrefixTree:
         """Return the tree of all prompts; equal prompts share a node of full length.
 
         Args:
-            indices_of: For each prompt of this tree, indices of it and its equals among
-                all prompts.
+            indices_of: For each prompt of this tree, the indices of all prompts that
+                equal it, including itself.
             lengths: Number of tokens of each prompt of this tree.
             n_least: Minimum number of tokens for a prompt that shares nothing with others
                 to be held for its equals.

@@ -1,15 +1,15 @@
 """The scheduler decides which client runs when. The loop executes its actions.
 
-Free slots go to calls in turn, so that a new call gets the next slot while another one
+Free slots go to calls in turn, so that a new call gets the next slot while another call
 runs. Within a call, prompts start in depth-first order of its prefix tree, so that few
 prefixes are held at once; groups without a common prefix start with the longest answers.
-Each prefix is a client of its own. Its children wait until it is held, then fork from it.
+Each prefix is a separate client. Its children wait until it is held, then fork from it.
 Calls share equal prefixes.
 
-Admission is optimistic: it counts the cells that prompts take, not those that answers
-may need later. When cells run out, the newest client is paused. It resumes, before any
-new client, when there is room. The oldest client is never paused for cells, so there is
-always progress. A client also yields its slot to one of a higher priority.
+Admission is optimistic: it counts the cells for prompts, not the cells that answers may
+need later. When cells run out, the newest client is paused. It resumes, before any new
+client, when there is room. The oldest client is never paused for cells, so there is
+always progress. A client also yields its slot to a client of a higher priority.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Scheduler:
         return call in self._turns and self._turns[call].is_admitting
 
     def remove(self, call: int) -> list[Client]:
-        """Remove a call and return those of its clients that the engine must release.
+        """Remove a call and return its clients that the engine must release.
 
         Prefixes on which other calls depend, and cached ones, stay.
         """
@@ -102,7 +102,7 @@ class Scheduler:
         return leaving
 
     def resized(self, limits: Limits) -> None:
-        """Take the new capacity of an engine whose clients are paused or lost."""
+        """Store the new capacity of an engine whose clients are paused or lost."""
         self._limits = limits
 
     # ---- decisions ----
@@ -152,7 +152,7 @@ class Scheduler:
             self._release_if_idle(client.parent, actions)
 
     def make_room(self) -> Action:
-        """Decide which client yields its cells after a batch found no free ones."""
+        """Decide which client yields its cells after a batch found no free cells."""
         prefix = self._cache.evict()
         if prefix is not None:
             self._n_hold_used -= 1
@@ -192,7 +192,7 @@ class Scheduler:
             self._make_children_ready(client)
 
     def lost(self, prefixes: Iterable[Client]) -> None:
-        """Record that the engine lost prefixes; those still needed are computed again."""
+        """Record that the engine lost prefixes; prefixes still needed are recomputed."""
         for prefix in prefixes:
             self._n_hold_used -= 1
             if prefix.n_unsubmitted == 0:
@@ -201,10 +201,10 @@ class Scheduler:
                 self._send_to_wait(prefix)
 
     def surplus_prefixes(self) -> list[Client]:
-        """Take out paused prefixes for which the engine has no hold slots any more.
+        """Remove and return paused prefixes for which the engine has no hold slots.
 
         Returns:
-            The newest ones, which the engine must release; see `lost`.
+            The newest prefixes, which the engine must release; see `lost`.
         """
         prefixes = sorted((c for *_, c in self._paused if c.is_prefix), key=_age)
         surplus = prefixes[
@@ -272,7 +272,7 @@ class Scheduler:
     def _is_pool_to_be_cleared(self) -> bool:
         """Whether to clear an idle pool, so that equal calls have equal pools.
 
-        Single prompts continue the prefixes of earlier ones, which therefore stay.
+        Single prompts continue the prefixes of earlier prompts, which therefore stay.
         """
         is_idle = not self._running and not self._paused
         is_pool = self._limits.n_cells is not None
@@ -304,7 +304,7 @@ class Scheduler:
         heappush(self._paused, (-client.priority, client.age, client))
 
     def _take_out(self, client: Client) -> None:
-        """Remove a client from the running or the paused ones."""
+        """Remove a client from the running or the paused clients."""
         if client.state is State.PAUSED:
             self._paused.remove((-client.priority, client.age, client))
             heapify(self._paused)
@@ -434,5 +434,5 @@ def _age(client: Client) -> int:
 
 
 def _is_settled(prefix: Client | None) -> bool:
-    """Whether the children of a prefix may start, with or without it."""
+    """Whether the children of a prefix may start, because it is held or will not be."""
     return prefix is None or prefix.state in (State.HELD, State.ENDED)

@@ -32,7 +32,7 @@ class DepthFirst:
     """Prompts in depth-first order of the tree of their tokens, with their costs.
 
     The unit of cost is a computed token. A token of a prefix that adjacent prompts share
-    counts for the first of them.
+    is counted for the first of these prompts.
 
     Args:
         prompts: Prompts, each an int32[n_tokens]; read one at a time.
@@ -40,9 +40,9 @@ class DepthFirst:
         order: Indices of the prompts in depth-first order, if known already.
 
     Attributes:
-        order: int64[n_prompts], indices of the prompts; equal ones in the given order.
+        order: int64[n_prompts], indices of the prompts; equal prompts in the given order.
         shared: int64[n_prompts], number of tokens that the prompt at position k shares
-            with the one before it.
+            with the previous prompt.
         costs: int64[n_prompts], number of tokens computed for the prompt at position k.
 
     Raises:

@@ -20,7 +20,7 @@ class Turns:
 
     The next slot goes to the call with the highest priority whose last slot is longest
     ago. A new call is placed before all calls that had a slot at the current time, so it
-    gets the next one.
+    gets the next slot.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Turns:
         self._queues[queue.call] = queue
 
     def remove(self, call: int) -> Queue | None:
-        """Remove the queue of a call and return it; None if it is not there."""
+        """Remove the queue of a call and return it; None if the call has no queue."""
         return self._queues.pop(call, None)
 
     def make_ready(self, client: Client) -> None:
@@ -60,7 +60,7 @@ class Turns:
         self._list(queue)
 
     def next(self, n_free: float) -> Heap:
-        """Return the heap to start from: that of the next call with a client to start.
+        """Return the heap of the next call that has a client to start.
 
         Args:
             n_free: Number of hold slots that are free or can be freed.
@@ -84,7 +84,7 @@ class Turns:
         return found
 
     def had_slot(self, call: int) -> None:
-        """Record that a call had a slot: it goes behind all waiting calls."""
+        """Record that a call had a slot: it moves to the end of the waiting calls."""
         self._clock += 1
         queue = self._queues[call]
         queue.turn = (self._clock, 1)

@@ -11,7 +11,7 @@ try:
     import uvicorn as _uvicorn
 except ImportError as error:
     raise ImportError(
-        f"the server needs packages that are not there ({error}): "
+        f"the server needs packages that are not installed ({error}): "
         f"{installing.command('server')}",
         name=error.name,
     ) from error

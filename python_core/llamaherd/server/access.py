@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OPEN = frozenset(("/health", *PAGES))  # need no key, and disclose nothing
-FIGURES = "/metrics"  # answered even during shutdown
+OPEN = frozenset(("/health", *PAGES))  # paths that need no key and disclose nothing
+FIGURES = "/metrics"  # paths that are answered even during shutdown
 _OTHER = "(other)"  # an unknown path may contain a prompt
 
 
@@ -84,7 +84,7 @@ class AccessMiddleware:
         if record.results:
             n_prompt, n_new = counts(record.results)
             tokens = f" {n_prompt}+{n_new} tokens"
-        # The page asks every second, which would hide all other lines.
+        # The dashboard sends a request every second, which would hide all other lines.
         level = logging.DEBUG if path == DATA else logging.INFO
         line = (scope["method"], path, record.outcome, seconds, tokens)
         log.log(level, "%s %s %d %.3f s%s", *line)
@@ -94,8 +94,8 @@ def _sending(record: RequestRecord, incoming: Incoming, send: Send, id_: bytes) 
     """Send an answer with the id of its request, and record its status.
 
     If the body of the request was not read completely, the connection is closed after the
-    answer, as the rest would be parsed as the next request. The rest is read before, so
-    that the client receives the answer.
+    answer, as the rest would be parsed as the next request. The rest is read and
+    discarded first, so that the client receives the answer.
     """
 
     async def sent(message: Message) -> None:
@@ -119,6 +119,6 @@ def _sending(record: RequestRecord, incoming: Incoming, send: Send, id_: bytes) 
 def _closing(
     headers: Iterable[tuple[bytes, bytes]],
 ) -> list[tuple[bytes, bytes]]:
-    """Return the headers of the last answer of a connection."""
+    """Return the headers of an answer after which the connection is closed."""
     others = [each for each in headers if each[0].lower() != b"connection"]
     return [*others, (b"connection", b"close")]

@@ -1,4 +1,4 @@
-"""`POST /v1/annotate`: texts coded with a codebook that the request has."""
+"""`POST /v1/annotate`: texts coded with the codebook in the request."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _codebook(value: object) -> Codebook:
     """Return a codebook: an object with its fields, or YAML in a string.
 
     Raises:
-        ApiError: It is no codebook.
+        ApiError: The value is not a codebook.
     """
     try:
         if isinstance(value, str):
@@ -91,7 +91,7 @@ def _cells(values: Any) -> list[object]:  # noqa: ANN401 - a column of any type
 
 
 def _plain(value: Any) -> object:  # noqa: ANN401 - a cell of any type
-    """Return a value that JSON has; None for NaN."""
+    """Return a value in JSON types; NaN becomes None."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):

@@ -1,7 +1,7 @@
-"""Fields of requests that hold an answer to a form.
+"""Fields of requests that constrain the answer, such as `response_format`.
 
-OpenAI's API has `response_format`; vLLM and llama-server have fields of their own. Each
-is brought to one of the constraints of the library.
+OpenAI's API has `response_format`; vLLM and llama-server have other fields. Each field is
+converted to a constraint of the library: schema, regex, grammar or choices.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class AnswerForm:
     """Constraint of an answer.
 
     Attributes:
-        constraint: Name of the constraint in `SamplingParams`; "" for none.
+        constraint: Name of the constraint in `SamplingParams`; "" without a constraint.
         value: Value of the constraint.
-        field: Field of the request that has it.
+        field: Field of the request that contains the constraint.
     """
 
     constraint: str = ""
@@ -55,7 +55,7 @@ class AnswerForm:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The constraint as a setting of `SamplingParams`."""
+        """Constraint as a setting of `SamplingParams`."""
         return {self.constraint: self.value} if self.constraint else {}
 
     @property
@@ -65,10 +65,10 @@ class AnswerForm:
 
 
 def form_of(given: Mapping[str, object]) -> AnswerForm:
-    """Return the form that the fields of a request ask for.
+    """Return the constraint that the fields of a request define.
 
     Raises:
-        ApiError: A field is invalid, or two of them ask for a form.
+        ApiError: A field is invalid, or two fields define a constraint.
         TypeError: A field has the wrong type.
     """
     found = [_read(name, given[name]) for name in sorted(FIELDS & given.keys())]
@@ -84,7 +84,7 @@ def _read(name: str, value: object) -> AnswerForm:
         return _response_format(value)
     if name == "structured_outputs":
         return _structured(value)
-    if name == "grammar" and value == "":  # llama-server's clients send it
+    if name == "grammar" and value == "":  # sent by clients of llama-server
         return AnswerForm()
     return AnswerForm(_DIRECT[name], value, name)
 
@@ -94,7 +94,7 @@ def _response_format(value: object) -> AnswerForm:
     where = Argument(name)
     given = _object(name, value)
     kind = checks.choice(where.at(Field("type")), given.get("type"), _KINDS)
-    # llama-server takes a schema beside the type as well.
+    # llama-server also accepts a schema next to the type.
     for key in given.keys() - {"type", "json_schema", "schema"}:
         raise unknown_field(f"{name}.{key}")
     if kind == "text":

@@ -1,4 +1,4 @@
-"""Processing of a request from its bytes to those of its answer, for every API."""
+"""Processing of a request, from its bytes to the bytes of its answer, for every API."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 1.0  # maximum time to send the last event to a client that does not read
-LAST_PRIORITY = -100  # of requests of batches, which yield their slots to others
+LAST_PRIORITY = -100  # priority of batch requests, which yield to other requests
 # Length that tokenizes in about a millisecond; longer texts leave the event loop.
 _LONG_BODY = 1 << 14
 # Fields that are cheap to parse in a short body. A request with other fields is parsed
@@ -64,7 +64,8 @@ _QUICK = frozenset(
         "priority",
     }
 )
-# Fields with constraints. Their compilations wait only for each other.
+# Fields with constraints. They are compiled on separate threads, so that they delay only
+# each other.
 CONSTRAINING = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools", "codebook"})
 
 
@@ -126,7 +127,7 @@ class Endpoint(ABC):
             # The message may contain a prompt.
             frames = "".join(traceback.format_tb(error.__traceback__))
             log.error("%s\n%s", type(error).__name__, frames)
-            known = errors.ApiError(500, "an error of the server's; see its log")
+            known = errors.ApiError(500, "an internal error of the server; see its log")
         if record.status:  # the answer has begun: send an event with the error
             await send_event(send, errors.event(known), is_last=True)
         else:
@@ -220,18 +221,18 @@ class Answering(Endpoint):
 
 
 def _drop(pending: Future[tuple[ParsedRequest, Handle | SeveralAnswers]]) -> None:
-    """Cancel a prompt whose client is gone."""
+    """Cancel a prompt whose client has disconnected."""
     if not pending.cancelled() and pending.exception() is None:
         pending.result()[1].cancel()
 
 
 def _check_ids(prompt: object, n_vocab: int) -> None:
-    """Check token ids, since libllama would refuse the whole batch for a bad one."""
+    """Check token ids, since libllama would refuse the whole batch for an invalid id."""
     if not isinstance(prompt, list):
         return
     for token in prompt:
         if isinstance(token, int) and not 0 <= token < n_vocab:
-            text = f"prompt has {token}, which is no token of the model"
+            text = f"prompt has {token}, which is not a token id of the model"
             raise errors.bad_field("prompt", text)
 
 

@@ -27,9 +27,9 @@ class ParsedRequest:
         with_usage: Whether to end a stream with the usage.
         with_running_usage: Whether each piece of a stream has the usage so far.
         n_prompt_tokens: Number of tokens of the prompt, for the usage so far.
-        tools: Functions that the answer may call; None for none.
-        echo: Whether the prompt comes back before its answer.
-        is_empty: Whether the answer has no tokens; `echo` only.
+        tools: Functions that the answer may call; None if there are none.
+        echo: Whether the answer contains the prompt before the generated text.
+        is_empty: Whether no tokens are generated; only with `echo`.
         names: Field of the request by argument of the library, for errors.
         repeated: Settings of the request that the answer repeats.
     """
@@ -67,7 +67,7 @@ class AnswerWriter(Protocol):
         """Return the event of a piece of the thought or of the answer."""
 
     def end(self, results: Sequence[Result]) -> str:
-        """Return the events after the last piece; of several answers all events."""
+        """Return the events after the last piece; for several answers all events."""
 
 
 class ApiShape(Protocol):
@@ -93,7 +93,8 @@ class ApiShape(Protocol):
 def counts(results: Sequence[Result]) -> tuple[int, int]:
     """Return the numbers of prompt tokens and of new tokens of answers.
 
-    A prompt counts once for all of its samples. New tokens include those of thoughts.
+    The tokens of a prompt are counted once for all of its samples. New tokens include
+    tokens of thoughts.
     """
     n_prompt = sum(each.n_prompt_tokens for each in results if each.sample == 0)
     n_new = sum(each.n_thinking_tokens + each.n_generated_tokens for each in results)

@@ -66,7 +66,7 @@ def create_app(
     Args:
         ctx: Context, which the caller closes after the application has ended.
         settings: Settings of the application.
-        embedding_model: Model for embeddings; None to take that of the context.
+        embedding_model: Model for embeddings; None uses the model of the context.
     """
     _warm_up(ctx.model, settings)
     shared = SharedState(ctx, settings)
@@ -137,7 +137,7 @@ def create_app(
 def _work_shapes(
     ctx: Context, settings: ServerSettings, embedding_model: Model | None
 ) -> dict[str, WorkShape]:
-    """Return the formats of paths whose answers are whole, with and without `/v1`."""
+    """Return the formats of paths without streams, with and without `/v1`."""
     return {
         "/embeddings": EmbeddingsApi(ctx, settings, embedding_model),
         "/score": ScoreApi(ctx, settings),
@@ -169,7 +169,7 @@ def _warm_up(model: Model, settings: ServerSettings) -> None:
     """Compile the chat template, so that no request waits for it; check the settings.
 
     Raises:
-        ValueError: The model cannot think as the settings say.
+        ValueError: The model does not support the `thinking` of the settings.
         ChatTemplateError: The template of the settings cannot be used.
     """
     options = GenerateOptions(chat=True, **with_defaults({}, settings))
@@ -276,7 +276,7 @@ def _http_errors(paths: Collection[str]) -> ExceptionHandler:
         headers = dict(error.headers or {})
         texts = {
             404: f"there is no path {checks.quoted(request.url.path)}; paths are {shown}",
-            405: f"{request.method} is not for this path, but {headers.get('Allow')}",
+            405: f"{request.method} is not allowed here, only {headers.get('Allow')}",
         }
         text = texts.get(error.status_code, error.detail)
         return _error(ApiError(error.status_code, text, headers=tuple(headers.items())))

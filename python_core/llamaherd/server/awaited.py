@@ -1,4 +1,4 @@
-"""Jobs that asyncio waits for without a thread of its own."""
+"""Jobs that asyncio waits for without an additional thread."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class AwaitedJob(Generic[_T]):
 
     @property
     def progress(self) -> object:
-        """Counts of what is finished."""
+        """Counts of finished units."""
         return self._work.progress
 
     @property
     def problem(self) -> str:
-        """Warning for the caller after the run; "" without one."""
+        """Warning for the caller after the run; "" without a warning."""
         return self._work.problem
 
     def run(self) -> _T:
@@ -77,7 +77,7 @@ class AwaitedJob(Generic[_T]):
 
 
 class AwaitedWork(AwaitedJob[_T]):
-    """Job whose results are those of its work."""
+    """Job whose results are the results of its work."""
 
     def __await__(self) -> Generator[object, None, _T]:
         """Wait for the results, see `outcome`."""

@@ -84,7 +84,7 @@ def chat_options(given: Mapping[str, object], settings: ServerSettings) -> dict[
 
 
 def check_last_message(given: Mapping[str, object], *, is_assistants: bool) -> None:
-    """Check the fields about the last message, which an answer continues.
+    """Check the fields about continuing the last message.
 
     Raises:
         ApiError: The fields request another behaviour.
@@ -102,13 +102,13 @@ def check_last_message(given: Mapping[str, object], *, is_assistants: bool) -> N
 
 
 def _budget(name: str, given: Mapping[str, object]) -> int | bool | None:
-    """Return a number of tokens; as in llama-server -1 sets no limit, 0 no thought."""
+    """Return a number of tokens; as in llama-server -1 sets no limit, 0 disables."""
     n = checks.integer(name, given[name], -1, MOST_TOKENS)
     return None if n == -1 else n or False
 
 
 def _thinking(value: object) -> Any:  # noqa: ANN401 - checked by the library
-    """Convert `thinking` for the library; some APIs have an object with a type."""
+    """Convert `thinking` for the library; in some APIs it is an object with a type."""
     if not isinstance(value, dict) or "type" not in value:
         return checked_thinking("thinking", value)
     where = Argument("thinking")

@@ -18,9 +18,9 @@ class ConnectionLimits:
     """Limits on connections, so that slow or idle clients do not block others.
 
     Attributes:
-        most: Maximum number of connections. Another one replaces the one that has been
-            idle the longest, if for at least `spare_s` seconds; otherwise it gets status
-            503.
+        most: Maximum number of connections. A further connection replaces the one that
+            has been idle the longest, if that was idle for at least `spare_s` seconds;
+            otherwise the new connection gets status 503.
         head_s: Maximum time for the head of a request in seconds, from its first byte or
             from the start of a new connection.
         pause_s: Maximum time between two parts of a body in seconds.
@@ -42,7 +42,7 @@ class ConnectionLimits:
 
 
 class Connections:
-    """Connections of a server, and the idle ones among them.
+    """Connections of a server, with a record of idle connections.
 
     Attributes:
         limits: Limits on connections.
@@ -85,7 +85,7 @@ class Connections:
         self._idle[protocol] = now
 
     def _replace(self, now: float) -> bool:
-        """Close the connection that has been idle the longest, if for long enough."""
+        """Close the connection with the longest idle time, if that is long enough."""
         oldest = next(iter(self._idle), None)
         if oldest is None or now - self._idle[oldest] < self.limits.spare_s:
             return False

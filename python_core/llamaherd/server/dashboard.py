@@ -1,7 +1,7 @@
-"""Page of what the server does now, and its data.
+"""Page with the current state of the server, and its data.
 
-Nothing is recorded on the server: the page asks every second and keeps the last minutes
-itself, so it costs nothing while nobody looks.
+The server records nothing: the page requests data every second and keeps the last minutes
+itself. So the dashboard costs nothing while the page is not open.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.server.shared_state import SharedState
 
 DATA = "/dashboard.json"
-PAGES = {  # files without data, which need no key
+PAGES = {  # paths of files that contain no data and need no key
     "/": "dashboard.html",
     "/dashboard.js": "dashboard.js",
     "/charts.js": "charts.js",
@@ -62,7 +62,7 @@ class Dashboard:
         return [*page_routes("llamaherd.server", PAGES), data]
 
     async def data(self, _request: Request) -> Response:
-        """Return load, counts of the engine and memory of this moment."""
+        """Return the current load, counts of the engine and memory."""
         found = await run_in_threadpool(self._found)
         return Response(dumps(found), 200, _HEADERS, "application/json")
 

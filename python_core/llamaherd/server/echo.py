@@ -1,4 +1,4 @@
-"""Prompts that come back with their answers, with log-probabilities of their tokens."""
+"""Prompts returned with their answers, with log-probabilities of prompt tokens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from llamaherd.run.host import Host
     from llamaherd.server.api_shape import ParsedRequest
 
-# Settings with which the answer of a token is the most likely one after the prompt.
+# With these settings an answer of one token is the most likely token after the prompt.
 _PLAIN = SamplingParams(temperature=0.0, max_tokens=1, stop=(), logit_bias={})
 _WITHOUT_EFFECT = frozenset(
     {"seed", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "mirostat_tau"}
@@ -44,7 +44,7 @@ class EchoedResult(Result):
     Attributes:
         echo: Text of the prompt.
         scores_of_prompt: Tokens of the prompt with their log-probabilities; None without
-            them.
+            log-probabilities.
     """
 
     echo: str
@@ -52,7 +52,7 @@ class EchoedResult(Result):
 
 
 def start_echo(ctx: Host, parsed: ParsedRequest) -> SeveralAnswers:
-    """Start a call for the answers of a request that wants its prompts back.
+    """Start a call for the answers of a request with `echo`.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -66,8 +66,9 @@ def start_echo(ctx: Host, parsed: ParsedRequest) -> SeveralAnswers:
 class _EchoCall:
     """Call that computes prompts with their log-probabilities, then their answers.
 
-    With log-probabilities a single greedy token is read where the prompt ends, so that
-    the prompt is computed once. Other answers compute it a second time.
+    With log-probabilities, a single greedy token is read from the logits after the
+    prompt, so that the prompt is computed once. For other answers it is computed a second
+    time.
     """
 
     problem = ""
@@ -105,7 +106,7 @@ class _EchoCall:
 
     @property
     def progress(self) -> Progress | None:
-        """Counts of what is finished."""
+        """Counts of finished units."""
         call = self._answering or self._scoring
         return None if call is None else call.progress
 
@@ -138,7 +139,7 @@ class _EchoCall:
         scores: PromptScores | Result | None,
         answers: Sequence[Result] | None,
     ) -> Sequence[Result]:
-        if isinstance(scores, Result):  # it failed
+        if isinstance(scores, Result):  # the prompt failed
             return [scores] * self._n
         if answers is None:
             answers = [self._read(i, scores)] * self._n
@@ -152,7 +153,7 @@ class _EchoCall:
         ]
 
     def _read(self, i: int, scores: PromptScores | None) -> Result:
-        """Return the answer of no token, or of the most likely one."""
+        """Return an answer without tokens, or with the most likely token."""
         is_read = self._is_read and scores is not None
         following = scores.following if scores is not None and is_read else {}
         tokens = list(following)[:1]
@@ -173,7 +174,7 @@ class _EchoCall:
         )
 
     def _text(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens, those without text included."""
+        """Return the text of tokens, including special tokens."""
         return b"".join(token_bytes(self._model, tokens)).decode(errors="replace")
 
 

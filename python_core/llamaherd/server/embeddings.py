@@ -35,9 +35,9 @@ class EmbeddingsApi:
     """Format of `/v1/embeddings`.
 
     Args:
-        ctx: Context whose model makes vectors if there is no other model.
+        ctx: Context whose model computes vectors if there is no other model.
         settings: Settings of the server.
-        model: Model for embeddings; None to take that of the context.
+        model: Model for embeddings; None uses the model of the context.
     """
 
     fields = _OPTIONS | {"model", "input", "encoding_format", "dimensions"}
@@ -48,7 +48,7 @@ class EmbeddingsApi:
         self._ctx = ctx
         self._settings = settings
         self._model = model
-        self._lock = Lock()  # one request at a time takes the processor
+        self._lock = Lock()  # one request at a time uses the processor
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
@@ -97,7 +97,7 @@ class EmbeddingsApi:
             names = self._settings.names
             raise other_model(asked, names if own is None else (*names, own))
         if self._model is not None and asked not in self._settings.names:
-            return str(own), self._model  # any name will do
+            return str(own), self._model  # any name is accepted
         return name, self._ctx.model
 
 
@@ -128,7 +128,7 @@ class _InTurn:
 def _no_vectors(reason: str) -> ApiError:
     return ApiError(
         400,
-        f"{reason}; serve with --embedding-model FILE",
+        f"{reason}; start the server with --embedding-model FILE",
         param="model",
         code="no_embeddings",
     )
@@ -159,7 +159,7 @@ def _check_all(found: Embeddings) -> None:
 
 
 def _cut(vectors: Any, size: int, *, is_scaled: bool) -> NDArray[np.float32]:  # noqa: ANN401 - an array
-    """Return the first dimensions of vectors, of length 1 again."""
+    """Return the first dimensions of vectors, scaled to length 1 again."""
     rows = np.asarray(vectors, dtype="<f4")
     if size == rows.shape[1]:
         return rows

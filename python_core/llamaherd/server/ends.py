@@ -1,4 +1,4 @@
-"""Fields of vLLM about the end of an answer, where the library's options say the same."""
+"""Fields of vLLM about the end of an answer, accepted if they change nothing."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ FIELDS = frozenset({"min_tokens", "stop_token_ids"})
 def check_ends(
     given: Mapping[str, object], model: Model, form: AnswerForm, max_tokens: int | None
 ) -> None:
-    """Check that an answer ends where the fields ask for it anyway.
+    """Check that these fields do not change where the answer ends.
 
-    With `ignore_eos`, and no stop texts and no form, an answer has all of its tokens, so
-    any `min_tokens` up to their number holds. Tokens that end an answer do so without
-    `stop_token_ids`.
+    With `ignore_eos`, and without stop texts and constraints, an answer has `max_tokens`
+    tokens, so any `min_tokens` up to this number is satisfied. End-of-generation tokens
+    end an answer also without `stop_token_ids`.
 
     Raises:
-        ApiError: A field asks for another end.
+        ApiError: A field requests another end.
         TypeError: A field has the wrong type.
         ValueError: A field is out of range.
     """

@@ -36,8 +36,7 @@ _TYPES = {
     422: "invalid_request_error",
     429: "rate_limit_error",
 }
-_WITH_PARTS = ("messages", "stream_options")  # objects whose fields are named in OpenAI's
-# errors
+_WITH_PARTS = ("messages", "stream_options")  # objects whose fields OpenAI's errors name
 _PROMPTS = ("messages", "prompts", "input", "texts")  # fields; else "prompt"
 _NO_RETRY = (("x-should-retry", "false"),)  # OpenAI's clients read this header
 
@@ -48,7 +47,7 @@ class ApiError(Exception):
     Args:
         status: HTTP status.
         message: Readable message.
-        param: Field of the request that causes the error; None without one.
+        param: Field of the request that causes the error; None if no field does.
         code: Stable code for programs.
         headers: Additional headers.
     """
@@ -147,16 +146,16 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
 
 
 def _asks(names: Collection[str]) -> str:
-    """Return the field that has the prompt."""
+    """Return the field that contains the prompt."""
     return next((name for name in _PROMPTS if name in names), "prompt")
 
 
 def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
-    """Return the error of an invalid argument, with the client's name for it."""
+    """Return the error of an invalid argument, which has the client's name in it."""
 
     def field(argument: Argument) -> Argument:
         if argument.name == "prompts" and "prompts" not in names:
-            # The library takes a list of prompts, a request has one.
+            # The library accepts a list of prompts, but a request has one prompt.
             return Argument(_asks(names), argument.place[1:])
         if argument.name == "variables" and "variables" not in names:
             return Argument("chat_template_kwargs", argument.place)
@@ -201,7 +200,7 @@ def too_slow(message: str) -> ApiError:
 
 
 def timed_out(seconds: float) -> ApiError:
-    """Return the error of a request that took too long, as a retry would."""
+    """Return the error of a request that took too long; a retry would take as long."""
     return ApiError(
         504,
         f"the request took more than {seconds:g} s",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TAKEN = frozenset(SERVER["/generate"].expected())
 _SETTINGS = frozenset(field.name for field in fields_of(SamplingParams))
 _OPTIONS = _TAKEN - _SETTINGS - {"stream"}
-# Templates write any role into the prompt, even a misspelt one.
+# Templates write any role into the prompt, even a misspelt role.
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
@@ -33,7 +33,7 @@ class GenerateApi:
     """Format of `/generate`.
 
     Args:
-        settings: Settings of the server, with defaults for chats; None for none.
+        settings: Settings of the server, with defaults for chats; None without defaults.
     """
 
     fields = _TAKEN | {"prompt"}
@@ -42,7 +42,7 @@ class GenerateApi:
         self._settings = settings
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `Shape`. A field with null counts as missing."""
+        """See `ApiShape`. A field with null is treated as missing."""
         given = {name: value for name, value in fields.items() if value is not None}
         for name in fields:
             if name not in self.fields:
@@ -72,17 +72,17 @@ class GenerateApi:
         return self
 
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
-        """See `Answer`."""
+        """See `AnswerWriter`."""
         (result,) = results
         thought = {} if result.thinking is None else {"thinking": result.thinking}
         return {"text": result.text, **thought, **_ending(result)}
 
     def start(self) -> str:
-        """See `Answer`."""
+        """See `AnswerWriter`."""
         return ""
 
     def piece(self, piece: TextPiece) -> str:
-        """See `Answer`."""
+        """See `AnswerWriter`."""
         name = "thinking" if piece.kind == "thinking" else "text"
         return f'data: {{"{name}":{dumps(piece)}}}\n\n'
 
@@ -104,7 +104,7 @@ def _ending(result: Result) -> dict[str, object]:
 
 
 def _quotes(result: Result) -> dict[str, object]:
-    """Return the quotes of an answer with their places; {} if it has none."""
+    """Return the quotes of an answer with their positions; {} if it has none."""
     found = quotes_in(result.parsed)
     return {"quotes": found} if found else {}
 
@@ -137,7 +137,7 @@ def temperature_of(value: object) -> float:
 
 
 def token_bias(value: dict[str, object]) -> dict[int, object]:
-    """Return a bias by token; keys in JSON are texts.
+    """Return a bias by token id; the keys of the JSON object are texts.
 
     Raises:
         ApiError: A key is not a token id.

@@ -37,7 +37,7 @@ class Hosts:
     any_address: bool = False
 
     def admits(self, header: bytes) -> bool:
-        """Test for a Host header that names this server."""
+        """Test whether a Host header names this server."""
         found = _HEADER.fullmatch(header.decode("latin-1").lower())
         if found is None:
             return False
@@ -51,7 +51,7 @@ def bound_address(bound: socket.socket) -> str:
 
 
 def is_local(bound: socket.socket) -> bool:
-    """Test for an address that only this machine can connect to."""
+    """Test whether only this machine can connect to an address."""
     return ipaddress.ip_address(bound_address(bound)).is_loopback
 
 
@@ -83,7 +83,7 @@ def allowed_host(name: str) -> str:
         return bare
     if _NAME.fullmatch(plain) is None:
         raise ArgumentError(
-            f"{name!r} is no host name (without http:// and port)",
+            f"{name!r} is not a host name (without http:// and port)",
             argument="allowed_host",
             code="no_host",
             form="{problem}",

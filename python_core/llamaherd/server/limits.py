@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from llamaherd.run.context import Context
     from llamaherd.server.settings import ServerSettings
 
-_MOST_BODIES = 16  # of maximum size in memory at once
+_MOST_BODIES = 16  # number of bodies of maximum size in memory at once
 _LOOKED_AT = (b"host", b"origin", b"authorization")
-_TIMED = 8  # one of this number of requests is timed
-_LONGEST_RETRY_S = 60  # common clients do not wait longer
+_TIMED = 8  # one request out of this number is timed
+_LONGEST_RETRY_S = 60  # seconds; common clients do not wait longer
 
 
 class RequestQueue:
     """Counter of requests from their body to the end of their answer.
 
-    Requests beyond the number of slots count as waiting. The number of waiting prompts of
-    the context is not used, since it would refuse simultaneous requests while slots are
-    free.
+    Requests beyond the number of slots are treated as waiting. The number of waiting
+    prompts of the context is not used, since it would refuse simultaneous requests while
+    slots are free.
 
     Args:
         ctx: Context with the number of slots.
@@ -63,7 +63,8 @@ class RequestQueue:
                 raise self._full(n_slots)
         self.n_inside += 1
         self._n_seen += 1
-        # The cost of counting slots grows with the requests, so only some are timed.
+        # The cost of counting slots grows with the requests, so only some requests are
+        # timed.
         is_timed = self._n_seen % _TIMED == 1
         # Number of rounds of all slots until this request is answered.
         n_rounds = max(1.0, self.n_inside / self._n_slots) if is_timed else 1.0
@@ -86,7 +87,7 @@ class RequestQueue:
         retry = min(_LONGEST_RETRY_S, max(1, until_empty))
         return ApiError(
             429,
-            f"{self._n_waiting} requests wait already",
+            f"{self._n_waiting} requests are already waiting",
             code="queue_full",
             headers=(("retry-after", str(retry)),),
         )
@@ -97,7 +98,7 @@ class Bodies:
 
     Attributes:
         most: Maximum size of a body in bytes.
-        n_bytes: Present size of all bodies in bytes.
+        n_bytes: Current size of all bodies in bytes.
     """
 
     def __init__(self, most: int) -> None:
@@ -165,7 +166,7 @@ class Guard:
                 code="host",
             )
         if origin and origin.partition(b"://")[2] != host:
-            raise ApiError(403, "pages of other origins are not served", code="origin")
+            raise ApiError(403, "pages of other origins are refused", code="origin")
         if self._keys and not is_open:
             self._check_key(key)
 

@@ -23,7 +23,7 @@ _EVENTS = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),  # prevents buffering in nginx
 )
-# ASCII, as some clients treat U+2028 in an event as the end of a line.
+# JSON in ASCII, because some clients treat U+2028 in an event as the end of a line.
 _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
 dumps = _encoder.encode
 
@@ -71,7 +71,7 @@ class Incoming:
                 self._receive(), min(self._limits.pause_s, left)
             )
         except asyncio.TimeoutError:
-            raise too_slow("the body did not come in time") from None
+            raise too_slow("the body did not arrive in time") from None
         self._note(message)
         if message["type"] == "http.disconnect":
             raise ClientGoneError
@@ -120,9 +120,9 @@ def _check_told(scope: Scope, most: int) -> None:
     """Check the headers of a request before its body is read."""
     for name, value in scope["headers"]:
         if name == b"content-length":
-            # The HTTP parser refuses invalid numbers; that of another server may not.
+            # The HTTP parser of uvicorn refuses invalid numbers; another parser may not.
             if not value.isdigit() or len(value) > _MOST_DIGITS:
-                raise ApiError(400, "Content-Length is no length", code="invalid_http")
+                raise ApiError(400, "Content-Length is not valid", code="invalid_http")
             if int(value) > most:
                 raise _too_large(most)
         elif name == b"content-encoding" and value.lower() != b"identity":
@@ -164,7 +164,7 @@ def _bad_json(message: str) -> ApiError:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _finite(text: str) -> float:

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
 OF_LOAD = {  # by field of `Load`
-    "n_running": "Prompts that are being computed now.",
+    "n_running": "Prompts that are computed now.",
     "n_waiting": "Prompts that wait for a slot now.",
     "n_slots": "Prompts that can be computed at the same time; 0 before the first.",
-    "n_prefixes": "Beginnings of prompts that are kept, so that they are computed once.",
-    "n_ctx": "Tokens that the KV cache has room for, those of all prompts together.",
+    "n_prefixes": "Prefixes of prompts that are cached, so that they are computed once.",
+    "n_ctx": "Maximum number of tokens in the KV cache, for all prompts together.",
 }
 _SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 class Metrics:
-    """Counters of answered requests, in a registry of their own.
+    """Counters of answered requests, in a separate registry.
 
     Args:
         ctx: Context, whose load is read for each request of the metrics.
@@ -58,13 +58,13 @@ class Metrics:
 
         self._requests = counter(
             "requests",
-            "Requests that were answered, by path and status; 499: the client went away.",
+            "Answered requests, by path and status; 499: the client disconnected.",
             ("path", "status"),
         )
-        self._prompt = counter("prompt_tokens", "Tokens of the prompts answered.")
+        self._prompt = counter("prompt_tokens", "Tokens of answered prompts.")
         self._reused = counter(
             "reused_tokens",
-            "Tokens of prompts that the prefix cache had, and were not computed.",
+            "Prompt tokens from the prefix cache, which were not computed again.",
         )
         self._generated = counter("generated_tokens", "Tokens of answers.")
         self._thinking = counter("thinking_tokens", "Tokens of thoughts before answers.")

@@ -69,7 +69,7 @@ _OF_CLIENTS: dict[str, tuple[type, ...]] = {
     "user": (str,),
 }
 _JSON_TYPES = {bool: "boolean", str: "string", dict: "object"}
-# Fields of messages: those of answers, which clients send back, and names.
+# Fields of messages: names, and fields of answers that clients send back.
 _OF_MESSAGES: dict[str, tuple[type, ...]] = {
     "name": (str,),
     "reasoning": (str,),
@@ -79,7 +79,7 @@ _OF_MESSAGES: dict[str, tuple[type, ...]] = {
 
 
 def is_known(name: str) -> bool:
-    """Whether a field is known from other servers but not supported."""
+    """Whether a field exists on other servers but is not supported here."""
     return name in _NEUTRAL or name in _OF_CLIENTS
 
 
@@ -102,7 +102,7 @@ def is_of_messages(name: str, value: object) -> bool:
 
 
 def is_of_client(name: str, value: object) -> bool:
-    """Whether a field only says something about the client."""
+    """Whether a field only describes the client."""
     return name in _OF_CLIENTS and (value is None or _is_one(_OF_CLIENTS, name, value))
 
 
@@ -110,7 +110,7 @@ def schemas(*, of_clients_only: bool = False) -> dict[str, dict[str, object]]:
     """Return the JSON Schemas of these fields in requests, null left out.
 
     Args:
-        of_clients_only: Leave out all but the fields about clients.
+        of_clients_only: Whether to return only the fields about clients.
     """
     found: dict[str, dict[str, object]] = {}
     if not of_clients_only:

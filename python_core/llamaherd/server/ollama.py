@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.server.settings import ServerSettings
 
-_LATEST = ":latest"  # tag of a name without one
+_LATEST = ":latest"  # tag of a name without a tag
 _BILLION = 1_000_000_000
 
 

@@ -52,7 +52,7 @@ class Completions:
         self._settings = settings
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `Shape`."""
+        """See `ApiShape`."""
         given = _given(fields, self.fields)
         check_model(given, self._settings)
         echo = _flag(given, "echo")
@@ -93,7 +93,7 @@ class ChatCompletions:
         self._settings = settings
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `Shape`."""
+        """See `ApiShape`."""
         given = _given(fields, self.fields)
         check_model(given, self._settings)
         max_tokens = _given_max_tokens(given)
@@ -107,7 +107,7 @@ class ChatCompletions:
         use = tools.tools_of(given, self._model, self._settings.template)
         if use is not None:
             if form.constraint:
-                text = f"{form.field} and calls of tools cannot be asked for together"
+                text = f"{form.field} and calls of tools cannot be requested together"
                 raise bad_field(form.field, text)
             form = use.form
             messages, options = tools.with_tools(use, messages, options, self._model)
@@ -137,10 +137,10 @@ class ChatCompletions:
     def _room(
         self, messages: object, options: Mapping[str, Any], form: AnswerForm
     ) -> int:
-        """Return the maximum length of an answer, after the prompt and its thought."""
+        """Return the maximum number of tokens of an answer after prompt and thought."""
         own = dict(options)
         if form.constraint and own.get("thinking") is None:
-            own["thinking"] = False  # as a constraint has it
+            own["thinking"] = False  # a constraint turns thinking off by default
         asked = GenerateOptions(**own, sampling={"max_tokens": 1})
         requests, _ = make_requests(self._model, [messages], asked)
         thought = requests[0].thought
@@ -188,7 +188,7 @@ def _prompts(given: Mapping[str, object]) -> list[object]:
 def _n_samples(given: Mapping[str, object], n_prompts: int) -> int:
     """Return the number of answers to each prompt."""
     value = given.get("n", 1)
-    if isinstance(value, float) and value.is_integer():  # JSON has one kind of number
+    if isinstance(value, float) and value.is_integer():  # JSON: 1 equals 1.0
         value = int(value)
     n = checks.integer("n", value, 1, MOST_SAMPLES)
     if n * n_prompts > several.MOST:
@@ -214,7 +214,7 @@ def _flag(given: Mapping[str, object], name: str) -> bool:
 
 
 def _usage_options(given: Mapping[str, object]) -> dict[str, Any]:
-    """Return where a stream has the usage: at its end, and in each piece."""
+    """Return whether a stream has the usage at its end, and whether in each piece."""
     if "stream_options" not in given:
         return {"with_usage": False}
     options = given["stream_options"]

@@ -49,7 +49,7 @@ class _OpenAiAnswer(ABC):
         self._chunk_head = f"data: {dumps(self._head(self._chunk_object))[:-1]}"
 
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
-        """See `Answer`."""
+        """See `AnswerWriter`."""
         choices = [
             {
                 "index": i,
@@ -63,7 +63,7 @@ class _OpenAiAnswer(ABC):
         return {**head, "choices": choices, "usage": usage(results)}
 
     def end(self, results: Sequence[Result]) -> str:
-        """See `Answer`. Log-probabilities come with the last chunk of a choice."""
+        """See `AnswerWriter`. The last chunk of a choice has log-probabilities."""
         events = []
         for i, result in enumerate(results):
             if self._is_at_end:
@@ -85,12 +85,12 @@ class _OpenAiAnswer(ABC):
 
     @property
     def _is_at_end(self) -> bool:
-        """Whether a stream sends whole answers at its end instead of pieces."""
+        """Whether a stream sends complete answers at its end instead of pieces."""
         return self._parsed.n_answers > 1 or self._parsed.echo
 
     def _chunk(self, choice: str, n_tokens: int = 0) -> str:
         """Return an event with a choice; n_tokens is the number of tokens so far."""
-        # With usage, all chunks except the last have a null usage, or that so far.
+        # With usage, all chunks except the last have a null usage, or the usage so far.
         shown = ',"usage":null' if self._parsed.with_usage else ""
         if self._parsed.with_running_usage:
             n_prompt = self._parsed.n_prompt_tokens
@@ -117,7 +117,7 @@ class _OpenAiAnswer(ABC):
 
     @abstractmethod
     def _late(self, index: int, result: Result) -> list[dict[str, object]]:
-        """Return the chunks of an answer that comes at the end."""
+        """Return the chunks of an answer that is sent at the end."""
 
     @abstractmethod
     def _nothing(self) -> dict[str, object]:
@@ -125,7 +125,7 @@ class _OpenAiAnswer(ABC):
 
     @abstractmethod
     def _logprobs_of(self, result: Result) -> dict[str, object] | None:
-        """Return the log-probabilities of an answer; None without them."""
+        """Return the log-probabilities of an answer; None if they were not requested."""
 
 
 class CompletionAnswer(_OpenAiAnswer):
@@ -135,11 +135,11 @@ class CompletionAnswer(_OpenAiAnswer):
     _object = _chunk_object = "text_completion"
 
     def start(self) -> str:
-        """See `Answer`."""
+        """See `AnswerWriter`."""
         return ""
 
     def piece(self, piece: TextPiece) -> str:
-        """See `Answer`."""
+        """See `AnswerWriter`."""
         return self._chunk(
             f'{{"index":0,"text":{dumps(piece)},"logprobs":null,"finish_reason":null}}',
             piece.n_tokens,
@@ -198,7 +198,7 @@ class ChatAnswer(_OpenAiAnswer):
         )
 
     def piece(self, piece: TextPiece) -> str:
-        """See `Answer`. vLLM and llama-server have the same name for thoughts."""
+        """See `AnswerWriter`. vLLM and llama-server have the same name for thoughts."""
         if piece.kind == "thinking":
             return self._delta(f'"reasoning_content":{dumps(piece)}')
         if self._call is not None:
@@ -207,7 +207,7 @@ class ChatAnswer(_OpenAiAnswer):
                 for each in self._call.add(piece)
             )
         if self._parsed.tools is not None:
-            return ""  # it may be a call, which is read when it is whole
+            return ""  # it may be a call, which is read when it is complete
         return self._delta(f'"content":{dumps(piece)}', n_tokens=piece.n_tokens)
 
     def _delta(self, inside: str, index: int = 0, n_tokens: int = 0) -> str:
@@ -242,7 +242,7 @@ class ChatAnswer(_OpenAiAnswer):
         }
         if calls:
             message["tool_calls"] = [call.shape for call in calls]
-        if result.thinking is not None:  # under both names that clients read
+        if result.thinking is not None:  # both names that clients read
             message |= dict.fromkeys(("reasoning_content", "reasoning"), result.thinking)
         return {"message": message}
 

@@ -1,7 +1,8 @@
 """Log-probabilities of tokens in the format of OpenAI's API.
 
-They are those of the model before bias, constraints, penalties and temperature. A token
-that was not sampled, because a constraint allowed no other, has null.
+They are the model's log-probabilities before bias, constraints, penalties and
+temperature. A token that was not sampled, because a constraint allowed no other, has
+null.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ MOST = 20  # alternatives, as in OpenAI's API
 
 
 def of_chat(given: Mapping[str, object]) -> int | None:
-    """Return the number of alternatives that a chat asks for; None without logprobs.
+    """Return the number of alternatives that a chat requests; None without logprobs.
 
     Raises:
         ApiError: `top_logprobs` is given without `logprobs`.
@@ -40,13 +41,13 @@ def of_chat(given: Mapping[str, object]) -> int | None:
 
 
 def of_completion(given: Mapping[str, object]) -> int | None:
-    """Return the number of alternatives that a completion asks for; None for none.
+    """Return the number of alternatives that a completion requests; None if none.
 
     Raises:
         TypeError: `logprobs` is not a number.
-        ValueError: It is out of range.
+        ValueError: `logprobs` is out of range.
     """
-    if given.get("logprobs", False) is False:  # what some clients send for none
+    if given.get("logprobs", False) is False:  # some clients send False for none
         return None
     return checks.integer("logprobs", given["logprobs"], 0, MOST)
 
@@ -92,9 +93,10 @@ class LogprobsWriter:
         return {**found}
 
     def _prompt(self, result: Result) -> tuple[list[_Row], int]:
-        """Return the rows of an echoed prompt, and characters that its text lacks.
+        """Return an echoed prompt's rows, and how many first characters its text lacks.
 
-        A text lacks the start token, and the space that some vocabularies put before it.
+        The text contains neither the start token nor the space that some vocabularies
+        insert before a text.
         """
         scores = result.scores_of_prompt if isinstance(result, EchoedResult) else None
         if scores is None or not isinstance(result, EchoedResult):
@@ -112,7 +114,7 @@ class LogprobsWriter:
     ) -> dict[str, float | None]:
         """Return the alternatives by their texts; the token itself is among them.
 
-        Of tokens with the same text, the most likely one counts.
+        Of several tokens with the same text, the most likely is returned.
         """
         among: dict[str, float | None] = {}
         for each, value in {**top, token: logprob}.items():
@@ -147,7 +149,7 @@ class LogprobsWriter:
 
 
 def _decoded(own: bytes) -> str:
-    """Return the text of a token; a part of a character is written as OpenAI does."""
+    """Return the text of a token; for a part of a character its bytes."""
     try:
         return own.decode()
     except UnicodeDecodeError:
@@ -155,7 +157,7 @@ def _decoded(own: bytes) -> str:
 
 
 def _number(value: float) -> float | None:
-    """Return a number that JSON has."""
+    """Return a number that JSON can represent; NaN becomes None."""
     if math.isnan(value):
         return None
     return max(value, -9999.0)  # OpenAI's number for a token without a probability

@@ -104,7 +104,7 @@ def _content(name: str, message: Mapping[str, object]) -> str:
 
 
 def _no_text_part(where: str, part: object) -> str:
-    """Return the message about a part of a message that is no text."""
+    """Return the error text for a part of a message that is not text."""
     kind = part.get("type") if isinstance(part, dict) else None
     if isinstance(kind, str) and kind != "text":
         return f"{where} is of type {JSON.literal(kind[:60])}: this model reads text only"

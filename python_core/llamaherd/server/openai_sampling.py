@@ -1,4 +1,4 @@
-"""Sampling settings of requests of OpenAI's API, with those of vLLM and llama-server."""
+"""Sampling settings in requests of OpenAI's API, with fields of vLLM and llama-server."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ALIASES = {"repeat_penalty": "repetition_penalty"}
 ALIASES = frozenset(_ALIASES)
 _MOST_PENALTY = 2.0  # OpenAI's range is -2 to 2
 _PENALTIES = ("presence_penalty", "frequency_penalty")
-# Settings that have a field of their own below.
+# Settings whose fields are handled separately below.
 _OWN = frozenset({"temperature", "top_p", "max_tokens", "stop", "seed", "logit_bias"})
 
 
 def _passed_on() -> dict[str, str]:
-    """Return the setting of the library by field, for those passed on unchanged."""
+    """Map fields that are passed on unchanged to settings of the library."""
     fields = SERVER["/v1/completions"].expected()
     every = {OPENAI_NAMES.get(name, name): name for name in defaults_of(SamplingParams)}
     return {
@@ -43,7 +43,7 @@ _SETTINGS = _passed_on()
 def sampling_of(
     given: Mapping[str, object], max_tokens: int, form: AnswerForm
 ) -> SamplingParams:
-    """Return sampling settings with OpenAI's defaults, else those of the library.
+    """Return sampling settings, with OpenAI's defaults or else the library's defaults.
 
     Args:
         given: Fields of the request that are not null.
@@ -77,7 +77,7 @@ def sampling_of(
 
 
 def _further(given: Mapping[str, object]) -> dict[str, Any]:
-    """Return the settings that OpenAI's API does not have, or under another name."""
+    """Return the settings that OpenAI's API lacks, or that have another name there."""
     own = dict(given)
     for alias, name in _ALIASES.items():
         if alias in own and own.setdefault(name, own[alias]) != own[alias]:

@@ -1,7 +1,7 @@
 """The OpenAPI document of a server: `GET /openapi.json`.
 
-Paths are those of the application, fields those of the formats, and types, ranges and
-defaults those of the declared options.
+Paths come from the application, fields from the formats, and types, ranges and defaults
+from the declared options.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def openapi(routes: Iterable[Route]) -> Schema:
     """Return the document.
 
     Args:
-        routes: Routes of the application; pages for people are left out.
+        routes: Routes of the application; HTML pages are left out.
     """
     paths: dict[str, Any] = {}
     for route in routes:

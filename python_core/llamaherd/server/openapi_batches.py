@@ -63,7 +63,7 @@ def request_content(path: str) -> Schema | None:
     """Return the kinds of bodies of a POST request; None if it has none.
 
     Args:
-        path: Path; one of OpenAI's API with `/v1`.
+        path: Path; for OpenAI's API with `/v1`.
     """
     if path == "/v1/files":
         return {"multipart/form-data": {"schema": _UPLOAD}}
@@ -83,6 +83,6 @@ def _responses() -> Schema:
         "type": "object",
         "properties": dict(sorted(properties.items())),
         "required": ["input"],
-        # Fields with a neutral value are taken as well.
+        # Fields with a neutral value are accepted as well.
         "additionalProperties": True,
     }

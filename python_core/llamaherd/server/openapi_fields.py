@@ -43,7 +43,7 @@ _BIAS: Schema = {
 _THINKING: Schema = {
     "anyOf": [_FLAG, {"type": "integer", "minimum": 0, "maximum": MOST_TOKENS}, OBJECT]
 }
-# Options whose check says less than a schema can.
+# Options for which a schema can state more than their check.
 _OF_OPTIONS: dict[str, Schema] = {
     "logit_bias": _BIAS,
     "dry_breakers": _TEXTS,
@@ -208,7 +208,7 @@ def request_schema(path: str) -> Schema:
     """Return the schema of the body of a request.
 
     Args:
-        path: Path of the endpoint; one of OpenAI's API with `/v1`.
+        path: Path of the endpoint; for OpenAI's API with `/v1`.
     """
     if path == "/apply-template":
         return _body(_CHAT)
@@ -285,7 +285,7 @@ def _of_check(field: str, name: str, check: object) -> Mapping[str, Any]:
 
 
 def _or_null(schema: Mapping[str, Any]) -> Schema:
-    """Return a schema that null follows, too: it counts as a missing field."""
+    """Return a schema that also accepts null, which stands for a missing field."""
     notes = {n: schema[n] for n in ("description", "default") if n in schema}
     rest = {n: v for n, v in schema.items() if n not in notes}
     if rest == {"type": "null"}:

@@ -59,14 +59,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(
                 ApiError(
                     503,
-                    f"{self._all.limits.most} connections are open already",
+                    f"{self._all.limits.most} connections are already open",
                     code="too_many_connections",
                     headers=(("retry-after", "1"),),
                 )
             )
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Notify all requests of the connection, not only the last, of its end."""
+        """Notify every request of the connection that it has ended."""
         self._stop_timer()
         self._stop_stall()
         if self._is_counted:
@@ -81,7 +81,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take received bytes."""
+        """Parse received bytes."""
         if self._is_deaf:
             self._n_unheard += len(data)
             if self._n_unheard > _MOST_UNHEARD:
@@ -100,14 +100,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._await_reading()
 
     def resume_writing(self) -> None:
-        """Note that the client has read."""
+        """Note that the client reads again."""
         super().resume_writing()
         self._stop_stall()
 
     # ---- called by the parser ----
 
     def on_headers_complete(self) -> None:
-        """Take the head of a request."""
+        """Handle the head of a request."""
         before: Any = self.cycle
         super().on_headers_complete()  # raises for an invalid path
         self._is_in_head = False
@@ -150,7 +150,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def give_up(self) -> None:
         """Close an idle connection in favour of another."""
         if self._n_head > 0 and self._is_in_head:
-            self._refuse(too_slow("the head of the request did not come in time"))
+            self._refuse(too_slow("the head of the request did not arrive in time"))
         else:
             self.transport.close()
 
@@ -239,7 +239,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def _answer(error: ApiError) -> bytes:
-    """Return a whole response in the common format of errors."""
+    """Return a complete response in the common format of errors."""
     body = json.dumps(error.body).encode("ascii")
     headers = {
         "content-type": "application/json",

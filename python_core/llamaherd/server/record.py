@@ -16,10 +16,11 @@ class RequestRecord:
     """Record of a request, filled in while it is answered.
 
     Args:
-        is_background: Whether the request, one of a batch, yields to those of clients.
+        is_background: Whether the request is part of a batch and yields to requests of
+            clients.
 
     Attributes:
-        is_background: As given.
+        is_background: See above.
         results: Answers of the request; none if no prompt ran.
         status: HTTP status; 0 before the response.
         is_gone: Whether the client disconnected first.

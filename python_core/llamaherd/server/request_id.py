@@ -1,4 +1,4 @@
-"""The X-Request-Id header: the client's own, or a new one."""
+"""The X-Request-Id header: the id that the client sent, or a new id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 HEADER = b"x-request-id"
-# What goes back into a header; a longer or stranger one is replaced.
+# Ids that may be sent back in a header; an id that is longer or has other characters is
+# replaced.
 _SAFE = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 

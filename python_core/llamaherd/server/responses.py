@@ -1,6 +1,7 @@
-"""Requests of `/v1/responses`, which keep nothing on the server.
+"""Requests of `/v1/responses`; the server stores none of them.
 
-A request is rewritten as one of `/v1/chat/completions`, so both give the same answer.
+A request is rewritten as a request of `/v1/chat/completions`, so both give the same
+answer.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _OWN = frozenset(
         *tools.FIELDS,
     }
 )
-# Fields of chats that have another name here.
+# Fields of chats that have another name in this API.
 _OF_CHATS = frozenset(
     {
         *("messages", "max_tokens", "max_completion_tokens", "n", "logprobs"),
@@ -41,13 +42,13 @@ _OF_CHATS = frozenset(
         *answer_form.FIELDS,
     }
 )
-_KEEPS_NOTHING = "this server keeps no responses: send the whole conversation in input"
-# Fields that ask for what the server lacks, with the reason and their neutral values.
+_KEEPS_NOTHING = "this server stores no responses: send the whole conversation in input"
+# Fields that request unsupported features, with the reason and their neutral values.
 _REFUSED: dict[str, tuple[str, tuple[object, ...]]] = {
     "previous_response_id": (_KEEPS_NOTHING, ()),
     "conversation": (_KEEPS_NOTHING, ()),
-    "background": ("a response comes when it is asked for: see /v1/batches", (False,)),
-    "prompt": ("this server keeps no prompts: send it in input", ()),
+    "background": ("responses do not run in the background: see /v1/batches", (False,)),
+    "prompt": ("this server stores no prompts: send it in input", ()),
     "truncation": ("a conversation is never shortened", ("disabled",)),
     "max_tool_calls": ("this server calls no functions itself", ()),
     "context_management": ("a conversation is never shortened", ([],)),
@@ -77,7 +78,7 @@ class Responses:
         self._chats = ChatCompletions(model, settings)
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `Shape`."""
+        """See `ApiShape`."""
         given = self._given(fields)
         try:
             parsed = self._chats.understand(_as_chat(given))
@@ -118,7 +119,7 @@ def _unsupported(name: str, message: str) -> ApiError:
 
 
 def _as_chat(given: Mapping[str, object]) -> dict[str, object]:
-    """Return the request as one of `/v1/chat/completions`."""
+    """Return the request in the format of `/v1/chat/completions`."""
     chat = {name: value for name, value in given.items() if name not in _OWN}
     chat["messages"] = messages_of(given)
     chat["stream"] = given.get("stream", False)
@@ -146,7 +147,7 @@ def _check_stream_options(given: Mapping[str, object]) -> None:
 
 
 def _text_settings(value: object) -> dict[str, object]:
-    """Return the form of the answer as `response_format` of chats."""
+    """Return the format of the answer as `response_format` of chats."""
     text = _object("text", value)
     for name, each in text.items():
         if name == "verbosity":
@@ -173,7 +174,7 @@ def _text_settings(value: object) -> dict[str, object]:
 
 
 def _reasoning(value: object) -> dict[str, object]:
-    """Return the settings of a thought. A thought is always given whole."""
+    """Return the settings of a thought. A thought is never shortened to a summary."""
     own = _object("reasoning", value)
     for name in own.keys() - {"effort", "summary", "generate_summary"}:
         raise unknown_field(f"reasoning.{name}", ["reasoning.effort"])
@@ -203,7 +204,7 @@ def _logprobs(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _tools(value: object) -> object:
-    """Return the functions in the format of chats, which checks the rest."""
+    """Return the functions in the format of chats, where the rest is checked."""
     if not isinstance(value, list):
         return value
     found = []

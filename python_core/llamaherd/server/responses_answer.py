@@ -1,4 +1,4 @@
-"""Answers of `/v1/responses`, whole or as events."""
+"""Answers of `/v1/responses`, as one object or as events."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ResponseAnswer:
         self._is_summary = reasoning.get("summary") is not None
 
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
-        """See `Answer`."""
+        """See `AnswerWriter`."""
         (result,) = results
         text, calls, reason = self._read(result)
         status = _status(reason)
@@ -66,21 +66,21 @@ class ResponseAnswer:
         return self._response(status, result)
 
     def start(self) -> str:
-        """See `Answer`."""
+        """See `AnswerWriter`."""
         response = self._response("in_progress")
         names = ("response.created", "response.in_progress")
         return "".join(self._event(name, response=response) for name in names)
 
     def piece(self, piece: TextPiece) -> str:
-        """See `Answer`."""
+        """See `AnswerWriter`."""
         if piece.kind == "thinking":
             return self._grow(self._reasoning("", "in_progress"), piece)
         if self._parsed.tools is not None:
-            return ""  # it may be a call, which is read when it is whole
+            return ""  # it may be a call, which is read when it is complete
         return self._grow(_message("", "in_progress", []), piece)
 
     def end(self, results: Sequence[Result]) -> str:
-        """See `Answer`."""
+        """See `AnswerWriter`."""
         (result,) = results
         text, calls, reason = self._read(result)
         status = _status(reason)
@@ -95,7 +95,7 @@ class ResponseAnswer:
         return "".join(events)
 
     def _grow(self, new: _Item, piece: str) -> str:
-        """Return the events of a piece, with those that begin its item if it is new."""
+        """Return the events of a piece; before them, the events that begin a new item."""
         events = ""
         if self._open is None or self._open["type"] != new["type"]:
             events = self._close("completed")
@@ -136,7 +136,7 @@ class ResponseAnswer:
         return events
 
     def _whole_call(self, call: FunctionCall, status: str) -> str:
-        """Return the events of a call, which comes in one piece."""
+        """Return the events of a call, which is sent in one piece."""
         item = _call(call, status)
         self._open = {**item, "arguments": "", "status": "in_progress"}
         name = "response.function_call_arguments"
@@ -152,7 +152,7 @@ class ResponseAnswer:
         return events
 
     def _event(self, name: str, /, **fields: object) -> str:
-        """Return an event; those of an item have its place."""
+        """Return an event; an event of an item has the index of the item."""
         where: dict[str, object] = {}
         if "response" not in fields:
             where["output_index"] = len(self._output)
@@ -189,7 +189,7 @@ class ResponseAnswer:
         return self._parsed.tools.read(self._model, result)
 
     def _reasoning(self, text: str, status: str) -> _Item:
-        """Return the item of a thought, which is its own summary if one is asked for."""
+        """Return the item of a thought; a requested summary is the whole thought."""
         item: _Item = {"id": _new_id("rs"), "type": "reasoning", "status": status}
         if self._is_summary:
             return {**item, "summary": [{"type": "summary_text", "text": text}]}
@@ -208,9 +208,9 @@ class _Names:
     """Names of a kind of text.
 
     Attributes:
-        text: Start of the events of its pieces.
-        part: Start of the events of its part of an item.
-        parts: Field of the item that has its parts.
+        text: Prefix of the names of events for its pieces.
+        part: Prefix of the names of events for its part of an item.
+        parts: Field of the item that contains its parts.
         index: Field of the events with the number of the part.
     """
 
@@ -221,7 +221,7 @@ class _Names:
 
     @property
     def place(self) -> dict[str, int]:
-        """Place of the only part."""
+        """Index of the only part, as a field of events."""
         return {self.index: 0}
 
 
@@ -245,7 +245,7 @@ def _part(item: _Item) -> _Item:
 
 
 def _none(part: _Item) -> dict[str, object]:
-    """Return the log-probabilities of a piece of an answer, which come with the last."""
+    """Return empty log-probabilities for a piece; the last event has the values."""
     return {"logprobs": []} if "logprobs" in part else {}
 
 

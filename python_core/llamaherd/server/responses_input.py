@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _ROLES = ("user", "assistant", "system", "developer")
 _TEXTS = {"input_text": "text", "output_text": "text", "text": "text"}
 _TEXTS["refusal"] = "refusal"
-# Fields of an item that responses have and clients send back.
+# Fields of items in responses, which clients send back.
 _IDENTITY = frozenset({"type", "id", "status", "created_by"})
 _OF_PARTS = frozenset({"type", "annotations", "logprobs"})
 
@@ -22,7 +22,7 @@ _OF_PARTS = frozenset({"type", "annotations", "logprobs"})
 def messages_of(given: Mapping[str, object]) -> list[dict[str, Any]]:
     """Return the conversation of a request as messages of chats.
 
-    The instructions are a system message before the others.
+    The instructions are a system message before the other messages.
 
     Args:
         given: Fields of the request that are not null.
@@ -57,9 +57,9 @@ def _prepend(messages: list[dict[str, Any]], text: str) -> None:
 
 
 class _Conversation:
-    """Messages of a conversation, made of its items in order.
+    """Messages of a conversation, built from its items in order.
 
-    Thought, text and calls of one answer are separate items, and one message.
+    Thought, text and calls of one answer are separate items, but one message.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class _Conversation:
             known = ", ".join(self._readers)
             text = f"{where}.type must be one of {known}, not {_shown(kind)}"
             if kind == "item_reference":
-                text = f"{where} refers to an item, but this server keeps none: send it"
+                text = f"{where} refers to an item, but no items are stored: send it"
             raise bad_field(f"{where}.type", text)
         self._readers[kind](where, item)
 

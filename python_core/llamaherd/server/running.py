@@ -1,4 +1,4 @@
-"""Running prompts, and the causes that end them early."""
+"""Running prompts, and the causes that can end them early."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Running:
         return results
 
     async def outcome(self) -> Any:  # noqa: ANN401 - of any work
-        """Wait for the results of a job that is no call of `Result`s.
+        """Wait for the results of a job whose results are not `Result` objects.
 
         Raises:
             ApiError: The work was ended early.

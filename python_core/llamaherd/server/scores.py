@@ -153,7 +153,7 @@ def answer(
 
 
 def failures(found: ScoreResults | ClassifyResults) -> list[dict[str, object] | None]:
-    """Return the error of each row; None without one."""
+    """Return the error of each row; None for a row without an error."""
     return [
         None if text is None else {"message": str(text), "code": code}
         for text, code in zip(found.errors, found.error_codes, strict=True)
@@ -161,7 +161,7 @@ def failures(found: ScoreResults | ClassifyResults) -> list[dict[str, object] | 
 
 
 def numbers(values: Iterable[float]) -> list[float | None]:
-    """Return numbers that JSON has; None for others."""
+    """Return numbers that JSON can represent; None for NaN and infinite numbers."""
     return [float(value) if math.isfinite(value) else None for value in values]
 
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from llamaherd.server.shared_state import SharedState
 
-_OTHER_FILES = 32  # models, logs, those of the event loop
-_KEEP_ALIVE_S = 60  # longer than clients keep idle connections
-_LAST_S = 2  # time to send errors to the remaining clients
-_LOOK_S = 0.05  # interval of checks for the end of all requests
+_OTHER_FILES = 32  # open files for models, logs and the event loop
+_KEEP_ALIVE_S = 60  # seconds; longer than clients keep idle connections
+_LAST_S = 2  # seconds to send errors to the remaining clients
+_LOOK_S = 0.05  # seconds between checks for the end of all requests
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -81,13 +81,14 @@ def url(bound: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):
-    """Server that runs until a signal; running requests may end within `grace_s`.
+    """Server that runs until a signal; running requests then have `grace_s` to end.
 
     uvicorn would raise the signal again at the end; this server lets its caller exit.
 
     Args:
         app: Application of `create_app`.
-        grace_s: Time in seconds for requests to end; the others get an error.
+        grace_s: Time in seconds for requests to end; requests that still run then get an
+            error.
         when_ready: Called when clients can connect.
 
     Attributes:
@@ -140,7 +141,7 @@ class Server(uvicorn.Server):
         timer.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Handle a signal: the first one ends gracefully, the second one at once."""
+        """Handle a signal: the first ends the server gracefully, the second at once."""
         if self.should_exit:
             self.force_exit = True
             self.status = 128 + sig

@@ -26,23 +26,25 @@ class ServerSettings:
         model_name: Name of the model in answers.
         aliases: Additional names of the model in requests.
         any_model: Whether requests may use any name.
-        queue: Maximum number of waiting requests; others are refused.
+        queue: Maximum number of waiting requests; further requests are refused.
         timeout_s: Maximum duration of a request in seconds; None for no limit.
         max_body: Maximum size of a body in bytes.
-        data: Folder of files and batches; None for one that ends with the server.
+        data: Folder of files and batches; None for a temporary folder, removed at the
+            end.
         max_file: Maximum size of a file in bytes.
         max_tokens: Default maximum number of tokens of the answer of a chat.
         n_ctx: Maximum number of tokens of a prompt with its answer; None for the context
             length of the training.
-        api_key: Key that clients must send; None for no key.
-        hosts: Allowed values of the Host header; None for no check.
-        thinking: Default of `thinking` for chats, as in `generate_parallel`.
+        api_key: Key that clients must send; None requires no key.
+        hosts: Allowed values of the Host header; None turns the check off.
+        thinking: Default value of the option `thinking` for chats, see
+            `generate_parallel`.
         template: Chat template that replaces the model's.
-        variables: Variables of the chat template; a request may have others.
+        variables: Variables of the chat template; a request may add or replace variables.
         merge_system: Whether to put the system text into the first message of the user
             where the template refuses it.
         connections: Limits on connections and on slow clients.
-        embedding_name: Name of the model for embeddings; None without one.
+        embedding_name: Name of the model for embeddings; None if there is no such model.
     """
 
     model_name: str
@@ -66,13 +68,13 @@ class ServerSettings:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the model, that of answers first."""
+        """Names of the model; the first is the name in answers."""
         return (self.model_name, *self.aliases)
 
     def name_of(self, asked: str) -> str | None:
-        """Return the name of the model that a request means; None for another model.
+        """Return the name of the requested model; None if it is not this server's model.
 
-        The name with `.gguf`, that of the file, is accepted, too.
+        The name of the file, with `.gguf`, is accepted, too.
         """
         for name in self.names:
             if asked in {name, f"{name}.gguf"}:

@@ -1,4 +1,4 @@
-"""Several answers of one request: of a list of prompts, or several samples of each."""
+"""Several answers to one request: to a list of prompts, or samples of each prompt."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SeveralAnswers(AwaitedJob[Results]):
         """Wait for the answers.
 
         Raises:
-            GenerationError: A prompt failed; the results begin with it.
+            GenerationError: A prompt failed; its result is the first of the results.
             ContextClosedError: The context was closed.
         """
         return self._answers().__await__()
@@ -58,7 +58,7 @@ class SeveralAnswers(AwaitedJob[Results]):
 
 
 def _answer(result: Result) -> Result:
-    """Return a result as an answer; one that max_tokens cut off has its text so far.
+    """Return a result as an answer; an answer cut off by max_tokens has its text so far.
 
     Raises:
         GenerationError: The prompt failed.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from llamaherd.server.running import Running
     from llamaherd.server.settings import ServerSettings
 
-_N_TOKENIZING = 2  # leaves the cores to the model
+_N_TOKENIZING = 2  # few threads, which leave the cores to the model
 _N_COMPILING = 2
 
 
@@ -50,7 +50,7 @@ class SharedState:
         return running
 
     def leave(self, running: Running) -> None:
-        """Remove a request that is answered or abandoned."""
+        """Remove an answered or abandoned request."""
         self._running.discard(running)
         running.close()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.server.settings import ServerSettings
 
-# Fields of `/tokenize` with a text: those of vLLM, then those of llama-server.
+# Fields of `/tokenize` with a text: of vLLM, then of llama-server.
 _OF_TEXTS = frozenset(
     {
         *("prompt", "model", "add_special_tokens", "return_token_strs"),
@@ -115,7 +115,7 @@ class DetokenizeApi:
             if isinstance(token, bool) or not isinstance(token, int):
                 raise bad_field("tokens", f"{name} must be a token id")
             if not 0 <= token < self._model.n_vocab:
-                text = f"{name} is {token}, which is no token of the model"
+                text = f"{name} is {token}, which is not a token id of the model"
                 raise bad_field("tokens", text)
         text = detokenize(self._model, tokens, unparse_special=True)
         return {"prompt": text, "content": text}

@@ -20,10 +20,10 @@ class CallStream:
     """Converts pieces of a forced answer to the deltas of OpenAI's API.
 
     Args:
-        use: Functions of the request, of which the answer is a call.
+        use: Functions of the request; the answer is a call of one of them.
 
     Attributes:
-        has_begun: Whether a delta was made.
+        has_begun: Whether a delta was returned.
     """
 
     def __init__(self, use: ToolUse) -> None:

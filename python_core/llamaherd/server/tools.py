@@ -1,4 +1,4 @@
-"""Functions that a client offers to the model, and its calls of them.
+"""Functions that a client offers to the model, and the model's calls.
 
 A forced call (`tool_choice` "required", or the name of a function) is an answer under
 the schema of the function, so its arguments are always valid. With "auto" the model
@@ -44,7 +44,8 @@ class FunctionCall:
     """A call of a function in an answer.
 
     Attributes:
-        id: Name of the call, which a client sends back with its result.
+        id: Identifier of the call, which a client sends back with the result of the
+            function.
         name: Name of the function.
         arguments: Arguments as JSON.
     """
@@ -55,21 +56,21 @@ class FunctionCall:
 
     @property
     def shape(self) -> dict[str, object]:
-        """The call in the format of OpenAI's API."""
+        """Call in the format of OpenAI's API."""
         function = {"name": self.name, "arguments": self.arguments}
         return {"id": self.id, "type": "function", "function": function}
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """Functions that a request offers, and how the answer calls them.
+    """Functions that a request offers, and the way in which the answer calls them.
 
     Attributes:
         tools: Descriptions of the functions, as the client sent them.
-        forced: Names of the functions of which the answer is a call; () if it need not
-            be one.
+        forced: Names of functions; the answer must call one of them. () if a call is
+            optional.
         form: Constraint of a forced call.
-        format: Format in which calls are read from a free answer; None for none.
+        format: Format in which calls are read from a free answer; None if none is read.
         is_named: Whether the client named the function.
     """
 
@@ -108,7 +109,7 @@ class ToolUse:
             return None, [_call(self.forced[0], text)], reason
         try:
             value = json.loads(text)
-        except ValueError:  # max_tokens cut it off
+        except ValueError:  # max_tokens cut the answer off
             return text, [], reason
         arguments = json.dumps(value["arguments"], ensure_ascii=False)
         return None, [_call(value["name"], arguments)], reason
@@ -122,7 +123,7 @@ def tools_of(
     Args:
         given: Fields of the request that are not null.
         model: Model with the chat template.
-        template: Another template; None for that of the model.
+        template: Another template; None uses the model's template.
 
     Raises:
         ApiError: A field is invalid, or the model cannot choose among functions.
@@ -156,8 +157,8 @@ def with_tools(
 ) -> tuple[list[dict[str, object]], dict[str, Any]]:
     """Return messages and options that describe the functions to the model.
 
-    The chat template does, if it has a place for them. Else the description of a forced
-    call is in the system message.
+    If the chat template supports functions, it writes the descriptions. Otherwise the
+    system message describes the functions of a forced call.
 
     Args:
         use: Functions of the request.
@@ -248,7 +249,7 @@ def _schema(functions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _moved(schema: Mapping[str, Any], start: str) -> dict[str, Any]:
-    """Return a schema whose references start at its new place in another schema."""
+    """Return a schema with references changed for its new position in another schema."""
     moved = deepcopy(dict(schema))
     waiting: list[Any] = [moved]
     while waiting:

@@ -34,7 +34,7 @@ _HEADERS = {
 
 
 def page_routes(package: str, names: Mapping[str, str]) -> list[Route]:
-    """Return routes of files that need no key, as they have no data.
+    """Return routes of files that need no key, because they contain no data.
 
     Args:
         package: Package with a folder `static` of the files.

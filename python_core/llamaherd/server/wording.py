@@ -1,4 +1,4 @@
-"""Words of JSON for messages about a request's fields."""
+"""JSON terms for error messages about the fields of a request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = 60  # characters of a value in a message
 
 @dataclass(frozen=True, slots=True)
 class _Json(LanguageTerms):
-    """Words of JSON."""
+    """Terms of JSON, such as true and null instead of True and None."""
 
     flag: str = "true or false"
     text: str = "a string"
@@ -33,7 +33,7 @@ class _Json(LanguageTerms):
     def value(self, value: object, text: str) -> str:
         try:
             text = self.literal(value)
-        except (TypeError, ValueError):  # no value of the request
+        except (TypeError, ValueError):  # a value that is not from the request
             return text
         return text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
 

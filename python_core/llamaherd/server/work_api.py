@@ -1,4 +1,4 @@
-"""Requests whose answers are whole: embeddings, scores, labels, tokens."""
+"""Requests without streams: embeddings, scores, labels, tokens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.server.shared_state import SharedState
 
 _T = TypeVar("_T")
-MOST_ITEMS = 2048  # prompts or texts of a request
+MOST_ITEMS = 2048  # maximum number of prompts or texts of a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Prepared(Generic[_T]):
 
     Attributes:
         work: Work of a job.
-        render: Function that makes the body of the answer from the results.
+        render: Function that converts the results to the body of the answer.
     """
 
     work: Runnable[_T]
@@ -44,14 +44,14 @@ class Prepared(Generic[_T]):
 
 
 class WorkShape(Protocol):
-    """Protocol of an API whose answers are whole."""
+    """Protocol of an API without streams."""
 
     @property
     def fields(self) -> frozenset[str]:
         """Names of all fields of a request."""
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Any] | dict[str, object]:
-        """Check a request; return its work, or its answer if that costs little.
+        """Check a request; return its work, or the answer itself if it costs little.
 
         Raises:
             ApiError: A field is unknown or invalid.
@@ -61,7 +61,7 @@ class WorkShape(Protocol):
 
 
 class Working(Endpoint):
-    """ASGI application of one API whose answers are whole.
+    """ASGI application of one API without streams.
 
     Args:
         shared: State shared by all requests.
@@ -111,7 +111,7 @@ class Working(Endpoint):
 def given_fields(
     fields: Mapping[str, object], names: frozenset[str], needed: Collection[str] = ()
 ) -> dict[str, object]:
-    """Return the fields with an effect; null counts as missing.
+    """Return the fields with an effect; null is treated as missing.
 
     Args:
         fields: Fields of the request.
@@ -119,7 +119,7 @@ def given_fields(
         needed: Fields that a request must have.
 
     Raises:
-        ApiError: A field is unknown, or a needed one is missing.
+        ApiError: A field is unknown, or a needed field is missing.
     """
     given = {}
     for name, value in fields.items():
@@ -138,7 +138,7 @@ def check_model(given: Mapping[str, object], settings: ServerSettings) -> None:
     """Check that the request is for the model of this server.
 
     Raises:
-        ApiError: It names another model.
+        ApiError: The request names another model.
     """
     asked = given.get("model", settings.model_name)
     if not isinstance(asked, str):
@@ -148,11 +148,11 @@ def check_model(given: Mapping[str, object], settings: ServerSettings) -> None:
 
 
 def other_model(asked: str, names: Collection[str]) -> ApiError:
-    """Return the error of a request for a model that is not here."""
+    """Return the error of a request for a model that this server does not have."""
     here = " and ".join(repr(name) for name in names)
     return ApiError(
         404,
-        f"the model here is {here}, not {checks.quoted(asked)} (see --alias and "
+        f"this server has the model {here}, not {checks.quoted(asked)} (see --alias and "
         "--any-model)",
         param="model",
         code="model_not_found",
@@ -163,7 +163,7 @@ def check_items(name: str, items: object) -> list[Any]:
     """Return a list of prompts or texts.
 
     Raises:
-        ApiError: It is no list, or too long.
+        ApiError: The value is not a list, or the list is too long.
     """
     if not isinstance(items, list) or not items:
         raise bad_field(name, f"{name} must be a list with at least one element")

@@ -49,14 +49,15 @@ def check_schema(text: str, left: tuple[str, ...]) -> None:
     _check_references(root)
     for schema in subschemas(root) if left else ():
         named = list(schema.get("patternProperties") or ())
-        # jsonschema searches the properties of these by itself.
+        # With `unevaluatedProperties` jsonschema itself searches property names, with
+        # `re`.
         is_own = "unevaluatedProperties" not in schema
         for pattern in (schema.get("pattern"), *named):
             may = can_be_checked if is_own else is_quick
             if isinstance(pattern, str) and not may(pattern):
                 raise SchemaError(
-                    f"the pattern {cut(pattern)!r} repeats what repeats: no mask can "
-                    "enforce it there, and to check it may take for ever",
+                    f"the pattern {cut(pattern)!r} has nested repetitions: no mask can "
+                    "enforce it here, and its check may never end",
                     argument="schema",
                     form="{name}: {problem}",
                 )
@@ -74,7 +75,8 @@ def _check_references(root: object) -> None:
         reference = each.get("$ref")
         if isinstance(reference, str) and referred(reference, root) is None:
             raise SchemaError(
-                f"refers to {cut(reference)!r}, which is not in it (nothing is fetched)",
+                f"refers to {cut(reference)!r}, which it does not contain (references "
+                "are not fetched)",
                 argument="schema",
                 code="not_found",
             )
@@ -93,9 +95,12 @@ def violation(text: str, value: object) -> str:
         with StepBudget(value):
             error = next(iter(_validator(text).iter_errors(value)), None)
     except Unresolvable as reason:
-        return f"it refers to {reason.ref!r}, which is not in it (nothing is fetched)"
+        return (
+            f"it refers to {reason.ref!r}, which its schema does not contain "
+            "(references are not fetched)"
+        )
     except RecursionError:
-        return "it, or what it refers to, is nested too deep"
+        return "it, or the target of a reference, is nested too deep"
     except TooMuchWorkError as reason:
         return str(reason)
     except Exception as reason:  # noqa: BLE001 - whatever a hostile schema brings about

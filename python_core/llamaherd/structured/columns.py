@@ -11,7 +11,7 @@ from llamaherd.core import checks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-# "json": values of several types or of an unknown one; "enum": of some texts; "vector":
+# "json": values of several types or of an unknown type; "enum": of some texts; "vector":
 # float32[n]. Stored columns are never "enum", "null" or open.
 Kind = Literal[
     "string", "integer", "number", "boolean", "json",
@@ -32,7 +32,8 @@ class Column:
         items: Type of the elements of an "array"; None: any.
         fields: Names and types of the fields of an "object", in order.
         levels: Texts of an "enum", in order.
-        is_closed: An "array" or "object" holds nothing else than its type says.
+        is_closed: Whether an "array" or "object" has only the items or fields of its
+            type.
     """
 
     kind: Kind
@@ -43,7 +44,7 @@ class Column:
 
     @property
     def stored(self) -> Column:
-        """The type that every table has: what is open or varies becomes "json"."""
+        """Type of the stored column: a type that is open or varies becomes "json"."""
         if self.kind == "enum":
             return STRING
         if self.kind == "null":
@@ -59,9 +60,10 @@ class Column:
         return self
 
     def hold(self, value: Any) -> Any:  # noqa: ANN401 - of JSON
-        """Converts a value of JSON to that of a cell; None stays None.
+        """Converts a JSON value to the value of a cell; None stays None.
 
-        A schema's "number" may be written without a point, its "integer" with one.
+        A "number" may be written without a decimal point, and an "integer" with a decimal
+        point.
 
         Raises:
             ValueError: The column cannot hold the value.
@@ -88,14 +90,14 @@ VECTOR = Column("vector")
 
 
 def leaves(column: Column, *, dotted: bool) -> dict[str, tuple[tuple[str, ...], Column]]:
-    """Names, paths and types of the columns of a table of answers.
+    """Returns the names, paths and types of the columns of a table of answers.
 
     Args:
         column: Type of the answers.
-        dotted: Fields of objects within objects are columns of their own.
+        dotted: Whether fields of nested objects become separate columns.
 
     Returns:
-        Path and type by name; a path () is that of the whole answer.
+        Path and type by name; the path () stands for the whole answer.
     """
     if column.kind != "object" or not column.fields:
         return {"value": ((), column)}
@@ -110,13 +112,13 @@ def cells(
     convert: Callable[[Any], Any],
     problems: dict[int, str],
 ) -> list[Any]:
-    """Converts values to cells; None in place of those that the column cannot hold.
+    """Converts values to cells; values that the column cannot hold become None.
 
     Args:
         name: Name of the column.
-        values: One for each row.
+        values: One value for each row.
         convert: Raises ValueError where the column cannot hold a value.
-        problems: Gets the reason for each row that misses a value.
+        problems: Receives the reason for each row whose value is missing.
     """
 
     def cell(i: int, value: Any) -> Any:  # noqa: ANN401 - of JSON
@@ -131,7 +133,7 @@ def cells(
 
 def _number(kind: Kind, value: Any) -> Any:  # noqa: ANN401 - of JSON
     if not isinstance(value, (int, float)):
-        return value  # None, or what a validator has made of a number
+        return value  # None, or a value that a validator made from a number
     try:
         if kind == "number":
             return float(value)
@@ -148,7 +150,7 @@ def _number(kind: Kind, value: Any) -> Any:  # noqa: ANN401 - of JSON
 def _below(
     column: Column, path: tuple[str, ...], n_left: list[int]
 ) -> Iterator[tuple[tuple[str, ...], Column]]:
-    """Fields of an object; with more than `n_left` columns objects stay what they are."""
+    """Yields the fields of an object; expands nested objects up to `n_left` columns."""
     for name, inner in column.fields:
         n_left[0] -= 1
         if n_left[0] > 0 and inner.kind == "object" and inner.fields:

@@ -123,7 +123,7 @@ def _problem(schema: dict[str, Any], options: dict[str, object]) -> str:
     """Return why llguidance rejects a schema; "" if it accepts it."""
     problem = llguidance.problem_of_schema(_with(schema, options))
     lower = problem.lower()
-    # For a part that may never be reached, the error names its place.
+    # For a part that may never be reached, the error names its position.
     if "unsatisfiable" in lower and "while processing" not in lower:
         raise SchemaError(
             f"no answer can follow the schema: {problem}",
@@ -183,7 +183,7 @@ def _drop(*keys: str) -> Callable[[dict[str, Any]], list[str]]:
 def _drop_patterns(schema: dict[str, Any]) -> list[str]:
     found = _drop("pattern", "patternProperties")(schema)
     if "patternProperties" in found:
-        # The properties that the patterns allowed are not known any more.
+        # Properties that the removed patterns allowed must stay allowed.
         schema["additionalProperties"] = True
     return found
 

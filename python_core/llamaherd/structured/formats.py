@@ -46,7 +46,7 @@ _OF_DAY = re.compile(rf"[tT ]{_TIME}", re.ASCII)
 
 @lru_cache(maxsize=1)
 def format_checker() -> FormatChecker:
-    """Return the checker of the formats of JSON Schema; others have no definition."""
+    """Return the checker of the formats that JSON Schema defines."""
     from jsonschema import FormatChecker  # noqa: PLC0415 - slow to import
 
     checker = FormatChecker(formats=())

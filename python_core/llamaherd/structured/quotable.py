@@ -1,4 +1,4 @@
-"""Verbatim parts of a text: a grammar of what may be quoted, and places of quotes."""
+"""Verbatim parts of a text: a grammar of possible quotes, and positions of quotes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_LENGTH = 10_000
 _APOSTROPHES = frozenset("'\u2019")
 _JOINER = "\u200d"
 _TONES = range(0x1F3FB, 0x1F400)  # skin tones, which change the emoji before them
-# Scripts written without spaces: each of their characters is a place to begin or end.
+# Scripts written without spaces: a quote may begin or end at each character.
 _UNSPACED = (
     range(0x0E00, 0x0F00),
     range(0x1000, 0x10A0),
@@ -49,7 +49,7 @@ class QuoteRule:
     Attributes:
         unit: "words" counts runs of letters and digits, and a quote begins and ends where
             words do; "characters" counts code points.
-        least: Minimum length. A text with less is quoted whole.
+        least: Minimum length. A shorter text is quoted completely.
         most: Maximum length.
     """
 
@@ -101,7 +101,7 @@ def _below(name: Name, key: str) -> Argument:
 
 
 class Span(NamedTuple):
-    """Place of a quote.
+    """Position of a quote.
 
     Attributes:
         start: Position of its first character, from 0, in code points.
@@ -123,7 +123,7 @@ def _is_unspaced(char: str) -> bool:
 
 
 def _goes_on(before: str, char: str) -> bool:
-    """Test for characters of which nobody sees two: the second belongs to the first."""
+    """Test whether two characters are displayed as one."""
     if before.isspace() or char.isspace():
         return before + char == "\r\n"
     return (
@@ -134,7 +134,7 @@ def _goes_on(before: str, char: str) -> bool:
 
 
 def clusters(text: str) -> list[int]:
-    """Return where visible characters begin, and the length of the text."""
+    """Return the positions of visible characters, followed by the length of the text."""
     return [
         0,
         *(
@@ -147,7 +147,7 @@ def clusters(text: str) -> list[int]:
 
 
 def word_bounds(text: str) -> list[int]:
-    """Return the places where a quote by words may begin or end, and both ends."""
+    """Return the positions where a quote in words may begin or end, and both ends."""
     marks = clusters(text)
     return [
         mark
@@ -157,7 +157,7 @@ def word_bounds(text: str) -> list[int]:
 
 
 def _within(text: str, mark: int, before: int) -> bool:
-    """Test whether a place lies within a word or within white space."""
+    """Test whether a position lies within a word or within white space."""
     left, right = text[before], text[mark]
     if left.isspace() or right.isspace():
         return left.isspace() and right.isspace()
@@ -188,8 +188,8 @@ class Quotable:
 
     Attributes:
         text: The text.
-        rule: Length of a quote, fitted to the text: one that no part of it has is cut to
-            the longest possible.
+        rule: Length of a quote, fitted to the text: if no part of the text is that long,
+            it is reduced to the longest possible length.
     """
 
     def __init__(self, text: str, rule: QuoteRule) -> None:
@@ -200,11 +200,11 @@ class Quotable:
 
     @cached_property
     def is_empty(self) -> bool:
-        """Test for a text of white space alone, in which there is nothing to quote."""
+        """Test whether a text is only white space, so that there is nothing to quote."""
         return not self.text.strip()
 
     def find(self, quote: str, after: int = 0) -> Span | None:
-        """Return the first place of a quote from a position on; None for none."""
+        """Find a quote at or after a position; None if the text does not contain it."""
         known = self._known
         start = self.text.find(quote, after)
         while start >= 0 and quote:
@@ -262,7 +262,7 @@ class Quotable:
         for i, start in enumerate(starts):
             first = bisect_left(ends, start + 1)
             lengths = _Lengths(counts, start, ends)
-            at = bisect_left(lengths, rule.most + 1, lo=first)  # the first too long one
+            at = bisect_left(lengths, rule.most + 1, lo=first)  # first that is too long
             if at > first:
                 reach = max(reach, lengths[at - 1])
             if reach >= rule.least or i > MOST_LENGTH:
@@ -277,9 +277,10 @@ class Quotable:
         return QuoteRule(rule.unit, shortest, max(shortest, rule.most))
 
     def _counted(self, unit: Unit) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-        """Return places to begin, places to end, and what is before each place.
+        """Return start positions, end positions, and two counts for each position.
 
-        Before each place are the number of units and whether the place is within one.
+        The counts are the number of units before the position, and 1 if it is within a
+        unit.
         """
         text, marks = self.text, self._bounds
         starts = [a for a in marks[:-1] if not text[a].isspace()]
@@ -294,7 +295,7 @@ class Quotable:
 
 
 class _Lengths:
-    """Lengths of the parts from one place to each end, in increasing order."""
+    """Lengths of the parts from one position to each end, in increasing order."""
 
     def __init__(
         self, counts: list[tuple[int, int]], start: int, ends: list[int]
@@ -330,12 +331,12 @@ class Quoted(dict[str, Any]):
 
 
 def quote_of(text: str, span: Span) -> Quoted:
-    """Return a quote with its place."""
+    """Return a quote with its position."""
     return Quoted(quote=text[span.start : span.end], start=span.start, end=span.end)
 
 
 def shifted(value: Any, offset: int) -> Any:  # noqa: ANN401 - JSON
-    """Return an answer about a part of a text, with places in the whole text."""
+    """Return an answer about a part of a text, with positions in the whole text."""
     if isinstance(value, Quoted):
         start, end = value["start"] + offset, value["end"] + offset
         return Quoted(quote=value["quote"], start=start, end=end)

@@ -1,4 +1,4 @@
-"""Schemas with quotes: their grammar for a text, and answers with places.
+"""Schemas with quotes: their grammar for a text, and the positions of quotes.
 
 llguidance has an automaton for the parts of a text, but not in JSON Schemas. So a schema
 with quotes becomes a Lark grammar: objects, arrays and alternatives down to each quote
@@ -37,7 +37,7 @@ KEYWORD = "quote"
 _PLAIN = frozenset(
     {"type", "title", "description", "examples", "$comment", "deprecated", "readOnly"}
 )
-# Keywords beside those that lead to a quote, which a grammar follows as well.
+# Further keywords that a grammar enforces around a quote.
 _OBJECT = _PLAIN | {"properties", "required", "additionalProperties"}
 _ARRAY = _PLAIN | {"items", "minItems", "maxItems"}
 _ROOT = frozenset({"$defs", "definitions", "$schema", "$id"})
@@ -53,17 +53,17 @@ def type_quote(
 ) -> dict[str, Any]:
     """Return the schema of a quote: a verbatim part of the prompt's text.
 
-    Masks let an answer copy a part of the text and nothing else, so that a quote that is
-    not in the text cannot be written. In parsed answers a quote is a dict: "quote", and
-    its place in the text as "start" and "end", so that `text[start:end]` is the quote. Of
-    a quote that stands in the text several times it is the first place.
+    Masks let an answer copy a part of the text and nothing else, so that an answer cannot
+    contain a quote that is not in the text. In parsed answers a quote is a dict: "quote",
+    and its position in the text as "start" and "end", so that `text[start:end]` is the
+    quote. If the text contains the quote several times, the position is the first.
 
     Args:
         description: Meaning of the quote, for `schema_prompt`.
         unit: Unit of the lengths. "words" counts runs of letters and digits, and a quote
             begins and ends where words do; "characters" counts code points.
         least: Minimum length, at most 30 words or 300 characters. None takes 3 words or
-            10 characters. A text with less is quoted whole.
+            10 characters. A shorter text is quoted completely.
         most: Maximum length. None takes 40 words or 200 characters.
 
     Raises:
@@ -79,7 +79,7 @@ def type_quote(
 
 
 def checked_evidence(name: Name, given: object) -> bool | dict[str, Any]:
-    """Check a quote that is to be written: False, True or the schema of a quote.
+    """Check the option `evidence`: False, True or the schema of a quote.
 
     Returns:
         False, True, or unit, least and most.
@@ -147,7 +147,7 @@ def check_quotes(root: Mapping[str, Any]) -> tuple[str, ...]:
         Keywords that masks cannot enforce.
 
     Raises:
-        SchemaError: A quote stands where the grammar cannot follow.
+        SchemaError: The grammar does not support a quote at its position in the schema.
     """
     made = _Grammar(root, "text")
     made.read(root, 0)
@@ -175,13 +175,13 @@ def grammar_of(root: Mapping[str, Any], text: str) -> str:
 def located(root: Mapping[str, Any], value: object, text: str) -> Any:  # noqa: ANN401
     """Return an answer in which each quote is an object with quote, start and end.
 
-    A quote that is written again has the next place where the text has it, if any.
+    A repeated quote gets the next position of the same words in the text, if any.
 
     Raises:
         ValueError: A quote is not in the text.
     """
     known: dict[QuoteRule, Quotable] = {}
-    last: dict[str, int] = {}  # place of each quote so far
+    last: dict[str, int] = {}  # position of each quote so far
 
     def place(quote: str, rule: QuoteRule) -> Any:  # noqa: ANN401 - JSON
         if rule not in known:
@@ -378,7 +378,7 @@ def _literal(text: str) -> str:
 def _only(schema: Mapping[str, Any], known: frozenset[str]) -> None:
     others = sorted(schema.keys() - known - _ROOT)
     if others:
-        raise _refused(f"{', '.join(others)} cannot stand beside a quote, or around it")
+        raise _refused(f"{', '.join(others)} cannot be used with or around a quote")
 
 
 def _check_references(schema: object) -> None:

@@ -1,8 +1,8 @@
 """The one reader of the columns of JSON Schemas: their names and types.
 
-The types of a table are the schema's, whatever the answers are. Types guessed from values
-differ between batches: a whole number in one, a fraction in another, in a third only
-missing values.
+The types of a table come from the schema and never depend on the answers. Types guessed
+from values differ between batches: a whole number in one, a fraction in another, in a
+third only missing values.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ def columns_of(schema: str) -> dict[str, Column]:
         schema: As JSON text.
 
     Returns:
-        A column for each field, by name; {}: answers need not be objects, or no field is
-        known.
+        A column for each field, by name; empty if answers need not be objects, or if no
+        field is known.
     """
     root = read_columns([schema])
     return {name: each.stored for name, each in root.fields}
 
 
 def has_others(schema: str) -> bool:
-    """Whether answers may have fields beside those of `columns_of`."""
+    """Whether answers may have fields other than those of `columns_of`."""
     root = json.loads(schema)
     found = resolved(root, root)
     if not isinstance(found, dict) or "patternProperties" in found:
@@ -109,7 +109,7 @@ class _Reader:
         return found
 
     def _own(self, node: Subschema, depth: int) -> Column:
-        """Reads what the keywords of the schema itself say."""
+        """Reads the type from the keywords of the schema itself."""
         schema = node.schema
         if quote_rule(schema) is not None:
             return QUOTE
@@ -175,7 +175,7 @@ def _either(columns: Iterator[Column] | Sequence[Column]) -> Column:
 
 
 def _any_of(one: Column, other: Column) -> Column:  # noqa: PLR0911 - a case each
-    """Type of the values that either of two types holds."""
+    """Returns the type of the values that at least one of two types holds."""
     kinds = {one.kind, other.kind}
     if one == other or other.kind == "null":
         return one
@@ -196,7 +196,7 @@ def _any_of(one: Column, other: Column) -> Column:  # noqa: PLR0911 - a case eac
 
 
 def _both(one: Column, other: Column) -> Column:  # noqa: PLR0911 - a case each
-    """Type of the values that both of two types hold: the one that says more."""
+    """Returns the type of the values that both types hold: the more specific type."""
     kinds = {one.kind, other.kind}
     if one == other or other.kind == "json":
         return one
@@ -207,7 +207,7 @@ def _both(one: Column, other: Column) -> Column:  # noqa: PLR0911 - a case each
     if kinds == {"enum", "string"}:
         return one if one.kind == "enum" else other
     if len(kinds) > 1:
-        return JSON  # no value follows both
+        return JSON  # no value has both types
     if one.kind == "array":
         known = one.items is not None and other.items is not None
         items = _both(one.items, other.items) if known else one.items or other.items  # type: ignore[arg-type]

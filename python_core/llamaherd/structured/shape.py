@@ -32,7 +32,7 @@ class Shape:
         left: Keywords that are left to the check.
         make: Converts the text of an answer to a value; None for parsed JSON.
         has_quotes: Whether answers have quotes; `enforced` is then a Lark grammar.
-        source: Text that quotes are parts of; None if it is not known yet.
+        source: Text that contains the quotes; None if it is not known yet.
     """
 
     text: str
@@ -68,7 +68,7 @@ class Shape:
         try:
             value = json.loads(answer)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"the answer is no JSON: {error}") from None
+            raise ValueError(f"the answer is not JSON: {error}") from None
         problem = violation(self.text, value)
         if problem:
             raise ValueError(f"the answer does not follow the schema: {problem}")
@@ -80,10 +80,10 @@ class Shape:
         try:
             return self.make(answer)
         except ValueError as error:
-            raise ValueError(f"the answer does not make a value: {cut(error)}") from None
+            raise ValueError(f"the answer cannot be converted: {cut(error)}") from None
         except Exception as error:  # noqa: BLE001 - a validator is the caller's code
             shown = cut(f"{type(error).__name__}: {error}")
-            raise ValueError(f"the answer does not make a value: {shown}") from None
+            raise ValueError(f"the answer cannot be converted: {shown}") from None
 
 
 def shape_of(source: object) -> Shape:
@@ -140,7 +140,7 @@ def accepts(
         model: Model with the vocabulary.
         schema: See `generate_parallel`.
         text: Possible answer, as compact JSON.
-        quote_from: Text that the quotes of the schema are parts of, if it has quotes.
+        quote_from: Text that contains the quotes, if the schema has quotes.
 
     Raises:
         TypeError: An argument has the wrong type.

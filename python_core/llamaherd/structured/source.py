@@ -78,7 +78,7 @@ def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:  # noqa: ANN40
             else "a type"
         )
         raise ArgumentTypeError(
-            f"is {kind}, {source!r}, which takes pydantic: pip install pydantic",
+            f"is {kind}, {source!r}, which requires pydantic: pip install pydantic",
             argument="schema",
         ) from None
     try:
@@ -86,7 +86,7 @@ def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:  # noqa: ANN40
         schema = adapter.json_schema()
     except PydanticUserError as error:
         raise ArgumentTypeError(
-            f"pydantic makes none of {source!r}: {error}",
+            f"pydantic makes no schema of {source!r}: {error}",
             argument="schema",
             form="{name}: {problem}",
         ) from None

@@ -40,7 +40,7 @@ def subschemas(schema: object) -> list[dict[str, Any]]:
 
 
 def referred(reference: object, root: object) -> Any:  # noqa: ANN401 - JSON
-    """Return the target of a reference within a schema; None without one.
+    """Return the target of a reference within a schema; None if it is missing.
 
     Args:
         reference: Reference such as "#/$defs/name".
@@ -63,7 +63,7 @@ def referred(reference: object, root: object) -> Any:  # noqa: ANN401 - JSON
 
 
 def resolved(schema: object, root: object) -> Any:  # noqa: ANN401 - JSON
-    """Return a schema, or the target of its reference; None if that is missing."""
+    """Return a schema, or the target of its reference; None if the target is missing."""
     for _ in range(_MOST_REFERENCES):
         if not isinstance(schema, dict) or "$ref" not in schema:
             return schema
@@ -126,7 +126,7 @@ def parts(node: Subschema, *, is_sure: bool = False) -> list[Subschema]:
 
 
 def listed(schema: dict[str, Any], key: str) -> list[Any]:
-    """Return the list of a keyword; [] without one."""
+    """Return the list of a keyword; [] if the keyword is missing."""
     value = schema.get(key)
     return value if isinstance(value, list) else []
 

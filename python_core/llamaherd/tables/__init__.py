@@ -1,1 +1,1 @@
-"""A run over a table, described by one TOML file: rows in, rows out."""
+"""Runs over a table, described by one TOML file: rows in, rows with answers out."""

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from llamaherd.run.host import Host
     from llamaherd.tasks.task import Cells, Report, Task
 
-    # Cells of a row's new columns; the last one is the reason for a failure.
+    # Cells of a row's new columns; the last cell is the reason for a failure.
     Values = list[object]
 
 
 class Unfinished(KeyboardInterrupt):
-    """A run that was ended by Ctrl-C or SIGTERM.
+    """Raised if Ctrl-C or SIGTERM ended a run.
 
     Attributes:
         values: Cells that no journal stores; None for a row without a result.
@@ -38,7 +38,7 @@ class Asker:
     Args:
         task: The task.
         host: Context that runs the prompts; a model for embeddings.
-        journal: Journal that stores the results; None for none.
+        journal: Journal that stores the results; None without a journal.
     """
 
     def __init__(

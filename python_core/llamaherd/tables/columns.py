@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def prefixed(spec: RunSpec, task: Task[Any], given: Iterable[str]) -> dict[str, Column]:
-    """Return the types of a run's new columns by their names in the output.
+    """Return the types of a run's new columns, by name in the output.
 
     Args:
         spec: The run.
@@ -29,8 +29,8 @@ def prefixed(spec: RunSpec, task: Task[Any], given: Iterable[str]) -> dict[str, 
     both = [name for name in given if name in found]
     if both:
         raise ArgumentError(
-            f"the input has a column {both[0]!r} already, as the output would: give the "
-            "new ones a prefix, such as prefix = 'llm_' (--prefix llm_)",
+            f"the input already has a column {both[0]!r}, which this run would add: give "
+            "the new columns a prefix, such as prefix = 'llm_' (--prefix llm_)",
             code="taken",
         )
     return found

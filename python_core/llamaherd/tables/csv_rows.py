@@ -1,8 +1,8 @@
 """Rows of CSV, and detection of rows with misplaced quotes.
 
-A quote that is not doubled inside a quoted cell invalidates only its own row if the row
-lies in one line. If the line in which the row ends is ambiguous, the rows after it cannot
-be separated, and the file is refused.
+A quote inside a quoted cell must be doubled. A single quote invalidates only its own row
+if the row is on one line. If the end of the row is ambiguous, the rows after it cannot be
+separated, and the file is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CsvRow(NamedTuple):
 
     Attributes:
         cells: Cells of the row.
-        line: Number of its first line in the file, from 1.
+        line: Number of the row's first line in the file, from 1.
         problem: Reason why the cells are unreliable; "" if they are valid.
     """
 
@@ -48,7 +48,7 @@ def csv_rows(text: Iterable[str], delimiter: str) -> Iterator[CsvRow]:
     lines = _Lines(text)
     strict = csv.reader(lines, delimiter=delimiter, strict=True)
     lenient = csv.reader(lines, delimiter=delimiter)
-    doubtful = 0  # line of a misplaced quote, until a later one is valid
+    doubtful = 0  # line of a misplaced quote, until a later quote is valid
     while True:
         lines.begin()
         problem = ""
@@ -83,7 +83,7 @@ class _Lines:
 
     Attributes:
         row: Lines of the current row.
-        start: Number of its first line, from 1.
+        start: Number of the current row's first line, from 1.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -98,7 +98,7 @@ class _Lines:
         self.row = []
 
     def again(self) -> None:
-        """Yield the row's line once more."""
+        """Return to the start of the row, so that its line is yielded again."""
         self._before, self.row = self.row, []
 
     def __iter__(self) -> _Lines:
@@ -141,8 +141,8 @@ def _refusal(lines: _Lines, delimiter: str) -> ArgumentError:
             break
         line += 1
     return ArgumentError(
-        "the quote that opens here is not closed, or another one within its text is not "
-        "doubled: nobody could tell which rows follow",
+        "the quote that opens here is not closed, or a quote within its text is not "
+        "doubled: the rows after it cannot be separated",
         argument="input",
         form="{problem}",
         line=line,
@@ -150,7 +150,7 @@ def _refusal(lines: _Lines, delimiter: str) -> ArgumentError:
 
 
 def _wrong_quote(row: str, delimiter: str) -> int:
-    """Return the position of the quoted cell that does not end properly."""
+    """Return the position of the first quoted cell that does not end properly."""
     start = 0
     while True:
         end = start

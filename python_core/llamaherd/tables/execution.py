@@ -1,4 +1,4 @@
-"""Execution of a run block by block, so that memory holds only one block."""
+"""Execution of a run, with only one block of rows in memory at a time."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Outcome:
 
     Attributes:
         n_rows: Number of rows that were answered or failed.
-        n_failed: Number of rows that failed; the output holds their reasons.
-        problem: Warning for the user; "" for none.
-        summary: Description of how the rows were computed; "" for none.
+        n_failed: Number of rows that failed; the output contains the reasons.
+        problem: Warning for the user; "" without a warning.
+        summary: Description of how the rows were computed, if the task has one; else "".
     """
 
     n_rows: int
@@ -113,7 +113,8 @@ def do_run(
             it.
         JournalError: The journal cannot be used.
         ModelLoadError: The model cannot be loaded.
-        Unfinished: Ctrl-C or SIGTERM was received; the journal holds the finished rows.
+        Unfinished: Ctrl-C or SIGTERM was received; the journal contains the finished
+            rows.
     """
     with ExitStack() as stack:
         if shard is not None:
@@ -165,7 +166,7 @@ def do_run(
 
 
 def check_shardable(spec: RunSpec) -> None:
-    """Check that some rows of a run can be computed without the others.
+    """Check that a part of the rows of a run can be computed without the other rows.
 
     Raises:
         ValueError: The cells of a row depend on all rows.
@@ -174,21 +175,21 @@ def check_shardable(spec: RunSpec) -> None:
         for name in ("until", "larger"):
             if spec.annotate.get(name) is not None:
                 raise ArgumentError(
-                    "chooses texts among all rows of the table: a shard has only some of "
-                    "them; run without shards",
+                    "selects texts from all rows of the table, but a shard has only some "
+                    "rows: run without shards",
                     argument=f"[annotate] {name}",
                     code="needs_all_rows",
                 )
         raise ArgumentError(
-            'is "batch", which is fitted to all rows of the table: a shard has only some '
-            'of them; use "contextual", or run without shards',
+            'is "batch", which is fitted to all rows of the table, but a shard has only '
+            'some rows: use "contextual", or run without shards',
             argument="[annotate] calibrate",
             code="needs_all_rows",
         )
 
 
 def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
-    """Return the path of the journal of a run; None without one.
+    """Return the path of the journal of a run; None without a journal.
 
     Raises:
         ValueError: A shard has no journal.
@@ -197,7 +198,7 @@ def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
         return str(spec.folder / spec.journal)
     if shard is not None and (spec.journal == "" or spec.output == STREAM):
         raise ArgumentError(
-            "a shard stores its answers in its journal: give it one (--journal)",
+            "a shard stores its answers in a journal: set one (--journal)",
             argument="journal",
             code="missing",
             form="{problem}",
@@ -264,8 +265,8 @@ class _Run:
                 positions, rows = [], []
         if store.n_rows != n_own:
             raise JournalError(
-                f"journal: {str(self._path)!r} was removed during the run, and holds "
-                f"{store.n_rows} of {n_own} rows: run the shard again, which goes on"
+                f"journal: {str(self._path)!r} was removed during the run, and contains "
+                f"{store.n_rows} of {n_own} rows: run the shard again to complete it"
             )
 
     @property
@@ -284,7 +285,7 @@ class _Run:
         meter: Meter,
         store: Store | None,
     ) -> list[Values]:
-        """Return the new values of rows, after the store has saved them."""
+        """Return the new values of rows, which the store has already saved."""
         known: dict[int, Values] = {}
         if self._keeps_rows and store is not None and rows:
             known = store.find(positions[0], positions[-1])

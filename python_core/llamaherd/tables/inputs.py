@@ -1,4 +1,4 @@
-"""Input of a run: scanned once for its columns, then read block by block."""
+"""Input of a run: scanned once for its columns, and later read block by block."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Format = Literal["csv", "jsonl", "parquet"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """A table with the identity of its file.
+    """Input table, with the name and hash of its file.
 
     Attributes:
         table: The table.
@@ -74,7 +74,7 @@ def delimiter_of(spec: RunSpec, path: str) -> str:
 
 @contextmanager
 def opened(spec: RunSpec) -> Iterator[Input]:
-    """Open the input of a run; stdin is copied to a file, since it is read twice.
+    """Open the input of a run; stdin is copied to a file, because it is read twice.
 
     Raises:
         ValueError: The file cannot be read, or its content does not match its extension.

@@ -1,4 +1,4 @@
-"""Merging of the shards of a run, without a model; checks that the set is complete."""
+"""Merging of the shards of a run, without a model; checks that all shards are given."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CREATE TABLE row (place INTEGER PRIMARY KEY, value TEXT, vector BLOB, journal IN
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
-    """A journal after it was read.
+    """Journal of a shard, after it was read.
 
     Attributes:
         path: Path of the journal.
@@ -58,7 +58,7 @@ def merge_runs(
     overwrite: bool = False,
     block: int = BLOCK,
 ) -> Outcome:
-    """Merge the shards of a run; the output equals that of an undivided run.
+    """Merge the shards of a run; the output equals the output of an undivided run.
 
     Args:
         journals: Paths of the journals of all shards, in any order.
@@ -97,14 +97,14 @@ def merge_runs(
 def _read(
     db: sqlite3.Connection, path: str | os.PathLike[str], before: Sequence[_Shard]
 ) -> _Shard:
-    """Copy the rows of a journal, after a check that it belongs to the same run."""
+    """Check that a journal belongs to the same run, and copy its rows."""
     found: list[tuple[Record, int]] = []
 
     def use(record: Record, rows: Iterator[Stored]) -> None:
         if before:
             _check_same(before[0], os.fspath(path), record)
         n_rows = 0
-        if db.in_transaction:  # left by a failed attempt
+        if db.in_transaction:  # an earlier attempt failed
             db.execute("ROLLBACK")
         db.execute("BEGIN")
         for row in rows:
@@ -140,7 +140,7 @@ def _check_same(first: _Shard, path: str, record: Record) -> None:
         if one != other:
             differs = _difference(first.record, record) if name == "run_sha256" else ""
             raise JournalError(
-                f"{shown(path)} is of another {what} than {shown(first.path)}"
+                f"{shown(path)} has another {what} than {shown(first.path)}"
                 f"{differs or f': {_brief(other)} and {_brief(one)}'}"
             )
 
@@ -156,7 +156,7 @@ def _difference(one: Record, other: Record) -> str:
         name for name in {**flat[0], **flat[1]} if flat[0].get(name) != flat[1].get(name)
     ]
     differences = "; ".join(
-        f"{name} is {_value(flat[1], name)}, and there {_value(flat[0], name)}"
+        f"{name} is {_value(flat[1], name)} instead of {_value(flat[0], name)}"
         for name in names[:_MOST_SHOWN]
     )
     return f": {differences}"
@@ -207,7 +207,7 @@ def _check_complete(shards: Sequence[_Shard]) -> None:
     n_rows = sum(shard.n_rows for shard in shards)
     if n_rows != record.n_rows:
         raise ArgumentError(
-            f"the shards have {n_rows} rows together, the input has {record.n_rows}",
+            f"the shards have {n_rows} rows in total, but the input has {record.n_rows}",
             argument="journals",
             code="missing",
             form="{name}: {problem}",

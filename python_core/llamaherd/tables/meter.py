@@ -43,7 +43,7 @@ class RunProgress(JobProgress):
 
 
 class Meter:
-    """Adds up the progress of blocks: `with Meter(option) as meter`.
+    """Adds up the progress of blocks. Use: `with Meter(option) as meter`.
 
     Attributes:
         n_total: Number of rows of the run.
@@ -71,7 +71,7 @@ class Meter:
         self._stack.close()
 
     def block(self, n_known: int, n_failed: int) -> Callable[[Any], object]:
-        """Return the progress callback of a block with some known rows."""
+        """Return the progress callback of a block; some of its rows are already known."""
 
         def report(progress: Any) -> None:  # noqa: ANN401 - of any task
             self._report_progress(n_known + progress.n_done, n_failed + progress.n_failed)

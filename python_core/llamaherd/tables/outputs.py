@@ -1,4 +1,4 @@
-"""Checks of an existing output, so that no foreign data is overwritten."""
+"""Checks of an existing output, so that no data of other programs are overwritten."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def locked(name: str, path: Path) -> Iterator[None]:
 
 
 def _taken(name: str, path: Path, lock_path: Path) -> int | None:
-    """Return the descriptor of the locked file; None if it cannot be locked."""
+    """Lock a file and return its descriptor; None if it cannot be locked."""
     if sys.platform == "win32":
         return None
     while True:
@@ -72,7 +72,7 @@ def _taken(name: str, path: Path, lock_path: Path) -> int | None:
             os.close(lock)
             raise ArgumentError(
                 f"{shown(path)} is being written by another run, "
-                f"process {process}: wait for its end, or give this one another name",
+                f"process {process}: wait until it ends, or choose another name",
                 argument=name,
             ) from None
         except OSError:
@@ -88,29 +88,29 @@ def _is_at(lock: int, lock_path: Path) -> bool:
 
 
 def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:
-    """Return the run description of an existing output; empty without one.
+    """Return the run description of an existing output; {} without an output.
 
     Args:
         path: Path of the output.
         overwrite: Whether to replace any existing file.
 
     Raises:
-        ValueError: llamaherd did not write the file, or it was edited since.
+        ValueError: llamaherd did not write the file, or it was edited later.
     """
     if overwrite or not path.exists() or path.stat().st_size == 0:
         return {}
     old_record = _metadata_of(path)
     if old_record is None:
         raise ArgumentError(
-            f"{shown(path)} is there already, and is not as llamaherd wrote it: "
-            "give another name, or have it replaced (--overwrite)",
+            f"{shown(path)} exists already, and llamaherd did not write it, or it was "
+            "edited later: choose another name, or replace it (--overwrite)",
             argument="output",
         )
     return old_record
 
 
 def _metadata_of(path: Path) -> Mapping[str, Any] | None:
-    """Return the record of an output; None if it has none or the file was edited."""
+    """Return the record in an output; None without a record or if the file was edited."""
     try:
         if path.suffix.lower() == ".parquet":
             from pyarrow import parquet  # noqa: PLC0415 - optional dependency
@@ -129,20 +129,20 @@ def _metadata_of(path: Path) -> Mapping[str, Any] | None:
 def warn_of_other_run(
     path: Path, old_record: Mapping[str, Any], record: Record, journal: object
 ) -> None:
-    """Warn that an output of another run is replaced.
+    """Warn that the output of another run will be replaced.
 
     Args:
         path: Path of the output.
         old_record: Record of the run that wrote it; empty if there is none.
         record: Record of this run.
-        journal: Path of this run's journal; None without one.
+        journal: Path of this run's journal; None without a journal.
     """
     now = json.loads(record.meta())
     other = [what for key, what in SAME.items() if old_record.get(key) != now.get(key)]
     if old_record and other:
-        kept = "" if journal is None else f"; what {journal} holds of it stays there"
+        kept = "" if journal is None else f"; its results in {journal} are kept"
         warnings.warn(
-            f"{path.name} is of a run with another {' and another '.join(other)}: this "
-            f"run's output takes its place{kept}",
+            f"{path.name} is the output of a run with another "
+            f"{' and another '.join(other)}: this run replaces it{kept}",
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""Reading and writing of Parquet with unchanged types; needs pyarrow, an extra."""
+"""Reading and writing of Parquet with unchanged types; needs pyarrow (optional)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"Parquet needs pyarrow: {installing.command('parquet')}; CSV and JSON lines "
-        "need nothing"
+        "need no package"
     ) from error
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class ParquetTable:
 
 
 class ParquetWriter:
-    """Writes a table to a Parquet file, which is complete once it is closed.
+    """Writes a table to a Parquet file, which is complete after `close`.
 
     Args:
         file: File to write to.
@@ -162,7 +162,7 @@ def _column(kind: pa.DataType) -> Column:
 
 
 def _values(name: str, column: pa.Array, problems: list[str]) -> list[object]:
-    """Return a column as Python values; invalid text becomes a problem of its row."""
+    """Return a column as Python values; invalid text is recorded as the row's problem."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):

@@ -1,4 +1,4 @@
-"""Record of a run in its output and journal: model, input, settings."""
+"""Record of a run for its output and journal: model, input, settings."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Record:
         return found
 
     def _check(self) -> None:
-        """Check the types and ranges of all fields, since a journal may be forged.
+        """Check the types and ranges of all fields, because a journal may be forged.
 
         Raises:
             TypeError: A field has another type.

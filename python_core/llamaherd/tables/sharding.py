@@ -1,4 +1,4 @@
-"""Division of rows into shards, computed alike on every machine."""
+"""Division of rows into shards; all machines compute the same division."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 def own_rows(
     spec: RunSpec, model: Model, table: Table, shard: tuple[int, int], size: int
 ) -> NDArray[np.bool_]:
-    """Return which rows of a table belong to a shard.
+    """Return a mask of the rows that belong to a shard.
 
-    Prompts with a common prefix go to the same shard. Prompts without one, such as texts
-    to embed, are divided into runs of consecutive rows with about equal numbers of bytes.
+    Prompts with a common prefix go to the same shard. Prompts without a common prefix,
+    such as texts to embed, are divided into consecutive rows with about equal numbers of
+    bytes.
 
     Args:
         spec: Description of the run.
@@ -40,7 +41,7 @@ def own_rows(
         size: Number of rows that are tokenized at a time.
 
     Returns:
-        bool[n_rows].
+        bool[n_rows], True for rows of the shard.
     """
     i, n = shard
     if not 1 <= i <= n:
@@ -61,8 +62,8 @@ def own_rows(
 
 
 def shard_of(sizes: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Return the shard, from 0, of each of some consecutive rows of these sizes."""
-    before = np.cumsum(sizes + 1) - 1  # an empty row has a cost, too
+    """Divide consecutive rows by their sizes; return the shard of each row, from 0."""
+    before = np.cumsum(sizes + 1) - 1  # an empty row also has a cost
     total = int(before[-1]) + 1 if len(before) else 1
     return np.asarray(np.minimum(before * n // total, n - 1), dtype=np.int64)
 
@@ -77,7 +78,7 @@ def _prompts(spec: RunSpec, table: Table, size: int) -> Iterator[list[str]]:
 
 
 def _tokens(spec: RunSpec, model: Model, table: Table, size: int) -> Iterator[array[int]]:
-    """Yield the tokens of the prompts of all rows; a row that fails has none."""
+    """Yield the tokens of all rows' prompts; a row that fails has no tokens."""
     chat = spec.chat and spec.task != "annotate"  # codebook prompts share a prefix
     parse = parsing("auto", chat=chat)
     own = chat_options(spec) if chat else {}

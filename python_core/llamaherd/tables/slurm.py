@@ -1,4 +1,4 @@
-"""Script that executes a run as a SLURM array job."""
+"""Builds a script that executes a run as a SLURM array job."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_TASKS = 100_000
-_WARNING_S = 120  # before the time limit; enough to copy a journal back
-_KEEP_S = 600  # a node that dies loses at most the work of this time
-_MOST_STARTS = 20  # otherwise a task that always fails at start would restart forever
+_WARNING_S = 120  # seconds before the time limit; enough to copy a journal back
+_KEEP_S = 600  # seconds between copies of the journal; a failed node loses no more
+_MOST_STARTS = 20  # without a limit, a task that always fails would restart forever
 
 _SCRIPT = r"""#!/usr/bin/env bash
 # A run in {n_tasks} parts, one for each task of an array. Submit it with
@@ -156,13 +156,13 @@ def slurm_script(  # noqa: PLR0917 - one argument per setting of the script
         resources: Resources of each task.
         setup: Lines at the start of the script, such as "module load python".
         scratch: Folder on a node's local disk; environment variables in it are expanded
-            on the node. None for the first of SLURM_TMPDIR, TMPDIR and /tmp that the node
-            has.
+            on the node. None for the first of SLURM_TMPDIR, TMPDIR and /tmp that is set
+            on the node.
         most_running: Maximum number of tasks that run at once; None for the cluster's
             limit.
 
     Raises:
-        ValueError: An argument contains characters that a script cannot hold.
+        ValueError: An argument contains characters that a script cannot contain.
     """
     checks.integer("n_tasks", n_tasks, 1, MAX_TASKS)
     at_once = ""

@@ -1,4 +1,4 @@
-"""Passages of a table of coded texts as a long table, a row each."""
+"""Passages in a table of coded texts, as a long table with one row per passage."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ ROW = "row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanFile:
-    """Table of coded texts, and the long table that is made of it.
+    """Converts a table of coded texts to a long table of passages.
 
     Attributes:
         source: Path of the table with a column of passages; "-" for stdin.
         output: Path of the long table, .csv, .tsv or .jsonl; "-" for CSV on stdout.
         column: Name of the column of passages.
-        id: Column that identifies texts; None for the number of the row, from 0.
+        id: Column that identifies texts; None for the row number, from 0.
     """
 
     source: str
@@ -49,7 +49,7 @@ class SpanFile:
         """Write the long table and return its number of rows.
 
         Raises:
-            ValueError: A column does not exist, or a cell holds no passages.
+            ValueError: A column does not exist, or a cell does not contain passages.
         """
         spec = RunSpec(input=self.source, output=self.output, column=self.column)
         if format_of(self.output) == "parquet":

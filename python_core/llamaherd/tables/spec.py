@@ -43,7 +43,7 @@ SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def _names(function: object) -> dict[str, object]:
-    """Return the arguments of a function that have a default, with the default."""
+    """Return the defaults of a function's optional arguments, by name."""
     parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
     return {
         name: each.default
@@ -69,8 +69,8 @@ KEYS: dict[str, dict[str, object]] = {
     **{table: _options(table) for table in RUN_FILE},
 }
 _TABLES = frozenset(f"[{name}]" for name in KEYS)
-# Keys that set location and speed but do not change answers. (Adapters are identified by
-# content.)
+# Keys of location and speed, which do not change answers. (Adapters are identified by
+# content, not by path.)
 _OF_MACHINE = {
     "path", "lora", "n_threads", "n_threads_batch",
     "use_mmap", "use_mlock", "check_tensors", "check_memory",
@@ -111,7 +111,7 @@ class RunSpec:
         sampling: Settings of generation, including `retries` and `strict`.
         classify: Labels and further arguments of `classify_parallel`.
         codebook: Codebook for the task "annotate": path of a YAML file,
-            "ready:name" for a ready one, or its content.
+            "ready:name" for a ready codebook, or its content.
         annotate: Further arguments of `annotate`.
         embed: Arguments of `embed_parallel`.
         folder: Folder to which relative paths refer.
@@ -190,8 +190,8 @@ class RunSpec:
     def _check_words(self) -> None:
         if self.prompt is not None and self.column is not None:
             raise ArgumentError(
-                "and column cannot be given together: a column's texts are the "
-                "prompts, or a prompt has their values in it",
+                "and column cannot be given together: use column if its texts are the "
+                "prompts, or prompt for a template with values of columns",
                 argument="prompt",
                 code="conflict",
             )
@@ -201,7 +201,7 @@ class RunSpec:
         check_chat_keys(self)
         if self.task == "embed" and self.chat:
             raise ArgumentError(
-                "= true is not for embed, which makes no prompts", argument="chat"
+                "= true does not go with embed, which has no prompts", argument="chat"
             )
         if self.task == "classify":
             if not self.classify.get("labels"):
@@ -233,12 +233,12 @@ class RunSpec:
             self._check_schema(params)
 
     def _check_tables(self) -> None:
-        """Check that no table of another task is given, whose keys would do nothing."""
+        """Check that no table of another task is given; its keys would have no effect."""
         if self.task != "annotate":
             for name in ("codebook", "annotate"):
                 if getattr(self, name):
                     raise ArgumentError(
-                        f"goes with task = 'annotate', and task is {self.task!r}",
+                        f"needs task = 'annotate', but task is {self.task!r}",
                         argument=f"[{name}]",
                         code="not_together",
                     )
@@ -289,7 +289,7 @@ class RunSpec:
 
     @property
     def made(self) -> Task[Any]:
-        """Task that is run on each row."""
+        """Task to run on each row."""
         return self._made(self.book if self.task == "annotate" else None)
 
     def _made(self, book: Codebook | None) -> Task[Any]:
@@ -349,7 +349,7 @@ class RunSpec:
 
     @property
     def schema(self) -> str | None:
-        """Schema as JSON; None without one."""
+        """Schema as JSON; None without a schema."""
         given = self.sampling.get("schema")
         if given is None:
             return None
@@ -362,11 +362,13 @@ class RunSpec:
 
     @property
     def path(self) -> str:
-        """Source of the model; a file beside the description takes precedence."""
+        """Source of the model; a file in the description's folder takes precedence."""
         path = self.model.get("path")
         if path is None:
             raise ArgumentError(
-                "is missing: the model to ask", argument="[model] path", code="missing"
+                "is missing: it is the model to run",
+                argument="[model] path",
+                code="missing",
             )
         return str(self._near(path))
 
@@ -377,7 +379,7 @@ class RunSpec:
         return {**own, "lora": self._near(own["lora"])} if "lora" in own else own
 
     def _models_near(self) -> dict[str, Any]:
-        """Return the models of later steps of `annotate`, by the name of their key."""
+        """Return the models of later steps of `annotate`, by key."""
         names = ("embeddings", "larger")
         return {
             name: self._near(self.annotate[name])
@@ -386,7 +388,7 @@ class RunSpec:
         }
 
     def _near(self, path: Any) -> Any:  # noqa: ANN401 - any TOML value
-        """Resolve paths; a file beside the description takes precedence."""
+        """Resolve paths; a file in the folder of the description takes precedence."""
         if isinstance(path, list):
             found = [self._near(each) for each in path]
             is_pair = len(found) == 2 and isinstance(found[1], (int, float))
@@ -401,10 +403,10 @@ class RunSpec:
         return self.folder / Path(getattr(self, name)).expanduser()
 
     def canonical(self) -> dict[str, Any]:
-        """Settings that determine the answers, besides the model file and the input.
+        """Settings that, with model file and input, determine the answers.
 
-        Keys with their default value are left out, so that a key added by a later version
-        does not change the hash of existing runs.
+        Keys with default values are omitted, so that a key added by a later version does
+        not change the hash of existing runs.
         """
         found: dict[str, Any] = {
             each.name: getattr(self, each.name)
@@ -463,7 +465,7 @@ def checked_keys(where: str, table: object, known: Mapping[str, object]) -> None
 
     Raises:
         TypeError: `table` is not a mapping.
-        ValueError: A key is unknown; the message suggests one.
+        ValueError: A key is unknown; the message suggests a known key.
     """
     if not isinstance(table, Mapping):
         raise ArgumentTypeError(
@@ -482,11 +484,11 @@ def checked_keys(where: str, table: object, known: Mapping[str, object]) -> None
 
 
 def _check_several(name: str, labels: Collection[object]) -> None:
-    """Check that there are at least two labels, so that rows can differ."""
+    """Check that there are at least two labels; with one, all rows would be equal."""
     if len(labels) < 2:
         found = checks.shown(next(iter(labels)))
         raise ArgumentError(
-            f"must be at least two different ones, not {found} alone",
+            f"must be at least two different labels, not only {found}",
             argument=name,
             code="out_of_range",
         )

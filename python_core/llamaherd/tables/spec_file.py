@@ -65,11 +65,11 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
 
 
 def line_of(text: str, argument: str) -> int | None:
-    """Return the line of a run file in which a key is set; None if it is not found.
+    """Return the number of the line that sets a key; None if no line is found.
 
     Args:
         text: Content of the file.
-        argument: Key, with or without its table: "[sampling] seed" or "seed".
+        argument: Key, with or without the table: "[sampling] seed" or "seed".
     """
     wanted, _, key = argument.rpartition(" ")
     own = key.split(".", maxsplit=1)[0]
@@ -93,7 +93,7 @@ def _check_size(content: bytes) -> None:
 
 
 def spec_of(found: Mapping[str, Any], folder: Path) -> RunSpec:
-    """Return the run described by the keys of a file.
+    """Build the run that the keys of a file describe.
 
     Raises:
         TypeError: A key has a value of the wrong type.
@@ -129,7 +129,7 @@ def changed(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
 
 
 def parsed_setting(text: str) -> tuple[str, Any]:
-    """Split `KEY=VALUE`; the value is read as TOML, or as text if that fails.
+    """Split `KEY=VALUE`; the value is read as TOML, or as text if it is not TOML.
 
     Raises:
         ValueError: The text has another form.
@@ -151,7 +151,7 @@ def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
     """Write the TOML file, with paths relative to its folder.
 
     Raises:
-        ValueError: A file of that name exists, or its folder does not.
+        ValueError: The file exists already, or its folder does not exist.
     """
     file = Path(path).absolute()
     found = _plain(spec)
@@ -179,7 +179,7 @@ def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
 
 
 def _make_relative(found: dict[str, Any], spec: RunSpec, folder: Path) -> None:
-    """Replace the paths of a run's keys by paths relative to a folder."""
+    """Make the paths in a run's keys relative to a folder."""
     for name in ("input", "output"):
         if found.get(name, STREAM) != STREAM:
             found[name] = _relative(spec.at(name), folder)
@@ -207,7 +207,7 @@ def _make_relative(found: dict[str, Any], spec: RunSpec, folder: Path) -> None:
 
 
 def _plain(spec: RunSpec) -> dict[str, Any]:
-    """Return the keys that were set; TOML cannot represent None."""
+    """Return the keys that are not None, which TOML cannot represent."""
     found: dict[str, Any] = {"task": spec.task}
     for each in fields(spec):
         value = getattr(spec, each.name)

@@ -1,4 +1,4 @@
-"""Rows of a run in its journal, from which another machine merges shards."""
+"""Rows of a run in its journal, which another machine can merge with other shards."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS run_row (
   PRIMARY KEY (run, place)
 ) WITHOUT ROWID;
 """
-# The start of a run sorts after all earlier ones, even if the clock was set back.
+# The start time of a run is after all earlier starts, even if the clock was set back.
 _BEGIN = """
 INSERT INTO run VALUES (
   ?, ?, max(?, (SELECT coalesce(max(started), 0) + 0.001 FROM run WHERE id <> ?))
@@ -51,7 +51,7 @@ Stored = tuple[int, str, "bytes | None"]
 
 
 class Store:
-    """Rows of one run, in a journal that is open elsewhere in this process.
+    """Rows of one run, in a journal that this process may also have open elsewhere.
 
     Args:
         path: Path of the journal.
@@ -64,7 +64,7 @@ class Store:
         self._id = record.identity()
 
     def begin(self) -> None:
-        """Record that the journal now belongs to this run."""
+        """Record in the journal that this run began."""
         self.add([], [])
 
     def add(self, positions: Sequence[int], values: Sequence[Values]) -> None:
@@ -84,7 +84,7 @@ class Store:
             db.execute("COMMIT")
 
     def find(self, first: int, last: int) -> dict[int, Values]:
-        """Return the stored rows of a range of positions that did not fail."""
+        """Return the stored rows in a range of positions, without failed rows."""
         with refusals("journal", self._path), closing(self._connect()) as db:
             query = f"{_ROWS} AND place BETWEEN ? AND ?"
             rows = db.execute(query, (self._id, first, last)).fetchall()
@@ -112,16 +112,16 @@ def read_run(
     name: str,
     use: Callable[[Record, Iterator[Stored]], None],
 ) -> None:
-    """Read the run of a journal that was started last.
+    """Read the last started run in a journal.
 
     Args:
         path: Path of the journal, which is not changed.
         name: Name of the journal in messages.
-        use: Function that is called with the run and its rows in order. It is called
-            again from the start if the journal changes meanwhile.
+        use: Function that is called with the run and its rows in order. If the journal
+            changes meanwhile, it is called again with all rows.
 
     Raises:
-        JournalError: The file is not a journal, is damaged, or holds no run.
+        JournalError: The file is not a journal, is damaged, or contains no run.
     """
     file = journal_file.checked_path(name, path)
 
@@ -131,8 +131,8 @@ def read_run(
         found = db.execute(latest).fetchone() if "run_row" in tables else None
         if found is None:
             raise JournalError(
-                f"{name}: {shown(file)} has no rows to put together: it is not of a run "
-                "with --shard i/n"
+                f"{name}: {shown(file)} has no rows to merge: it is not the journal of a "
+                "run with --shard i/n"
             )
         rows = db.execute(f"{_ROWS} ORDER BY place", (found[0],))
         use(Record.of_json(found[1]), map(_checked, rows))
@@ -172,7 +172,7 @@ def _row(position: int, values: Values) -> Stored:
 def _checked(row: tuple[Any, ...]) -> Stored:
     stored: Stored = (row[0], row[1], row[2])
     if _digest(stored) != row[3]:
-        raise DamagedError(f"what is stored for row {row[0] + 1} is not what was written")
+        raise DamagedError(f"the data stored for row {row[0] + 1} were changed")
     return stored
 
 

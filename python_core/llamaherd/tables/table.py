@@ -20,8 +20,8 @@ class Row:
     """A row of a table.
 
     Attributes:
-        values: Values by column; a row of JSON lines lacks the keys that its object
-            lacks.
+        values: Values by column. In JSON lines, a row has only the keys of its own
+            object.
         problem: Reason why the row cannot be used; "" if it is valid.
     """
 
@@ -36,7 +36,7 @@ class Block:
     Attributes:
         start: Position of the first row in the table, from 0.
         rows: The rows.
-        arrow: The same rows as an Arrow table, which keeps all types; None for a text
+        arrow: The same rows as an Arrow table, with unchanged types; None for a text
             file.
     """
 
@@ -46,7 +46,7 @@ class Block:
 
 
 class Table(Protocol):
-    """Protocol of a table that was scanned."""
+    """Protocol of a table whose columns and number of rows are known."""
 
     @property
     def columns(self) -> Mapping[str, Column]:

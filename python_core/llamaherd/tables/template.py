@@ -19,10 +19,10 @@ _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Parsed template; braces in the values of a row have no meaning.
+    """Parsed template; braces in the values of a row are not interpreted.
 
     Attributes:
-        parts: Pairs of a text or column name, and whether it is a column name.
+        parts: Pairs of a text and False, or of a column name and True.
     """
 
     parts: tuple[tuple[str, bool], ...]
@@ -55,15 +55,15 @@ class Template:
         found = cls(tuple(part for part in parts if part[0]))
         if not found.columns:
             raise ArgumentError(
-                "names no column, so that all rows would be asked the same: write "
-                f"{{text}} where a column's values go, not {checks.shown(text)}",
+                "names no column, so that all rows would have the same prompt: write "
+                f"{{text}} in place of a column's value, not {checks.shown(text)}",
                 argument="prompt",
             )
         return found
 
     @classmethod
     def of_column(cls, name: str) -> Template:
-        """Return a template that consists of one column."""
+        """Return a template that contains only the value of one column."""
         return cls(((name, True),))
 
     @property
@@ -72,7 +72,7 @@ class Template:
         return tuple(dict.fromkeys(name for name, is_column in self.parts if is_column))
 
     def filled(self, row: Mapping[str, object]) -> tuple[str, str]:
-        """Return (prompt, ""), or ("", reason) if the row has no prompt.
+        """Return (prompt, ""); or ("", reason) if the row has no prompt.
 
         A row in which one of the columns is empty has no prompt.
         """
@@ -117,7 +117,7 @@ class Template:
 
 
 def shown(value: object) -> str:
-    """Return a value as text: a text unchanged, a missing value as "", others as JSON."""
+    """Return a value as text: texts unchanged, a missing value as "", others as JSON."""
     if value is None:
         return ""
     if isinstance(value, str):

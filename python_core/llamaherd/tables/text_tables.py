@@ -26,7 +26,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class CsvTable:
-    """A CSV file with a header; a decoding error becomes a problem of its row.
+    """A CSV file with a header; a decoding error invalidates only its row.
 
     Args:
         file: Path of the file.
@@ -113,7 +113,7 @@ class JsonlTable:
         encoding: Encoding of the text.
 
     Raises:
-        ValueError: No line holds a JSON object.
+        ValueError: No line contains a JSON object.
         OSError: The file cannot be read.
     """
 
@@ -182,7 +182,7 @@ def _unusable(problem: str, *, code: str, line: int | None = None) -> ArgumentEr
 
 
 def _reason(error: Exception) -> str:
-    """Return the error of a line, without the line number of the parser."""
+    """Return an error's message without the parser's line number."""
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} at character {error.pos + 1}"
     is_deep = isinstance(error, RecursionError)
@@ -196,7 +196,7 @@ def _cut(text: str) -> str:
 
 
 def undecoded(text: str) -> str:
-    """Describe the byte of a text that could not be decoded; "" without one."""
+    """Describe the first byte of a text that could not be decoded; "" if all could."""
     if text.isascii():
         return ""
     try:
@@ -227,7 +227,7 @@ def _readable(text: str) -> str:
 
 
 def _common(kind: Column | None, value: object) -> Column | None:
-    """Return the common kind of a column and a value; None if unknown."""
+    """Return the common type of a column and a value; None if unknown."""
     if value is None:
         return kind
     if isinstance(value, str):
@@ -265,7 +265,7 @@ def _is_unicode(value: object) -> bool:
 
 
 def _replaced(value: dict[str, Any]) -> dict[str, Any]:
-    """Return the row without lone surrogates."""
+    """Return the row with lone surrogates replaced."""
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
     found: dict[str, Any] = json.loads(text)
     return found

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     from llamaherd.tables.table import Table
 
-_BLOCK = 10_000  # rows that are read at once
+_BLOCK = 10_000  # rows read at a time
 
 
 def read_whole(path: str, numbers: Sequence[str] = ()) -> Any:  # noqa: ANN401 - of pyarrow, or a dict
-    """Read a table: an Arrow table from Parquet, lists by column from CSV or JSON lines.
+    """Read a table: Parquet as an Arrow table, CSV and JSON lines as a dict of lists.
 
     Args:
-        path: File: .csv, .tsv, .jsonl or .parquet.
-        numbers: Beginnings of names of columns that are numbers in CSV.
+        path: Path of a .csv, .tsv, .jsonl or .parquet file.
+        numbers: Prefixes of the names of CSV columns that contain numbers.
 
     Raises:
-        ValueError: The file cannot be read, a row is invalid, or a cell is no number.
+        ValueError: The file cannot be read, a row is invalid, or a cell is not a number.
         OSError: The file cannot be read.
     """
     kind = format_of(path)
@@ -66,11 +66,11 @@ def read_whole(path: str, numbers: Sequence[str] = ()) -> Any:  # noqa: ANN401 -
 
 
 def write_whole(frame: Any, path: str, *, overwrite: bool) -> None:  # noqa: ANN401 - of any kind
-    """Write a table; the file appears once it is complete.
+    """Write a table; the file appears only when it is complete.
 
     Args:
         frame: A data frame; an Arrow table for Parquet.
-        path: File, as for `read_whole`; "-" writes CSV to stdout.
+        path: Path, as for `read_whole`; "-" writes CSV to stdout.
         overwrite: True to replace an existing file.
 
     Raises:
@@ -98,7 +98,7 @@ def check_free(path: str, *, overwrite: bool) -> None:
     """Check that an output does not exist yet, or may be replaced.
 
     Raises:
-        ValueError: It exists.
+        ValueError: The output exists.
     """
     if path != STREAM and not overwrite and Path(path).exists():
         raise ArgumentError(
@@ -125,7 +125,7 @@ def _delimiter(path: str) -> str:
 
 
 def _cell(name: str, row: int, value: Any, is_number: bool) -> Any:  # noqa: ANN401
-    """Return a cell of CSV: None if it is empty, a number in columns of numbers."""
+    """Convert a cell of CSV: None for an empty cell, a number in columns of numbers."""
     if value in {"", None}:
         return None
     if not is_number:

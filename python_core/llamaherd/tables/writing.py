@@ -1,4 +1,4 @@
-"""Writing of tables: an output file appears complete or not at all."""
+"""Writing of tables; an output file appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TextWriter:
         columns: Columns of the input.
         new: Columns that are added.
         delimiter: Delimiter of CSV; "" for JSON lines.
-        spreadsheet: Whether the file is meant for a spreadsheet.
+        spreadsheet: Whether to write the file for a spreadsheet; see `RunSpec`.
     """
 
     def __init__(
@@ -95,7 +95,8 @@ class TextWriter:
         text = cell_text(value)
         if self._escape and isinstance(value, str):
             text = escaped(text)
-        # csv.writer does not quote a lone \r, which readers take as the end of a row.
+        # csv.writer does not quote a lone \r, which readers interpret as the end of a
+        # row.
         return (
             f'"{text.replace(chr(34), chr(34) * 2)}"'
             if self._special.search(text)
@@ -137,7 +138,7 @@ def writing(
         spec: Description of the run.
         source: Input of the run.
         new: Columns that are added.
-        meta: JSON for the file's metadata, or for a file beside it.
+        meta: JSON for the file's metadata, or for a separate file beside the output.
         n_embd: Length of an embedding.
 
     Raises:
@@ -182,7 +183,8 @@ def writing(
                 )
                 yield text
                 text.close()
-            # Written first: an output without it would look like another program's file.
+            # Written first: without this file, the output would look like another
+            # program's.
             sidecar = json.loads(meta) | {"output_sha256": sha256_of(draft)}
             with replacing(path.with_name(path.name + META)) as beside:
                 beside.write_text(f"{json.dumps(sidecar, indent=2)}\n", encoding="utf-8")
@@ -192,7 +194,7 @@ def checked_output(spec: RunSpec) -> Path:
     """Return the path of the output.
 
     Raises:
-        ValueError: The path is not writable, or is that of the input.
+        ValueError: The path is not writable, or is the path of the input.
     """
     path = Path(os.path.realpath(spec.at("output")))
     shown = checks.shown(spec.output)
@@ -206,14 +208,14 @@ def checked_output(spec: RunSpec) -> Path:
         raise ArgumentError(f"{shown} cannot be written", argument="output")
     if spec.input != STREAM and path == Path(os.path.realpath(spec.at("input"))):
         raise ArgumentError(
-            f"{shown} is the input: give it another name", argument="output"
+            f"{shown} is the input: choose another name", argument="output"
         )
     return path
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces another once it is complete on disk."""
+    """Yield a temporary file that replaces `path` when it is complete on disk."""
     _remove_drafts(path)
     draft = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -227,7 +229,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _remove_drafts(path: Path) -> None:
-    """Remove the temporary files of processes that ended while they wrote."""
+    """Remove temporary files of processes that ended before they finished writing."""
     pattern = re.compile(re.escape(path.name) + r"\.([0-9]+)\.part")
     with suppress(PermissionError):
         for each in path.parent.iterdir():

@@ -1,1 +1,1 @@
-"""Tasks over texts: the requests of each kind of task, and its result columns."""
+"""Tasks on texts: for each kind, the requests and the columns of results."""

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from llamaherd.run.job import Runnable
     from llamaherd.tasks.task import Cells
 
-_TEXT = ".text"  # column of texts in frames of this module; differs from all roles
-_PREFIX = "coded "  # separates the new columns from it
+_TEXT = ".text"  # name of the column of texts in this module; no role has this name
+_PREFIX = "coded "  # prefix of the new columns; no new column is then called `_TEXT`
 
 
 @dataclass(frozen=True)
 class Annotate(Task["Coded"]):
     """Annotation of texts with a codebook.
 
-    The draws for a text depend only on `seed` and the prompt, so that a part of a table
-    has the same results as the whole table.
+    Random draws for a text depend only on `seed` and the prompt, so that a part of a
+    table has the same results as the whole table.
 
     Attributes:
         codebook: The codebook.
@@ -64,17 +64,17 @@ class Annotate(Task["Coded"]):
 
     @property
     def reads_all(self) -> bool:
-        """Whether calibration is fitted to all texts, or steps are chosen among them."""
+        """Whether batch calibration or steps make results depend on all texts."""
         return self._checked.calibrate == "batch" or self._checked.in_steps
 
     @property
     def summary(self) -> str:
-        """Description of the steps of the last call; "" for a coding in one step."""
+        """Description of the steps of the last call; "" for coding in one step."""
         return self._steps[-1] if self._steps else ""
 
     @property
     def n_answer(self) -> int:
-        """Estimated tokens: one per label, or half of the limit for fields."""
+        """Estimated tokens per answer: one per label, or half of the limit for fields."""
         is_fields = self.codebook.kind.is_generated
         return self._checked.max_tokens // 2 if is_fields else len(self.codebook.names)
 
@@ -114,7 +114,7 @@ class Annotate(Task["Coded"]):
         }
 
     def failed(self, reason: str) -> dict[str, object]:
-        """Return the cells of a row without a prompt. A missing text is not a failure."""
+        """Return the cells of a row without a prompt; a missing text has no error."""
         if isinstance(reason, MissingText):
             return dict.fromkeys(self.columns)
         return super().failed(reason)
@@ -135,5 +135,5 @@ class Annotate(Task["Coded"]):
 
     @property
     def _numbers(self) -> tuple[Column, ...]:
-        """Column types whose values are arrays; fields have lists with None."""
+        """Types of columns whose values are float arrays, with NaN if missing."""
         return () if self.codebook.kind.is_generated else (NUMBER,)

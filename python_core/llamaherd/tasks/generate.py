@@ -36,14 +36,15 @@ _JSON = (bool, int, float, str, list, dict)
 class Generate(Task["Results"]):
     """Answers to prompts.
 
-    Each field of a schema has a column. In batches, the text of the answer is added only
-    if the schema allows further fields. Files always have the text and the finish reason.
-    The text is called "answer" there, since the column of prompts is often called "text".
+    Each field of a schema has a column. Batches contain the text of the answer only if
+    the schema allows further fields. Files always contain the text and the finish reason;
+    the column of the text is called "answer", because the column of prompts is often
+    called "text".
 
     Attributes:
         options: Options of `generate_parallel`.
         in_file: Whether to use the columns of files.
-        model_thinks: Whether the model thinks before answers without being asked to.
+        model_thinks: Whether the model thinks by default before answers.
 
     Raises:
         TypeError: A setting has the wrong type.
@@ -58,7 +59,7 @@ class Generate(Task["Results"]):
         _ = self._params
 
     def of_model(self, model: Model) -> Generate:
-        """Return the task with columns for thoughts, if the model's template thinks."""
+        """Return the task, with columns for thoughts if the model thinks by default."""
         options = self.options
         if not options.chat or options.thinking is not None:
             return self
@@ -84,7 +85,7 @@ class Generate(Task["Results"]):
 
     @property
     def n_answer(self) -> int:
-        """Estimated tokens: half of the limit."""
+        """Estimated tokens per answer: half of the limit."""
         return max(1, (self._params.max_tokens or self._params.n_answer) // 2)
 
     def requests(
@@ -137,7 +138,7 @@ class Generate(Task["Results"]):
 
     @cached_property
     def _own(self) -> dict[str, str]:
-        """Return the roles besides the fields, with the source of each."""
+        """Return the roles that are not fields, each with the source of its values."""
         thoughts = THOUGHT_COLUMNS if self._thinks else ()
         if self.in_file:
             roles = ("answer", "finish_reason", *thoughts, "error")
@@ -152,7 +153,7 @@ class Generate(Task["Results"]):
 
     @property
     def _thinks(self) -> bool:
-        """Whether thoughts come before the answers, which have columns then."""
+        """Whether the model thinks before answers, so that thoughts have columns."""
         return self.model_thinks or self.options.thinking not in (None, False)
 
     def _role(self, name: str) -> str:

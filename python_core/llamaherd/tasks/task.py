@@ -1,4 +1,4 @@
-"""Interface of a task, which is called by file runs, Ray and R."""
+"""Interface of a task, which file runs, Ray and R call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from llamaherd.run.job import Runnable
     from llamaherd.structured.columns import Column
 
-    # Called with an object that has n_done and n_failed; False for no callback.
+    # Function that is called with an object with n_done and n_failed; False for no
+    # callback.
     Report = Literal[False] | Callable[[Any], object]
     # Cells of n rows by role.
     Cells = dict[str, Sequence[Any]]
@@ -27,17 +28,17 @@ _R = TypeVar("_R")
 
 
 class MissingText(str):
-    """Reason of a row whose text is missing (null), not just empty."""
+    """Reason why a row has no prompt: its text is missing (null), not just empty."""
 
     __slots__ = ()
 
 
 class Task(ABC, Generic[_R]):
-    """Work on each text, independent of the source of texts and the form of output.
+    """Base class of tasks on texts, independent of the source of texts and the output.
 
     Attributes:
-        is_journalled: Whether a journal stores its results, so that an interrupted call
-            loses none.
+        is_journalled: Whether a journal stores the results, so that an interrupted call
+            loses no results.
         reads_all: Whether the result for a text depends on all texts of the table.
     """
 
@@ -50,7 +51,7 @@ class Task(ABC, Generic[_R]):
 
     @property
     def summary(self) -> str:
-        """Description of how the last call was computed; "" for none."""
+        """Description of how the last call was computed; "" without a description."""
         return ""
 
     @property
@@ -59,13 +60,13 @@ class Task(ABC, Generic[_R]):
         return 0
 
     def of_model(self, model: Model) -> Task[_R]:  # noqa: ARG002 - used by overriding methods
-        """Return the task with all columns that results of a model have."""
+        """Return the task with all columns of results by this model."""
         return self
 
     @property
     @abstractmethod
     def columns(self) -> dict[str, Column]:
-        """Return the types of the columns by role; the last one holds failure reasons."""
+        """Return the types of the columns by role; the last one has failure reasons."""
 
     @abstractmethod
     def requests(
@@ -120,7 +121,7 @@ class Task(ABC, Generic[_R]):
         )
 
     def notes(self, cells: Cells) -> list[str]:  # noqa: ARG002 - used by overriding methods
-        """Return signs that the cells carry little information about the texts."""
+        """Return notes on cells that contain little information about the texts."""
         return []
 
     def failed(self, reason: str) -> dict[str, object]:
@@ -130,7 +131,7 @@ class Task(ABC, Generic[_R]):
 
 
 def free_name(name: str, taken: object) -> str:
-    """Return a role that differs from all fields of a schema."""
+    """Return a role that is not in `taken`; dots are prepended to `name` if needed."""
     while name in taken:  # type: ignore[operator]
         name = f".{name}"
     return name

@@ -367,10 +367,10 @@ test_that("each variant has an estimate by the same codes", {
     expect_warning(run(gold = gold, formula = formula), "1\" has no estimate"),
     "2\" has no estimate"
   )
-  expect_error(run(outcome = "yes"), "these need `gold`")
+  expect_error(run(outcome = "yes"), "which need `gold`")
   expect_error(run(gold = 1), "`gold` must be")
   one <- replace(gold, "gold", list(c("yes", NA, NA, NA)))
-  expect_error(run(gold = one), "two codes at least")
+  expect_error(run(gold = one), "codes of at least two")
   data <- data[-1, ]
   expect_error(run(gold = gold), "gold was drawn from other data")
 })
@@ -392,11 +392,11 @@ test_that("a journal is named at the beginning and where Ctrl-C ends the call", 
       abort = \() NULL
     )
   })
-  expect_match(told, "goes on from there: /tmp/a.journal", all = FALSE)
+  expect_match(told, "continues from there: /tmp/a.journal", all = FALSE)
 })
 
 test_that("hints lead to what was meant", {
-  expect_error(codebook("What?", list(a = "one", b = "two")), "unlist[(][)] makes")
+  expect_error(codebook("What?", list(a = "one", b = "two")), "unlist[(][)] converts")
   frame <- data.frame(label = "a", definition = "one")
   expect_error(codebook("What?", frame), "setNames[(]x[$]definition, x[$]label[)]")
   expect_error(

@@ -302,7 +302,7 @@ test_that("a formula is evaluated on all rows, with codes in place of labels", {
   expect_no_error(estimated(label == "yes" ~ scores))
   expect_error(
     estimated(age ~ I((label == "yes") - (label == "yes")[2])),
-    "use each row's own label",
+    "use only each row's own label",
     class = "llamaherd_error_argument"
   )
   flags <- transform(

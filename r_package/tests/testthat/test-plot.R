@@ -236,7 +236,7 @@ test_that("coefficients of agreement are shown with their intervals", {
   shown <- picture_agreement(agreement_of())
   expect_identical(
     levels(shown$data$row),
-    c("agreement, share alike", "linear kappa", "Krippendorff's alpha", "Gwet's AC1")
+    c("percent agreement", "linear kappa", "Krippendorff's alpha", "Gwet's AC1")
   )
   expect_identical(shown$data$value, agreement_of()$value)
   expect_identical(shown$title, "Agreement of 3 coders on 40 units")

@@ -99,7 +99,7 @@ test_that("candidates and comparisons are checked before anything runs", {
   expect_error(compare_codebooks(news(), list(), gold), "named list of codebooks")
   expect_error(
     compare_codebooks(news(), list(a = book, a = book), gold),
-    "no two are the same"
+    "unique names"
   )
   expect_error(best_codebook(1), "compare_codebooks", class = "llamaherd_error_argument")
   expect_error(

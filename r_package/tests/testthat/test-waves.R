@@ -53,7 +53,7 @@ test_that("a wave that depends on codes has weighted estimates", {
   expect_equal(unname(coef(found, "gold")), share)
   part <- suppressWarnings(estimate(subset(speeches, party == "A"), both))
   expect_equal(part$n_texts, sum(party == "A"))
-  expect_match(part$notes, "texts that the sample was drawn from", all = FALSE)
+  expect_match(part$notes, "texts from which the sample was drawn", all = FALSE)
 })
 
 test_that("survey weights are those of lm()", {
@@ -98,7 +98,7 @@ test_that("coders who err make intervals wider, also of regressions", {
   modelled <- fit(gold, consensus = "one_coin")
   right <- fit(coded_by(drawn, c(0, 0, 0)))
   expect_true(all(width(modelled) > width(right)))
-  # A regression on groups has the draws of `by`.
+  # A regression on groups uses the same draws as `by`.
   means <- suppressWarnings(
     estimate(speeches, gold, by = party, consensus = "one_coin", methods = "dsl")
   )
@@ -121,7 +121,7 @@ test_that("intervals that hold together are wider, and have one level", {
   expect_true(all(width(simultaneous = "max_t") > each))
   expect_true(all(width(simultaneous = "bonferroni") >= width(simultaneous = "max_t")))
   found <- suppressWarnings(estimate(speeches, gold, simultaneous = "max_t"))
-  expect_error(confint(found, level = 0.9), "hold together")
+  expect_error(confint(found, level = 0.9), "simultaneous")
 })
 
 test_that("picked texts are hardly a simple sample, and clusters are noted", {

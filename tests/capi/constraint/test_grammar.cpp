@@ -125,10 +125,10 @@ TEST_CASE("what is no grammar is refused with the line and what is wrong in it")
   lacks("root ::= * \"a\"", "expected something to repeat at *");
   lacks("root ::= \"a\"{}", "expected a number at }");
   lacks("root ::= \"a\"{1", "expected } before its end");
-  lacks("root ::= \"a\"{3,2}", "{3,2} wants at least more than at most");
-  lacks("root ::= \"\\q\"", "behind \\ at q\"");
+  lacks("root ::= \"a\"{3,2}", "{3,2} has a minimum above its maximum");
+  lacks("root ::= \"\\q\"", "after \\ at q\"");
   lacks("root ::= \"\\xG0\"", "expected 2 hexadecimal digits at G0");
-  lacks("root ::= \"\\U00110000\"", "past the last character");
+  lacks("root ::= \"\\U00110000\"", "above the last character");
   lacks("root ::= \"\\ud800\"", "surrogate");
   lacks("root ::= \"\\x00\"", "NUL");
   lacks("root ::= \"\xFF\"", "not UTF-8");

@@ -205,7 +205,7 @@ TEST_CASE("bad requests are refused with a reason and leave no trace") {
   Fixture f;
   toy::submit(f.engine, Request(1, kHello, 5));
   CHECK_THROWS_WITH_AS(toy::submit(f.engine, Request(1, kHello, 5)),
-                       "request 1 is already there", lh::Error);
+                       "a request with id 1 exists already", lh::Error);
   CHECK_THROWS_AS(toy::submit(f.engine, Request(2, {}, 5)), lh::Error);
   CHECK_THROWS_AS(toy::submit(f.engine, Request(2, kHello, -1)), lh::Error);
   CHECK_THROWS_AS(
@@ -388,7 +388,7 @@ TEST_CASE(
   fake::settings().recurrent = true;
   const lh_engine_params deterministic = toy::deterministic_params(64, 4);
   CHECK(lh_engine_new(model.get(), &deterministic, &engine, &error) == LH_CONTEXT_ERROR);
-  CHECK(says("not to be had with a recurrent model"));
+  CHECK(says("not possible with a recurrent model"));
   fake::reset();
 }
 

@@ -111,7 +111,7 @@ TEST_CASE("what runs or is held is in the way of a resize") {
   const lh_engine_params larger = toy::engine_params(512, 4, true);
   CHECK_THROWS_WITH_AS(
       f.engine.resize(larger),
-      "a resize needs all requests to be paused or to have ended; 3 run or are held",
+      "a resize needs all requests to be paused or to have ended; 3 are running or held",
       lh::Error);
   f.engine.pause(1);
   f.engine.end(2, LH_FINISH_CANCELLED, nullptr);

@@ -460,3 +460,37 @@ TEST_CASE("a bound answer without a thought is as if none was asked for") {
     CHECK(f.engine.get(1).thinking == nullptr);
   }
 }
+
+TEST_CASE("the budget of a thought counts as tokens to come when streams are chosen") {
+  // Thoughts of 60 tokens before answers of two: longer than an answer of 20.
+  for (const bool is_cancelled : {false, true}) {
+    INFO("cancelled: ", is_cancelled);
+    Fixture f(512, 3, false);
+    fake::settings().eos_share = 0;
+    std::vector<int32_t> order;
+    fake::settings().fault = [&order](int64_t, const std::vector<int32_t>& ids) {
+      order = ids;
+      return fake::Fault::kNone;
+    };
+    std::deque<Thinking> thoughts(2);
+    toy::submit(f.engine, toy::Request(0, kHello, is_cancelled ? 90 : 20));
+    int64_t id = 0;
+    for (Thinking& thinking : thoughts) {
+      thinking.budget = 60;
+      thinking.end = toy::tokens("</thought>");
+      toy::Request request(++id, kHello, 2);
+      request.native.thinking = thinking.get();
+      f.engine.submit(request.native);
+    }
+    if (is_cancelled) {
+      toy::run(f.engine, 3);
+      CHECK(order == std::vector<int32_t>{0, 1, 2});
+      f.engine.end(0, LH_FINISH_CANCELLED, "");  // leaves a gap below the thoughts
+      toy::run(f.engine, 1);
+    } else {
+      toy::run(f.engine);  // until the plain answer ends
+    }
+    toy::run(f.engine, 1);
+    CHECK(order == std::vector<int32_t>{0, 1});
+  }
+}

@@ -149,7 +149,8 @@ TEST_CASE("what libllama would end the process on is refused") {
   CHECK(has(problem(shape(0, {kIn, kRank, 2})), fits));
   CHECK(has(problem(shape(3, {kRank, kOut, 1})), fits));
   CHECK(has(problem(embedding(kRank + 1)), fits));
-  CHECK(has(problem(embedding(kRank), GGML_TYPE_F32, false), "for its output as well"));
+  CHECK(has(problem(embedding(kRank), GGML_TYPE_F32, false),
+            "also uses it for its output"));
   CHECK(has(problem(nothing, GGML_TYPE_I32), "in type i32; it must be f32"));
   const auto drop = [](size_t i) {
     return [=](gguf_context*, Shapes& s) { s.erase(s.begin() + static_cast<long>(i)); };
@@ -158,12 +159,12 @@ TEST_CASE("what libllama would end the process on is refused") {
   CHECK(has(problem(drop(1)), "\"blk.0.up.weight.lora_b\" is missing"));
   CHECK(has(problem([](gguf_context*, Shapes& s) { s.clear(); }), "has no tensors"));
   CHECK(has(problem([](gguf_context*, Shapes& s) { s[0].first = "x"; }),
-            "has tensor \"x\", which is none of an adapter"));
+            "has tensor \"x\", which is not part of an adapter"));
   CHECK(has(problem([](gguf_context*, Shapes& s) {
               s[0].first = "x.lora_a";
               s[1].first = "x.lora_b";
             }),
-            "\"x\", which the model has not"));
+            "\"x\", which the model does not have"));
 }
 
 TEST_CASE("metadata of an adapter is what libllama reads without asking") {

@@ -104,7 +104,6 @@ def test_what_libllama_refuses_is_an_error(smollm2: lh.Model) -> None:
         ),
         ({"prompts": [[1.5]]}, TypeError, r"prompts\[0\]\[0\] must be an integer, not 1"),
         ({"prompts": [[1, True]]}, TypeError, r"prompts\[0\]\[1\] must be an integer"),
-        ({"prompts": [[2**31]]}, ValueError, r"prompts\[0\] holds an id that does not"),
         ({"prompts": ["\ud800"]}, ValueError, r"prompts\[0\] is not valid Unicode"),
         ({"max_tokens": 0}, ValueError, "max_tokens must be at least 1, not 0"),
         ({"max_tokens": -1}, ValueError, "max_tokens must be at least 1, not -1"),
@@ -179,7 +178,7 @@ def test_bad_arguments_of_a_call_are_named(
     [
         ({"prompt": None}, TypeError, r"prompts\[0\] must be text"),
         ({"stream": 1}, ValueError, "stream must be one of False, True, 'all'"),
-        ({"stream": True, "logprobs": 2}, ValueError, "stream=True gives text alone"),
+        ({"stream": True, "logprobs": 2}, ValueError, "stream=True returns only text"),
         ({"stream": True, "retries": -1}, ValueError, "retries must be"),
         ({"max_tokens": 0}, ValueError, "max_tokens must be at least 1"),
         ({"params": [lh.SamplingParams()] * 2}, ValueError, "one element per prompt"),

@@ -148,7 +148,7 @@ def test_perplexity_is_that_of_each_token_after_those_before(context: lh.Context
     assert found.perplexity[0] == pytest.approx(
         math.exp(-parts.logprob[0][0] / (len(tokens) - 1))
     )
-    assert "1 tokens: there is none to be predicted" in found.errors[1]
+    assert "1 tokens: none can be predicted" in found.errors[1]
     assert np.isnan(found.perplexity[1])
     assert found.n_tokens[2] == len(lh.tokenize(context.model, texts[2])) - 1
     assert found.perplexity[2] < 2
@@ -235,7 +235,7 @@ def test_a_prompt_that_fails_fails_alone(context: lh.Context) -> None:
 def test_labels_that_are_the_same_tokens_are_refused(context: lh.Context) -> None:
     # Each would get all of the probability, and coverage could be above 1.
     both = ["no", "yes", " yes"]
-    message = "labels 'yes' and ' yes' are the same tokens behind "
+    message = "labels 'yes' and ' yes' have the same tokens after "
     with pytest.raises(ValueError, match=message + r"prompts\[0\]"):
         lh.classify_parallel(context, PROMPTS, both)
     with pytest.raises(ValueError, match=message + r"prompts\[1\]"):
@@ -450,13 +450,13 @@ def test_calibration_runs_what_it_needs(context: lh.Context) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"labels": "yes"}, TypeError, "labels must be a list of texts, or map"),
+        ({"labels": "yes"}, TypeError, "labels must be a list of texts, or a map"),
         ({"labels": 3}, TypeError, "labels must be a list of texts"),
-        ({"labels": {"a", "b"}}, TypeError, "you get, not be a set: it has no order"),
+        ({"labels": {"a", "b"}}, TypeError, "to names, not a set: its elements"),
         ({"labels": []}, ValueError, "labels must be 1 to 100000 texts, such as"),
         ({"labels": ["a", ""]}, ValueError, r"labels\[1\] must not be empty"),
         ({"labels": ["a", " "]}, ValueError, r"labels\[1\] must not be empty"),
-        ({"labels": ["a", "b", "a"]}, ValueError, r"labels\[2\] is there twice: 'a'"),
+        ({"labels": ["a", "b", "a"]}, ValueError, r"labels\[2\] is given twice: 'a'"),
         ({"labels": ["a", 1]}, TypeError, r"labels\[1\] must be a str, not 1"),
         ({"labels": {"a": 1}}, TypeError, r"labels\[0\]\.name must be a str, not 1"),
         ({"labels": ["\ud800"]}, ValueError, r"labels\[0\] is not valid Unicode"),
@@ -495,7 +495,7 @@ def test_bad_arguments_are_named(
     ("continuations", "error", "message"),
     [
         (1, TypeError, "continuations must be a text, or a text or list of texts for"),
-        ({" a", " b"}, TypeError, "for each prompt, not a set: it has no order"),
+        ({" a", " b"}, TypeError, "for each prompt, not a set: its elements"),
         ([" a"], ValueError, "continuations must be 2, one for each prompt, not 1"),
         ([" a", 1], TypeError, r"continuations\[1\] must be a text or a list of texts"),
         ([" a", [1]], TypeError, r"continuations\[1\]\[0\] must be a str, not 1"),

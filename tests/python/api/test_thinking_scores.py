@@ -220,7 +220,7 @@ def test_a_prefix_comes_between_thought_and_label(context: lh.Context) -> None:
     [
         ({"n_thoughts": 2}, "n_thoughts is 2, but without thinking"),
         ({"n_thoughts": 0, "thinking": 8}, "n_thoughts must be between 1 and 1000"),
-        ({"normalize": "pmi", "thinking": 8}, "normalize='pmi' subtracts what the model"),
+        ({"normalize": "pmi", "thinking": 8}, "normalize='pmi' subtracts the log"),
         ({"thinking": 8, "chat": False, "template": None}, "thinking needs chat=True"),
     ],
 )

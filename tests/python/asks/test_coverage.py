@@ -55,7 +55,7 @@ def test_an_open_thought_is_seen(prompt: str, marker: str) -> None:
         ("The topic is ", False, "leave out the white space there"),
         ("I like it", False, "'I like it': try an end .* 'Answer:' or chat=True"),
         ("Topic:", False, "'Topic:': list the labels in the prompt"),
-        ("assistant\n", True, r"'assistant\\n', .* begin the answer with prefix"),
+        ("assistant\n", True, r"'assistant\\n', .* start the answer with prefix"),
         ([1, 2], False, "may end where no label can follow"),
     ],
 )

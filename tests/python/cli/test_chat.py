@@ -119,7 +119,7 @@ def test_ctrl_c_ends_the_answer_and_then_the_command(
     terminal.wait_for("Name a river.\r\n")
     terminal.wait_for(" ")  # of the answer
     terminal.type("\x03")
-    terminal.wait_for("(interrupted; what was written is kept)")
+    terminal.wait_for("(interrupted; the text so far is kept)")
     terminal.wait_for_prompt()
     terminal.type("\x03")
     assert terminal.ended() == 130
@@ -153,10 +153,10 @@ def test_commands(tiny: str, tmp_path: Path, terminals: list[Terminal]) -> None:
         ("/retry", "(cut off after 4 tokens)"),
         ("/undo", "Dropped: /Three"),
         ("/forget", "Dropped 2 messages."),
-        ("/forget x", "/forget takes a number"),
+        ("/forget x", "/forget needs a number"),
         ("/system", "System message: S"),
         ("/system T", "System message: T"),
-        (f"/save {tiny}", "exists and is no conversation"),
+        (f"/save {tiny}", "exists and is not a conversation"),
         ("/save", "needs the name of a file"),
         (f"/save {saved}", "Wrote "),
         (f"/save {saved}", "Wrote "),

@@ -51,9 +51,9 @@ def test_a_number_that_is_none_is_told_in_words(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["run", "in.csv", "--max-tokens", "abc"]) == 2
-    assert "'abc' is no whole number of at least 1." in capsys.readouterr().err
+    assert "'abc' is not a whole number of at least 1." in capsys.readouterr().err
     assert main(["serve", "m.gguf", "--port", "-5"]) == 2
-    assert "'-5' is no whole number from 0 to 65535." in capsys.readouterr().err
+    assert "'-5' is not a whole number from 0 to 65535." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_other_machines_with_a_key_or_without_one_said_twice(
     assert KEY_VARIABLE not in error
     assert "secret" not in error
     assert main([*EVERYWHERE, "--no-api-key"]) == 2
-    assert "there is a key as well" in capsys.readouterr().err
+    assert "is given with an API key" in capsys.readouterr().err
 
 
 BAD_KEYS = [

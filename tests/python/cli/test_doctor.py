@@ -109,7 +109,7 @@ def test_a_run_that_dies_is_an_error_with_its_reason(
         return lambda _, **options: real([sys.executable, "-c", code], **options)
 
     for number, reason in (
-        (signal.SIGILL, "compiled for a processor that has more"),
+        (signal.SIGILL, "compiled for a processor with more"),
         (signal.SIGKILL, "not enough memory"),
     ):
         with monkeypatch.context() as patch:
@@ -122,7 +122,7 @@ def test_a_run_that_dies_is_an_error_with_its_reason(
 
 def test_an_instruction_that_windows_refuses_has_its_reason() -> None:
     found = checkups._failed_run(0xC000001D, "")  # an exit status in place of a signal
-    assert "compiled for a processor that has more" in found.text
+    assert "compiled for a processor with more" in found.text
 
 
 def test_a_model_that_makes_no_text_is_passed_over(

@@ -89,8 +89,8 @@ def test_what_does_not_go(
     assert annotate(tiny_path, "--until", "50") == 2
     assert "embeddings must be a model for embeddings" in capfd.readouterr().err
     assert annotate(tiny_path, *STEPS, "no.gguf", "--shard", "1/2") == 2
-    assert "[annotate] until chooses texts among all rows" in capfd.readouterr().err
+    assert "[annotate] until selects texts from all rows" in capfd.readouterr().err
     assert annotate(tiny_path, "--larger", "no.gguf", "--shard", "1/2") == 2
-    assert "[annotate] larger chooses texts among all rows" in capfd.readouterr().err
+    assert "[annotate] larger selects texts from all rows" in capfd.readouterr().err
     assert annotate(tiny_path, *STEPS, "no.gguf") != 0
     assert "embeddings names no file" in capfd.readouterr().err

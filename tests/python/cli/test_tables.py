@@ -87,8 +87,8 @@ def test_a_signal_keeps_what_is_finished_and_says_how_to_go_on(
     out, error = process.communicate(timeout=600)
     assert process.returncode == status
     assert out == b""
-    assert b"out.csv.journal has what is finished" in error
-    assert b"the same command goes on" in error
+    assert b"out.csv.journal has the finished rows" in error
+    assert b"the same command continues" in error
     assert b"Traceback" not in error
     assert 100 <= n_stored("out.csv.journal") < 5000
     assert not list(Path().glob("out.csv*part"))
@@ -145,7 +145,7 @@ def test_rows_that_fail_are_in_the_status(
     run = ["run", "in.csv", "-m", str(tiny_path("llama")), *EXACT, "-o", "out.jsonl"]
     assert main(run) == 3
     told = capfd.readouterr()
-    assert "3 of 4 rows failed; their column 'error' says why" in told.err
+    assert "3 of 4 rows failed; their column 'error' gives the reasons" in told.err
     assert told.out == ""
     rows = [
         json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()
@@ -238,7 +238,7 @@ def test_embed(tiny_path: Tiny) -> None:
         (["run", "in.csv"], "Missing option '-m'"),
         (["run"], "Missing argument 'INPUT'"),
         (["classify", "in.csv", "-m", "m.gguf"], "Missing option '--labels'"),
-        (["run", "in.csv", "-m", "m", "--shard", "0/3"], "'0/3' is no part of a whole"),
+        (["run", "in.csv", "-m", "m", "--shard", "0/3"], "'0/3' is not a part such as"),
         (["run", "in.csv", "-m", "m", "--shard", "4/3"], "such as 1/50"),
         (["embed", "run.toml"], "describes a run of task 'generate'"),
         (["embed", "in.csv", "--chat"], "No such option"),
@@ -319,7 +319,7 @@ def test_flags_say_how_the_chat_is_rendered(tiny_path: Tiny) -> None:
     ("flags", "message"),
     [
         (["--thinking", "much"], "'much' is neither a number nor on or off."),
-        (["--var", "low"], "'low' is no NAME=VALUE"),
+        (["--var", "low"], "'low' is not NAME=VALUE"),
         (["--thinking", "8"], "thinking needs chat = true"),
         (["--chat", "--template", "no.jinja"], "'no.jinja' cannot be read"),
     ],
@@ -358,7 +358,7 @@ def test_a_label_alone_is_none(command: str, capsys: pytest.CaptureFixture[str])
     Path("label.txt").write_text("yes\n", encoding="utf-8")
     assert main([*run, "--labels", "label.txt"]) == 2
     assert (
-        "must be at least two different ones, not 'yes' (str) alone"
+        "must be at least two different labels, not only 'yes' (str)"
         in capsys.readouterr().err
     )
     Path("label.txt").write_bytes(b"\xff\n")
@@ -411,4 +411,4 @@ def test_ctrl_c_without_a_journal_says_that_nothing_is_kept(tiny_path: Tiny) -> 
     os.kill(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=600)
     assert process.returncode == 130
-    assert b"nothing is kept, since there was no journal" in error
+    assert b"no results are kept, because there was no journal" in error

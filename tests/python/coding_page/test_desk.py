@@ -148,7 +148,7 @@ def test_a_file_is_of_its_texts_and_labels(tmp_path: Path) -> None:
     with sqlite3.connect(journal) as db:
         db.execute("CREATE TABLE result (x)")
     db.close()
-    with pytest.raises(ArgumentError, match="is an SQLite file, but not of codes"):
+    with pytest.raises(ArgumentError, match="is an SQLite file, but has no codes"):
         opened(sheet_of(), journal).__enter__()
 
 

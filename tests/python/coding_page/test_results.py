@@ -158,10 +158,14 @@ def test_codebook_and_sample_have_to_fit() -> None:
     with pytest.raises(ArgumentError, match="codebook must have labels"):
         make_sheet(FRAME, fields, None, None)
     other = lh.Codebook("?", ["Sports", "Weather"])
-    with pytest.raises(ArgumentError, match=r"has the label .Weather., which is none"):
+    with pytest.raises(
+        ArgumentError, match=r"has the label .Weather., but the labels of the sample are"
+    ):
         make_sheet(sample_of(), other, None, None)
     several = lh.Codebook("?", ["Sports", "Money", "War"], type="multiple")
-    with pytest.raises(ArgumentError, match="has several labels a text, and the sample"):
+    with pytest.raises(
+        ArgumentError, match="has several labels per text, but the sample"
+    ):
         make_sheet(sample_of(), several, None, None)
     without = lh.gold_sample({"label": ["a", "b"]}, 2, label="label")
     with pytest.raises(ArgumentError, match="has no texts"):
@@ -305,7 +309,7 @@ def test_wrong_use_of_the_command(
     odd = tmp_path / "odd.csv"
     odd.write_text("id,text\n1,a\n2\n")
     assert main(["code", str(odd), "--codebook", str(tmp_path / "topics.yaml")]) == 2
-    assert "has 1 cells and there are 2 columns" in capsys.readouterr().err
+    assert "has 1 cells, but there are 2 columns" in capsys.readouterr().err
 
 
 def test_a_used_port_is_an_error(tmp_path: Path) -> None:

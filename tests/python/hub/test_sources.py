@@ -213,7 +213,7 @@ def test_the_profile_follows_from_what_is_measured() -> None:
         assert row.prefill_per_s == found.flops / (2e9 * row.billions)
     text = str(found)
     assert "Speeds are rough estimates" in text
-    assert "a quarter beside other programs" in text
+    assert "a quarter while other programs run" in text
     assert f"{found.cpu_cores} cores" in text
 
 

@@ -334,7 +334,7 @@ def test_a_journal_that_may_only_be_read_can_be_read(left: str) -> None:
         before = contents(folder)
         read, opened = as_nobody(path)
         assert read == ("1" if left == "closed" else "2")
-        assert "cannot be used: the file, or its folder, may only be read" in opened
+        assert "cannot be used: the file, or its folder, is read-only" in opened
         path.chmod(0o600)
         read, opened = as_nobody(path)
         assert "path: " in read
@@ -342,7 +342,7 @@ def test_a_journal_that_may_only_be_read_can_be_read(left: str) -> None:
         assert "journal: " in opened
         assert "cannot be used: unable to open database file" in opened
         path.chmod(0o666)
-        assert "may only be read" in as_nobody(path)[1]  # the folder
+        assert "is read-only" in as_nobody(path)[1]  # the folder
         assert contents(folder) == before
     finally:
         shutil.rmtree(folder)

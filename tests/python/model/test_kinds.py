@@ -133,7 +133,7 @@ def test_deterministic_is_refused_where_tokens_cannot_be_taken_back(
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("t5", r"has an encoder \(architecture 't5'\); only models that are decoders"),
+        ("t5", r"has an encoder \(architecture 't5'\); only decoder-only"),
         ("bert", r"embedding models do \(bert\.attention\.causal is false\)"),
     ],
 )

@@ -197,7 +197,7 @@ def zeros(*shape: int) -> np.ndarray:
         (lambda _, t: t.update({B: zeros(3, 2, N, 4)}), "do not fit the model's"),
         (
             lambda _, t: t.update({"q.lora_a": zeros(4, N), "q.lora_b": zeros(N, 4)}),
-            'has tensors for "q", which the model has not',
+            'has tensors for "q", which the model does not have',
         ),
         (
             lambda _, t: t.update(
@@ -259,7 +259,7 @@ def test_an_embedding_is_adapted_unless_it_is_the_output_too(
     ):
         assert answers(m) != answers(base)
     lora = tiny_loras.write(tmp_path / "tied.gguf", TINY, change=embedding(49152, 576))
-    with pytest.raises(lh.ModelLoadError, match="uses it for its output as well"):
+    with pytest.raises(lh.ModelLoadError, match="also uses it for its output"):
         lh.Model(smollm2_path, lora=lora)
 
 

@@ -232,8 +232,8 @@ def test_a_file_that_comes_up_meanwhile_is_not_overwritten(tmp_path: Path) -> No
         ({"types": "Q8_0"}, TypeError, "types must be a list of str, not 'Q8_0'"),
         ({"types": []}, ValueError, "types must not be empty"),
         ({"types": ["Q8_0", "Q9"]}, ValueError, r"types\[1\] must be one of .*not 'Q9'"),
-        ({"types": ["Q8_0"] * 2}, ValueError, r"types\[1\] is 'Q8_0', which is there"),
-        ({"types": ["Q4_1"]}, ValueError, r"types\[0\] is 'Q4_1', which the model has"),
+        ({"types": ["Q8_0"] * 2}, ValueError, r"types\[1\] is 'Q8_0', which is given"),
+        ({"types": ["Q4_1"]}, ValueError, r"types\[0\] is 'Q4_1', the type of the model"),
         ({"max_kl": -1}, ValueError, "max_kl must be between 0 and"),
         ({"max_kl": float("nan")}, ValueError, "max_kl must be between 0 and"),
         ({"text": "short"}, ValueError, "text must have at least 64 tokens, not"),
@@ -295,5 +295,7 @@ def test_a_disk_that_becomes_full_leaves_nothing(
         check=True,
         timeout=600,
     )
-    assert re.match("types: no Q8_0 file was made: cannot requantize", done.stdout), done
+    assert re.match("types: the Q8_0 file could not be created: cannot", done.stdout), (
+        done
+    )
     assert list(tmp_path.iterdir()) == []

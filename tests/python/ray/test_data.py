@@ -244,7 +244,7 @@ def test_fields_beside_those_of_the_schema_are_in_the_text(
         (
             {"column": "t", "task": "classify", "labels": ["a"], "id_column": "i"},
             ValueError,
-            "id_column goes with task 'generate'",
+            "id_column needs task 'generate'",
         ),
         (
             {

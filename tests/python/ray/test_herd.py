@@ -423,11 +423,11 @@ def test_a_herd_is_closed_with_its_actors(tiny_path: Callable[[str], Path]) -> N
     assert herd.closed
     with pytest.raises(lh.ContextClosedError):
         job.results()
-    with pytest.raises(lh.ContextClosedError, match="the herd is closed: make"):
+    with pytest.raises(lh.ContextClosedError, match="the herd is closed: create"):
         lh.generate_parallel(herd, PROMPTS)
-    with pytest.raises(lh.ContextClosedError, match="the herd is closed: make"):
+    with pytest.raises(lh.ContextClosedError, match="the herd is closed: create"):
         lh.perplexity(herd, PROMPTS)
-    with pytest.raises(lh.ContextClosedError, match="the herd is closed: make"):
+    with pytest.raises(lh.ContextClosedError, match="the herd is closed: create"):
         herd.submit("a")
     with suppress(psutil.NoSuchProcess):
         process.wait(120)
@@ -521,7 +521,7 @@ def test_ray_that_a_herd_started_ends_with_the_last_one(
     monkeypatch.setattr(connect, "import_ray", lambda: fake)
     monkeypatch.setattr(connect, "_herds", type(connect._herds)())
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    with pytest.warns(UserWarning, match=r"64 CPUs together.* this machine has 2"):
+    with pytest.warns(UserWarning, match=r"64 CPUs in total.* this machine has 2"):
         connect.connect(a, None, 64)
     connect.connect(b, None, 1)
     connect.leave(a)

@@ -44,7 +44,7 @@ def _results(server: remote.RemoteServer, job: remote.RemoteJob) -> remote.JobOu
 def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
     server = remote.start_server(path, stay=True, options=ONE)
     assert remote.start_server(path) == server  # it runs already
-    with pytest.raises(lh.ArgumentError, match="a server of"):
+    with pytest.raises(lh.ArgumentError, match="a running server with"):
         remote.start_server("other.gguf")
     prompts: list[Any] = ["a", None, "b c", "a" * 9999, "a"]
     options = {"max_tokens": 5, "temperature": 0.0}

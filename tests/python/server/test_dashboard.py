@@ -98,7 +98,7 @@ def test_the_page_asks_for_the_key_and_shows_a_prompts_answer(
         assert chart.count() == 1
         page.get_by_label("Prompt", exact=True).fill("<b>x</b>")
         page.get_by_label("Chat template").uncheck()
-        page.get_by_label("Tokens at most").fill("3")
+        page.get_by_label("Maximum tokens").fill("3")
         page.get_by_label("Tokens of thinking").fill("2")
         page.get_by_role("button", name="Send").click()
         page.get_by_text("length, 7 + ").wait_for()
@@ -106,7 +106,7 @@ def test_the_page_asks_for_the_key_and_shows_a_prompts_answer(
         assert page.locator("#thought").inner_text() == "hm0 hm1"
         page.get_by_label("JSON Schema").fill("{")
         page.get_by_role("button", name="Send").click()
-        page.get_by_text("The schema is no JSON").wait_for()
+        page.get_by_text("The schema is not JSON").wait_for()
 
 
 def test_a_phone_shows_all_without_scrolling_sideways(

@@ -35,7 +35,7 @@ def test_paths_and_methods_that_there_are_not(client: Client) -> None:
     status, got, headers = client.ask("GET", "/generate")
     assert (status, got["error"]["type"]) == (405, "invalid_request_error")
     assert headers["allow"] == "POST"
-    assert got["error"]["message"] == "GET is not for this path, but POST"
+    assert got["error"]["message"] == "GET is not allowed here, only POST"
     assert client.ask("DELETE", "/health")[0] == 405
     assert client.ask("HEAD", "/health")[0] == 200
 

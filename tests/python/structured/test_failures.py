@@ -36,7 +36,7 @@ def test_a_validator_that_fails_fails_its_prompt_alone(context: lh.Context) -> N
     beside = context.submit("There was once", max_tokens=64, ignore_eos=True)
     schemas = [Named, {"enum": ["right"]}]
     out = lh.generate_parallel(context, ["a", "b"], schema=schemas, retries=1)
-    assert out.errors == ["the answer does not make a value: KeyError: 'x'", None]
+    assert out.errors == ["the answer cannot be converted: KeyError: 'x'", None]
     assert out.parsed == [None, "right"]
     assert out[0].partial == '{"name":"x"}'
     with pytest.raises(lh.GenerationError, match="KeyError: 'x'"):

@@ -32,7 +32,7 @@ def test_a_pattern_that_backtracks_is_not_left_to_python() -> None:
         assert shape.read("5" if isinstance(good, dict) else json.dumps(good))
         with pytest.raises(ValueError, match="does not follow the schema"):
             shape.read(json.dumps(bad))
-    with pytest.raises(ValueError, match="repeats what repeats"):
+    with pytest.raises(ValueError, match="has nested repetitions"):
         shape_of({"type": "string", "pattern": "^(?=a)(a+)+$"})
 
 
@@ -135,7 +135,7 @@ def test_a_schema_that_names_its_version_gets_no_other_patterns() -> None:
 
 def test_properties_that_jsonschema_looks_for_itself_have_quick_patterns() -> None:
     slow = {"patternProperties": {"^(a|a)*$": {}}, "unevaluatedProperties": False}
-    with pytest.raises(ValueError, match="repeats what repeats"):
+    with pytest.raises(ValueError, match="has nested repetitions"):
         shape_of(slow)
     quick = {"patternProperties": {"^a*$": {}}, "unevaluatedProperties": False}
     assert shape_of(quick).read('{"aa":1}') == {"aa": 1}

@@ -208,7 +208,7 @@ def test_columns_have_the_place(context: lh.Context) -> None:
         ({"type": "string", "quote": {"least": 9, "most": 4}}, "must be at most 4"),
         ({"type": "string", "quote": {"unit": "lines"}}, "'words'"),
         ({"type": "integer", "quote": True}, "type string"),
-        ({"type": "string", "quote": True, "pattern": "a"}, "pattern cannot stand"),
+        ({"type": "string", "quote": True, "pattern": "a"}, "pattern cannot be used"),
         ({"allOf": [{"type": "string", "quote": True}]}, "allOf must not contain"),
         (
             {

@@ -232,7 +232,7 @@ def test_what_cannot_be_is_refused_before_a_model_is_loaded(tmp_path: Path) -> N
             with pytest.raises(ValueError, match=message):
                 do_run(changed(spec, changes))
     (tmp_path / "in.csv").write_text("text,error\na,b\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"column 'error' already.*--prefix llm_"):
+    with pytest.raises(ValueError, match=r"already has a column 'error'.*--prefix llm_"):
         do_run(spec)
     with pytest.raises(lh.ModelLoadError):
         do_run(changed(spec, {"prefix": "llm_"}))
@@ -377,7 +377,7 @@ def test_shards_that_are_missing_or_double(three: tuple[RunSpec, list[str]]) -> 
     refused([*journals[:2], str(spec.folder / "no.journal")], "there is no such file")
     refused([*journals[:2], str(spec.folder / "in.csv")], "is not a journal")
     do_run(spec)
-    refused([str(spec.folder / "out.csv.journal")], "no rows to put together")
+    refused([str(spec.folder / "out.csv.journal")], "no rows to merge")
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_shards_that_are_missing_or_double(three: tuple[RunSpec, list[str]]) -> 
     [
         ({"sampling.max_tokens": 6}, "another description of the run .*max_tokens is 6"),
         ({"prompt": "Say {text}"}, "description of the run .*prompt is 'Say {text}'"),
-        ({"context.n_ctx": 512}, "context.n_ctx is 512 .*there not set"),
+        ({"context.n_ctx": 512}, "context.n_ctx is 512 .*instead of not set"),
     ],
 )
 def test_shards_of_other_settings(
@@ -451,7 +451,7 @@ def test_a_changed_row_of_a_journal_is_seen(three: tuple[RunSpec, list[str]]) ->
     with sqlite3.connect(journals[0]) as db:
         db.execute("UPDATE run_row SET value = replace(value, 'length', 'stop')")
     db.close()
-    refused(journals, "is not what was written")
+    refused(journals, "were changed")
     with sqlite3.connect(journals[1]) as db:
         db.execute("UPDATE run SET record = '{}'")
     db.close()
@@ -462,7 +462,7 @@ def test_a_shard_needs_a_journal_and_a_number(tmp_path: Path, tiny_path: Tiny) -
     table(tmp_path, TEXTS)
     spec = described(tmp_path, tiny_path("llama"))
     for changes in ({"journal": ""}, {"output": "-"}):
-        with pytest.raises(ValueError, match="give it one"):
+        with pytest.raises(ValueError, match="set one"):
             do_run(changed(spec, changes), shard=(1, 2))
     for shard in ((0, 2), (3, 2)):
         with pytest.raises(ValueError, match="shard must be i/n"):

@@ -39,7 +39,7 @@ def test_what_llamaherd_did_not_write_is_not_lost(
     assert do_run(spec).n_failed == 0  # the same run again
     assert path.read_bytes() == own
     path.write_bytes(b"by hand")
-    with pytest.raises(ValueError, match=rf"{name}' is there already.*--overwrite"):
+    with pytest.raises(ValueError, match=rf"{name}' exists already.*--overwrite"):
         do_run(described(tmp_path, tmp_path / "no.gguf", output=name))
     assert path.read_bytes() == b"by hand"
     assert do_run(spec, overwrite=True).n_failed == 0
@@ -49,8 +49,8 @@ def test_what_llamaherd_did_not_write_is_not_lost(
 def test_that_another_run_is_replaced_is_told(tmp_path: Path, tiny_path: Tiny) -> None:
     assert do_run(described(tmp_path, tiny_path("llama"))).n_failed == 0
     longer = described(tmp_path, tiny_path("llama"), sampling={"max_tokens": 3})
-    journal = rf"what {tmp_path}/out.csv.journal holds of it stays there"
-    told = rf"out.csv is of a run with another description of the run: .*; {journal}"
+    journal = rf"its results in {tmp_path}/out.csv.journal are kept"
+    told = rf"output of a run with another description of the run: .*; {journal}"
     with pytest.warns(UserWarning, match=told):
         do_run(longer)
     assert do_run(longer).n_failed == 0  # without a word

@@ -195,7 +195,7 @@ def test_wrong_use_is_told(
     assert main(["slurm", str(folder / "none.toml"), "--tasks", "2"]) == 2
     monkeypatch.setenv("PATH", "/nowhere")
     assert main(["slurm", run, "--tasks", "2", "--submit"]) == 1
-    assert "there is no sbatch here" in capsys.readouterr().err
+    assert "no sbatch here" in capsys.readouterr().err
     (folder / "run.toml").write_text('[model]\npath = "m.gguf"\n')
     assert main(["slurm", run, "--tasks", "2"]) == 2
     assert "stream" in capsys.readouterr().err

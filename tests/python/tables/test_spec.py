@@ -96,10 +96,10 @@ def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
         ("prompt = 'a { b {text}'", "single '{'"),
         ("prompt = '{}{text}'", "single '{}'"),
         ("system = 'a'", "system needs chat"),
-        ("task = 'embed'\nchat = true", "not for embed"),
+        ("task = 'embed'\nchat = true", "does not go with embed"),
         ("task = 'classify'", "classify needs labels"),
         ("task = 'classify'\n[classify]\nlabels = []", "classify needs labels"),
-        ("task = 'classify'\n[classify]\nlabels = ['a', 'a']", "is there twice"),
+        ("task = 'classify'\n[classify]\nlabels = ['a', 'a']", "is given twice"),
         ("[sampling]\nseed = -1", "seed must be at least 0"),
         ("thinking = 64", "line 1: thinking needs chat = true"),
         ("chat = true\nthinking = -1", "line 2: .*must be at least 0|between 0 and"),
@@ -302,7 +302,7 @@ TABLES = {
 @pytest.mark.parametrize("task", ["generate", "classify", "embed"])
 def test_a_codebook_is_refused_by_other_tasks(task: str, table: str) -> None:
     own = {"classify": TABLES["classify"]} if task == "classify" else {}
-    with pytest.raises(ValueError, match=rf"\[{table}\] goes with task = 'annotate'"):
+    with pytest.raises(ValueError, match=rf"\[{table}\] needs task = 'annotate'"):
         RunSpec(task=task, **{**own, table: TABLES[table]})
 
 

@@ -169,7 +169,7 @@ def test_a_column_of_the_input_with_the_name_is_refused(
         run = command(path, thinking)
         pq.write_table(pa.table({"text": TEXTS, "thinking": TEXTS}), "in.parquet")
         assert main(run) == 2
-        assert "the input has a column 'thinking' already" in capsys.readouterr().err
+        assert "the input already has a column 'thinking'" in capsys.readouterr().err
 
 
 def test_the_server_answers_as_the_library(path: Path) -> None:

@@ -7,10 +7,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
+import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     Alone = Callable[..., str]
 
@@ -289,6 +290,24 @@ def test_only_the_guilty_fail(
     again = lh.generate_parallel(context, prompts[:3], max_tokens=24)
     assert again.texts == [alone(prompt) for prompt in prompts[:3]]
     assert again.stats.n_fallbacks == 0
+
+
+@pytest.mark.parametrize(
+    "ids", [[2**31], [-(2**31) - 1], [1, 2**63], [10**30], np.array([1, 2**40])]
+)
+def test_an_id_of_any_size_outside_the_vocabulary_fails_only_its_prompt(
+    context: lh.Context, ids: Sequence[int]
+) -> None:
+    i = len(ids) - 1
+    problem = f"token {i} is {ids[i]}, but the model's token ids are 0 to 49151"
+    prompts = ["Hello", ids]
+    answers = lh.generate_parallel(context, prompts, max_tokens=2).errors
+    labels = lh.classify_parallel(context, prompts, [" yes", " no"]).errors
+    scores = lh.score_parallel(context, prompts, [" yes", " no"]).errors
+    for first, second in (answers, labels, scores):
+        assert first is None
+        assert second is not None
+        assert problem in second
 
 
 @pytest.mark.slow(reason="a prompt of many batches, twice")

@@ -93,7 +93,7 @@ def test_a_long_text_that_fits_is_one_prompt(smollm2: lh.Model) -> None:
 @pytest.mark.parametrize(
     ("prompts", "message"),
     [
-        ({"a", "b"}, "not a set: it has no order"),
+        ({"a", "b"}, "not a set: its elements have no order"),
         (frozenset("a"), "not a frozenset"),
         (io.StringIO("a\nb"), "not an open file: read it first"),
         ({"a": 1}, "not dict"),

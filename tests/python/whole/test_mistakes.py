@@ -52,12 +52,12 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "a model for a context": (
         lambda ctx: lh.generate_parallel(ctx.model, ["a"]),
         TypeError,
-        r"not Model: llamaherd\.Context\(model\) makes one",
+        r"not Model: llamaherd\.Context\(model\) creates a context",
     ),
     "a context for a model": (
         lh.Context,
         TypeError,
-        r"not Context: .* loads one, and a context has its own in \.model",
+        r"not Context: .* loads a model, and \.model of a context is its model",
     ),
     "nothing for prompts": (
         lambda ctx: lh.generate_parallel(ctx, None),
@@ -82,7 +82,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "a label twice": (
         lambda ctx: lh.classify_parallel(ctx, ["a"], ["x", "x"]),
         ValueError,
-        r"labels\[1\] is there twice: 'x' \(str\); give each label once",
+        r"labels\[1\] is given twice: 'x' \(str\)",
     ),
     "chat with a base model": (
         lambda ctx: lh.generate_parallel(ctx, ["a"], chat=True),
@@ -92,7 +92,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "a context that is closed": (
         lambda ctx: lh.generate_parallel(closed(ctx), ["a"]),
         lh.ContextClosedError,
-        "ctx is closed: make another one of its model",
+        "ctx is closed: create another one from its model",
     ),
     "a setting that is misspelt": (
         lambda ctx: lh.generate_parallel(ctx, ["a"], max_token=3),

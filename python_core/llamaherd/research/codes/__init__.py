@@ -1,4 +1,4 @@
-"""Reading of codes and labels of any type, shared by all comparisons."""
+"""Conversion of codes and labels of any type to comparable values."""
 
 from llamaherd.research.codes.cells import (
     form_of,

@@ -30,7 +30,7 @@ _NEARLY = re.compile(r"[+-]?\d+(?:[.,]\d+)?")  # the notation of numbers written
 
 
 def is_missing(value: object) -> bool:
-    """Test for a value that its library calls missing: None, NaN, NaT, NA."""
+    """Return True for missing values of Python and its libraries: None, NaN, NaT, NA."""
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
     if isinstance(value, Decimal):
@@ -41,7 +41,7 @@ def is_missing(value: object) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_nothing(text: str) -> bool:
-    """Test for a text that stands for no code: blank, NA, N/A, #N/A, NaN, <NA>."""
+    """Return True for a text that means "no code": blank, NA, N/A, #N/A, NaN, <NA>."""
     return form_of(text) in _NOTHING
 
 
@@ -77,15 +77,16 @@ def plain(value: Any, argument: Name = "codes") -> Any:  # noqa: ANN401, PLR0911
 
 
 def text_of(value: Any) -> str | None:  # noqa: ANN401 - of any type
-    """Return a code as text: "1" for 1 and 1.0; None if it is missing."""
+    """Return a code as text: "1" for 1 and 1.0; None for a missing code."""
     made = plain(value)
     return None if made is None else str(made)
 
 
 def number_in(text: str) -> int | float | None:
-    """Return the number that a program wrote as "1" or "1.0"; None for other texts.
+    """Return the number in a text such as "1" or "1.0"; None for other texts.
 
-    Texts with leading zeros, such as "01", are not numbers: they may be separate codes.
+    A text with leading zeros, such as "01", is not a number, because it may be a code
+    different from "1".
     """
     is_number = len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text)
     return _number(Decimal(text)) if is_number else None

@@ -1,4 +1,4 @@
-"""Joint reading of several coders' codes: equal codes become equal values."""
+"""Conversion of codes by several coders to one type, to compare them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Code = Hashable | None
 _SHOWN = 20
-_MOST_LABELS = 20  # a column with more distinct numbers holds measurements
+_MOST_LABELS = 20  # a column with more distinct numbers contains measurements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Reading:
     """Codes of one type: all numbers, all truth values, or all texts.
 
     Attributes:
-        columns: The given columns of codes; None is missing.
+        columns: The given columns of codes; None for missing codes.
         names: The given labels, converted to the same type.
     """
 
@@ -38,7 +38,7 @@ def read(
     *,
     argument: Name = "codes",
 ) -> Reading:
-    """Read columns of codes together.
+    """Convert columns of codes to one type.
 
     Codes are equal if they represent the same number in any type or text form (1, 1.0,
     "1", "1.0"), the same truth value (True, "TRUE" in a column that has only such texts,
@@ -47,8 +47,9 @@ def read(
     they are among `names`.
 
     Args:
-        columns: Codes of each coder; the first columns determine the form.
-        names: Known labels, in the requested form; () if unknown.
+        columns: Codes of each coder; if equal codes have several forms, the first form is
+            used.
+        names: All labels, in the form that codes get; () if unknown.
         argument: Name of the codes in messages.
 
     Raises:
@@ -93,13 +94,13 @@ def read_sets(
     *,
     argument: Name = "codes",
 ) -> list[list[tuple[Any, ...] | None]]:
-    """Read columns of codes with several labels each, as texts with a separator.
+    """Convert columns of codes with several labels each, written with a separator.
 
     Args:
-        columns: As for `read`; "" and the words in `none` mean none of the labels.
+        columns: As for `read`; "" and the words in `none` mean that no label applies.
         names: Known labels.
         between: Separator of labels.
-        none: Lower-case words for none of the labels.
+        none: Lower-case words that mean that no label applies.
         argument: Name of the codes in messages.
 
     Raises:
@@ -125,8 +126,8 @@ def read_sets(
 def names_of(categories: Sequence[Sequence[Any]]) -> list[Any]:
     """Return all labels of several columns of categories, in the order of the first.
 
-    Labels of a later column that differ from an earlier one only in case or whitespace
-    are left out, because they are not separate labels.
+    A label of a later column is omitted if it differs from an earlier label only in case
+    or whitespace, because it is not a separate label.
     """
     made: list[Any] = []
     forms: set[str] = set()
@@ -138,10 +139,10 @@ def names_of(categories: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 def are_measured(values: Sequence[Any]) -> bool:
-    """Test for numbers that are measurements rather than labels.
+    """Return True if values are measurements, not labels.
 
-    Measurements have fractions, or more than 20 different values. Texts and truth values
-    are labels.
+    Measurements are numbers with fractions, or with more than 20 different values. Texts
+    and truth values are labels.
     """
     there = {each for each in map(plain, values) if each is not None}
     if not there or any(isinstance(v, bool) or not _is_number(v) for v in there):
@@ -200,10 +201,10 @@ def _numbers_of(known: dict[str, Any]) -> dict[str, str]:
 
 
 def _settle_truth(cells: list[list[Any]], known: dict[str, Any]) -> None:
-    """Give truth values the form that they have elsewhere.
+    """Convert truth values to the form of the other codes.
 
-    The form is that of the known labels, else that of texts, else numbers if all others
-    are 0 or 1.
+    The form is the form of the known labels; else the form of texts; else numbers, if all
+    other values are 0 or 1.
     """
     truths = [_is_truth(column) for column in cells]
     if not any(truths) and not any(isinstance(c, bool) for col in cells for c in col):
@@ -231,7 +232,7 @@ def _settle_truth(cells: list[list[Any]], known: dict[str, Any]) -> None:
 
 
 def _worded(words: dict[str, str], word: str, other: Any) -> Any:  # noqa: ANN401
-    """Return the word that occurs, or the other word in the same case."""
+    """Return a word in the case of the words that occur, else `other`."""
     if word in words or not words:
         return words.get(word, other)
     there = next(iter(words.values()))
@@ -243,7 +244,7 @@ def _worded(words: dict[str, str], word: str, other: Any) -> Any:  # noqa: ANN40
 
 
 def _is_truth(column: Sequence[Any]) -> bool:
-    """Test for a column of truth values, or of their texts, each in one spelling."""
+    """Return True for truth values, or for texts of them, each in one spelling."""
     there = {cell for cell in column if cell is not None}
     words = [cell for cell in there if isinstance(cell, str)]
     return (
@@ -283,7 +284,7 @@ def _check_spelling(seen: dict[str, Any], known: dict[str, Any], argument: Name)
         if other in known:
             more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
             raise ArgumentError(
-                f"has the code {checks.quoted(key)}, which is none of the "
+                f"has the code {checks.quoted(key)}, which is not among the "
                 f"labels {', '.join(list(known)[:_SHOWN])}{more}; did you mean "
                 f"{other!r}?",
                 argument=argument,
@@ -291,9 +292,9 @@ def _check_spelling(seen: dict[str, Any], known: dict[str, Any], argument: Name)
             )
         raise ArgumentError(
             f"has {checks.quoted(other)} and {checks.quoted(key)}, "
-            "which differ only in case, in space or in how a number is written: did you "
-            f"mean {other!r} by both? Write them alike, or give all labels, both among "
-            "them, if they are two",
+            "which differ only in case, whitespace or number format: did you mean "
+            f"{other!r} in both cases? If they are two labels, pass all labels, "
+            "including these two",
             argument=argument,
         )
 

@@ -1,4 +1,4 @@
-"""Reading of passages that people marked: JSON lines, doccano, Label Studio, brat."""
+"""Reading of passages marked by people: JSON lines, doccano, Label Studio, brat."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Unit(NamedTuple):
     """Passage of a text with a label.
 
     Attributes:
-        start: Position of its first character, from 0.
-        end: Position after its last character.
+        start: Position of the first character, from 0.
+        end: Position after the last character.
         label: Label.
     """
 
@@ -40,7 +40,7 @@ class MarkedText:
         id: Id of the text in its file.
         text: The text.
         coder: Name of the coder.
-        units: Passages in order, each once.
+        units: Distinct passages in order.
     """
 
     id: str
@@ -57,12 +57,12 @@ def marked_texts(
     Args:
         path: A file of JSON lines, an export of doccano or Label Studio, an .ann file of
             brat or a folder with such files.
-        form: Format; "auto" recognizes it.
+        form: Format; "auto" detects the format.
         text: Name of the field with the text, in JSON lines.
 
     Raises:
         ValueError: The file has another format, or a passage is not in its text. The
-            message names file and place.
+            message names the file and the line.
         OSError: The file cannot be read.
     """
     if form == "brat" or (form == "auto" and (path.is_dir() or path.suffix == ".ann")):
@@ -75,7 +75,7 @@ def marked_texts(
         rows = [_parsed(line, path, i) for i, line in enumerate(lines, 1)]
         return [_of_row(row, path, i, form, text) for i, row in enumerate(rows, 1)]
     except (TypeError, KeyError, AttributeError, IndexError) as error:
-        raise _wrong(path, f"it has another form than expected: {error!r}") from None
+        raise _wrong(path, f"it is not in the expected format: {error!r}") from None
 
 
 def _parsed(text: str, path: Path, line: int | None = None) -> Any:  # noqa: ANN401 - JSON
@@ -94,7 +94,7 @@ def _wrong(path: Path, problem: str, line: int | None = None) -> ArgumentError:
 def _made(
     row: tuple[str, str, str], units: Iterable[Unit], path: Path, line: int | None = None
 ) -> MarkedText:
-    """Return a text with its passages, which are checked."""
+    """Check the passages of a text, and return the text with them."""
     key, text, coder = row
     found = sorted(set(units))
     for unit in found:
@@ -139,7 +139,7 @@ def _of_row(row: Any, path: Path, line: int, form: Format, text: str) -> MarkedT
 
 
 def _of_doccano(row: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the passages of a row of doccano's JSONL, of its present and older forms."""
+    """Return the passages in a row of doccano's JSONL, of a current or older version."""
     if isinstance(row.get("entities"), list):
         return [
             {"start": each["start_offset"], "end": each["end_offset"], **each}
@@ -157,7 +157,7 @@ def _of_doccano(row: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 def _label_studio(tasks: Any, path: Path) -> Iterator[MarkedText]:  # noqa: ANN401 - JSON
     for i, task in enumerate(tasks):
         key = str(task.get("id", i))
-        if "annotations" not in task:  # JSON-MIN: a task and annotator each
+        if "annotations" not in task:  # JSON-MIN: each entry is one annotator's task
             parts = task.get("label") or []
             text = _text_of(task, path, key)
             units = [unit for each in parts for unit in _units(text, each, path, key)]
@@ -179,7 +179,7 @@ def _label_studio(tasks: Any, path: Path) -> Iterator[MarkedText]:  # noqa: ANN4
 
 
 def _text_of(data: Mapping[str, Any], path: Path, key: str) -> str:
-    """Return the text of a task: its field "text", or else the only long one."""
+    """Return the text of a task: its field "text", else its only field that is a text."""
     if isinstance(data.get("text"), str):
         return str(data["text"])
     texts = [value for value in data.values() if isinstance(value, str)]
@@ -189,7 +189,7 @@ def _text_of(data: Mapping[str, Any], path: Path, key: str) -> str:
 
 
 def _units(text: str, value: Mapping[str, Any], path: Path, key: str) -> Iterator[Unit]:
-    """Return the passages of a result, whose places may count UTF-16 units."""
+    """Yield the passages of a result; its positions may count UTF-16 units."""
     start, end, quote = int(value["start"]), int(value["end"]), value.get("text")
     if quote is not None and text[start:end] != quote:
         start, end = _of_utf16(text, start), _of_utf16(text, end)
@@ -200,7 +200,7 @@ def _units(text: str, value: Mapping[str, Any], path: Path, key: str) -> Iterato
 
 
 def _of_utf16(text: str, place: int) -> int:
-    """Return the position in code points of a place that counts units of UTF-16."""
+    """Convert a position in UTF-16 units to a position in code points."""
     before = text.encode("utf-16-le", "surrogatepass")[: 2 * place]
     return len(before.decode("utf-16-le", "ignore"))
 
@@ -209,7 +209,7 @@ def _of_utf16(text: str, place: int) -> int:
 
 
 def _brat(path: Path) -> Iterator[MarkedText]:
-    """Read the .ann files of a folder, or one of them; the texts are beside them."""
+    """Read an .ann file, or all in a folder, with the text files beside them."""
     files = sorted(path.glob("**/*.ann")) if path.is_dir() else [path]
     if not files:
         raise _wrong(path, "the folder has no .ann files")

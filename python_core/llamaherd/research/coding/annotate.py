@@ -1,4 +1,4 @@
-"""Coding of texts with a codebook: a column of a data frame in, columns out."""
+"""Coding of a column of texts with a codebook; the result is a data frame."""
 
 from __future__ import annotations
 
@@ -52,10 +52,11 @@ def annotate(
 ) -> Coded:
     """Code the texts of a column with a codebook.
 
-    A single label per text is scored with probabilities (`classify_parallel`). With
-    several labels per text, each label is asked as a yes-no question and has its own
-    probability. Fields are generated according to their schema. Equal texts are computed
-    once; a missing text gets neither label nor error.
+    If each text gets one label, the model scores all labels and returns their
+    probabilities (`classify_parallel`). If a text may get several labels, the model
+    answers a yes-no question for each label, and each label has its own probability.
+    Fields are generated according to their schema. Equal texts are computed once; a
+    missing text gets neither label nor error.
 
     Args:
         frame: A data frame of pandas, polars or pyarrow, or a dict of lists.
@@ -72,11 +73,12 @@ def annotate(
         "p_<label>", "error". For a scale of numbers: "label" (the most probable number),
         "mean" (the expected value), "sd", "prob", "margin", "entropy", "coverage", with
         `distribution` "p_<number>", "error". For several labels: "label" (labels with
-        probability above 0.5, joined by "; "), "coverage" (the mean), "p_<label>",
-        "error". For fields: each field, and "error". Generated labels and fields have no
-        probabilities. With `until` or `larger` there is also "step", before "error":
-        "model" for a text that the model labelled first, "head" for one that a head on
-        embeddings labelled, "unsure" for one that was labelled again.
+        probability above 0.5, joined by "; "), "coverage" (the mean over labels),
+        "p_<label>", "error". For fields: each field, and "error". Generated labels and
+        fields have no probabilities. With `until` or `larger` there is also "step",
+        before "error": "model" for texts that the model labelled first, "head" for texts
+        that a classifier on embeddings (head) labelled, "unsure" for texts that were
+        labelled again.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -91,7 +93,7 @@ def annotate(
 
     Warns:
         JournalWarning: As `generate_parallel`.
-        UserWarning: Labels contain little information on the texts, see `Coded.notes`.
+        UserWarning: Labels contain little information about the texts, see `Coded.notes`.
     """
     coded = annotated(frame, text, codebook, context, progress=progress, **settings)
     for note in coded.notes:

@@ -1,4 +1,4 @@
-"""Answers of a model per text: parts of long texts joined, rows in order."""
+"""Answers of a model for texts, combined from the answers for their parts and prompts."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ class Answers:
 
     Attributes:
         errors: n error messages; None for answered texts.
-        probs: float64[n, k], label probabilities; None if nothing was scored.
-        coverage: float64[n]: total probability of all labels; None if nothing was scored.
+        probs: float64[n, k], label probabilities; None if answers were generated.
+        coverage: float64[n]: total probability of all labels; None if answers were
+            generated.
         values: n labels or fields; None if `probs` contains the answers.
         between: float64[n, k], standard deviation of probabilities between thoughts; None
-            without several thoughts.
-        thoughts: n thoughts, None for texts without one; None without thinking.
-        quotes: n quotes that labels rest on, None for texts without one; None if nothing
-            was quoted.
+            if each answer has at most one thought.
+        thoughts: n thoughts, with None for texts without a thought; None if the model did
+            not think.
+        quotes: n quotes that support the labels, with None for texts without a quote;
+            None if no quotes were requested.
     """
 
     errors: list[str | None]
@@ -57,7 +59,7 @@ class Answers:
 
 
 def of_classes(results: ClassifyResults, n_asked: int) -> Answers:
-    """Build answers from a classification call; several labels have a prompt each."""
+    """Build answers from a classification call with `n_asked` prompts per text."""
     errors = reasons(results.errors, results.finish_reasons)
     thoughts = None
     if results.thoughts is not None:
@@ -95,7 +97,7 @@ def of_texts(
     Args:
         results: Results of the call.
         codebook: Codebook of the coding.
-        offsets: Position in its text of the part that each answer is of.
+        offsets: For each answer, the position of its part in the whole text.
     """
     found = _of_texts(results, codebook, offsets)
     if results.has_thoughts:
@@ -109,7 +111,7 @@ def _of_texts(results: Results, codebook: Codebook, offsets: Sequence[int]) -> A
     errors = reasons(results.errors, results.finish_reasons)
     if codebook.kind.is_generated:
         unread = [
-            "the answer is not whole: raise max_tokens" if e is None and v is None else e
+            "the answer is incomplete: raise max_tokens" if e is None and v is None else e
             for e, v in zip(errors, results.parsed, strict=True)
         ]
         parsed = list(results.parsed)
@@ -119,7 +121,7 @@ def _of_texts(results: Results, codebook: Codebook, offsets: Sequence[int]) -> A
     texts = [None if text is None else text.strip() for text in results.texts]
     for i, whole in enumerate(results.complete):
         if errors[i] is None and not whole:
-            errors[i] = Failure("the answer is not whole: raise max_tokens", "cut_off")
+            errors[i] = Failure("the answer is incomplete: raise max_tokens", "cut_off")
     if not codebook.kind.is_several:
         return Answers(errors=errors, values=list(texts))
     k, yes = len(codebook.names), codebook.fixed["yes"]
@@ -157,7 +159,7 @@ def bound(parts: Sequence[Answers]) -> Answers:
 def joined(
     answers: Answers, n_parts: Sequence[int], split: Split | None, k: int
 ) -> Answers:
-    """Combine the answers of parts to answers of texts.
+    """Combine the answers for parts into answers for texts.
 
     Args:
         answers: Answers of all parts, grouped by text.
@@ -212,7 +214,7 @@ def _shares(rows: Floats, k: int) -> Floats:
 
 
 def _most_frequent(values: Sequence[Any]) -> Any:  # noqa: ANN401 - labels or fields
-    """Return the most frequent value; on a tie the first."""
+    """Return the most frequent value; if several are tied, the first of them."""
     keys = [json.dumps(value, sort_keys=True) for value in values]
     return values[keys.index(max(keys, key=keys.count))]
 
@@ -222,7 +224,7 @@ def of_rows(answers: Answers, rows: Integers) -> Answers:
 
     Args:
         answers: Answers of the unique texts.
-        rows: For each row the index of its text; -1 without a text.
+        rows: For each row, the index of its text; -1 for rows without a text.
     """
 
     def spread(values: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Conversion of texts to calls, and of results to answers."""
+"""Conversion of texts to calls, and of their results to answers."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 # Default number of tokens of a part. The cost of attention grows with the square of a
 # part's length; with parts as long as the context, coding took several times as long.
 PART = 2048
-_SLACK = 8  # tokens: pieces are tokenized differently from the whole text
+_SLACK = 8  # tokens: a prompt may have more tokens than its pieces together
 _MARKERS = 64  # maximum number of tokens around a thought
-_LABEL = 64  # maximum number of tokens of the label that a quote rests on, and its words
+_LABEL = 64  # maximum number of tokens of the label before a quote, with its fixed words
 _SPECIAL = 16  # maximum number of tokens of a scored answer
 
 
 class Asking:
-    """Builder of calls for texts, and of answers from their results.
+    """Builds calls for texts, and converts the results of the calls to answers.
 
     Args:
         context: Context for the calls.
         work: Texts to code, with codebook and settings.
 
     Attributes:
-        around: Text around each text in prompts.
+        around: Parts of the prompt before and after each text.
     """
 
     def __init__(self, context: Host, work: CodingWork) -> None:
@@ -66,13 +66,13 @@ class Asking:
         """Raise an error for invalid settings or labels before anything runs.
 
         Warns:
-            ThinkingWarning: The model would think, but codes without thoughts.
+            ThinkingWarning: The model would think, but its answers are constrained.
         """
         self._prepared([], None)
         notice_thinking(self._context.model, PromptOptions(**self._rendering))
 
     def call(self, texts: Sequence[str], journal: Journal | None) -> LoopCall[Any]:
-        """Build a call for texts; the journal keeps results and stays open."""
+        """Build a call for texts; it stores results in the journal and leaves it open."""
         prompts = self.around.prompts(texts)
         made = self._prepared(prompts, journal, texts)
         self._n_asked += len(prompts)
@@ -81,7 +81,7 @@ class Asking:
     def quoting(
         self, texts: Sequence[str], labels: Sequence[str], journal: Journal | None
     ) -> LoopCall[Any]:
-        """Build a call for the quotes that labels rest on, one of each text."""
+        """Build a call that quotes from each text the passage that supports its label."""
         settings, fixed = self._work.settings, self._work.codebook.fixed
         rule = QuoteRule() if settings.evidence is None else settings.evidence
         prompts = [
@@ -223,7 +223,7 @@ class Asking:
 
     @cached_property
     def _room(self) -> int:
-        """Return the maximum number of tokens of a text beside prompt and answer."""
+        """Return the maximum number of tokens of a text, without prompt and answer."""
         settings = self._work.settings
         options = self._context.options
         room = self._context.model.n_ctx_train

@@ -30,8 +30,9 @@ class Example:
 
     Attributes:
         text: The text.
-        label: Its label; a sequence of labels for type "multiple"; a dict for fields; for
-            type "spans" a list of passages, each a dict of quote and label.
+        label: Label of the text; for type "multiple" a sequence of labels; for type
+            "fields" a dict; for type "spans" a list of passages, each a dict with quote
+            and label.
         reason: Reason for the label, in a sentence; None for no reason.
     """
 
@@ -47,8 +48,8 @@ class Codebook:
 
     Attributes:
         question: Task, in words for the model.
-        labels: Definitions by label, in order; "" for none. A dict; you can also pass a
-            list of labels without definitions.
+        labels: Dict from each label to its definition, in order; "" for a label without a
+            definition. You can also pass a list of labels.
         type: "label": exactly one label; "ordinal": one label of an ordered scale, from
             lowest to highest; "scale": one number of `scale`; "multiple": any number of
             labels; "fields": JSON that matches `schema`; "spans": passages of the text,
@@ -59,17 +60,19 @@ class Codebook:
             "names". You can also pass a `number_scale` as `labels`, without a type. The
             labels are then its numbers, and the definitions their names.
         max_spans: For "spans": maximum number of passages of a text; None for 10.
-        quote: For "spans": length of a passage, as `structured.type_quote` makes it; None
-            for 1 to 60 words.
+        quote: For "spans": length of a passage, as `structured.type_quote` returns it;
+            None for 1 to 60 words.
         examples: Coded texts, a tuple of `Example`. You can also pass mappings or tuples.
-        text_role: Name of a text in the prompt; None for "Text" in the prompt's language.
-        answer_role: Name of an answer in the prompt; None for "Label" in the prompt's
+        text_role: Word before each text in the prompt; None for "Text" in the prompt's
             language.
-        language: Language of the fixed words: "en", "de", "fr", "es", or another one with
-            all of its `words`. The prompt also names it as the language of the texts.
-            None for English words and no named language.
+        answer_role: Word before each answer in the prompt; None for "Label" in the
+            prompt's language.
+        language: Language of the fixed words: "en", "de", "fr", "es"; or another
+            language, if `words` contains all fixed words. The prompt states that the
+            texts are in this language. None for English words without this statement.
         words: Replacements of fixed words; see `words.KEYS`.
-        system: Text of a system message; without chat the prompt begins with it.
+        system: Text of the system message; without `chat`, the prompt begins with this
+            text.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -121,7 +124,7 @@ class Codebook:
 
     @property
     def kind(self) -> AnswerType:
-        """Type of the answers, with its attributes."""
+        """Entry of the codebook's type in the table of answer types."""
         return TYPES[self.type]
 
     @property
@@ -146,17 +149,17 @@ class Codebook:
 
     @property
     def numbers(self) -> tuple[int | float, ...] | None:
-        """The labels as numbers, if they are in order and all are numbers; else None."""
+        """Labels as numbers, if they are ordered and all are numbers; else None."""
         return numbers_of(self.names) if self.kind.is_ordered else None
 
     @property
     def definitions(self) -> dict[str, str]:
-        """Definitions by label, "" for a label without one; {} for fields."""
+        """Definitions by label, "" for a label without a definition; {} for fields."""
         return dict(self.labels) if isinstance(self.labels, Mapping) else {}
 
     @property
     def fixed(self) -> dict[str, str]:
-        """All fixed words, with the roles of text and answer."""
+        """All fixed words by key, including the words before text and answer."""
         words = words_of(self.language, self.words, self.kind.words)
         if self.kind.is_numeric:
             words["answer"] = words["number"]
@@ -208,7 +211,7 @@ class Codebook:
 
         Raises:
             TypeError: As the class.
-            ValueError: As the class; or an unknown field is given.
+            ValueError: As the class; or `content` has an unknown field.
         """
         known = [each.name for each in fields(cls) if each.name != "_"]
         for name in content:

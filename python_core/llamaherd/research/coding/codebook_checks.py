@@ -17,7 +17,7 @@ _MAX_LABELS = 10_000
 
 
 def filled(name: Name, value: object) -> str:
-    """Return a text that is not blank and has no NUL character."""
+    """Check that a text is neither blank nor has a NUL character, and return it."""
     text = checks.text(name, value)
     if not text.strip():
         raise ArgumentError("must not be empty", argument=name, code="empty")
@@ -35,7 +35,7 @@ def checked_labels(
         labels: Labels, or definitions by label.
         kind: Type of the codebook, for messages.
         least: Least number of labels.
-        between: Text that labels cannot contain; "" for none.
+        between: Separator that labels must not contain; "" for no separator.
     """
     made: dict[str, str] = {}
     for i, (label, definition) in enumerate(_pairs(labels, kind, least)):
@@ -48,7 +48,7 @@ def checked_labels(
             )
         if between and between in name:
             raise ArgumentError(
-                f"must have no {between!r}, which stands between several, not {name!r}",
+                f"must not contain {between!r}, which separates labels, not be {name!r}",
                 argument="labels",
                 place=(i,),
             )
@@ -94,7 +94,7 @@ def _pairs(labels: object, kind: str, least: int) -> list[tuple[Any, Any]]:
 
 
 def known_label(name: Name, value: object, names: Sequence[str]) -> str:
-    """Return the label among `names` that a value stands for."""
+    """Return the label among `names` that a value denotes."""
     label = read([[value]], names, argument=name).columns[0][0]
     if label not in names:
         allowed = ", ".join(repr(label) for label in names[:20])
@@ -108,12 +108,12 @@ def known_label(name: Name, value: object, names: Sequence[str]) -> str:
 
 
 def checked_schema(schema: object) -> str:
-    """Return the JSON text of a schema of an object with properties."""
+    """Check that a schema describes an object with properties; return it as JSON text."""
     text, _ = schema_text(schema)
     root = json.loads(text)
     if not isinstance(root, dict) or "properties" not in root:
         raise ArgumentError(
-            f"must be of an object with properties, not {checks.shown(text)}",
+            f"must describe an object with properties, not be {checks.shown(text)}",
             argument="schema",
         )
     try:
@@ -124,7 +124,7 @@ def checked_schema(schema: object) -> str:
 
 
 def checked_fields(name: Name, value: object, schema: str) -> dict[str, Any]:
-    """Return the fields of an example, which must match the schema."""
+    """Check that the fields of an example match the schema, and return them."""
     if not isinstance(value, Mapping):
         raise ArgumentTypeError(
             f"must be a mapping of fields, not {checks.shown(value)}", argument=name

@@ -1,8 +1,8 @@
 """Reading and writing codebooks as YAML files.
 
-Every value is read as text, whatever its type in YAML, except in a schema or an example's
-fields: a label called `no` is not False. Tags, anchors and aliases are refused, so that a
-file is no larger in memory than on disk.
+Every value is read as text, whatever its type in YAML; so a label called `no` is not
+False. Only a schema and an example's fields have typed values. Tags, anchors and aliases
+are refused, so that a small file cannot fill the memory.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _TYPED = ("schema", "quote")  # fields with typed values
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML writer with indented lists and block style for multi-line texts."""
+    """YAML writer that indents lists and writes multi-line texts in block style."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """Indent lists within mappings, too."""
+        """Indent lists within mappings as well."""
         del indentless
         super().increase_indent(flow, False)
 
@@ -83,7 +83,7 @@ def read_codebook(path: str | os.PathLike[str]) -> Codebook:
     file = Path(path)
     if file.stat().st_size > _MAX_BYTES:
         raise ArgumentError(
-            f"{file} is larger than {_MAX_BYTES} bytes: no codebook",
+            f"{file} is larger than {_MAX_BYTES} bytes, the limit for a codebook",
             argument="path",
             code="too_many",
             form="{problem}",

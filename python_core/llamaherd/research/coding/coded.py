@@ -40,10 +40,10 @@ class Coded:
             "coverage", "error", and "p_<label>" for each label.
         names: The k labels; () for fields.
         labels: n labels, None for missing or failed texts. With several labels per text,
-            their names joined by "; ", and "" for none of them; for fields, JSON.
-        probs: float64[n, k], probability of each label; NaN without a label; None if
-            labels were generated. With several labels per text, each label has its own
-            probability.
+            the names joined by "; ", or "" if no label applies; for fields, JSON.
+        probs: float64[n, k], probability of each label; NaN for texts without a label;
+            None if labels were generated. With several labels per text, each label has
+            its own probability.
         errors: n error messages; None for texts without an error.
         run: Provenance as JSON types: codebook, method and settings, model, context,
             versions, machine, time.
@@ -115,11 +115,11 @@ class Coded:
         return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
 
     def spans(self, id: str | None = None) -> Any:  # noqa: A002, ANN401 - of the caller's kind
-        """Return all passages as a long table, a row each, in the order of the texts.
+        """Return all passages as a long table: one row per passage, in the texts' order.
 
         Args:
-            id: Column of the data frame that identifies the texts; None for the number of
-                the row, from 0, in a column "row".
+            id: Column of the data frame that identifies the texts; None for a new column
+                "row" with the row number, from 0.
 
         Returns:
             A data frame of the caller's kind: `id`, "label", "quote", "start" and "end",
@@ -130,7 +130,7 @@ class Coded:
         """
         if self.codebook.type != "spans":
             raise ArgumentError(
-                f"are of codebooks of the type 'spans', not {self.codebook.type!r}",
+                f"need a codebook of the type 'spans', not {self.codebook.type!r}",
                 argument="spans",
                 code="conflict",
             )
@@ -160,7 +160,7 @@ class Coded:
         return ", ".join(f"{name} {n}" for name, n in most_frequent[:_MOST_COUNTS]) + end
 
     def _each(self, label: str) -> list[str]:
-        """Split a label into names: several for type "multiple"."""
+        """Return the names in a label; type "multiple" may have several."""
         return label.split(JOINED) if self.codebook.kind.is_several else [label]
 
 

@@ -1,4 +1,4 @@
-"""Coding of a column of texts in blocks, so that memory holds two blocks of prompts."""
+"""Coding of a column of texts in blocks, with at most two blocks of prompts in memory."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from llamaherd.run.hosted import LoopCall
 
 # Number of prompts in a block; preparing them takes about a second. The next block is
-# prepared while one runs, and starts when that has ended. With overlapping blocks the
-# last bits of results would depend on timing. They would save less than 1% of the time,
-# the cost of slots that are empty at the end of a block.
+# prepared while a block runs, and starts when the running block has ended. If blocks
+# overlapped, the last bits of results would depend on timing. Overlap would save less
+# than 1% of the time: the time of slots that are empty at the end of a block.
 BLOCK = 2048
 BLANK = Failure("the text is empty", "empty")
 # Content-free texts, from Zhao et al. 2021 (arXiv 2102.09690).
@@ -78,7 +78,7 @@ class Coding:
         context: Context to run in.
         problem: Problem to warn the caller of; see `LoopCall`.
         answers: Answers by row before calibration, once the call has run.
-        calibration: Calibration of the probabilities; None for none.
+        calibration: Calibration of the probabilities; None without calibration.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Coding:
 
     @property
     def progress(self) -> Progress:
-        """Return progress; the number of tokens of later texts is not yet known."""
+        """Return the progress, without the tokens of texts that are not prepared yet."""
         with self._lock:
             block, n_left = self._running, self._n_left
             parts = [*self._done, *([] if block is None else [block.call.progress])]
@@ -178,7 +178,7 @@ class Coding:
         record: dict[str, Any],
         quotes: Quotes | None = None,
     ) -> Coded:
-        """Return the results so far in order; unfinished texts count as cancelled."""
+        """Return the results so far in order, with unfinished texts as cancelled."""
         work = self._work
         answers, table = self._judged(parts, quotes)
         self.answers = answers
@@ -229,7 +229,7 @@ class Coding:
     def _judged(
         self, parts: Sequence[Answers], quotes: Quotes | None = None
     ) -> tuple[Answers, CodedColumns]:
-        """Return the answers so far by row, and their columns."""
+        """Return the answers so far by row, and the columns made from them."""
         work = self._work
         found = self._filled(parts)
         if work.settings.evidence is not None:
@@ -249,7 +249,7 @@ class Coding:
         return answers, table_of(answers, work.codebook, self.calibration)
 
     def _run_quotes(self, parts: Sequence[Answers]) -> Quotes | None:
-        """Have the quotes written that the labels rest on; None if none are wanted."""
+        """Ask the model for quotes that support its labels; None without `evidence`."""
         if self._work.settings.evidence is None:
             return None
         labels: list[str | None] = [None] * len(self._unique)
@@ -365,7 +365,7 @@ class Coding:
         return results
 
     def _filled(self, parts: Sequence[Answers]) -> Answers:
-        """Return answers of all unique texts, with cancelled ones for the rest."""
+        """Return answers for all unique texts, with unfinished texts as cancelled."""
         n, k = len(self._unique), len(self._work.codebook.names)
         n_missing = n - sum(map(len, parts))
         return bound([*parts, _none(n_missing, k, self._work.settings)])
@@ -385,5 +385,5 @@ def _none(n: int, k: int, settings: Settings) -> Answers:
 
 
 def is_failure(error: str | None) -> bool:
-    """Whether a text failed, so that it was neither cancelled nor blank."""
+    """Return True if the error shows a failure, not a cancelled or blank text."""
     return code_of(error) not in (None, CANCELLED.code, BLANK.code)

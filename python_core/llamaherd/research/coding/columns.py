@@ -37,7 +37,7 @@ _ERROR = ".error of columns"  # key of errors, which come last
 _EACH = "p_"  # prefix of the role of a label's probability
 _ROLES_OF_ONE = ("prob", "margin", "entropy", "coverage")
 _ROLES_OF_SCALE = ("mean", "sd")  # expected value, and standard deviation
-APPLIES = 0.5  # lowest probability at which one of several labels applies
+APPLIES = 0.5  # of several labels per text, those with a higher probability apply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,7 +99,7 @@ def _types_of_answers(codebook: Codebook, method: Method) -> dict[str, Column]:
 
 
 def _label_type(codebook: Codebook) -> Column:
-    """Return the type of the column of labels: numbers where all labels are some."""
+    """Return the type of the label column: numeric if all labels are numbers."""
     if codebook.numbers is None:
         return STRING
     are_whole = all(isinstance(each, int) for each in codebook.numbers)
@@ -118,8 +118,9 @@ def named(
 
     Args:
         roles: Roles of the new columns.
-        columns: None; a prefix for all names; or names by role, None for a column to
-            leave out. The role "p_" stands for the prefix of all labels' probabilities.
+        columns: None; a prefix for all names; or a dict of names by role, with None to
+            omit a column. The name for the role "p_" is the prefix of the columns of all
+            labels' probabilities.
         existing: Names of the columns of the data frame.
 
     Raises:
@@ -136,7 +137,7 @@ def named(
         made = _by_mapping(roles, columns)
     else:
         raise ArgumentTypeError(
-            "must be a text that comes before each name, or map columns to names, not be "
+            "must be a prefix for all names, or map columns to names, not be "
             f"{checks.shown(columns)}",
             argument="columns",
         )
@@ -194,7 +195,7 @@ def table_of(
     codebook: Codebook,
     calibration: Calibration | None = None,
 ) -> CodedColumns:
-    """Return the columns of rows, by role.
+    """Return the new columns for the rows, by role.
 
     Args:
         answers: Answers of rows.
@@ -229,7 +230,7 @@ def _further(answers: Answers, probs: Floats | None) -> dict[str, Any]:
 def _table_of(
     answers: Answers, codebook: Codebook, calibration: Calibration | None
 ) -> CodedColumns:
-    """Return the columns of rows without those about thoughts."""
+    """Return the new columns for the rows, without the columns about thoughts."""
     if codebook.kind.is_generated:
         return _fields(answers, codebook)
     if answers.probs is None or answers.coverage is None:
@@ -356,7 +357,7 @@ def _fields(answers: Answers, codebook: Codebook) -> CodedColumns:
 
 
 def label_column(labels: list[str | None], codebook: Codebook) -> Any:  # noqa: ANN401
-    """Return labels in the type of their column: numbers, categories, or joined texts."""
+    """Return labels as values of their column: numbers, categories or joined texts."""
     if codebook.kind.is_several:
         return labels
     if codebook.numbers is not None:
@@ -369,7 +370,7 @@ def label_column(labels: list[str | None], codebook: Codebook) -> Any:  # noqa: 
 def _numeric(
     labels: Sequence[str | None], number_of: Mapping[str, int | float]
 ) -> Integers | Floats:
-    """Return labels as numbers; a missing one is None, or NaN with fractions."""
+    """Return labels as integers (None if missing) or as floats (NaN if missing)."""
     if all(isinstance(each, int) for each in number_of.values()):
         whole = {label: int(number) for label, number in number_of.items()}
         return Integers(values=[None if x is None else whole[x] for x in labels])

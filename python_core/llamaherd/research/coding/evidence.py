@@ -1,4 +1,4 @@
-"""Quotes that labels rest on, written after the labels."""
+"""Quotes of the passages that support labels; the model writes them after the labels."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Labelled(NamedTuple):
-    """A text with its label, ready to be quoted from.
+    """Labelled text from which the model is to quote.
 
     Attributes:
         row: Index of the text.
-        text: The part of it that was coded.
+        text: Part of the text that was coded.
         offset: Position of the part in the text.
         label: Label of the text.
     """
@@ -34,11 +34,12 @@ class Quotes:
 
     Args:
         texts: The n texts.
-        labels: n labels, None for texts without one, which get no quote.
+        labels: n labels; None for texts without a label, which get no quote.
 
     Attributes:
         labelled: Indices of the texts that get a quote.
-        each: n quotes, with their place in the whole text; None for texts without one.
+        each: n quotes with their positions in the whole text; None for texts without a
+            quote.
     """
 
     def __init__(self, texts: Sequence[str], labels: Sequence[str | None]) -> None:
@@ -54,7 +55,7 @@ class Quotes:
         """Return some of the labelled texts.
 
         Args:
-            start: First of them.
+            start: Index of the first text among the labelled texts.
             size: Number of texts.
             part_of: Returns the part of a text that was coded, and its position.
         """
@@ -65,7 +66,7 @@ class Quotes:
         return found
 
     def take(self, block: Sequence[Labelled], results: Results) -> None:
-        """Keep the quotes of a block."""
+        """Store the quotes of a block."""
         for one, result in zip(block, results, strict=True):
             if isinstance(result.parsed, Quoted):
                 found = result.parsed
@@ -79,7 +80,7 @@ class Quotes:
 
     @property
     def note(self) -> str:
-        """Note on labels without a quote; "" if all have one."""
+        """Note on labels whose quote failed; "" if no quote failed."""
         n = len(self._problems)
         if not n:
             return ""

@@ -1,7 +1,7 @@
-"""Step of a head: embeddings of texts, block by block, and labels from them.
+"""Coding step of a classifier on embeddings (head), block by block.
 
-A block of a million texts' embeddings is thrown away once its labels are known: only the
-probabilities stay in memory.
+The embeddings of a block are discarded once its texts are labelled, so that memory holds
+only the probabilities of a million texts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from llamaherd.journal.journal import Journal
 
 BLOCK = 4096  # texts whose embeddings are in memory at once
-_LEAST = 30  # labelled texts with an embedding that a head is fitted to
+_LEAST = 30  # least number of labelled texts with an embedding to fit a head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,7 +42,7 @@ class StepLabels:
     Attributes:
         start: Position of the block's first text.
         probs: float64[n, k]; NaN for texts without an embedding.
-        is_stored: Whether they came from the journal.
+        is_stored: Whether the probabilities came from the journal.
     """
 
     start: int
@@ -51,16 +51,16 @@ class StepLabels:
 
 
 class HeadStep:
-    """Embeddings of texts, and a head on them.
+    """Computes embeddings of texts, and fits and applies a head on them.
 
     Args:
         embedder: `Model`, context or `Llama` for embeddings.
-        journal: Open journal that stores the head and the labels; None for none.
+        journal: Open journal that stores the head and the labels; None without a journal.
         seed: Seed of the head's folds.
 
     Attributes:
         model: Model of the embeddings.
-        problem: Reason why a result was not stored; "" without one.
+        problem: Reason why a result was not stored; "" if all were stored.
     """
 
     def __init__(self, embedder: Any, journal: Journal | None, seed: int) -> None:  # noqa: ANN401 - of three kinds
@@ -97,7 +97,8 @@ class HeadStep:
 
         Args:
             texts: Texts that the model labelled.
-            probs: float64[n, k], its probabilities; NaN for failed texts.
+            probs: float64[n, k], label probabilities from the model; NaN for failed
+                texts.
 
         Returns:
             The head; None if the step was cancelled.
@@ -128,7 +129,7 @@ class HeadStep:
         return head
 
     def blocks(self, head: TextHead, texts: Sequence[str]) -> Iterator[StepLabels]:
-        """Label texts and yield them block by block; ends early if cancelled.
+        """Label texts and yield the labels block by block; ends early if cancelled.
 
         Args:
             head: Result of `fit`.
@@ -221,7 +222,7 @@ def model_of(embedder: Any) -> Model:  # noqa: ANN401 - of three kinds
 
 
 def least_sure(probs: Floats, n: int) -> Any:  # noqa: ANN401 - int64[n]
-    """Return the positions of the n texts with the lowest highest probability, sorted.
+    """Return the sorted positions of the n texts whose best label is the least probable.
 
     Args:
         probs: float64[m, k]; rows of NaN are the least sure.

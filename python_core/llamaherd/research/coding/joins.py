@@ -31,7 +31,7 @@ class SampleRows:
 
     Attributes:
         n: Number of rows.
-        ids: n identifiers; None if the data lacks the sample's column of ids.
+        ids: n identifiers; None if the data do not have the sample's column of ids.
         texts: n texts; None if unknown.
         labels: n labels of the model; None if unknown.
     """
@@ -56,10 +56,10 @@ class SampleRows:
         Args:
             gold: The sample.
             frame: The data.
-            n: Number of its rows.
-            texts: Texts, if known; None for the column that the sample's texts came from.
-            labels: Labels to use if the data lacks the column that the sample's labels
-                came from.
+            n: Number of rows of the data.
+            texts: The n texts; None to read the column that the sample's texts came from.
+            labels: Labels to use if the data do not have the column that the sample's
+                labels came from.
         """
         is_frame = isinstance(frame, Mapping) or hasattr(frame, "columns")
         there = frames.names(frame) if is_frame else []
@@ -85,10 +85,10 @@ def current_rows(
     gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
     rows: SampleRows,
 ) -> list[int] | None:
-    """Return for each row of the draw its row in the data.
+    """Return the row in the data for each row from which the sample was drawn.
 
-    If the data has the sample's ids, rows are matched by id. Otherwise the texts, or the
-    labels of all rows, must show that rows are in the order of the draw.
+    If the data have the sample's ids, rows are matched by id. Otherwise the texts, or the
+    labels of all rows, must show that the rows are in the order of the draw.
 
     Args:
         gold: Object with `rows`; and `ids`, `texts`, `labels`, `all_probs`, `all_ids` and
@@ -96,7 +96,7 @@ def current_rows(
         rows: The data.
 
     Returns:
-        N rows; None if all are in the order of the draw.
+        N row indices; None if all rows are in the order of the draw.
 
     Raises:
         ValueError: The sample was drawn from other data, or the order cannot be verified.
@@ -104,9 +104,9 @@ def current_rows(
     all_probs = getattr(gold, "all_probs", None)
     if all_probs is not None and len(all_probs) != rows.n:
         _refuse(
-            f"it was drawn from {len(all_probs)} texts, and there are {rows.n}. For "
-            "groups of texts there is by; a text is left out where its label is missing; "
-            "some of the rows are enough if the sample was drawn with a column of ids"
+            f"it was drawn from {len(all_probs)} texts, but the data have {rows.n}. To "
+            "compare groups of texts, use by. To omit a text, set its label to missing. "
+            "To use some of the rows, draw the sample with a column of ids"
         )
     design = getattr(gold, "design", None)
     new_rows = None
@@ -123,10 +123,10 @@ def current_rows(
 
 
 def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
-    """Return the sample for data that have some of the rows it was drawn from, by id.
+    """Restrict a sample to the rows, matched by id, that the data contain.
 
-    The sample itself is returned if all rows are there, or if ids do not show which ones
-    are.
+    The sample is returned unchanged if the data contain all rows, or if ids do not show
+    which rows they contain.
     """
     all_ids = getattr(gold, "all_ids", None)
     if all_ids is None or rows.ids is None or rows.n >= len(all_ids):
@@ -156,7 +156,7 @@ def hash_of_labels(labels: Sequence[Any]) -> str | None:
 
 
 def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401
-    """Return rows by id; None if they are in the order of the draw."""
+    """Return row indices matched by id; None if rows are in the order of the draw."""
     at = {each: i for i, each in enumerate(ids)}
     column = gold.design["id"]
     if len(at) < len(ids):
@@ -167,7 +167,8 @@ def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401
     if all_ids is None:  # samples of earlier versions have only the drawn ids
         if any(at.get(each) != int(i) for i, each in zip(gold.rows, drawn, strict=True)):
             _refuse(
-                f"ids in column {column!r} are not those of the draw, or in another order"
+                f"ids in column {column!r} differ from those of the sample, or are in "
+                "another order"
             )
         return None
     known = [compared(each) or "" for each in all_ids]
@@ -193,7 +194,7 @@ def _check_texts(
     texts = rows.texts or ()
     pairs = zip(drawn, gold.texts, strict=True)
     if not all((texts[i] or "") == (text or "") for i, text in pairs):
-        _refuse("texts or their order are not those that it was drawn from")
+        _refuse("texts or their order differ from the data that it was drawn from")
     design = getattr(gold, "design", None) or {}
     if "sha256" not in design:
         return
@@ -204,11 +205,11 @@ def _check_texts(
         ids = rows.ids
     ordered = texts if new_rows is None else [texts[i] for i in new_rows]
     if ids is not None and sha256_of(ids, ordered) != design["sha256"]:
-        _refuse("ids, texts or their order are not those that it was drawn from")
+        _refuse("ids, texts or their order differ from the data that it was drawn from")
 
 
 def _check_labels(gold: Any, rows: SampleRows, drawn: Sequence[int]) -> None:  # noqa: ANN401
-    """Check the order of rows by their labels, if texts are unknown."""
+    """Check the order of rows by the labels of the rows, if texts are unknown."""
     design = gold.design
     by_id = rows.ids is not None
     is_bare = design.get("text") is None and design.get("id") is None
@@ -217,22 +218,20 @@ def _check_labels(gold: Any, rows: SampleRows, drawn: Sequence[int]) -> None:  #
     if labels is None or not any(label is not None for label in given):
         if by_id or is_bare:
             return
-        _refuse(
-            f"nothing tells that rows are in the order of the draw: {_without(design)}"
-        )
+        _refuse(f"the order of the rows cannot be verified: {_without(design)}")
     sha256 = design.get("labels_sha256")
     same = [labels[i] for i in drawn] == given
     if not by_id and sha256 is not None:
         same = same and hash_of_labels(labels) == sha256
     if not same:
         _refuse(
-            "the model's labels of the texts drawn are others than they were, or rows "
-            f"have another order; {_without(design)}"
+            "the model's labels of the drawn texts have changed, or the rows are in "
+            f"another order; {_without(design)}"
         )
     runs = 1 + sum(one != other for one, other in pairwise(labels))
     if not (by_id or is_bare) and runs <= len(set(labels)):
         _refuse(
-            "rows that are sorted by label have the same labels in many orders; "
+            "the order of rows that are sorted by label cannot be verified; "
             f"{_without(design)}"
         )
 
@@ -252,10 +251,10 @@ def _label_forms(labels: Sequence[Any]) -> list[str | None]:
 
 
 def _label_form(label: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
-    """Normalize a label for comparison; None for a blank one or for none of several.
+    """Normalize a label for comparison; None for a blank cell or if no label applies.
 
-    The order of several labels, case and whitespace are ignored, because the result only
-    identifies rows.
+    The result only identifies rows, so case, whitespace and the order of several labels
+    are ignored.
     """
     parts = labels_in(text_of(label) or "", ())
     forms = {form_of(part) for part in parts if not is_nothing(part)}

@@ -1,4 +1,4 @@
-"""Sets of labels of a text: as tuples, as joined texts, and as cells of coders."""
+"""Sets of labels of a text: as tuples, as joined texts, and as cells filled by coders."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ _NONE = ("none", "(none)")
 
 
 def has_several(coded: Any, gold: Any) -> bool:  # noqa: ANN401 - of many kinds
-    """Return True if codebook or draw allow several labels per text.
+    """Return True if the codebook or the sample allows several labels per text.
 
     Raises:
-        ValueError: The codebook allows several labels and the draw does not, or vice
-            versa.
+        ValueError: Only one of codebook and sample allows several labels.
     """
     codebook, design = getattr(coded, "codebook", None), getattr(gold, "design", None)
     of_coded = None if codebook is None else codebook.kind.is_several
@@ -34,17 +33,17 @@ def has_several(coded: Any, gold: Any) -> bool:  # noqa: ANN401 - of many kinds
     if of_gold is False and not getattr(gold, "names", ()):
         of_gold = None  # labels were unknown at the draw
     if None not in (of_coded, of_gold) and of_coded != of_gold:
-        words = {True: "several labels a text", False: "one label a text"}
+        words = {True: "several labels per text", False: "one label per text"}
         raise ArgumentError(
-            f"was drawn where there was {words[bool(of_gold)]}, and coded has "
-            f"{words[bool(of_coded)]}: draw the sample from what was coded",
+            f"was drawn for {words[bool(of_gold)]}, but coded has "
+            f"{words[bool(of_coded)]}: draw the sample from coded",
             argument="gold",
         )
     return bool(of_coded or of_gold)
 
 
 def scale_of(coded: Any, gold: Any, label: str | None = None) -> Scale:  # noqa: ANN401 - of many kinds
-    """Return the scale of labels from codebook, column or draw.
+    """Return the scale of labels, as given by the codebook, the sample or the column.
 
     Args:
         coded: Object with a codebook; or a data frame.
@@ -67,7 +66,7 @@ def scale_of(coded: Any, gold: Any, label: str | None = None) -> Scale:  # noqa:
 
 
 def none_of(names: Iterable[str]) -> str:
-    """Return the word for none of the labels; an empty cell means no code yet."""
+    """Return the word that means "no label applies"; an empty cell means no code yet."""
     taken = {name.casefold() for name in names}
     return next(word for word in _NONE if word not in taken or word == _NONE[-1])
 
@@ -78,24 +77,24 @@ def is_none(cell: str, names: Iterable[str]) -> bool:
 
 
 def words_for_none(names: Iterable[str]) -> tuple[str, ...]:
-    """Return lower-case words for none of the labels."""
+    """Return the lower-case words that mean "no label applies"."""
     return none_of(names), _NONE[-1]
 
 
 def labels_in(text: str, names: Sequence[str]) -> Labels:
-    """Split joined labels, in the order of `names`, with unknown ones last."""
+    """Split joined labels into a tuple in the order of `names`, unknown labels last."""
     return () if is_none(text, names) else in_order(text.split(BETWEEN), names)
 
 
 def in_order(parts: Iterable[str], names: Sequence[str]) -> Labels:
-    """Return distinct labels in the order of `names`, with unknown ones last."""
+    """Return distinct labels in the order of `names`, unknown labels last."""
     found = {part.strip() for part in parts} - {""}
     other = sorted(found.difference(names))
     return (*(name for name in names if name in found), *other)
 
 
 def joined(labels: Iterable[str]) -> str:
-    """Join labels to one text, "" for none."""
+    """Join labels to one text; "" without labels."""
     return JOINED.join(labels)
 
 

@@ -1,4 +1,4 @@
-"""Notes on coded labels that contain little information on the texts."""
+"""Notes on labels that contain little information about the texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from llamaherd.asks.calibration import Floats
     from llamaherd.research.coding.codebook import Codebook
 
-_LEAST_TEXTS = 20  # no note on the same label for fewer labelled texts
+_LEAST_TEXTS = 20  # least number of labelled texts for a note on their common label
 _ALMOST_ALL = 0.98
 
 
@@ -28,12 +28,13 @@ def notes_of(
     """Return notes on labels, to read before use; [] if nothing is unusual.
 
     Args:
-        labels: n labels; None for missing ones.
+        labels: n labels; None for missing labels.
         coverage: float[n], total probability of all labels, NaN without a label; None if
             unknown.
         codebook: Codebook of the coding.
         settings: Settings, as in `Settings.to_dict`.
-        prompt: A prompt as the model reads it, if labels follow it and not a thought.
+        prompt: A prompt as the model reads it, if labels directly follow the prompt; ""
+            if labels follow a thought.
     """
     known = [label for label in labels if label is not None]
     if codebook.kind.is_generated or not known:
@@ -56,7 +57,7 @@ def notes_of(
 
 
 def _remedy(codebook: Codebook, settings: Mapping[str, Any]) -> str:
-    """Suggest remedies that were not tried."""
+    """Suggest settings that were not tried and may give more informative labels."""
     ways = []
     if settings.get("thinking"):
         ways.append("a larger budget of thinking")

@@ -22,14 +22,14 @@ KEYS: dict[str, str] = {
     "several": "asks for yes or no for each label",
     "fields": "asks for JSON",
     "yes": "says that a label applies",
-    "no": "says that it does not",
+    "no": "says that a label does not apply",
     "number": "stands before each number of a scale, in place of `answer`",
     "numbers": "stands before the named numbers of a scale",
     "scale": "asks for a number of a scale; {from}, {to} and {step} are replaced",
     "told": "says which language the texts are in",
     "quote": "stands before the quote that a label rests on",
 }
-# Words that another language may leave out; those of English stand for them.
+# Words that another language may omit; the English words are then used.
 _OPTIONAL = frozenset({"quote"})
 
 OF_TYPES = frozenset(("number", "numbers", "scale"))  # only some codebooks need them
@@ -118,10 +118,10 @@ def words_of(
     """Return all fixed words of a codebook.
 
     Args:
-        language: A built-in language, or another one with all of its own words; None for
-            English words without naming a language.
+        language: A built-in language, or another language if `own` has all words; None
+            for English words without a statement of the language.
         own: Replacements of built-in words.
-        more: Words that the codebook's type needs, of those that only some types need.
+        more: Keys in `OF_TYPES` of the words that the codebook's type needs.
 
     Raises:
         TypeError: `own` does not map texts to texts.
@@ -132,7 +132,7 @@ def words_of(
         if key not in KEYS:
             allowed = ", ".join(map(repr, KEYS))
             raise ArgumentError(
-                f"must be among {allowed}, not {checks.shown(key)}",
+                f"must have names among {allowed}, not {checks.shown(key)}",
                 argument="words",
                 code="unknown_argument",
             )
@@ -146,7 +146,7 @@ def words_of(
         have = ", ".join(map(repr, WORDS))
         raise ArgumentError(
             f"must be one of {have}, not {checks.shown(language)}, unless words "
-            f"has all of {', '.join(map(repr, missing))}",
+            f"contains {', '.join(map(repr, missing))}",
             argument="language",
             code="unknown_choice",
         )

@@ -1,4 +1,4 @@
-"""Prompts from a codebook and a text; all prompts share everything but the text."""
+"""Prompts built from a codebook and a text; prompts differ only in the text."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from llamaherd.research.coding.scales import NumberScale
     from llamaherd.run.host import Host
 
-# Two texts with different first characters; the common prefix of their prompts is that of
-# all prompts.
+# Texts with different first characters; the common prefix of their prompts is the common
+# prefix of all prompts.
 _OTHERS = ("", "1", "A", "a", "The", "\u00e9", "\u4e2d", "@", "\n")
 
 
@@ -37,8 +37,9 @@ class Frame:
 
     Attributes:
         before: Text before the text to code.
-        after: Pieces after it: a single one, or one for each of several labels.
-        system: Text of a system message, with chat; None without one.
+        after: Pieces after the text, each for one prompt: a single piece, or one for each
+            label with several labels per text.
+        system: Text of the system message with `chat`; None without a system message.
         chat: True if the model's chat template formats the prompt.
     """
 
@@ -69,7 +70,7 @@ def frame_of(codebook: Codebook, *, chat: bool = False) -> Frame:
 
 
 def _labels(codebook: Codebook) -> list[str]:
-    """Return lines on labels or fields, and on the form of the answer."""
+    """Return the prompt lines that list labels or fields and ask for the answer."""
     fixed = codebook.fixed
     note_on_language = [fixed["told"]] if fixed["told"] else []
     if codebook.scale is not None:
@@ -89,7 +90,7 @@ def _labels(codebook: Codebook) -> list[str]:
 
 
 def _scale(scale: NumberScale, fixed: Mapping[str, str]) -> list[str]:
-    """Return lines on the named numbers of a scale, and on the form of the answer."""
+    """Return the prompt lines that list the numbers' names and ask for a number."""
     asked = fixed["scale"]
     for key, value in (("from", scale.low), ("to", scale.high), ("step", scale.step)):
         asked = asked.replace(f"{{{key}}}", str(value))
@@ -114,10 +115,11 @@ def _example(codebook: Codebook, example: Example) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptPreview:
-    """Exact prompt of a text.
+    """Exact prompt for a text, with its tokens.
 
     Attributes:
-        prompt: Prompt as the model reads it; with several labels that of the first.
+        prompt: Prompt as the model reads it; with several labels per text, the prompt for
+            the first label.
         n_prompts: Number of prompts for each text.
         shared: Common prefix of the prompts of all texts.
         tokens: Tokens of the prompt; None without a model.
@@ -157,12 +159,12 @@ def prompt_preview(
     template: str | None = None,
     merge_system: bool = False,
 ) -> PromptPreview:
-    """Show the prompt of a text: its words, its tokens, and the shared prefix.
+    """Return the prompt for a text: its words, its tokens, and the shared prefix.
 
     Args:
         codebook: Codebook.
         text: A text.
-        model: Model for counting tokens; a context stands for its model.
+        model: Model that tokenizes the prompt, or a context of this model.
         chat: As in `annotate`; requires `model`, whose chat template is used.
         thinking: As in `annotate`. A prompt with thinking ends where the thought begins.
         variables: As in `annotate`.
@@ -184,7 +186,7 @@ def prompt_preview(
             form="{problem}",
         )
     frame = frame_of(codebook, chat=chat)
-    # Compared with a text that differs from the first character on.
+    # Compare with prompts of texts that have other first characters.
     others = [text, *(other for other in _OTHERS if other[:1] != text[:1])]
     given = [frame.before + each + frame.after[0] for each in others]
     found = None if model is None else as_model(model)

@@ -1,4 +1,4 @@
-"""Ready codebooks after published definitions, to start from."""
+"""Ready codebooks that follow published definitions, as starting points."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class ReadyCodebook:
     """Entry of the list of ready codebooks.
 
     Attributes:
-        name: Name, for `ready_codebook`.
-        about: What it codes, in a sentence.
+        name: Name to pass to `ready_codebook`.
+        about: Subject of the codebook, in a sentence.
         type: Type of the codebook.
         n_labels: Number of labels.
-        needs_target: Whether it asks about a target that you have to name.
-        sources: Published works whose definitions it follows, in short.
+        needs_target: Whether the codebook asks about a target that you have to name.
+        sources: Short citations of the published works whose definitions it follows.
         measured: Accuracy that a script of this project measured, in words; "not
-            measured" without.
+            measured" if it was not measured.
     """
 
     name: str
@@ -86,10 +86,10 @@ _ENTRIES = {
 
 
 def ready_codebook(name: str, target: str | None = None) -> Codebook:
-    """Return a ready codebook, written for this project after published definitions.
+    """Return a ready codebook, written for this project from published definitions.
 
-    It is a start: adapt it to your texts, add examples, and measure it on codes of
-    people. `write_codebook` stores it as a file to edit.
+    Use the codebook as a starting point: adapt it to your texts, add examples, and
+    measure its accuracy on human codes. `write_codebook` stores it as a file to edit.
 
     Args:
         name: Name of the codebook, see `list_ready_codebooks`.
@@ -97,8 +97,8 @@ def ready_codebook(name: str, target: str | None = None) -> Codebook:
 
     Raises:
         TypeError: An argument is not a string.
-        ValueError: There is no such codebook; or `target` is missing, or given to a
-            codebook without one.
+        ValueError: The name is unknown; or `target` is missing, or given for a codebook
+            without a target.
     """
     checks.choice("name", name, tuple(_ENTRIES))
     needs = _ENTRIES[name].needs_target
@@ -118,7 +118,7 @@ def ready_codebook(name: str, target: str | None = None) -> Codebook:
 
 
 def list_ready_codebooks() -> list[ReadyCodebook]:
-    """List the ready codebooks, with their sources and what was measured."""
+    """List the ready codebooks, with their sources and measured accuracy."""
     return [
         ReadyCodebook(
             name=name,
@@ -134,10 +134,10 @@ def list_ready_codebooks() -> list[ReadyCodebook]:
 
 
 def sources_of(codebook: Codebook) -> tuple[str, ...]:
-    """Return keys of the references of a ready codebook; () for another codebook.
+    """Return keys of the references of a ready codebook; () for any other codebook.
 
-    A codebook counts as ready if its labels and their definitions are those of a ready
-    one, whatever examples were added.
+    A codebook is recognized as ready if its type, question, labels and definitions equal
+    those of a ready codebook; examples may differ.
     """
     for name, entry in _ENTRIES.items():
         ready = _of_file(name)
@@ -152,7 +152,7 @@ def sources_of(codebook: Codebook) -> tuple[str, ...]:
 
 
 def codebook_from(source: str | Path) -> Codebook:
-    """Read a codebook from a file, or take a ready one by "ready:name".
+    """Read a codebook from a file, or return the ready codebook named by "ready:name".
 
     Args:
         source: Path of a YAML file; or "ready:name", "ready:stance:target".
@@ -169,7 +169,7 @@ def codebook_from(source: str | Path) -> Codebook:
 
 
 def is_ready(source: str) -> bool:
-    """Whether a codebook is named as "ready:name", in place of a file."""
+    """Return True if a source names a ready codebook ("ready:name"), not a file."""
     return source.startswith(PREFIX)
 
 
@@ -183,7 +183,7 @@ def ready_dicts() -> list[dict[str, Any]]:
 
 @cache
 def _measured() -> dict[str, str]:
-    """Return what benchmarks/ready_codebooks.py measured, by codebook."""
+    """Return the accuracy measured by benchmarks/ready_codebooks.py, by codebook."""
     text = (_FOLDER / "measured.json").read_text(encoding="utf-8")
     found: dict[str, str] = json.loads(text)
     return found
@@ -200,7 +200,7 @@ def _core(codebook: Codebook) -> tuple[object, ...]:
 
 
 def _replaced(value: Any, target: str) -> Any:  # noqa: ANN401 - JSON
-    """Return JSON types with the target in place of its mark."""
+    """Replace the mark of the target in all texts of a JSON value."""
     if isinstance(value, dict):
         return {key: _replaced(each, target) for key, each in value.items()}
     return value.replace(_TARGET, target) if isinstance(value, str) else value

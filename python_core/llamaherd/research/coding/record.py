@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("llamaherd", "llama-cpp-python", "llguidance", "numpy")
 _CPUINFO = Path("/proc/cpuinfo")
-_MAX_METADATA = 4000  # most characters of a value
+_MAX_METADATA = 4000  # maximum number of characters of a value
 # Hashes cached by file state: path, size and modification time.
 _HASHES: dict[str, str] = {}
 
@@ -37,14 +37,14 @@ def record_of(
     settings: Settings,
     versions: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the provenance known before the first text is coded.
+    """Return the part of the provenance that is known before the first text is coded.
 
     Args:
         context: Context of the coding.
         codebook: Codebook of the coding.
-        frame: Text around each text in prompts.
+        frame: Parts of the prompt before and after each text.
         settings: Settings of the coding.
-        versions: Further versions, such as that of R.
+        versions: Further versions by program, such as the version of R.
     """
     preview = prompt_preview(
         codebook,
@@ -63,7 +63,8 @@ def record_of(
         "settings": settings.to_dict(),
         "prompts": {
             "shared": preview.shared,
-            # Prompt of an empty text: the rest after the common prefix ends every prompt.
+            # Prompt for an empty text; the part after the common prefix ends every
+            # prompt.
             "empty": preview.prompt,
             "n_shared_tokens": preview.n_shared,
             # A prompt is before + text + after; with chat, the template formats it.
@@ -89,8 +90,8 @@ def thinking_record(settings: Settings, stats: Stats) -> dict[str, Any]:
     told = f"Before each answer the model wrote {each} of at most {budget:,} tokens"
     if n:
         told += (
-            f", {stats.n_thinking_tokens / n:,.0f} in the mean; {n_closed / n:.0%} of "
-            f"{n:,} were closed by force"
+            f", {stats.n_thinking_tokens / n:,.0f} on average; {n_closed / n:.0%} of "
+            f"{n:,} were ended at this limit"
         )
     return {
         "budget": budget,
@@ -102,7 +103,7 @@ def thinking_record(settings: Settings, stats: Stats) -> dict[str, Any]:
 
 
 def model_record(model: Model) -> dict[str, Any]:
-    """Return name, size, SHA-256, general metadata and path of a model file.
+    """Return name, size, SHA-256, general metadata and LoRA adapters of a model.
 
     The hash takes about a second per GB and is cached for an unchanged file.
     """

@@ -1,4 +1,4 @@
-"""Scales of numbers, such as 0 to 10, as what a codebook asks for."""
+"""Scales of numbers, such as 0 to 10, that a codebook can ask for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Number = int | float
 
 @dataclass(frozen=True, slots=True)
 class NumberScale:
-    """Scale of numbers. `number_scale` makes one.
+    """Scale of numbers, built by `number_scale`.
 
     Attributes:
         low: Lowest number.
@@ -66,15 +66,14 @@ def number_scale(
     Args:
         low: Lowest number; it may be negative or have decimals.
         high: Highest number.
-        step: Difference of two neighbours. A whole number of steps leads from `low` to
-            `high`.
+        step: Difference between adjacent numbers; `high - low` must be a multiple of it.
         names: Names of numbers, which the prompt lists: a mapping from numbers to names,
             or two names, of the lowest and the highest number. None for no names.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: `high` is not above `low`, no whole number of steps leads there, there
-            are more than 1,001 numbers, or a name belongs to no number of the scale.
+        ValueError: `high` is not above `low`, `high - low` is not a multiple of `step`,
+            there are more than 1,001 numbers, or a named number is not on the scale.
     """
     return _made({"low": low, "high": high, "step": step}, names, Argument("names"))
 
@@ -132,7 +131,7 @@ def _made(given: Mapping[Any, object], names: object, names_at: Argument) -> Num
     n_steps = (high - low) / step
     if n_steps != n_steps.to_integral_value():
         raise ArgumentError(
-            f"must lead from {low} to {high} in whole steps, not be {step}",
+            f"must divide the range from {low} to {high} into whole steps, not be {step}",
             argument=step_at,
         )
     if n_steps + 1 > _MOST:
@@ -181,7 +180,7 @@ def _names(names: object, scale: NumberScale, where: Argument) -> dict[Number, s
 
 
 def _decimal(name: Argument | str, value: object) -> Decimal:
-    """Return a finite number without rounding errors: 0.1 is one tenth."""
+    """Convert a finite number to a Decimal without rounding errors: 0.1 is one tenth."""
     is_number = isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
     text = str(text_of(value)) if is_number else value
     text = text.strip() if isinstance(text, str) else ""
@@ -199,7 +198,7 @@ def _decimal(name: Argument | str, value: object) -> Decimal:
 
 
 def _plain(number: Decimal) -> Number:
-    """Return an int where there is no fraction, else a float."""
+    """Return an int if the number has no fraction, else a float."""
     is_whole = number == number.to_integral_value()
     return int(number) if is_whole else float(number)
 

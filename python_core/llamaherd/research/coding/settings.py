@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Options of annotation that labels depend on, resolved, see `AnnotateOptions`.
+    """Checked options of annotation that labels depend on; see `AnnotateOptions`.
 
     Attributes:
         method: "classify" or "generate".
@@ -37,7 +37,7 @@ class Settings:
         journal: Path of the journal; None for no journal.
         until: Number of texts that the model labels first; None for all.
         unsure: Share of the texts that go to a second model.
-        has_larger: Whether there is a second model that is another one.
+        has_larger: Whether the second model is a larger model, not the first model again.
     """
 
     method: Method
@@ -70,7 +70,7 @@ class Settings:
 
     @property
     def thinks(self) -> bool:
-        """Whether a thought comes before each answer."""
+        """Whether the model writes a thought before each answer."""
         return isinstance(self.thinking, Thinking)
 
     def to_dict(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Settings:
         }
 
     def _of_chat(self) -> dict[str, Any]:
-        """Return the settings of the chat template that are not their defaults."""
+        """Return the settings of the chat template that differ from their defaults."""
         found: dict[str, Any] = {}
         if self.thinking is not None:
             wanted = self.thinking
@@ -145,41 +145,40 @@ def checked_settings(
     calibrate = given.calibrate
     if calibrate is not None and method == "generate":
         raise ArgumentError(
-            f"needs probabilities, which {setting('method', 'generate')} has none of",
+            f"needs probabilities, but {setting('method', 'generate')} gives none",
             argument="calibrate",
             code="missing",
         )
     if calibrate is not None and codebook.kind.is_several:
         raise ArgumentError(
-            "goes with one label a text, not with several: it supposes labels "
-            "that are about equally frequent",
+            "needs one label per text: it assumes that labels are about equally frequent",
             argument="calibrate",
             code="conflict",
         )
     split = given.split
     if split == "mean" and method == "generate":
         raise ArgumentError(
-            f"{setting('split', 'mean')} needs probabilities, which "
-            f"{setting('method', 'generate')} has none of",
+            f"{setting('split', 'mean')} needs probabilities, but "
+            f"{setting('method', 'generate')} gives none",
             argument="split",
             form="{problem}",
         )
     if split in ("majority", "mean") and by_fields:
         raise ArgumentError(
-            f"split={split!r} is of labels; fields take 'first' or 'last'",
+            f"split={split!r} combines labels; for fields use 'first' or 'last'",
             argument="split",
             form="{problem}",
         )
     if given.part_tokens is not None and split is None:
         raise ArgumentError(
-            "needs split, which says what parts are for",
+            "needs split, which selects the parts to use",
             argument="part_tokens",
             code="missing",
         )
     if given.distribution and not (codebook.kind.is_numeric and method == "classify"):
         raise ArgumentError(
-            f"is for numbers that are scored: it needs {setting('type', 'scale')} in the "
-            f"codebook and {setting('method', 'classify')}",
+            f"needs {setting('type', 'scale')} in the codebook and "
+            f"{setting('method', 'classify')}, which gives each number a probability",
             argument="distribution",
             code="conflict",
         )
@@ -222,8 +221,8 @@ def _check_chat(given: AnnotateOptions) -> None:
         value = getattr(given, name)
         if not given.chat and value not in (None, False):
             raise ArgumentError(
-                f"needs {setting('chat', True)}; without it there is no place for "
-                f"{checks.shown(value)}",
+                f"needs {setting('chat', True)}: without a chat template, "
+                f"{checks.shown(value)} has no effect",
                 argument=name,
                 code="missing",
             )
@@ -231,18 +230,18 @@ def _check_chat(given: AnnotateOptions) -> None:
         json.dumps(given.variables)
     except (TypeError, ValueError) as error:
         raise ArgumentTypeError(
-            f"must hold what JSON can hold, as they are recorded: {error}",
+            f"must contain only JSON values, because they are recorded: {error}",
             argument="variables",
         ) from None
 
 
 def _check_evidence(codebook: Codebook, split: Split | None) -> None:
-    """Check that each text has one label, and that it is of one part."""
+    """Check that each text has one label, and that the label is of a single part."""
     if codebook.kind.is_several or codebook.kind.is_generated:
-        problem = "it is the quote of one label, and here a text has several"
+        problem = "a quote supports one label, but texts may have several"
         if codebook.kind.is_generated:
             problem = (
-                "a field of a schema may be a quote, and spans are: see type_quote()"
+                "use a field of the schema that is a type_quote(), or the type 'spans'"
             )
         raise ArgumentError(
             f"does not go with {setting('type', codebook.type)}: {problem}",
@@ -251,8 +250,8 @@ def _check_evidence(codebook: Codebook, split: Split | None) -> None:
         )
     if split in ("majority", "mean"):
         raise ArgumentError(
-            f"does not go with split={split!r}, where a label rests on all parts: take "
-            "'first' or 'last'",
+            f"does not go with split={split!r}, which combines the labels of all parts: "
+            "use 'first' or 'last'",
             argument="evidence",
             code="conflict",
         )
@@ -263,8 +262,8 @@ def _check_thoughts(given: AnnotateOptions, method: Method) -> None:
     thinks = isinstance(given.thinking, Thinking)
     if given.n_thoughts > 1 and method == "generate":
         raise ArgumentError(
-            "is of probabilities, their mean over thoughts, which "
-            f"{setting('method', 'generate')} has none of",
+            "averages probabilities over thoughts, but "
+            f"{setting('method', 'generate')} gives no probabilities",
             argument="n_thoughts",
             code="conflict",
         )
@@ -277,8 +276,8 @@ def _check_thoughts(given: AnnotateOptions, method: Method) -> None:
         )
     if given.calibrate == "contextual" and thinks:
         raise ArgumentError(
-            "does not go with thinking: a thought on a prompt without content is about "
-            "nothing. Take 'batch'",
+            "does not go with thinking: a thought about a prompt without content is "
+            "meaningless. Use 'batch'",
             argument="calibrate",
             code="conflict",
             form=f"{setting('calibrate', 'contextual')} {{problem}}",

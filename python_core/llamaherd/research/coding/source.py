@@ -24,7 +24,7 @@ class Source:
 
     Attributes:
         n: Number of rows.
-        texts: SHA-256 of the texts in order; None if unknown.
+        texts: SHA-256 of the texts in order; None for unknown texts.
         labels: SHA-256 of the labels in order; None without labels.
         pairs: SHA-256 of the rows in any order; None if texts or labels are unknown.
     """
@@ -36,7 +36,7 @@ class Source:
 
     @classmethod
     def of(cls, texts: Sequence[Any] | None, labels: Sequence[Any] | None) -> Source:
-        """Hash n rows; None for unknown columns."""
+        """Hash the texts and labels of n rows; None for unknown texts or labels."""
         given = None if texts is None else [compared(text) for text in texts]
         named = None if labels is None else [text_of(label) for label in labels]
         pairs = None
@@ -52,7 +52,7 @@ class Source:
 
     @classmethod
     def from_dict(cls, fields: object) -> Source | None:
-        """Read the source stored in a result; None if it has none."""
+        """Read the source stored in a result; None if the result has no source."""
         if not isinstance(fields, Mapping) or "n" not in fields:
             return None
         return cls(
@@ -69,7 +69,7 @@ class Source:
         }
 
     def is_reordered(self, other: Source) -> bool:
-        """Test for another source of the same rows in another order."""
+        """Return True if another source has the same rows in another order."""
         has_texts = None not in (self.texts, other.texts)
         has_pairs = self.pairs is not None and self.n == other.n
         return (
@@ -80,16 +80,16 @@ class Source:
         )
 
     def problem_with(self, other: Source) -> str:
-        """Return the reason that a result of another source does not fit, or ""."""
+        """Return the reason why another source does not fit; "" if it fits."""
         if other.n != self.n:
-            return f"of {other.n:,} texts, and {self.n:,} are reported"
+            return f"{other.n:,} texts, but {self.n:,} are reported"
         is_known = None not in (self.texts, other.texts)
         if self.is_reordered(other):
-            return "of the same texts in another order"
+            return "the same texts in another order"
         if is_known and self.texts != other.texts:
-            return "of other texts, or of these in another order"
+            return "other texts, or these texts in another order"
         if None not in (self.labels, other.labels) and self.labels != other.labels:
-            return "of other labels, or of these in another order"
+            return "other labels, or these labels in another order"
         return ""
 
 
@@ -98,32 +98,32 @@ def check_source(name: str, result: object, of: Source, *, any_order: bool) -> N
 
     Args:
         name: Name of the argument of the result.
-        result: `Source.to_dict` of the result, or None for an older version.
+        result: `Source.to_dict` of the result; None for results of older versions.
         of: Source of the reported labels.
         any_order: True to accept a result of the same rows in another order.
 
     Raises:
-        ValueError: The result has another source, or none.
+        ValueError: The result has another source, or no source.
     """
     source = Source.from_dict(result)
     if source is None:
         raise ArgumentError(
-            "does not say which texts and labels it came from: it was made by an "
-            "earlier version. Make it again",
+            "does not record the texts and labels that it was computed from: it was made "
+            "by an earlier version. Compute it again",
             argument=name,
         )
     problem = of.problem_with(source)
     if not problem or (any_order and of.is_reordered(source)):
         return
     raise ArgumentError(
-        f"does not belong to these labels: it is {problem}. Make it again from "
-        "the labels that are reported",
+        f"does not belong to these labels: it was computed from {problem}. Compute it "
+        "again from the labels that are reported",
         argument=name,
     )
 
 
 def compared(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
-    """Normalize a text or an id for comparison; None for missing ones.
+    """Normalize a text or an id for comparison; None for a missing value.
 
     1 and 1.0 are equal, and so are composed and decomposed accented letters.
     """

@@ -1,4 +1,4 @@
-"""Type of answers with passages of the text and a label for each."""
+"""Type of answers that consist of labelled passages of the text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SpanRules:
 
     @property
     def table(self) -> str:
-        """JSON Schema of results: passages with their places."""
+        """JSON Schema of results: passages with their positions."""
         number = {"type": "integer"}
         return _schema(
             self.max_spans,
@@ -75,7 +75,7 @@ def _object(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked_spans(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check labels, number and length of passages of a codebook."""
+    """Check a codebook's labels, and its limits for number and length of passages."""
     labels = parts.checked_labels(given["labels"], "spans", least=1)
     most = given["max_spans"]
     if isinstance(most, str) and most.isascii() and most.isdigit():
@@ -87,14 +87,14 @@ def checked_spans(given: Mapping[str, Any]) -> dict[str, Any]:
         found = checked_evidence("quote", quote)
         if isinstance(found, bool):
             raise ArgumentTypeError(
-                "must be a quote as type_quote() makes it", argument="quote"
+                "must be the result of type_quote()", argument="quote"
             )
         quote = found
     return {"labels": labels, "max_spans": most, "quote": quote}
 
 
 def rules_of(own: Mapping[str, Any]) -> SpanRules:
-    """Return the rules of passages, from what `checked_spans` returned."""
+    """Return the rules for passages, from the result of `checked_spans`."""
     quote = own["quote"] or asdict(QuoteRule(**_LENGTHS))  # type: ignore[arg-type] # they fit
     most = own["max_spans"] or DEFAULT_MAX_SPANS
     return SpanRules(tuple(own["labels"]), most, quote)
@@ -133,10 +133,11 @@ def check_places(name: Argument, text: str, label: Mapping[str, Any]) -> None:
 
 
 def flattened(parsed: object) -> object:
-    """Return an answer with passages in the order of the text, each once.
+    """Return an answer with its distinct passages in the order of the text.
 
     Args:
-        parsed: Answer whose passages have a `Quoted` and a label; None for none.
+        parsed: Answer whose passages have a `Quoted` and a label; None for a text without
+            an answer.
     """
     if not isinstance(parsed, Mapping):
         return parsed

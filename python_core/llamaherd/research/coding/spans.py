@@ -1,4 +1,4 @@
-"""Passages of texts as a long table, a row each."""
+"""Passages of texts as a long table, one row per passage."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def long_table(
     ids: Sequence[object],
     spans: Sequence[Mapping[str, Any]],
 ) -> Any:  # noqa: ANN401 - of the same kind
-    """Return passages as a data frame.
+    """Return a data frame of passages, one row per passage.
 
     Args:
-        frame: A data frame, whose kind the table has.
+        frame: Data frame that determines the type of the result (pandas, polars, ...).
         name: Name of the column of ids.
         ids: Id of each passage's text.
         spans: Passages, each with label, quote, start and end.
 
     Raises:
-        ValueError: The column of ids has the name of another one.
+        ValueError: The column of ids has the name of another column.
     """
     if name in COLUMNS:
         raise ArgumentError(

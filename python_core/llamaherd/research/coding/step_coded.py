@@ -1,4 +1,4 @@
-"""The data frame of a coding in steps, with its record."""
+"""Result of a coding in steps: the data frame, with its record."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def coded_of_steps(
 
     Args:
         work: Texts to code, with codebook and settings.
-        record: Record of the first step; it gets the counts of all steps.
+        record: Record of the first step; the counts of all steps are added to it.
         results: Labels of the unique texts.
-        rows: For each row the position of its text; -1 without a text.
+        rows: For each row, the position of its text; -1 for rows without a text.
         stats: Statistics of all steps.
     """
     answers = of_rows(results.answers, rows)

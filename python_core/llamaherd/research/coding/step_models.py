@@ -1,4 +1,4 @@
-"""Models of the later steps of a coding: given open, or as paths."""
+"""Models of the later steps of a coding, given as open objects or as paths."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StepModels:
-    """Models of later steps, as the caller gave them.
+    """Models of later steps, as passed by the caller.
 
     Attributes:
-        embeddings: Model for embeddings or path of its file; None for none.
-        larger: Context of the larger model or path of its file; None for none.
+        embeddings: Model for embeddings or path of its file; None without a head.
+        larger: Context of the larger model or path of its file; None without a larger
+            model.
     """
 
     embeddings: Any
     larger: Any
 
     def opened_embeddings(self, stack: ExitStack) -> Any:  # noqa: ANN401 - a model, context or Llama
-        """Return the model for embeddings, loaded from its path if it is one."""
+        """Return the model for embeddings, loaded if it was given as a path."""
         if not isinstance(self.embeddings, (str, os.PathLike)):
             return self.embeddings
         path = model_path(self.embeddings, check_memory=True, name="embeddings")
         return stack.enter_context(Model(path))
 
     def opened_larger(self, stack: ExitStack) -> Host | None:
-        """Return the context of the larger model, opened on its path if it is one."""
+        """Return the context of the larger model, opened if it was given as a path."""
         if self.larger is None:
             return None
         if not isinstance(self.larger, (str, os.PathLike)):

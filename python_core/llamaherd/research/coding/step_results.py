@@ -1,4 +1,4 @@
-"""Results of a coding in steps: labels by text with the step they are of, the record."""
+"""Results of a coding in steps: the label and step of each text, and the record."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ class StepResults:
 
     Attributes:
         probs: float64[n, k], calibrated probabilities; NaN for texts without a label.
-        coverage: float64[n]; NaN for labels by a head.
+        coverage: float64[n], total probability of all labels; NaN for labels by a head.
         errors: n errors; None for labelled texts.
-        step: int8[n], position in `STEPS`; -1 for texts without a label.
+        step: int8[n], position in `STEPS` of the step that labelled the text; -1 for
+            texts without a label.
         between: As in `Answers`.
         thoughts: As in `Answers`.
     """
@@ -46,7 +47,7 @@ class StepResults:
 
     @classmethod
     def empty(cls, n: int, k: int, settings: Settings) -> StepResults:
-        """Return the results of texts that were not labelled yet."""
+        """Return results for n texts that are not labelled yet."""
         return cls(
             probs=np.full((n, k), np.nan),
             coverage=np.full(n, np.nan),
@@ -57,16 +58,17 @@ class StepResults:
         )
 
     def take(self, at: Integers, answers: Answers, probs: Floats, step: int) -> Measure:
-        """Take the answers of a model; a failed text keeps an earlier label.
+        """Store the answers of a model; a failed text keeps its earlier label.
 
         Args:
             at: Positions of the texts.
-            answers: Their answers.
+            answers: Answers for these texts.
             probs: float64[m, k], calibrated probabilities.
             step: Position in `STEPS`.
 
         Returns:
-            The share of earlier labels that are the same; NaN without earlier labels.
+            The share of earlier labels that the new labels confirm; NaN without earlier
+            labels.
         """
         good = np.isfinite(probs).all(axis=1)
         had = self.step[at] >= 0
@@ -89,7 +91,7 @@ class StepResults:
         return share(same, np.ones(len(same)), _LEVEL)
 
     def take_head(self, at: Integers, probs: Floats) -> None:
-        """Take the labels of a head; texts without an embedding get none.
+        """Store the labels of a head; texts without an embedding get no label.
 
         Args:
             at: Positions of the texts.
@@ -131,7 +133,7 @@ def measured(measure: Measure) -> dict[str, Any]:
 
 
 def counted(each: Sequence[dict[str, Any]], results: StepResults) -> None:
-    """Add to each step the number and share of the texts whose label it gave."""
+    """Add to the record of each step the number and share of texts that it labelled."""
     n = max(1, len(results.step))
     for one in each:
         own = int((results.step == STEPS.index(one["step"])).sum())
@@ -150,11 +152,11 @@ def methods(each: Sequence[Mapping[str, Any]]) -> str:
             said.append(f"{by} labelled {n}{drawn} in {_time(one)}.")
         elif one["step"] == "head":
             kept = one["agreement_sure"]["value"]
-            sure = "" if kept is None else f", {kept:.1%} of those that it is sure of"
+            sure = "" if kept is None else f", and of {kept:.1%} that it is sure of"
             said.append(
-                f"A head on embeddings by {by}, fitted to these probabilities, labelled "
-                f"{n} in {_time(one)}. In cross-validation it gives {share_:.1%} of "
-                f"texts the model's label{sure}."
+                f"A classifier on embeddings by {by}, fitted to these probabilities, "
+                f"labelled {n} in {_time(one)}. In cross-validation it gives "
+                f"{share_:.1%} of all texts the model's label{sure}."
             )
         else:
             same = "" if share_ is None else f"; {share_:.1%} kept their label"

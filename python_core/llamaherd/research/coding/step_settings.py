@@ -30,11 +30,12 @@ def check_steps(
         codebook: Codebook of the coding.
         given: Options of the coding.
         method: Method of the coding.
-        settings: Settings as given; those that were left out are missing.
+        settings: Settings as given by the caller, without omitted settings.
 
     Raises:
         TypeError: `embeddings` or `larger` is neither a model nor a path.
-        ValueError: A setting misses another one, or conflicts with another.
+        ValueError: A setting requires a setting that is missing, or conflicts with
+            another.
     """
     _check_together(given, settings)
     if given.until is None and given.larger is None:
@@ -64,14 +65,14 @@ def check_steps(
     if given.calibrate == "batch" and given.larger is not None:
         raise ArgumentError(
             f"does not go with {setting('calibrate', 'batch')}, which is fitted to all "
-            "texts: the larger model reads the unsure ones only. Take 'contextual'",
+            "texts; the larger model codes only the unsure texts. Use 'contextual'",
             argument="larger",
             code="conflict",
         )
 
 
 def _check_together(given: AnnotateOptions, settings: Mapping[str, object]) -> None:
-    """Check that no setting is given without the one that it belongs to."""
+    """Check that each setting is given together with the settings that it requires."""
     if given.until is not None and given.embeddings is None:
         raise ArgumentError(
             "must be a model for embeddings, or the path of its file: until needs one",
@@ -87,7 +88,7 @@ def _check_together(given: AnnotateOptions, settings: Mapping[str, object]) -> N
     is_default = settings.get("unsure", 0.1) == 0.1  # R gives defaults, too
     if given.until is None and given.larger is None and not is_default:
         raise ArgumentError(
-            "needs until or larger: without them the model labels all texts",
+            "needs until or larger: without them, the model labels all texts once",
             argument="unsure",
             code="missing",
         )
@@ -100,7 +101,7 @@ def _check_together(given: AnnotateOptions, settings: Mapping[str, object]) -> N
 
 
 def _check_model(name: str, value: object, kinds: tuple[type, ...]) -> None:
-    """Check that a value may be a model; a `Llama` is checked where it is used."""
+    """Check that a value can be a model; a `Llama` is checked later, when it is used."""
     if value is None or isinstance(value, kinds) or hasattr(value, "create_completion"):
         return
     if isinstance(value, (str, os.PathLike)) and os.fspath(value):

@@ -1,9 +1,10 @@
-"""Coding in steps: a model labels a sample, a head the rest, a model the unsure texts.
+"""Coding in steps: by a model, then by a head, then by a model for unsure texts.
 
 1. The model labels all texts, or `until` texts drawn at random.
-2. A head on embeddings is fitted to the model's probabilities and labels the rest.
-3. The texts with the lowest probability go to a second model: those of the head to the
-   same model again, or those of all steps to a larger one.
+2. A classifier on embeddings (head) is fitted to the model's probabilities and labels the
+   rest.
+3. The least sure texts are labelled again: by a larger model, or, for texts that the head
+   labelled, by the same model.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from llamaherd.research.coding.work import CodingWork
     from llamaherd.run.host import Host
 
-_TEXT = ".text"  # column of texts of a step; differs from all roles
+_TEXT = ".text"  # name of the column of texts in a step; no role has this name
 
 
 class Steps:
@@ -82,7 +83,7 @@ class Steps:
         self._head: HeadStep | None = None
         self._is_cancelled = False
         self._failure: str | None = None
-        self._codings: list[Coding] = []  # those that have begun
+        self._codings: list[Coding] = []  # codings that have begun
         self._n_head = 0  # texts that the head has labelled
         self._stats: list[Stats] = []
         self._each: list[dict[str, Any]] = []
@@ -91,7 +92,7 @@ class Steps:
 
     @property
     def progress(self) -> Progress:
-        """Return progress: texts of all steps."""
+        """Return the progress, as the number of texts in all steps."""
         head = self._head
         embedded = None if head is None else head.progress
         parts = [coding.progress for coding in tuple(self._codings)]
@@ -142,7 +143,7 @@ class Steps:
         return coded
 
     def _stop_at_failure(self, coded: Coded) -> None:
-        """Raise an error if a text failed and has no label of an earlier step."""
+        """Raise an error if a text failed and has no label from an earlier step."""
         row = next((i for i, e in enumerate(coded.errors) if is_failure(e)), None)
         if row is not None:
             raise GenerationError(f"row {row} failed: {coded.errors[row]}", coded)
@@ -175,8 +176,8 @@ class Steps:
         Args:
             context: Context to run in.
             at: Positions of the texts.
-            first: Coding of the first step, if this is a later one, where a text that
-                fails keeps its label.
+            first: Coding of the first step, if this is a later step; a text that fails in
+                a later step keeps its label. None for the first step.
         """
         settings, calibration = self._settings, None
         if first is not None:
@@ -199,7 +200,7 @@ class Steps:
         settings = self._work.settings
         head = None
         rest = np.setdiff1d(np.arange(len(self._unique)), self._sample)
-        if len(rest):  # opened first, so that a bad path costs no time
+        if len(rest):  # opened first, to report a wrong path before coding
             embedder = self._models.opened_embeddings(stack)
             head = HeadStep(embedder, self._journal, self._seed)
         larger = self._models.opened_larger(stack)
@@ -239,7 +240,7 @@ class Steps:
     def _model_step(
         self, results: StepResults, coding: Coding, at: Integers, step: int
     ) -> None:
-        """Have a model label some texts."""
+        """Let a model label some texts."""
         self._coding = coding
         self._codings.append(coding)
         if self._is_cancelled:
@@ -270,7 +271,7 @@ class Steps:
         )
 
     def _head_step(self, results: StepResults, step: HeadStep, rest: Integers) -> None:
-        """Fit a head to the sample, and have it label the rest."""
+        """Fit a head to the sample, and let it label the rest."""
         self._head = step
         if self._is_cancelled:
             step.cancel()
@@ -309,7 +310,7 @@ class Steps:
         )
 
     def _n_unsure(self, results: StepResults, at: Integers) -> int:
-        """Return the number of texts to label again, at least those without a label."""
+        """Return the number of texts to label again, including all unlabelled texts."""
         n_none = int((results.step[at] < 0).sum())
         return max(round(self._work.settings.unsure * len(at)), n_none)
 

@@ -1,4 +1,4 @@
-"""Preparation of texts: duplicates are removed, long texts split into parts."""
+"""Preparation of texts: duplicates are removed, long texts are split into parts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     Integers = np.ndarray[Any, np.dtype[np.int64]]
 
-_MOST_ADDED = 8  # most special tokens around a text
-_PIECE_CHARS = 4096  # characters tokenized at a time
+_MOST_ADDED = 8  # maximum number of special tokens around a text
+_PIECE_CHARS = 4096  # maximum number of characters tokenized at a time
 
 
 def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
-    """Check and return a column of texts, with None for missing ones.
+    """Check and return a column of texts, with None for missing texts.
 
     Args:
         values: Values of the column.
@@ -45,7 +45,7 @@ def unique_texts(texts: Sequence[str | None]) -> tuple[list[str], Integers]:
     """Return unique texts, in the order of first occurrence.
 
     Returns:
-        The texts; and int64[n], for each row the index of its text, -1 for a missing or
+        The unique texts; and int64[n], the index of each row's text, -1 for a missing or
         blank text.
     """
     index_of: dict[str, int] = {}
@@ -68,7 +68,7 @@ def is_blank(text: str | None) -> bool:
 
 
 def same_rows(texts: Sequence[str | None], others: Iterable[str]) -> list[int]:
-    """Return rows of texts that are among others, ignoring whitespace."""
+    """Return the rows whose text, ignoring whitespace, is among `others`."""
     known = {" ".join(other.split()) for other in others}
     return [
         i
@@ -78,7 +78,7 @@ def same_rows(texts: Sequence[str | None], others: Iterable[str]) -> list[int]:
 
 
 def hash_of_texts(texts: Sequence[str | None]) -> str:
-    """Hash texts as JSON lines in UTF-8 with SHA-256; null for missing ones."""
+    """Hash texts as JSON lines in UTF-8 with SHA-256; a missing text is null."""
     hasher = hashlib.sha256()
     for text in texts:
         hasher.update(json.dumps(text, ensure_ascii=False).encode() + b"\n")
@@ -100,7 +100,7 @@ def parts_of(
     """Split a text into parts of similar length, at whitespace.
 
     Args:
-        model: Model whose tokens count.
+        model: Model whose tokenizer counts the tokens.
         text: Text to split.
         n_tokens: Largest number of tokens of a part.
         room: Largest number of tokens of a text that is not split; None for `n_tokens`.
@@ -124,7 +124,7 @@ def parts_of(
 
 
 def _cut(text: str, at: int) -> int:
-    """Return a position near `at`, after whitespace if possible."""
+    """Return a position near `at` to split the text, after whitespace if possible."""
     reach = max(1, len(text) // 8)
     for distance in range(reach):
         for position in (at - distance, at + distance):

@@ -1,4 +1,4 @@
-"""Variants of a coding, to measure how labels depend on its choices."""
+"""Variants of a coding, to measure how labels depend on the settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Variant:
     Attributes:
         name: Difference from the first variant, such as "order 2".
         codebook: Codebook of the variant.
-        context: Index of its context among those given.
+        context: Index of the variant's context in the given list.
         seed: See `robustness`.
         settings: Further arguments of `annotate`.
     """
@@ -71,7 +71,7 @@ def variants_of(
     first = _checked_codebooks(codebooks)
     if seeds and not is_drawn:
         raise ArgumentError(
-            f"make a difference only with {setting('method', 'generate')} and a "
+            f"have an effect only with {setting('method', 'generate')} and a "
             "temperature above 0",
             argument="seeds",
         )
@@ -128,7 +128,7 @@ def _checked_codebooks(codebooks: Mapping[str, Codebook]) -> Codebook:
 def _orders(
     codebook: Codebook, orders: object, seed: int
 ) -> list[tuple[str, ...] | None]:
-    """Return orders to try; the first, None, is each codebook's own."""
+    """Return orders of labels to try; the first, None, is each codebook's own order."""
     own = codebook.names
     if isinstance(orders, Sequence) and not isinstance(orders, str):
         made = []
@@ -184,7 +184,7 @@ def named(argument: str, given: Any, kind: type) -> dict[str, Any]:  # noqa: ANN
 
     Args:
         argument: Name of the argument in messages.
-        given: Given variants.
+        given: A variant, a list of variants, or a dict of variants by name.
         kind: Expected type of each variant.
 
     Raises:

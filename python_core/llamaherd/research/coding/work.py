@@ -22,10 +22,11 @@ class CodingWork:
         texts: The n texts; None for missing ones.
         codebook: Codebook of the coding.
         settings: Settings of the coding.
-        columns: Names of the new columns by role, without omitted ones.
+        columns: Names of the new columns by role, without omitted columns.
         versions: Further versions for the record.
-        is_piece: True if these rows are part of a larger, unknown data set: each prompt's
-            seed is then derived from its text instead of its index.
+        is_piece: True if these rows are part of a larger data set whose other rows are
+            unknown. Each prompt's seed is then derived from its text instead of its
+            index.
     """
 
     frame: Any

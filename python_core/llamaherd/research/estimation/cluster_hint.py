@@ -1,4 +1,4 @@
-"""Hint at columns by which texts cluster, if none was named."""
+"""A note that names a column by which texts may cluster, if the call named none."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def clustering_column(
     kept: Ints,
     used: Collection[str],
 ) -> tuple[str, Ints, float] | None:
-    """Return the column whose values explain the labels best, beyond chance.
+    """Find the column whose values explain the labels best, better than by chance.
 
-    Columns of texts or whole numbers count that have at least ten values and are not
-    those of single texts.
+    Only columns of texts or whole numbers are tested that have at least ten different
+    values and on average at least 1.5 texts per value.
 
     Args:
         frame: The data.
@@ -42,8 +42,8 @@ def clustering_column(
         used: Columns that have another role.
 
     Returns:
-        Its name, a cluster for each kept row, and the intraclass correlation of the
-        labels; None if there is no such column.
+        Name of the column, the cluster of each kept row, and the intraclass correlation
+        of the labels; None if no column clusters the labels.
     """
     number: dict[str | None, int] = {}
     own = np.array([number.setdefault(labels[i], len(number)) for i in kept])
@@ -62,7 +62,7 @@ def clustering_column(
 
 
 def _clusters(values: Sequence[Any], kept: Ints) -> Ints | None:
-    """Return the cluster of each kept row; None if the column has no clusters."""
+    """Return the cluster of each kept row; None if the values cannot define clusters."""
     numbers: dict[Any, int] = {}
     found = np.empty(len(kept), dtype=np.int64)
     for at, i in enumerate(kept):
@@ -77,7 +77,7 @@ def _clusters(values: Sequence[Any], kept: Ints) -> Ints | None:
 
 
 def _explained(given: Any, clusters: Ints) -> tuple[float, float]:  # noqa: ANN401 - Floats
-    """Return how far F is from 1, and the intraclass correlation of the labels.
+    """Return F's distance from 1 in standard errors, and the intraclass correlation.
 
     Source: Snedecor, Cochran, "Statistical Methods", 6th edition, 1967, chapter 10.
     """
@@ -101,12 +101,12 @@ def cluster_hint(
     column: tuple[str, Ints, float] | None,
     fit: Callable[[Ints], Found],
 ) -> list[str]:
-    """Return a note if intervals by clusters are wider.
+    """Return a note if clustering by this column makes the intervals wider.
 
     Args:
         found: Estimates without clusters.
         column: See `clustering_column`.
-        fit: Function that estimates with clusters.
+        fit: Function that repeats the estimates with the given clusters.
     """
     if column is None:
         return []
@@ -140,7 +140,7 @@ def hinted(
     compared: Compared,
     fit: Callable[[Ints], Compared],
 ) -> list[str]:
-    """Return a note if texts cluster by a column that has no other role."""
+    """Return a note if texts cluster by a column that the call does not use."""
     used = {name for name in roles if name is not None}
     column = clustering_column(texts.frame, texts.labels, kept, used)
 

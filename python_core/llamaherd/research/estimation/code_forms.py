@@ -1,4 +1,4 @@
-"""Conversion of labels and codes to one form, so that equal ones are the same text."""
+"""Conversion of labels and codes to one form, in which equal values are equal texts."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def in_one_form(
     *,
     several: bool,
 ) -> tuple[Population, GoldSample | list[str | None], bool]:
-    """Convert labels and codes to texts; return whether they are measurements.
+    """Convert labels and codes to texts; also return True if they are measurements.
 
     Args:
-        texts: Texts with labels.
-        gold: A sample of them, or a code for each.
-        several: True if a text may have several labels, joined.
+        texts: Texts with their labels.
+        gold: A sample of these texts, or a list with one code for each text.
+        several: True if a text may have several labels, joined to one string.
 
     Raises:
-        ValueError: A code differs from a label only in case or whitespace, or no code is
-            a label although there are other labels.
+        ValueError: A code differs from a label only in case or whitespace; or labels and
+            codes have no value in common.
     """
     people = gold.codes if isinstance(gold, GoldSample) else [list(gold)]
     if several:
@@ -78,7 +78,10 @@ def _raw_labels(texts: Population) -> list[Any]:
 
 
 def _known_names(texts: Population, gold: object) -> Sequence[Any]:
-    """Return the labels that the user listed; two of them may differ only in case."""
+    """Return the list of labels that the user declared, () if there is none.
+
+    The list decides whether labels that differ only in case are different labels.
+    """
     if isinstance(gold, GoldSample) and gold.names:
         return gold.names
     if isinstance(texts.data, Coded):

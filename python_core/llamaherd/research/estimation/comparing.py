@@ -1,4 +1,4 @@
-"""Estimates by the predictions to use, and widths by others beside them."""
+"""Estimates by the chosen predictions, and interval widths by the other predictions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Compared:
-    """Estimates by the predictions to use, and widths by all predictions."""
+    """Estimates by the chosen predictions, and interval widths by all predictions."""
 
     found: Found
     widths: tuple[Width, ...]
@@ -33,9 +33,10 @@ def by_predictions(
     """Estimate with the first predictions, and compare widths with those of the others.
 
     Args:
-        predicted: Predictions; those of the model behind recalibrated ones.
+        predicted: Predictions: first the chosen ones; after recalibrated probabilities
+            follow the model's own predictions.
         settings: Settings of the estimates.
-        fit: Function that estimates with one of them.
+        fit: Function that estimates with one kind of predictions.
     """
     first, *others = predicted
     found = fit(first, _with(settings, first))
@@ -49,7 +50,7 @@ def by_predictions(
             warnings.simplefilter("ignore", UserWarning)
             try:
                 own[each.kind] = fit(each, _with(settings, each))
-            except ArgumentError:  # such as no solution, by labels
+            except ArgumentError:  # such as: the labels give no solution
                 continue
     order = [each.kind for each in reversed(predicted) if each.kind in own]
     widths += [_width(own[kind], kind, method) for method in methods for kind in order]

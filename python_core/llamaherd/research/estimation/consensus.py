@@ -1,4 +1,4 @@
-"""The right label of texts whose coders disagree, by a model of the coders."""
+"""Estimation of right labels where coders disagree, by a model of coders' errors."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class DawidSkene:
 
     Attributes:
         ids: n identifiers of the texts with a code.
-        names: The K labels that coders gave.
+        names: The K labels that occur among the codes.
         coders: Names of the J coders.
-        probs: float64[n, K], probability of each label to be the right one.
+        probs: float64[n, K], probability that each label is the right one.
         shares: float64[K], share of each label among these texts, unweighted.
         errors: float64[J, K, K], probability of a coder's code (last) given the right
             label.
-        one_coin: True if a coder has one probability to be right.
+        one_coin: True if each coder has a single probability of giving the right code.
     """
 
     ids: list[str]
@@ -60,7 +60,7 @@ class DawidSkene:
 
     @property
     def accuracy(self) -> dict[str, float]:
-        """Estimated share of right codes of each coder."""
+        """Estimated share of right codes, by coder."""
         right = np.einsum("k,jkk->j", self.shares, self.errors)
         return dict(zip(self.coders, right.tolist(), strict=True))
 
@@ -89,8 +89,8 @@ def dawid_skene(gold: GoldSample, *, one_coin: bool = False) -> DawidSkene:
 
     Args:
         gold: Sample with codes of three coders or more.
-        one_coin: True to give each coder a single probability to be right, which needs
-            fewer codes; False for a matrix of error rates.
+        one_coin: True to estimate one probability of a right code for each coder, which
+            needs fewer codes; False to estimate a matrix of error rates for each coder.
 
     Returns:
         Probabilities of labels for the texts with a code, and error rates.
@@ -120,14 +120,14 @@ def imputed_codes(
     n_imputations: int,
     compared: Sequence[Sequence[object]],
 ) -> list[list[str]]:
-    """Draw the right labels of the texts with a code, several times.
+    """Draw the right label of each coded text `n_imputations` times.
 
     Args:
         gold: Sample with codes of several people.
         consensus: "dawid_skene" or "one_coin".
         n_imputations: Number of draws.
-        compared: Columns of N values, of all texts, that the estimate compares: the
-            model's label, then groups or covariates.
+        compared: Columns by which the estimate compares texts, each with a value for
+            all N texts: the model's label, then groups or covariates.
 
     Raises:
         ValueError: See `dawid_skene`, or `n_imputations` is out of range.
@@ -154,16 +154,16 @@ def consensus_note(gold: GoldSample, consensus: Consensus, n_imputations: int) -
     title = "one-coin Dawid-Skene" if found.one_coin else "Dawid-Skene"
     return (
         f"the right code is drawn {n_imputations} times by the {title} model of coders "
-        f"({coders} of the codes right), and intervals include that it is uncertain; the "
-        "model takes coders' errors for independent"
+        f"({coders} of the codes right), and intervals include the uncertainty of "
+        "these draws; the model assumes that coders err independently"
     )
 
 
 def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
-    """Return codes as numbers, int64[J, n], their labels, and the coded texts."""
+    """Return codes as label numbers, int64[J, n], the labels, and the coded texts."""
     if gold.several:
         raise ArgumentError(
-            "may have several labels for a text, which this model of coders cannot have",
+            "must have one label for each text: the model of coders needs that",
             argument="gold",
             code="several",
         )
@@ -210,12 +210,12 @@ def samples_of(
     n_imputations: int,
     compared: Sequence[Sequence[object]],
 ) -> tuple[list[GoldUsed], list[str]]:
-    """Return the sample with its codes, or with each draw of the right ones; and notes.
+    """Return the sample with its codes, or once for each draw of right codes; and notes.
 
     Args:
         gold: Sample, or one code of each text.
         used: The sample with its codes.
-        consensus: Way to decide on the right code.
+        consensus: Method for the right code of texts whose coders disagree.
         n_imputations: Number of draws.
         compared: See `imputed_codes`.
 
@@ -239,5 +239,5 @@ def samples_of(
 
 
 def union_of(samples: Sequence[Sequence[str]]) -> frozenset[str]:
-    """Return all labels of several draws."""
+    """Return all labels that occur in any of several draws."""
     return frozenset(code for codes in samples for code in codes)

@@ -1,8 +1,8 @@
-"""Cells of coded texts, within which the right labels of texts have one prior.
+"""Cells of coded texts; all texts of a cell have the same prior for the right label.
 
-Draws of right labels must know what the estimate compares and weights by: the strata of
-the draw, the model's label, groups and covariates. See
-`llamaherd.research.statistics.dawid_skene`.
+Cells are formed from the columns by which the estimate compares or weights texts: the
+strata of the draw, the model's label, groups and covariates. See
+`llamaherd.research.statistics.dawid_skene` for the reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.sampling import Ints
 
-_LEAST = 10  # texts of a cell; smaller ones would confirm their own labels
+_LEAST = 10  # texts of a cell; in smaller cells a text would determine its own prior
 _VALUES = 8  # numbers with more values are cut into thirds; other columns are left out
 
 
@@ -27,10 +27,11 @@ def cells_of(
     labels: Sequence[object],
     compared: Sequence[Sequence[object]] = (),
 ) -> Ints:
-    """Return the cell of each of n coded texts, int64[n]; -1 for none.
+    """Return the cell of each of n coded texts, int64[n]; -1 for no cell.
 
-    Texts of a cell have the same stratum, label and compared values. Where fewer than ten
-    have them, the last value is left out, then the one before, and so on.
+    Texts of a cell have the same stratum, label and compared values. If fewer than ten
+    texts have the same values, the last column is left out, then the column before it,
+    and so on.
 
     Args:
         strata: n strata of the draw.
@@ -53,7 +54,7 @@ def cells_of(
 
 
 def _classes(values: Sequence[object]) -> list[int] | None:
-    """Number values, many numbers in thirds; None for many values of another kind."""
+    """Number the values; cut many numbers into thirds; None for many other values."""
     found = _numbered(values)
     if max(found, default=0) < _VALUES:
         return found
@@ -71,5 +72,5 @@ def _numbered(values: Sequence[object]) -> list[int]:
 
 
 def _plain(value: object) -> object:
-    """Return a value that equals those of other types, such as 1 and 1.0."""
+    """Convert numbers to float, so that 1 and 1.0 are the same value."""
     return float(value) if isinstance(value, Real) else value

@@ -99,54 +99,56 @@ def estimate(  # noqa: PLR0917 - as in R
 ) -> Estimates:
     """Estimate shares, means, differences or regressions of human codes.
 
-    Methods: "dsl" uses all labels, corrected by the codes (design-based supervised
-    learning); "ppi" also weights labels by their accuracy (prediction-powered inference,
-    PPI++); "gold" uses the codes alone; "naive" uses the labels as if they were right,
-    for comparison. The first three are valid even if many labels are wrong. "ppi" assumes
-    codes of texts drawn with equal probabilities; for unequal probabilities a weighted
-    form is used, and a note reports this.
+    Methods: "dsl" uses all labels and corrects them by the codes (design-based supervised
+    learning); "ppi" also weights the labels by their accuracy (prediction-powered
+    inference, PPI++); "gold" uses only the codes; "naive" treats the labels as if they
+    were right, for comparison. The first three are valid even if many labels are wrong.
+    "ppi" assumes that the coded texts were drawn with equal probabilities; for unequal
+    probabilities a weighted form is used, and a note reports this.
 
     Args:
         coded: Result of `annotate`, a data frame with a column of labels, or a list of
             labels, for all N texts that the sample was drawn from.
-        gold: A sample with codes. With several coders the majority code counts; on a tie
-            the first coder decides, and a note says so: let one more coder decide these
-            texts. Or a column of `coded` or a list with N codes, None for uncoded texts;
-            these require `prob`.
+        gold: A sample with codes. If several coders coded a text, the majority code is
+            used; on a tie the first coder's code is used, and a note reports the number
+            of ties: let one more coder decide these texts. Or a column of `coded` or a
+            list with N codes, None for uncoded texts; both require `prob`.
         formula: Regression formula over the columns of `coded`, such as "label ==
             'negative' ~ party + age"; the label may be on either side.
-        outcome: Without a formula: the label or labels whose share is estimated, or a
-            mapping from labels to numbers whose mean is estimated, or "mean" for the mean
-            of labels that are numbers, "median" for their median, "quantile" for their
-            quartiles, or the quantiles of `quantile`. None for the share of each label;
-            for a scale of numbers, and for labels with fractions or more than 20
-            different numbers, None estimates their mean. With a formula without a left
-            side: its left side.
-        by: Columns; gives shares or means for each combination of their values, and
-            differences from the first.
+        outcome: Without a formula: the label or labels whose share is estimated; a
+            mapping from labels to numbers, whose mean is estimated; or for labels that
+            are numbers "mean", "median", or "quantile" for the quantiles in `quantile`,
+            by default the quartiles. None estimates the share of each label; for a scale
+            of numbers, and for labels with fractions or more than 20 different numbers,
+            None estimates their mean. With a formula that has no left side, `outcome` is
+            the left side.
+        by: Columns that define groups. The result has a share or mean for each
+            combination of their values, and its difference from that of the first group.
         model: "mean", "ols" or "logit". By default (None) "mean" without a formula, "ols"
             with one.
         methods: Methods, in the order of the result.
         level: Confidence level of the intervals.
-        label: Column of labels; None for that of `coded`, or "label".
+        label: Column of labels; None for the column that `annotate` wrote, or "label".
         text: Column of texts; None for that of `coded`, or of `gold`.
-        prob: For codes without a design: "simple" if texts were drawn at random with
-            equal probabilities; otherwise N inclusion probabilities, or the column with
-            them.
-        target: "population": estimates describe the population that these texts sample;
-            "texts": they describe these texts, so that no sampling error remains once all
-            are coded.
-        cluster: Column of clusters; texts with the same value are dependent, such as
-            those of one speaker.
-        order: Order of groups: for columns in `by`, their values in order. None for the
-            order of categories, or sorted values. Differences are from the first.
-        several: True if a text may have several labels, joined by "; ". Shares are then
-            of the texts that have a label among others, and do not sum to 1; formulas use
-            `has_label(label, 'negative')`. None to take it from `coded` or `gold`.
+        prob: Only for codes that are not a gold sample: "simple" if the texts were drawn
+            at random with equal probabilities; otherwise N inclusion probabilities, or
+            the column with these probabilities.
+        target: "population": estimates describe the population from which these texts are
+            a sample; "texts": estimates describe these texts, so that no sampling error
+            remains once all texts are coded.
+        cluster: Column of clusters. Texts with the same value are dependent, such as
+            texts of one speaker.
+        order: Order of the groups: a mapping from columns in `by` to their values in
+            order. None for the order of categories, or sorted values. Differences are
+            computed from the first group.
+        several: True if a text may have several labels, joined by "; ". A share is then
+            the share of texts that have this label, alone or with others; shares do not
+            sum to 1, and formulas use `has_label(label, 'negative')`. None to use the
+            setting of `coded` or `gold`.
         predictions: "labels"; or "probs" for the probabilities of all labels in columns
             "p_<label>", or a mapping from labels to columns. None uses the probabilities
-            of the result of `recalibrate`, and labels otherwise. With probabilities the
-            result compares the widths of the intervals.
+            of the result of `recalibrate`, and labels for other data. With probabilities,
+            the result also compares interval widths by labels and by probabilities.
         weights: Survey weights: a column, or N numbers of at least 0. Estimates then
             describe the population that the weighted texts stand for. Their scale does
             not matter; texts with weight 0 are left out.
@@ -155,18 +157,20 @@ def estimate(  # noqa: PLR0917 - as in R
             With a model, estimates are made with several draws of the right codes and
             combined by Rubin's rules, so that intervals include this uncertainty.
         n_imputations: Number of these draws.
-        simultaneous: None: each interval holds by itself. "bonferroni" or "max_t": all
-            intervals of a method hold together at this level; "max_t" uses the
-            correlations of the estimates of an outcome, and is shorter.
+        simultaneous: None: each interval alone covers the true value with probability
+            `level`. "bonferroni" or "max_t": all intervals of a method together cover the
+            true values with probability `level`; "max_t" uses the correlations of the
+            estimates of an outcome, and its intervals are shorter.
         quantile: For `outcome="quantile"`: one quantile or several, such as 0.9.
 
     Returns:
         Estimates with standard errors and intervals. Texts without a label, or with a
-        missing value in a column used, are left out, with a note.
+        missing value in a column that is used, are left out; a note gives their number.
 
     Raises:
-        ValueError: Inclusion probabilities are unknown or 0, the sample is from other
-            texts, an argument does not fit the data, or no method gives an estimate.
+        ValueError: Inclusion probabilities are unknown or 0, the sample was drawn from
+            other texts, an argument does not fit the data, or no method gives an
+            estimate.
         ImportError: A formula is given, but formulaic is not installed.
 
     Source:
@@ -294,7 +298,7 @@ def _columns_of(
     prob: Any,  # noqa: ANN401 - see estimate
     weights: object,
 ) -> tuple[Any, Any]:
-    """Return codes and probabilities that are given as columns; check all indexes."""
+    """Read codes and probabilities from columns, if named; check all pandas indexes."""
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
     if isinstance(prob, str) and prob in frames.names(texts.frame):
@@ -307,7 +311,7 @@ def _columns_of(
 def _compared(
     texts: Population, formula: str | None, groups: list[str]
 ) -> list[Sequence[Any]]:
-    """Return the labels and the columns of groups, or of a formula by their names."""
+    """Return the labels, and the columns of the groups or, sorted, of the formula."""
     if formula is not None:
         used = formulas.columns_in(formula) - {texts.label_column}
         groups = sorted(used.intersection(frames.names(texts.frame)))
@@ -328,7 +332,7 @@ def settings_of(
     clusters: Ints | None,
     weights: Floats | None = None,
 ) -> FitSettings:
-    """Check the settings of a call and return them.
+    """Check the settings of a call, and return them as `FitSettings`.
 
     Raises:
         ValueError: A setting is invalid, or there are too few codes.
@@ -344,7 +348,7 @@ def settings_of(
     checks.choice("target", target, TARGETS)
     if clusters is not None and target == "texts":
         raise ArgumentError(
-            f"is for {setting('target', 'population')}: these texts are no sample",
+            f"requires {setting('target', 'population')}: else texts are no sample",
             argument="cluster",
         )
     if clusters is not None and np.ptp(clusters) == 0:
@@ -425,7 +429,7 @@ def joined(
     *,
     several: bool,
 ) -> tuple[Population, Any, list[str]]:
-    """Join a sample to the texts; return both, and notes on the join.
+    """Match a sample to the texts; return both, and notes on texts that do not match.
 
     Raises:
         ValueError: The sample was drawn from other texts, or a column does not exist.
@@ -454,13 +458,13 @@ def joined(
     notes = []
     if len(texts) < n_before:
         notes.append(
-            f"{len(texts)} of the {n_before} texts that the sample was drawn from are "
-            f"used, with {len(gold)} of those drawn: estimates describe these"
+            f"{len(texts)} of the {n_before} texts from which the sample was drawn are "
+            f"used, {len(gold)} of them drawn: estimates describe only the texts used"
         )
     if n_other:
         notes.append(
             f"{n_other} of {len(gold)} texts of the gold sample have another label than "
-            "when it was drawn: labels of another run, or edited ones, are estimated"
+            "when it was drawn, by another run or an edit: estimates use the new labels"
         )
     return texts, gold.moved(new_rows), notes
 
@@ -472,7 +476,7 @@ def _kept(
     cluster: str | None,
     survey: Floats | None,
 ) -> Ints:
-    """Return rows with a label, a weight above 0 and values in all columns used."""
+    """Return the rows with a label, a weight above 0 and a value in every used column."""
     if formula is not None:
         kept = formulas.complete_rows(texts.frame, formula, texts.labels)
     else:
@@ -544,7 +548,7 @@ def _means(  # noqa: PLR0917 - one caller
 def _with_outcome(
     formula: str, outcome: Outcome, texts: Population, *, several: bool
 ) -> str:
-    """Add a left side to a formula without one."""
+    """Return the formula with `outcome` as its left side, if it has none."""
     left, right = formulas.split(formula)
     if left:
         raise ArgumentError(

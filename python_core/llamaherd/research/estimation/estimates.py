@@ -37,11 +37,11 @@ class Estimate:
         group: Name of the group of texts; "" for all, "b - a" for differences.
         method: Method of the estimate.
         estimate: Estimate; NaN if unavailable.
-        std_error: Its standard error.
+        std_error: Standard error of the estimate.
         low: Lower confidence limit; at least 0 for a share, at least -1 for a difference
             of shares.
-        high: Upper confidence limit, likewise.
-        lam: Weight of the labels with "ppi", 0 to 1; otherwise NaN.
+        high: Upper confidence limit; at most 1 for shares and their differences.
+        lam: Weight that "ppi" gives to the labels, 0 to 1; NaN for other methods.
         df: Degrees of freedom of the interval's t distribution; infinite for the normal
             distribution.
     """
@@ -65,29 +65,31 @@ class Estimates:
     Attributes:
         rows: One row for each quantity and method.
         model: "mean", "ols" or "logit".
-        formula: Formula of the regression; None without one.
+        formula: Formula of the regression; None for shares, means and quantiles.
         level: Confidence level of the intervals.
-        target: "population": the population that these texts sample; "texts": these
-            texts.
+        target: "population": estimates describe the population from which the texts are a
+            sample; "texts": estimates describe the texts themselves.
         n_texts: Number of texts used.
         n_gold: Number of these texts with codes.
-        design: Description of the draw of the gold sample.
+        design: Description of how the gold sample was drawn.
         notes: Notes for the user.
         covariances: Covariance matrices by outcome and method, float64[p, p], in the
-            order of the terms that are not differences.
-        source: Hashes of the texts and labels used; None for results of an earlier
-            version.
+            order of the terms, without differences.
+        source: Hashes of the texts and labels used; None if an earlier version made the
+            result.
         grouped_by: Columns that define the groups.
-        predictions: Predictions that were corrected: "labels", "probs" or "recalibrated".
-        widths: Mean widths of the intervals by these and other predictions; () by labels.
-        simultaneous: "bonferroni" or "max_t" if all intervals of a method hold together;
-            None if each holds by itself.
+        predictions: Predictions that the codes corrected: "labels", "probs" or
+            "recalibrated".
+        widths: Mean widths of the intervals by each kind of predictions; () if only
+            labels were used.
+        simultaneous: "bonferroni" or "max_t" if all intervals of a method together cover
+            the true values with probability `level`; None if each interval alone does.
         agreement: Sentence on the agreement of the coders; "" for one coder.
-        consensus: The right code where coders disagree: "majority", or the model of
-            coders' errors "dawid_skene" or "one_coin".
-        is_weighted: Whether survey weights were used.
-        label_check: Labels of coded texts beside those of all, for codes that are said to
-            be a simple sample; None for others.
+        consensus: How the right code was chosen where coders disagree: "majority", or by
+            a model of coders' errors, "dawid_skene" or "one_coin".
+        is_weighted: True if survey weights were used.
+        label_check: Comparison of the labels of coded texts with all labels, if the user
+            declared the codes a simple random sample; else None.
     """
 
     rows: tuple[Estimate, ...]
@@ -144,10 +146,10 @@ class Estimates:
         return self.covariances[checks.choice("outcome", outcome, outcomes) or "", method]
 
     def gold_worth(self, method: Method = "dsl") -> float:
-        """Return the number of coded texts that would give equally short intervals alone.
+        """Return the number of codes that would give as short intervals without labels.
 
-        Median over all estimates of n_gold times the ratio of the variances; NaN if
-        either variance is missing.
+        It is the median over all estimates of n_gold times the variance by codes alone,
+        divided by the variance by this method; NaN if no estimate has both variances.
         """
         errors = {
             (row.outcome, row.term, row.group): row.std_error for row in self.by("gold")
@@ -190,7 +192,7 @@ class Estimates:
         lines += [self.agreement] if self.agreement else []
         if self.simultaneous is not None:
             way = {"max_t": "max-t", "bonferroni": "Bonferroni"}[self.simultaneous]
-            lines.append(f"all intervals of a method hold together ({way})")
+            lines.append(f"intervals of each method are simultaneous ({way})")
         if self.label_check is not None:
             lines.append(f"labels of the coded texts: {self.label_check}")
         for method in self.methods:
@@ -234,5 +236,5 @@ class Estimates:
 
 
 def group_name(group: str, columns: Sequence[str]) -> str:
-    """Name a group with the names of its columns, as in tables and plots."""
+    """Return a group's name preceded by its columns, as in tables and plots."""
     return f"{' / '.join(columns)}: {group}" if group and columns else group

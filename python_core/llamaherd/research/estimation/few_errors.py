@@ -1,9 +1,9 @@
 """Intervals of shares and means if few coded texts have a wrong label.
 
-The correction of labels is a sum over strata of upward and downward errors. Each cell of
-stratum and direction has its own error rate. If a cell has fewer than `FEW` observed
-cases, the distances to Wilson's limits of its rate replace its part of the t interval,
-and MOVER reassembles the interval.
+The correction of labels is a sum of upward and downward errors over all strata. Each
+combination of stratum and direction is a cell with its own error rate. If a cell has
+fewer than `FEW` observed errors, Wilson's limits of its rate replace the cell's part of
+the t interval. MOVER then combines the parts of all cells into one interval.
 
 Sources: see `llamaherd.research.statistics.counts`.
 """
@@ -29,18 +29,18 @@ FEW = 15  # cells with fewer cases get Wilson's limits
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reach:
-    """Contributions of cells with few cases to squared limit distances, float64[p] each.
+    """Squared distances that cells with few cases add to the limits, float64[p] each.
 
     Attributes:
-        below: Contribution to the lower limit's distance.
-        above: Contribution to the upper limit's distance.
+        below: Squared distance to add to the lower limit.
+        above: Squared distance to add to the upper limit.
     """
 
     below: Floats
     above: Floats
 
     def of(self, used: Ints, weights: Floats) -> tuple[float, float]:
-        """Return the interval of a weighted sum of some of the means."""
+        """Return what cells add to the limits of a weighted sum of some of the means."""
         squares, is_up = weights**2, weights > 0
         down = np.where(is_up, self.below[used], self.above[used])
         up = np.where(is_up, self.above[used], self.below[used])
@@ -49,20 +49,21 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cell:
-    """Cases of one direction in one stratum of a group.
+    """Errors of one direction in one stratum of a group; with codes alone, hits.
 
     Attributes:
         stratum: Index of the stratum.
         sign: 1 if a case raises the estimate, -1 if it lowers it, 0 if the rate itself is
             estimated.
-        terms: float64[k], weights of the observed cases, times their size.
+        terms: float64[k], weight times size of each observed case.
         n_cases: Number of observed cases; for a rate the smaller of hits and misses.
         n_codes: Number of coded texts of the stratum in the group.
-        probs: float64[m], inclusion probabilities of all texts that may be cases.
+        probs: float64[m], inclusion probabilities of the texts that could be cases.
         size: Largest size of a case.
         most: Total if all texts were cases.
         cap: Upper bound of the total.
-        left: Share of the variance that remains when drawn texts have no sampling error.
+        left: Share of the variance that remains, because drawn texts have no sampling
+            error if the estimate describes these texts.
     """
 
     stratum: int
@@ -80,7 +81,7 @@ class Cell:
 def reach(
     problem: Problem, level: float, far: Floats, *, span: float, has_labels: bool
 ) -> Reach:
-    """Return the distances by which few observed errors move the limits of group means.
+    """Return the squared distances by which cells with few errors move the limits.
 
     Args:
         problem: The regression on groups.
@@ -121,7 +122,7 @@ def cells(problem: Problem, g: int, span: float, *, has_labels: bool) -> Iterato
             continue
         weights, n_codes = problem.code_weights[own], int(own.sum())
         survey = problem.survey[here]
-        probs = all_probs[here] / survey  # of a text as heavy as its survey weight
+        probs = all_probs[here] / survey  # per unit of survey weight
         left = 1.0
         if problem.target == "texts":  # drawn texts have no sampling error
             left = max(float(1 - all_probs[here].mean()), 0.0)
@@ -164,7 +165,7 @@ def _rate(  # noqa: PLR0917 - one caller
     most: float,
     left: float,
 ) -> Iterator[Cell]:
-    """Yield the cell of codes alone; no cell for scores that vary."""
+    """Yield the cell for the codes alone; none if outcomes have more than two values."""
     is_binary = bool(np.isin(y, (low, low + span)).all())
     if not is_binary and np.ptp(y) > 0:
         return
@@ -187,7 +188,7 @@ def _rate(  # noqa: PLR0917 - one caller
 def _distances(
     problem: Problem, cell: Cell, level: float, far: float
 ) -> tuple[float, float]:
-    """Return a cell's contribution to the squared distances, in excess of t's."""
+    """Return the squared distances that a cell adds to those of the t interval."""
     heavy = counts.heaviest(cell.probs, level) * cell.size
     if problem.clusters is not None and cell.n_codes > 0:
         rows = problem.clusters[problem.rows]

@@ -31,7 +31,7 @@ _NO_OTHERS = "all texts have codes: there is none whose code is to be predicted"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Found:
-    """Rows of a result, covariances and notes, as in `Estimates`."""
+    """Rows of a result, their covariances, and notes; see `Estimates`."""
 
     rows: list[Estimate]
     covariances: dict[tuple[str, str], Floats]
@@ -48,8 +48,8 @@ class FitSettings:
         level: Confidence level.
         target: See `Problem`.
         clusters: See `Problem`.
-        are_probs: True if predictions are probabilities, or made of them.
-        weights: float64[N], survey weights with mean 1; None if all texts count alike.
+        are_probs: True if predictions are probabilities, or computed from probabilities.
+        weights: float64[N], survey weights with mean 1; None for equal weights.
     """
 
     gold: GoldUsed
@@ -63,7 +63,7 @@ class FitSettings:
     def problem(
         self, kind: Kind, x_hat: Floats, y_hat: Floats, x: Floats, y: Floats
     ) -> Problem:
-        """Build the regression problem of the texts."""
+        """Build the regression problem from covariates and outcomes."""
         return Problem(
             kind=kind,
             x_hat=x_hat,
@@ -105,11 +105,11 @@ class _Fit:
     """Coefficients by one method.
 
     Attributes:
-        theta: float64[p].
-        covariance: float64[p, p].
+        theta: float64[p], coefficients.
+        covariance: float64[p, p], covariances of the coefficients.
         lam: See `Estimated`.
         df: float64[p], degrees of freedom of the intervals.
-        wider: Widening of the intervals for few errors, see `few_errors`.
+        wider: Amounts that few observed errors add to the intervals, see `few_errors`.
     """
 
     theta: Floats
@@ -121,7 +121,7 @@ class _Fit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """Quantity of a row of the result, and its possible range."""
+    """Names of one estimate in the result, and the limits of its possible values."""
 
     outcome: str
     term: str
@@ -185,8 +185,8 @@ def fit_means(
     """Estimate means of outcomes in groups, and differences from the first group.
 
     Args:
-        outcomes: For each outcome its name, float64[N] by the labels, float64[n] by the
-            codes.
+        outcomes: For each outcome its name, its values by the labels, float64[N], and its
+            values by the codes, float64[n].
         term: "share" or "mean".
         groups: int64[N], the group of each text.
         names: Names of the groups.
@@ -257,7 +257,7 @@ def _rows_of_means(
 def _by(method: Method, problem: Problem, settings: FitSettings) -> Estimated:
     if method == "naive":
         return dsl.naive(problem)
-    # Groups without codes would keep the uncorrected labels.
+    # Fail if a group has no codes: its labels could not be corrected.
     check_rank(problem.x, np.ones(len(problem.y)))
     if method == "dsl":
         return dsl.dsl(problem)
@@ -275,7 +275,7 @@ def _by(method: Method, problem: Problem, settings: FitSettings) -> Estimated:
 
 
 def _of_leverage(problem: Problem) -> Floats:
-    """Return the ratios of variances by codes alone, HC3 to HC1, float64[p]."""
+    """Return the ratios of the HC3 to the HC1 variances by codes alone, float64[p]."""
     wide = np.diag(dsl.gold_alone(problem).covariance)
     usual = np.diag(dsl.gold_alone(replace(problem, has_leverage=False)).covariance)
     ratio = np.divide(wide, usual, out=np.ones_like(wide), where=usual > 0)
@@ -283,7 +283,7 @@ def _of_leverage(problem: Problem) -> Floats:
 
 
 def _coefficients_by(method: Method, problem: Problem, settings: FitSettings) -> _Fit:
-    """Fit coefficients; covariances are missing if the codes show no variance."""
+    """Fit coefficients; covariances are NaN if the codes show no variance."""
     found = _by(method, problem, settings)
     if method == "naive":
         return _of_labels(problem, found)
@@ -306,10 +306,10 @@ def _coefficients_by(method: Method, problem: Problem, settings: FitSettings) ->
 def _mean_by(
     method: Method, problem: Problem, settings: FitSettings, span: float
 ) -> _Fit:
-    """Fit group means; NaN by codes alone for groups with fewer than two codes.
+    """Fit group means; groups with fewer than two codes get NaN.
 
-    Intervals are widened for errors that few codes do not show. `span` is the largest
-    difference of two outcomes.
+    Intervals are widened where a few codes show too few errors to estimate an error rate
+    (see `few_errors`). `span` is the largest difference of two outcomes.
     """
     if method == "naive":
         return _of_labels(problem, dsl.naive(problem))
@@ -337,7 +337,7 @@ def _mean_by(
 
 
 def _of_labels(problem: Problem, found: Estimated) -> _Fit:
-    """Add intervals by the normal distribution, or by t if there are clusters."""
+    """Add intervals of the normal distribution, or of Student's t with clusters."""
     p = len(found.theta)
     df = np.inf
     if problem.clusters is not None:
@@ -352,16 +352,17 @@ def _of_labels(problem: Problem, found: Estimated) -> _Fit:
 
 
 def _widened(found: Estimated, factors: Floats) -> Estimated:
-    """Return estimates with variances corrected for fitted parameters, as for DSL.
+    """Return estimates with variances corrected for the number of fitted parameters.
 
-    The authors of PPI++ divide by the number of codes, although lam is fitted too.
+    The original PPI++ divides by the number of codes, although lam is a fitted parameter,
+    too.
     """
     roots = np.sqrt(factors)
     return replace(found, covariance=found.covariance * np.outer(roots, roots))
 
 
 def _samples(problem: Problem) -> ppi.Samples:
-    """Return a simple random sample, and all texts outside it."""
+    """Return the coded texts as a simple random sample, and all other texts."""
     others = np.ones(len(problem.y_hat), dtype=bool)
     others[problem.rows] = False
     if not others.any():
@@ -376,7 +377,7 @@ def _samples(problem: Problem) -> ppi.Samples:
 
 
 def _ppi_means(problem: Problem) -> Estimated:
-    """Fit group means: the draws within a group are a simple random sample of it."""
+    """Fit each group's mean; the group's coded texts are a simple random sample of it."""
     samples = _samples(problem)
     means = []
     for g in range(problem.x_hat.shape[1]):
@@ -411,7 +412,7 @@ def _tried(
 
 
 def _filled(row: _Row, found: _Fit | None, weights: Floats, level: float) -> Estimate:
-    """Return a weighted sum of the coefficients as a row."""
+    """Return the row of a weighted sum of coefficients."""
     value = std_error = low = high = lam = float("nan")
     df = float("inf")
     if found is not None:
@@ -488,7 +489,7 @@ def _check_binary(made: Matrices, *, are_probs: bool) -> None:
 
 
 def _covariance(found: _Fit | None, p: int, level: float = 0.95) -> Floats:
-    """Return covariances that include the widening for few errors."""
+    """Return the covariances, enlarged where few errors widened the intervals."""
     if found is None:
         return np.full((p, p), np.nan)
     more = (found.wider.below + found.wider.above) / 2

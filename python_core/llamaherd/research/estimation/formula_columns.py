@@ -1,4 +1,4 @@
-"""Columns for evaluating a formula: all rows, with labels and with codes."""
+"""Columns to evaluate a formula with: of all rows, by labels and by codes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def formula_rows(frame: object, names: Sequence[str], label: str) -> Ints:
 
 
 def is_numeric(texts: Population) -> bool:
-    """Test for labels that are numbers, or truth values (1 and 0)."""
+    """Return True if labels are numbers or truth values (1 and 0)."""
     values = frames.column(texts.frame, texts.label_column or "", "label")
     there = [value for value in values if value is not None]
     return bool(there) and all(isinstance(v, (Real, np.bool_)) for v in there)
 
 
 def recoded(texts: Population, rows: Ints, coded: Ints, gold: GoldUsed) -> Any:  # noqa: ANN401 - of pandas
-    """Return labels of rows, and a copy in which codes replace labels where known."""
+    """Return labels of rows, and a copy in which codes replace labels of coded texts."""
     import pandas as pd  # noqa: PLC0415 - formulaic has it
 
     labels = [texts.labels[i] for i in rows]
@@ -61,7 +61,7 @@ def recoded(texts: Population, rows: Ints, coded: Ints, gold: GoldUsed) -> Any: 
 
 
 def constant(column: Any, name: str) -> Any:  # noqa: ANN401 - of pandas
-    """Return a column of labels in which all texts have one label."""
+    """Return a copy of a column of labels in which all texts have the same label."""
     import pandas as pd  # noqa: PLC0415 - formulaic has it
 
     if not hasattr(column, "cat"):
@@ -74,7 +74,7 @@ def constant(column: Any, name: str) -> Any:  # noqa: ANN401 - of pandas
 
 
 def used_columns(frame: object, names: Sequence[str], rows: Ints, used: Ints) -> Any:  # noqa: ANN401 - of pandas
-    """Return the columns of a formula, without unused categories."""
+    """Return the columns of a formula, without categories that no used row has."""
     import pandas as pd  # noqa: PLC0415 - formulaic has it
 
     there = [name for name in names if name in frames.names(frame)]

@@ -75,7 +75,7 @@ class Matrices:
 
 
 def split(formula: str) -> tuple[str, str]:
-    """Split a formula into left and right side; "" without a left side.
+    """Split a formula at "~"; the left side is "" if the formula has none.
 
     Raises:
         TypeError: `formula` is not a str.
@@ -108,7 +108,7 @@ def columns_in(formula: str) -> set[str]:
 
 
 def check_label(formula: str, label: str, *, several: bool = False) -> None:
-    """Check that the formula uses labels; otherwise there is nothing to correct.
+    """Check that the formula uses the labels; otherwise codes have nothing to correct.
 
     Args:
         formula: Formula.
@@ -117,8 +117,8 @@ def check_label(formula: str, label: str, *, several: bool = False) -> None:
             `has_label`.
 
     Raises:
-        ValueError: The formula does not use labels, or compares several labels as a
-            whole.
+        ValueError: The formula does not use labels, or it compares a text's joined labels
+            instead of using `has_label`.
     """
     if label not in _required(formula):
         raise ArgumentError(
@@ -130,13 +130,13 @@ def check_label(formula: str, label: str, *, several: bool = False) -> None:
     if several and label in _required(re.sub(one, f"{HAS_LABEL}(0,", formula)):
         raise ArgumentError(
             f"must name one label where a text may have several, such as "
-            f"{HAS_LABEL}({label}, 'x') ~ age: {formula!r} takes them together",
+            f"{HAS_LABEL}({label}, 'x') ~ age: {formula!r} compares a whole set",
             argument="formula",
         )
 
 
 def has_label(labels: Sequence[object], name: str) -> Floats:
-    """Return 1 where a label is among the labels of a text, else 0."""
+    """Return 1 for each text that has the label, alone or with others; else 0."""
     given = [labels_of(str(each), several=True) for each in labels]
     return np.array([str(name) in each for each in given], dtype=np.float64)
 
@@ -150,15 +150,15 @@ def matrices(
 ) -> list[Matrices]:
     """Evaluate a formula with the labels, and again with codes in their place.
 
-    Both evaluations use all texts with known covariates and select the rows used
-    afterwards, so that terms such as `x - x.mean()` equal a precomputed column.
+    Both evaluations use all texts without missing covariates, and only then select the
+    used rows. So a term such as `x - x.mean()` equals a column that was computed before.
 
     Args:
         texts: Texts with labels in the same form as the codes.
         formula: Formula with a left side.
         kept: int64[m], rows used.
         gold: Codes, with indices into `kept`.
-        predicted: Predictions to evaluate the formula with; () for the labels. With
+        predicted: Predictions, one set of matrices each; () for the labels. With
             probabilities the formula is evaluated for each label, and the results are
             averaged.
 
@@ -167,8 +167,8 @@ def matrices(
 
     Raises:
         ImportError: formulaic is not installed.
-        ValueError: The formula cannot be evaluated, or a term computes a text's label
-            from labels of other texts.
+        ValueError: The formula cannot be evaluated, or a term computes a text's value
+            from the labels of other texts.
     """
     left, right = split(formula)
     label = texts.label_column or ""
@@ -225,14 +225,14 @@ def averaged(
     kept: Ints,
     by_name: Callable[[str], tuple[Floats, Floats]],
 ) -> list[Matrices]:
-    """Return matrices averaged over labels with their probabilities.
+    """Return matrices averaged over all labels, weighted by their probabilities.
 
     Args:
-        plain: Matrices by labels; those of codes and covariates stay.
+        plain: Matrices by labels; `x` and `y`, which use codes, are not changed.
         predicted: Predictions.
         kept: int64[m], rows used.
-        by_name: Function that returns float64[m, p] and float64[m], covariates and
-            outcome if all texts had a label.
+        by_name: Function of a label that returns covariates, float64[m, p], and outcome,
+            float64[m], as if all texts had this label.
     """
     names = dict.fromkeys(name for each in predicted for name in each.there(kept))
     by_label = {name: by_name(name) for name in names}
@@ -248,7 +248,7 @@ def averaged(
 
 
 def _evaluated(formula: str, columns: Any, mixed: Any) -> tuple[Any, Any]:  # noqa: ANN401 - of pandas
-    """Return matrices by the labels, and by the codes with the same terms."""
+    """Return the matrix by labels, and the matrix by codes with the same terms."""
     formulaic = _formulaic()
     left, right = split(formula)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -269,7 +269,7 @@ def _evaluated(formula: str, columns: Any, mixed: Any) -> tuple[Any, Any]:  # no
 
 
 def check_by_row(by_labels: Floats, by_codes: Floats, terms: Sequence[str]) -> None:
-    """Check that uncoded texts keep their values when other texts get codes.
+    """Check that a text's values do not change when other texts get codes.
 
     Raises:
         ValueError: A term computes values from the labels of other texts.
@@ -279,8 +279,8 @@ def check_by_row(by_labels: Floats, by_codes: Floats, terms: Sequence[str]) -> N
         term = terms[int(np.flatnonzero(changed.any(axis=0))[0])]
         raise ArgumentError(
             f"must compute each text's {term!r} from its own label, not from "
-            "those of other texts, such as their mean: then codes of some change it for "
-            "all",
+            "labels of other texts, such as their mean: codes of some texts would then "
+            "change the term of all texts",
             argument="formula",
         )
 
@@ -308,7 +308,7 @@ def _required(formula: str) -> set[str]:
 
 
 def _named_in(expression: str) -> set[str]:
-    """Return the names in a Python expression; none if it is not one."""
+    """Return the names in a Python expression; an empty set if it cannot be parsed."""
     try:
         tree = ast.parse(expression, mode="eval")
     except SyntaxError:

@@ -58,38 +58,41 @@ def gold_sample(
 
     Args:
         data: Result of `annotate`, or a data frame with a row for each of N texts.
-        n: Number of texts to draw; `gold_size` computes the number needed.
-        by: Columns whose combinations are strata; for `prob="stratified"` without
-            columns, the label.
+        n: Number of texts to draw; `gold_size` computes a suitable number.
+        by: Columns; each combination of their values is a stratum. With
+            `prob="stratified"` and no columns, each label is a stratum.
         prob: "simple": equal probabilities. "stratified": simple within strata.
-            "uncertainty": probability grows with 1 - `confidence`. "weights":
-            probability grows with survey weights. Or N probabilities that sum to n; with
-            `after` those of texts that are left count, and are scaled to sum to n. By
-            default (None) "stratified" with `by`, "simple" without, and with `after` the
-            design of that sample.
-        text: Column of texts; None for that of `data`.
-        label: Column of the model's labels; None for that of `data`.
+            "uncertainty": probability grows with 1 - `confidence`. "weights": probability
+            grows with survey weights. Or N probabilities that sum to n; with `after` only
+            the probabilities of texts that were not drawn before are used, scaled to sum
+            to n. None uses "stratified" if `by` is given, else "simple"; with `after`,
+            the design of the earlier sample.
+        text: Column of texts; None for the column that was coded.
+        label: Column of the model's labels; None for the column that `annotate` wrote.
         id: Column of unique identifiers; None for the column "id" if its values are
-            unique, otherwise row numbers from 1. Identifiers match codes to texts after
-            data were sorted or filtered.
-        confidence: For "uncertainty": a column, or N numbers from 0 to 1. None for the
-            margin between the two most probable labels; with several labels per text, 2
-            abs(p - 1/2) of the least certain label. Missing values count as 0.
+            unique, otherwise row numbers from 1. Identifiers match codes to texts even
+            after the data were sorted or filtered.
+        confidence: For "uncertainty": a column, or N numbers from 0 to 1. None computes
+            it from the probabilities: the margin between the two most probable labels;
+            with several labels per text 2 abs(p - 1/2) of the least certain label.
+            Missing values are read as 0.
         floor: For "uncertainty" and "weights": share of the sample that is allocated
-            evenly. Every probability is at least floor * n / N.
-        allocation: For "stratified": "proportional" to stratum sizes, "equal", or the
-            number for each stratum by name; at least 2 if the stratum has them.
-        names: Allowed labels of codes; () for those of `data`, or those in `label`.
+            evenly to all texts. Every probability is at least floor * n / N.
+        allocation: For "stratified": "proportional" to the sizes of strata, "equal", or
+            the number of texts for each stratum by name. "proportional" and "equal" draw
+            at least 2 texts from each stratum that has 2.
+        names: Labels that codes may have; () for the labels of `data`, or in `label`.
         seed: Seed of the draw; None for a random one, which is recorded in `design`.
-        several: True if a text may have several labels, joined by "; ". None to take it
-            from `data`, otherwise False.
+        several: True if a text may have several labels, joined by "; ". None to use the
+            setting of `data`, or False for a data frame.
         after: Sample of an earlier wave, with or without codes: n more texts are drawn
-            of those that are left, and the result is one sample of all waves. Waves of
-            one design ("simple", or "stratified" by the same columns without numbers in
-            `allocation`) are one sample of that design, with the pooled probabilities.
-            In other cases probabilities may depend on the codes of earlier waves, and
-            estimates weight waves as described in `llamaherd.research.statistics.waves`.
-            Decide the sizes of waves before you see codes.
+            from the texts not drawn before, and the result is one sample of all waves.
+            Waves of the same design ("simple", or "stratified" by the same columns
+            without numbers in `allocation`) form one sample of that design, with pooled
+            probabilities. In other cases probabilities may depend on the codes of earlier
+            waves, and estimates weight waves as described in
+            `llamaherd.research.statistics.waves`. Decide the sizes of all waves before
+            you see any codes.
         weights: For "weights": a column, or N survey weights.
 
     Returns:
@@ -183,7 +186,7 @@ def gold_sample(
 
 
 def _again(design: Mapping[str, Any]) -> tuple[str | None, Any]:
-    """Return `prob` and `by` of an earlier draw, to draw in the same way.
+    """Return `prob` and `by` of an earlier draw, to repeat its design.
 
     Raises:
         ValueError: The draw had probabilities that cannot be used again.
@@ -213,11 +216,11 @@ def _drawn(
     after: GoldSample | None,
     most: float,
 ) -> tuple[sampling.Draw, dict[str, Any], bool]:
-    """Draw from the texts that are left.
+    """Draw from the texts that were not drawn before.
 
     Returns:
-        The draw; what the design records of it; and whether it continues an earlier
-        sample as one sample of the same design.
+        The draw; its settings, to be recorded in the design; and True if it continues an
+        earlier sample of the same design.
     """
 
     def unequal(own: Floats, at_least: float) -> sampling.Draw:
@@ -263,14 +266,14 @@ def _drawn(
 
 
 def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:
-    """Warn if texts of a sample are examples whose labels the prompt contains."""
+    """Warn if sampled texts are examples of the codebook: the prompt has their labels."""
     rows = same_rows(drawn.texts, [each.text for each in examples])
     if rows:
         warn_caller(
             f"{len(rows)} of {len(drawn)} texts of the gold sample are examples of the "
-            f"codebook (ids {listed_ids(drawn.ids, rows)}), whose labels the model was "
-            "told: accuracy measured by them is too high. Leave texts that are examples "
-            "out of the data before you draw"
+            f"codebook (ids {listed_ids(drawn.ids, rows)}), whose labels the prompt "
+            "contains: accuracy measured with them is too high. Remove examples from the "
+            "data before you draw"
         )
 
 

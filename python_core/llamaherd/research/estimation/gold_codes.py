@@ -1,4 +1,4 @@
-"""Parsing of codes as people write them, and problems with invalid ones."""
+"""Parsing of codes as coders type them, and messages about invalid codes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ class CodeReader:
     """Reader of codes that ignores case and whitespace.
 
     Args:
-        names: The labels; () if any text is allowed.
-        several: True if a text may have several, separated by semicolons, or by commas if
-            no label contains one. They are returned joined, in the order of `names`.
+        names: The labels; () if every text is a valid code.
+        several: True if a text may have several labels, separated by semicolons, or by
+            commas if no label contains a comma. They are returned joined, in the order of
+            `names`.
     """
 
     def __init__(self, names: Sequence[str], *, several: bool = False) -> None:
@@ -35,7 +36,7 @@ class CodeReader:
         self._by_form = {form_of(n): n for n in names if n_alike[form_of(n)] == 1}
 
     def read(self, cell: str) -> tuple[str | None, str]:
-        """Return the label of a cell, or None; and its problem, or ""."""
+        """Return the label in a cell, or None; and the problem of the cell, or ""."""
         if not self._several:
             return self._read_one(cell)
         if is_none(cell, self._names):
@@ -68,7 +69,7 @@ class CodeReader:
 
 
 def listed_ids(ids: Sequence[str], rows: Sequence[int]) -> str:
-    """List the ids of the first of these rows, and the number of the others."""
+    """List the ids of the first five of these rows, and the number of further rows."""
     more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
     return ", ".join(ids[i] for i in rows[:5]) + more
 

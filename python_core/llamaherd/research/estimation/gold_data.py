@@ -1,4 +1,4 @@
-"""Population of texts that a gold sample is drawn from, in any input format."""
+"""Texts from which a gold sample is drawn, read from any form of input."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Population:
         ids: N identifiers.
         texts: N texts; None for missing ones.
         labels: N labels as texts; None for missing ones.
-        names: Allowed labels of codes.
+        names: Labels that codes may have.
         several: True if a text may have several labels.
-        text_column: Name of the column of texts; None without one.
+        text_column: Name of the column of texts; None if there is none.
         label_column: Name of the column of labels.
         id_column: Name of the column of identifiers; None for row numbers.
-        drawn: Rows that an earlier wave drew.
+        drawn: Rows that were drawn in earlier waves.
     """
 
     data: Any
@@ -119,7 +119,7 @@ class Population:
     def there(self) -> Ints:
         """Rows with a text to code; all rows if the column of texts is unknown.
 
-        Rows that an earlier wave drew are left out.
+        Rows that were drawn in earlier waves are left out.
         """
         has_text = np.ones(len(self), dtype=bool)
         if self.text_column is not None:
@@ -149,7 +149,7 @@ class Population:
         return np.asarray(values[self.there])
 
     def strata(self, by: str | Sequence[str] | None) -> list[str]:
-        """Return the stratum of each row with a text, "a / b" for several columns.
+        """Return the stratum of each row with a text; several columns give "a / b".
 
         Raises:
             ValueError: A column does not exist, or there are no labels.
@@ -181,7 +181,7 @@ class Population:
                 given = confidence_of(self.data.probs).tolist()
         if given is None:
             raise ArgumentError(
-                "must be a column with how sure the model is, from 0 to 1",
+                "must be a column with the confidence of the model, from 0 to 1",
                 argument="confidence",
             )
         values = (
@@ -218,7 +218,7 @@ class Population:
 
 
 def own_ids(frame: object) -> str | None:
-    """Return the column "id" of data if its values are unique, else None."""
+    """Return "id" if this column exists and its values are unique, else None."""
     if ID not in frames.names(frame):
         return None
     values = [text_of(value) for value in frames.column(frame, ID, "id")]
@@ -248,7 +248,7 @@ def _id(value: object, i: int) -> str:
     made = text_of(value)  # R and pandas may store integers as floats
     if made is None:
         raise ArgumentError(
-            "is missing: each text needs one", argument="id", place=(i,), code="missing"
+            "is missing: each text needs an id", argument="id", place=(i,), code="missing"
         )
     return made
 

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 _FORMAT = 1
-# Columns of the CSV that do not belong to coders.
+# Columns of the CSV that contain no codes.
 OURS = ("id", "text", "model_label", "inclusion_prob")
-PART = "part"  # another one, if the sample was split
-# Fields of a design that describe a draw.
+PART = "part"  # additional column of a sample that was split
+# Fields of a design that are recorded for each draw.
 WAVE_FIELDS = ("kind", "n", "seed", "by", "strata", "drawn", "allocation", "floor")
 
 
@@ -49,21 +49,21 @@ class GoldSample:
         rows: n indices of the drawn texts in the data.
         ids: n identifiers of the texts.
         texts: n texts; None without a column of texts.
-        all_probs: float64[N], inclusion probabilities of all texts; 0 for rows without a
-            text to code.
-        strata: int64[N], stratum of every text; a fixed number is drawn from each
-            stratum.
-        names: Allowed labels of codes; () for any text.
+        all_probs: float64[N], inclusion probabilities of all texts; 0 for missing and
+            blank texts.
+        strata: int64[N], stratum of every text; from each stratum a fixed number of texts
+            was drawn.
+        names: Labels that codes may have; () if every text is a valid code.
         labels: n labels of the model; None if unknown.
-        design: Record of the draw, sufficient to check it: "kind", "n", "N", "seed",
-            "sha256" of all ids and texts, and what the kind needs; "several" is true if a
-            text may have several labels, which are then joined.
-        codes: For each coder n codes, None for texts without a code yet.
+        design: Record of the draw, sufficient to verify it: "kind", "n", "N", "seed",
+            "sha256" of all ids and texts, and the settings of this kind; "several" is
+            true if a text may have several labels, which are then joined.
+        codes: For each coder a list of n codes; None for texts without a code.
         coders: Names of the coders.
-        all_ids: N identifiers of all texts, for matching data in another order; None for
-            row numbers.
-        waves: Draws of a sample that was drawn in waves of different designs; () if it
-            was drawn at once, or if its waves are one sample of their design.
+        all_ids: N identifiers of all texts, to match data in another order; None if texts
+            are identified by row numbers.
+        waves: Draws of a sample whose waves have different designs; () for a sample drawn
+            at once, and for waves that form one sample of the same design.
     """
 
     rows: list[int]
@@ -96,10 +96,10 @@ class GoldSample:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """Record of each draw: "wave", "kind", "n", "N", "seed", and what the kind needs.
+        """Record of each draw: "wave", "kind", "n", "N", "seed", settings of the kind.
 
-        "N" is the number of texts that the wave drew from, "n_coded" the number of codes
-        when it was drawn.
+        "N" is the number of texts from which the wave was drawn; "n_coded" is the number
+        of codes when the wave was drawn.
         """
         known = self.design.get("history")
         if known is not None:
@@ -122,14 +122,14 @@ class GoldSample:
 
     @property
     def own_columns(self) -> tuple[str, ...]:
-        """Columns of a sheet that are no coder's."""
+        """Columns of a sheet that contain no codes."""
         return OURS if self.parts is None else (*OURS, PART)
 
     def moved(self, new_rows: Sequence[int] | None) -> GoldSample:
         """Return the sample for data with its rows in another order.
 
         Args:
-            new_rows: For each of N rows of the draw its current row; None if unchanged.
+            new_rows: Current row of each of the N texts of the draw; None if unchanged.
         """
         if new_rows is None:
             return self
@@ -145,7 +145,7 @@ class GoldSample:
         )
 
     def among(self, kept: Sequence[int]) -> GoldSample:
-        """Return the sample for a subset of the texts, which codes did not decide.
+        """Return the sample for a subset of the texts; codes must not define the subset.
 
         Args:
             kept: Rows of the subset, in the order of its data.
@@ -176,7 +176,7 @@ class GoldSample:
         )
 
     def _texts_at(self, at: Sequence[int], rows: list[int]) -> dict[str, Any]:
-        """Return fields of some of the drawn texts, whose rows are given."""
+        """Return the fields of some drawn texts, with their new rows."""
         return {
             "rows": rows,
             "ids": [self.ids[i] for i in at],
@@ -186,7 +186,7 @@ class GoldSample:
         }
 
     def coded_waves(self) -> GoldSample:
-        """Return the sample without the last waves, as long as these have no code."""
+        """Return the sample without its last waves, if these have no codes."""
         is_coded = np.zeros(len(self.all_probs), dtype=bool)
         is_coded[self.rows] = [code is not None for code in self.gold]
         used = waves.with_codes(self.waves, is_coded) if self.waves else ()
@@ -212,9 +212,9 @@ class GoldSample:
 
     @property
     def gold(self) -> list[str | None]:
-        """Return the majority code of each text; on a tie the first coder's.
+        """Return the majority code of each text; on a tie the code of the first coder.
 
-        With several labels per text, the majority is taken for each label.
+        With several labels per text, each label is decided by its own majority.
         """
         most = self._majority_of_labels if self.several else _majority
         return [most(each) for each in zip(*self.codes, strict=True)] or (
@@ -234,17 +234,18 @@ class GoldSample:
         codes: Any,  # noqa: ANN401 - a data frame of any kind, a mapping, a sequence
         coder: str = "code",
     ) -> GoldSample:
-        """Return the sample with codes: of one coder, or of several by name.
+        """Return the sample with the codes of one coder, or of several coders by name.
 
         Args:
             codes: n codes; or a mapping or data frame with n codes for each coder. Pandas
                 objects are matched by their index if it contains the sample's ids, its
-                rows or the numbers 0 to n - 1; all others must be in the sample's order.
+                rows or the numbers 0 to n - 1. All other codes must be in the sample's
+                order.
             coder: Name of the coder if there is only one.
 
-        Codes are labels, as texts or as values whose `str` is a label, in any case. None,
-        NaN and everything that `read_gold` reads as no code are missing. With several
-        labels per text, "" means none of them, as in `annotate`.
+        A code is a label: as text, in any case, or a value whose `str` is a label. None,
+        NaN and every cell that `read_gold` reads as "no code" are missing. With several
+        labels per text, "" means that no label applies, as in `annotate`.
 
         Raises:
             ValueError: The number of codes is not n, a code is not a label, or an index
@@ -325,26 +326,26 @@ class GoldSample:
     ) -> None:
         """Write a CSV file for coding, and a sidecar `path`.json with the design.
 
-        Columns are `id`, `text` and one for each coder, with existing codes. Cells that a
-        spreadsheet would execute get a leading apostrophe, which `read_gold` removes. You
-        can also give each coder a separate file.
+        Columns are `id`, `text` and one for each coder, which contains the codes given so
+        far. Cells that a spreadsheet would execute as a formula get a leading apostrophe,
+        which `read_gold` removes. You can also write a separate file for each coder.
 
         Args:
             path: Path of the CSV file.
-            coders: Name or names of the columns for codes; None for those of the sample,
-                or "code".
+            coders: Name or names of the columns for codes; None for the coders of the
+                sample, or "code".
             blind: Omit the model's label and the inclusion probability, which coders
-                should not see. Otherwise the file has columns `model_label` and
+                should not see. If False, the file has columns `model_label` and
                 `inclusion_prob`, and `part` if the sample was split.
             shuffle: Write rows in a random order, derived from the draw's seed, so that
                 the first rows are a random subsample.
-            bom: Write the byte order mark by which Excel recognizes UTF-8.
-            delimiter: Column delimiter. Excel expects ";" in locales with a decimal
-                comma, and shows a file with "," as one column. `read_gold` recognizes
-                all.
+            bom: Write a byte order mark, by which Excel recognizes UTF-8.
+            delimiter: Column delimiter. In locales with a decimal comma, Excel expects
+                ";" and shows a file with "," as one column. `read_gold` recognizes ",",
+                ";" and tabs.
             overwrite: Overwrite an existing file.
-            uncoded: Write only texts that nobody has coded yet, such as those of a second
-                wave. `read_gold` keeps the codes of the others.
+            uncoded: Write only texts that nobody has coded yet, such as the texts of a
+                second wave. `read_gold` keeps the codes of the other texts.
 
         Raises:
             ValueError: A coder's name is not allowed as a column name, or a file with
@@ -423,7 +424,7 @@ class GoldSample:
         )
 
     def to_json(self) -> str:
-        """Return the sample as JSON for `from_json`; floats keep their exact values."""
+        """Return the sample as JSON, which `from_json` reads; floats are exact."""
         stored = {
             "llamaherd_gold": _FORMAT,
             "rows": self.rows,

@@ -25,7 +25,7 @@ DELIMITERS = (",", ";", "\t")  # Excel writes ";" in many European locales
 
 
 def written(rows: Sequence[Sequence[str]], bom: bool, delimiter: str = ",") -> bytes:
-    """Return rows as CSV in UTF-8, all cells quoted and none executable."""
+    """Return rows as UTF-8 CSV; all cells are quoted and escaped, see `escaped`."""
     out = io.StringIO()
     writer = csv.writer(
         out, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\r\n"
@@ -75,10 +75,10 @@ def _unusable(problem: str, code: str, line: int | None = None) -> ArgumentError
 
 
 def escaped(cell: str) -> str:
-    """Escape a cell so that no spreadsheet reads it as a formula; `plain` undoes it.
+    """Escape a cell so that no spreadsheet executes it as a formula; `plain` undoes it.
 
-    An apostrophe is put before a formula, and before an apostrophe that would otherwise
-    be read as an escape.
+    An apostrophe is put before a formula. It is also put before an apostrophe that
+    `plain` would otherwise remove.
     """
     if cell.startswith(_COMMANDS) or (cell[:1] == "'" and cell[1:].startswith(_ESCAPED)):
         return "'" + cell
@@ -86,14 +86,17 @@ def escaped(cell: str) -> str:
 
 
 def plain(cell: str) -> str:
-    """Undo `escaped`."""
+    """Remove the escape that `escaped` added."""
     if cell[:1] == "'" and cell[1:].startswith(_ESCAPED):
         return cell[1:]
     return cell
 
 
 def same_text(one: str, other: str) -> bool:
-    """Compare texts, ignoring line ends and whitespace, which spreadsheets change."""
+    """Return True if texts differ at most in line ends and whitespace.
+
+    Spreadsheets change both.
+    """
     return _lines(one) == _lines(other)
 
 

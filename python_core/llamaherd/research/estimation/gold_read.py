@@ -38,31 +38,33 @@ def read_gold(
 ) -> GoldSample:
     """Read completed coding sheets.
 
-    Case and whitespace in labels are ignored, as is the case of the columns `id` and
-    `text`. An empty cell, or one with NA or N/A, has no code yet. With several labels per
-    text, a cell lists all that apply in any order, separated by semicolons, or "none"
+    Case and whitespace in labels are ignored, as is the case of the column names `id` and
+    `text`. An empty cell, "NA" or "N/A" means no code yet. With several labels per text,
+    a cell lists all labels that apply, in any order, separated by semicolons, or "none"
     ("(none)" if a label has that name).
 
     Args:
-        path: A completed CSV file of `GoldSample.write`, in part or in full; or several
-            files, one for each coder. Code columns with the same name in several files
-            are renamed to the files' names. Or a data frame with the same columns.
-        sample: The sample that was written; None to read it from the sidecar `path`.json.
-        coders: Names of the code columns; None for all columns that `GoldSample.write`
-            does not create, except note columns, in which no cell is a label. The model's
-            labels in a data frame are not a coder either.
+        path: A file written by `GoldSample.write` and then completed, in part or in full;
+            or several files, one for each coder. Code columns with the same name in
+            several files are renamed to the files' names. Or a data frame with the same
+            columns.
+        sample: The sample that was written; None to read it from the file `path`.json.
+        coders: Names of the code columns. None for all columns that `GoldSample.write`
+            does not create, except columns of notes, in which no cell is a label, and the
+            model's labels in a data frame.
 
     Returns:
         The sample with the codes.
 
     Raises:
         ValueError: The file has another format; ids, texts or inclusion probabilities
-            differ from the sample's; or a code is not a label. The message names column,
-            row and id of the first five problems, and their number.
+            differ from the sample; or a code is not a label. The message names column,
+            row and id of the first five problems, and the number of all problems.
         OSError: A file cannot be read.
 
     Warns:
-        UserWarning: A column was read as notes, or texts of the sample are in no file.
+        UserWarning: A column was read as notes, or texts of the sample are in none of the
+            files.
     """
     if isinstance(path, Mapping) or hasattr(path, "columns"):
         if sample is None:
@@ -92,7 +94,7 @@ def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
         for column in sheet.notes:
             warn_caller(
                 f"{sheet.name}: the column {column!r} was taken for notes and left out: "
-                "nothing in it is a label"
+                "none of its cells is a label"
             )
     _warn_of_missing(sample, {i for sheet in sheets for i in sheet.rows})
     columns = [name for sheet in sheets for name in sheet.codes]
@@ -121,7 +123,7 @@ def _of_file(path: Path, sample: GoldSample, coders: Sequence[str] | None) -> _S
 def _of_frame(frame: Any, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:  # noqa: ANN401 - of any kind
     """Return a data frame's columns as a sheet, without the model's labels.
 
-    Cells may have been read from the file by a reader that keeps its apostrophes.
+    The program that read the file may have kept the apostrophes that escape cells.
     """
     asked, model = coders or (), sample.design.get("label")
     kept = [name for name in frames.names(frame) if name != model or name in asked]
@@ -150,7 +152,7 @@ def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
 
 
 def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
-    """Warn of texts of the sample without a row in the input; `there` has the others."""
+    """Warn if texts of the sample have no row in the input; `there` lists the others."""
     coded = sample.gold
     missing = [i for i in range(len(sample)) if i not in there and coded[i] is None]
     if not missing:
@@ -158,17 +160,17 @@ def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
     warn_caller(
         f"{len(missing)} of {len(sample)} texts of the gold sample have no row in what "
         f"was read (ids {listed_ids(sample.ids, missing)}), and so no code. If rows were "
-        "deleted for what is in them, the inclusion probabilities are not right any "
-        "more: leave a code empty instead"
+        "deleted because of their content, the inclusion probabilities are wrong: keep "
+        "the rows, and leave the code empty"
     )
 
 
 class _Problem(NamedTuple):
-    """A problem of a sheet.
+    """A problem found in a sheet.
 
     Attributes:
         text: Message about it.
-        place: Index of its row, and its column if one cell is wrong.
+        place: Index of the row; also the column if the problem concerns one cell.
     """
 
     text: str
@@ -180,19 +182,19 @@ class _Sheet:
 
     Args:
         name: Name of the sheet in messages.
-        stem: Name for its coder if another sheet has a column of the same name.
+        stem: Name given to its coder if another sheet has a column of the same name.
         lines: Cells by row, column names first.
         sample: Sample that the sheet was written from.
         coders: See `read_gold`.
         first_row: Row number below the column names.
 
     Attributes:
-        name: See above.
-        stem: Name for its coder if another sheet has a column of the same name.
+        name: Name of the sheet in messages.
+        stem: Name given to its coder if another sheet has a column of the same name.
         codes: Codes by coder, in the order of the sample.
-        rows: Row in the file, from 1, for each text of the sample in the sheet.
+        rows: For each text of the sample in the sheet, its row in the file, from 1.
         problems: Problems found in the sheet.
-        notes: Columns that do not belong to a coder.
+        notes: Columns that contain no codes.
     """
 
     def __init__(
@@ -240,7 +242,7 @@ class _Sheet:
     def _notes(
         self, given: Sequence[str], cells: Sequence[Mapping[str, str]]
     ) -> list[str]:
-        """Return columns without any label; none if no column has one."""
+        """Return columns without any label; an empty list if no column has a label."""
         found = [
             name
             for name in given
@@ -249,7 +251,7 @@ class _Sheet:
         return found if len(found) < len(given) else []
 
     def _read(self, number: int, cells: Mapping[str, str]) -> None:
-        """Read a row."""
+        """Read one row: its id, codes and problems."""
         identifier = cells.get("id", "").strip()
         where, at = f"{self.name}, row {number}", number - self._first_row
         i = self._index_of.get(identifier, self._numbers.get(_number(identifier)))
@@ -287,9 +289,9 @@ def _without_empty_ends(
     for number, line in enumerate(lines[1:], start=first_row):
         if any(map(str.strip, line[len(lines[0]) :])):
             raise ArgumentError(
-                f"{sheet}, row {number} has {len(line)} cells, and there are "
-                f"{len(lines[0])} columns: a cell that has the delimiter in it must be "
-                "in quotes",
+                f"{sheet}, row {number} has {len(line)} cells, but there are "
+                f"{len(lines[0])} columns: put a cell that contains the delimiter in "
+                "quotes",
                 argument="path",
                 place=(number - first_row,),
                 code="wrong_length",
@@ -299,13 +301,13 @@ def _without_empty_ends(
 
 
 def _begun(given: Sequence[str], cells: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return columns with content; all of them if none has content."""
+    """Return the columns that have content; all columns if none has content."""
     found = [name for name in given if any(row.get(name, "").strip() for row in cells)]
     return found or list(given)
 
 
 def _by_number(index_of: Mapping[str, int]) -> dict[float, int]:
-    """Return indices of numeric ids, as spreadsheets write 25 for 025 or 25.0."""
+    """Return indices by numeric id, because spreadsheets write 25 for 025 or 25.0."""
     found: dict[float, list[int]] = {}
     for identifier, i in index_of.items():
         if math.isfinite(number := _number(identifier)):
@@ -335,7 +337,7 @@ def _chosen(sheet: str, coders: Sequence[str], given: Sequence[str]) -> list[str
 
 
 def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
-    """Return the changed cells in the row of a text."""
+    """Return messages about cells of a text that differ from the sample."""
     found = []
     text, prob = sample.texts[i], float(sample.probs[i])
     if text is not None and not _same_text(cells.get("text", text), text):

@@ -33,7 +33,7 @@ UNKNOWN = (
     "probable, say prob='simple'; if with other probabilities that you know, give "
     "these as "
     "prob. Texts that were picked by hand, or because they were difficult or came first, "
-    "have none"
+    "have no inclusion probabilities"
 )
 
 
@@ -45,13 +45,13 @@ class GoldUsed:
         rows: int64[n], indices of the coded texts.
         codes: Codes of these texts.
         probs: float64[n], inclusion probabilities of these texts.
-        strata: int64[n], strata of these texts; None if they were drawn independently.
-        is_even: True if all texts had the same probability.
+        strata: int64[n], strata of these texts; None if texts were drawn independently.
+        is_even: True if all texts had the same inclusion probability.
         design: Description of the draw.
         notes: Notes for the user.
         all_probs: float64[N], inclusion probabilities of all texts; None if unknown.
         all_strata: int64[N], strata of all texts; None if unknown.
-        names: Names of the strata, by their numbers.
+        names: Names of the strata by number.
         drawing: Terms of the draw's variance if the sample was drawn in several waves.
     """
 
@@ -94,7 +94,7 @@ def used_gold(
 
     Args:
         gold: A sample of these N texts, or N codes, None for uncoded texts.
-        prob: "simple", or N inclusion probabilities; None for those of the sample.
+        prob: "simple", or N inclusion probabilities; None to use those of the sample.
         n_texts: N, the number of texts in the data.
         kept: int64[m], rows of the texts that the estimate describes.
 
@@ -103,9 +103,7 @@ def used_gold(
     """
     if isinstance(gold, GoldSample):
         if prob is not None:
-            raise ArgumentError(
-                "is for codes without a design: gold has one", argument="prob"
-            )
+            raise ArgumentError("must not be given: gold has a design", argument="prob")
         return _of_sample(gold, n_texts, kept)
     if prob is None:
         raise ArgumentError(UNKNOWN, argument="prob", code="missing", form="{problem}")
@@ -159,8 +157,8 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
     open_wave = []
     if len(gold) < n_drawn:
         note = (
-            f"{n_drawn - len(gold)} texts of the last wave have no codes yet: the waves "
-            "before it are used alone"
+            f"{n_drawn - len(gold)} texts of the last wave have no codes yet: only the "
+            "waves before it are used"
         )
         open_wave = [note]
     rows = np.array(gold.rows, dtype=np.int64)[coded]
@@ -216,14 +214,17 @@ def ties(gold: GoldSample) -> list[str]:
     first, *others = gold.coders
     note = (
         f"{n_ties} of {n_coded} codes are ties, decided by the first coder ({first} "
-        f"before {', '.join(others)}): with another order estimates are others. One more "
-        "column of codes, of somebody who decides these texts, breaks them"
+        f"before {', '.join(others)}): another order gives other estimates. "
+        "To break the ties, add a column of codes by somebody who decides these texts"
     )
     return [note]
 
 
 def _is_tie(given_codes: Sequence[str], *, several: bool) -> bool:
-    """Return True if the top two codes tie, or half the coders gave a label."""
+    """Return True if the two most frequent codes tie.
+
+    With several labels per text, return True if exactly half of the coders gave a label.
+    """
     if several:
         given = Counter(x for code in given_codes for x in labels_of(code, several=True))
         return any(2 * n == len(given_codes) for n in given.values())

@@ -26,10 +26,11 @@ WAVES = "waves"  # kind of a sample whose waves have different designs
 
 
 def earlier_draw(after: GoldSample, texts: Population) -> tuple[GoldSample, Population]:
-    """Return an earlier sample with the rows of the data, and the texts that it left.
+    """Match an earlier sample to the data; also return the texts that it did not draw.
 
     Raises:
-        ValueError: The sample was drawn from other data, was split, or has all texts.
+        ValueError: The sample was drawn from other data, was split, or contains all
+            texts.
     """
     if "split" in after.design or "part" in after.design:
         raise ArgumentError(
@@ -58,7 +59,7 @@ def sizes_of(after: GoldSample) -> list[int]:
 
 
 def highest_prob(after: GoldSample, n: int) -> float:
-    """Return the highest probability that a wave of n texts may give a text."""
+    """Return the highest inclusion probability that a further wave of n texts may use."""
     n_texts = int((after.all_probs > 0).sum())
     return waves.highest([*sizes_of(after), n], n_texts)
 
@@ -66,10 +67,10 @@ def highest_prob(after: GoldSample, n: int) -> float:
 def is_same_design(
     after: GoldSample, draw: Draw, left: Ints, design: dict[str, Any]
 ) -> bool:
-    """Test whether both draws together are one sample of the first one's design.
+    """Return True if both draws together are one sample of the first draw's design.
 
-    They are if both are simple, or both stratified in the same way with numbers that
-    follow from the sizes of the strata.
+    This is so if both are simple, or if both are stratified in the same way and their
+    allocation follows from the sizes of the strata.
     """
     kind = design["kind"]
     if after.waves or kind != after.design["kind"]:
@@ -85,10 +86,10 @@ def is_same_design(
 
 
 def check_highest(draw: Draw, most: float, names: Sequence[str]) -> None:
-    """Check that no stratum is drawn so densely that codes would weigh less than one.
+    """Check that no stratum is sampled so densely that a code would weigh less than 1.
 
     Raises:
-        ValueError: A stratum is drawn too densely.
+        ValueError: A stratum is sampled too densely.
     """
     dense = np.flatnonzero(draw.all_probs > most + 1e-9)
     if len(dense) > 0:
@@ -105,12 +106,13 @@ def check_highest(draw: Draw, most: float, names: Sequence[str]) -> None:
 def pooled(
     after: GoldSample, new: GoldSample, left: Ints, *, is_same: bool
 ) -> GoldSample:
-    """Return the texts of an earlier sample and of a new wave as one sample.
+    """Combine an earlier sample and a new wave into one sample.
 
     Args:
-        after: Earlier sample, with the rows of the data.
-        new: Texts of the new wave, with probabilities given the earlier ones.
-        left: int64[M], rows that the wave drew from.
+        after: Earlier sample, with row numbers of the current data.
+        new: Texts of the new wave, with inclusion probabilities conditional on earlier
+            waves.
+        left: int64[M], rows from which the new wave was drawn.
         is_same: See `is_same_design`.
     """
     rows = sorted({*after.rows, *new.rows})
@@ -171,7 +173,7 @@ def _of_strata(rows: Sequence[int], strata: Ints) -> Floats:
 
 
 def _wave(sample: GoldSample) -> Wave:
-    """Return a sample of one draw as a wave."""
+    """Return a sample that was drawn at once as a wave."""
     return Wave(
         rows=np.array(sample.rows, dtype=np.int64),
         probs=sample.all_probs,

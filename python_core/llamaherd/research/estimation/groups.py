@@ -27,7 +27,7 @@ def grouped(
     """Return the group number of each kept row, and the groups' names.
 
     Raises:
-        ValueError: `order` names other columns, or lacks a value.
+        ValueError: `order` names columns that are not in `by`, or lacks a value.
     """
     names = named(by)
     if set(order) - set(names):
@@ -55,10 +55,11 @@ def grouped(
 def numbered(
     texts: Population, name: str, kept: Ints, known: Sequence[Any] | None = None
 ) -> tuple[Ints, list[Any]]:
-    """Number the values of a column in kept rows; return numbers and values.
+    """Number the values of a column in the kept rows; return numbers and values.
 
     Raises:
-        ValueError: The column does not exist, or `known`, the ordered values, lacks one.
+        ValueError: The column does not exist, or `known`, the values in order, lacks a
+            value.
     """
     column = frames.column(texts.frame, name, "by")
     values = [column[i] for i in kept]
@@ -80,7 +81,7 @@ def numbered(
 
 
 def named(by: str | Sequence[str] | None) -> list[str]:
-    """Return column names as a list."""
+    """Return one column name, or several, as a list."""
     if by is None:
         return []
     return [by] if isinstance(by, str) else list(by)

@@ -1,4 +1,4 @@
-"""Codes that a head is fitted on: as columns of labels, enough of each, in units."""
+"""Codes to fit a head on: label columns, least numbers of codes, units of texts."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _LEAST_IN_PART = 2  # codes of each label among those that a fold's head is fitt
 
 
 def columns_of(codes: Sequence[str], names: Sequence[str]) -> Ints:
-    """Return codes as columns of the labels.
+    """Return each code as the index of its label.
 
     Raises:
-        ValueError: A code is none of the labels.
+        ValueError: A code is not among the labels.
     """
     at = {name: j for j, name in enumerate(names)}
     for code in codes:
@@ -45,7 +45,7 @@ def columns_of(codes: Sequence[str], names: Sequence[str]) -> Ints:
 def used_labels(
     columns: Ints, folds: Ints, names: Sequence[str], n_folds: int
 ) -> tuple[Ints, list[str]]:
-    """Return the columns of labels that have codes, and notes on the others.
+    """Return the columns of labels that have codes, and notes on labels without codes.
 
     Raises:
         ValueError: There are too few codes.
@@ -83,10 +83,10 @@ def used_labels(
 
 
 def units_of(texts: Population, codes: GoldUsed, cluster: str | None) -> list[Any]:
-    """Return the unit of each text: its cluster, or its content.
+    """Return the unit of each text: its cluster, or the text itself.
 
-    Texts of one unit share a fold, so that a copy of a coded text is not predicted from
-    its code.
+    Texts of one unit are in the same fold, so that a copy of a coded text is not
+    predicted from that text's code.
     """
     everywhere = np.arange(len(texts))
     if cluster is not None:

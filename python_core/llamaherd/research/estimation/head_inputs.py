@@ -47,7 +47,7 @@ def coded_of(
         ordered: True for an ordinal scale.
 
     Raises:
-        ValueError: A column does not exist, or its values are no probabilities.
+        ValueError: A column does not exist, or its values are not probabilities.
         TypeError: `data` is not a data frame.
     """
     there = frames.names(data)
@@ -95,7 +95,7 @@ def probability_columns(
     """Return the columns of probabilities by label.
 
     Raises:
-        ValueError: There are fewer than two.
+        ValueError: There are fewer than two such columns.
     """
     there = frames.names(data)
     found = dict(probs or {})
@@ -120,7 +120,7 @@ def probabilities_in(
     data: Any,  # noqa: ANN401 - a data frame of any kind
     columns: Mapping[str, str],
 ) -> Floats:
-    """Return columns of probabilities, float64[n, k]; NaN for missing ones.
+    """Return the columns of probabilities, float64[n, k]; missing values are NaN.
 
     Raises:
         ValueError: A value is not between 0 and 1.
@@ -144,14 +144,14 @@ def probabilities_in(
 
 
 def vectors_of(embeddings: Any, texts: Sequence[str | None]) -> Floats:  # noqa: ANN401 - see recalibrate
-    """Return a vector for each text, float64[n, d]; failed texts have the mean vector.
+    """Return a vector for each text, float64[n, d]; failed texts get the mean vector.
 
     Args:
-        embeddings: Model, context or `Llama` that computes vectors; or float[n, d].
+        embeddings: Model, context or `Llama` that computes the vectors; or float[n, d].
         texts: n texts.
 
     Raises:
-        ValueError: The array has another shape, or no finite row.
+        ValueError: The array has another number of rows, or no row has finite numbers.
         TypeError: `embeddings` has another type.
     """
     if embeddings is None:
@@ -190,7 +190,7 @@ def vectors_of(embeddings: Any, texts: Sequence[str | None]) -> Floats:  # noqa:
         )
     n_bad = sum(each is not None and not ok for each, ok in zip(texts, good, strict=True))
     if n_bad:
-        note = f"{n_bad} texts have no embedding: the mean of the others is taken"
+        note = f"{n_bad} texts have no embedding: the mean of the others is used"
         warnings.warn(note, UserWarning, stacklevel=3)
     values[~good] = values[good].mean(axis=0)
     return values

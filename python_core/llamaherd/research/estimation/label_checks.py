@@ -1,4 +1,4 @@
-"""Check of codes that the user says are those of a simple random sample."""
+"""Check of codes that the user declares to be a simple random sample."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def label_check_of(
     texts: Population, gold: GoldSample | Sequence[Any], prob: object
 ) -> LabelCheck | None:
-    """Compare labels of coded texts with all labels if the user says "simple".
+    """Compare the labels of coded texts with all labels if `prob` is "simple".
 
     Warns:
-        UserWarning: A simple sample would hardly have these labels.
+        UserWarning: A simple random sample would hardly have these labels.
     """
     if isinstance(gold, GoldSample) or prob != "simple":
         return None

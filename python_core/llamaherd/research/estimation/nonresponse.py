@@ -18,12 +18,12 @@ _UNLIKELY = 1.96  # largest distance of equal response rates, in standard errors
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answered:
-    """Probabilities that texts are drawn and coded.
+    """Probabilities that texts are both drawn and coded.
 
     Attributes:
-        probs: float64[n], probabilities of the coded texts.
-        all_probs: float64[N], probabilities of all texts.
-        is_even: True if the response rate was assumed equal in the whole sample.
+        probs: float64[n], these probabilities for the coded texts.
+        all_probs: float64[N], these probabilities for all texts.
+        is_even: True if one response rate was assumed for the whole sample.
         notes: Notes for the user.
     """
 
@@ -34,10 +34,10 @@ class Answered:
 
 
 def answered(gold: GoldSample, coded: Ints) -> Answered:
-    """Return probabilities of the coded texts if some texts of a sample have no code.
+    """Return the probabilities that texts are drawn and coded, if some codes are missing.
 
-    Response is assumed random within strata. If it depends on the model's label, which is
-    known for all drawn texts, it is assumed random within labels.
+    Response is assumed to be random within strata. If it depends on the model's label,
+    which every drawn text has, it is assumed to be random within labels.
 
     Args:
         gold: Gold sample.
@@ -72,7 +72,7 @@ def answered(gold: GoldSample, coded: Ints) -> Answered:
     of_cell = _rates(cells, coded)
     uneven = _uneven(names, strata, coded)
     if not uneven:
-        note = f"{head}; those that have one are taken for a random part of it"
+        note = f"{head}; coded texts are assumed to be a random part of it"
         return Answered(
             probs=np.asarray(probs * rates[strata[coded]]),
             all_probs=np.asarray(gold.all_probs * of_all),
@@ -80,11 +80,11 @@ def answered(gold: GoldSample, coded: Ints) -> Answered:
             notes=[note],
         )
     if (of_cell == 0).any():
-        why = "texts of a label have none: code some of each label"
+        why = "a label has no coded text: code some texts of each label"
         note = f"{head}, and not at random: {uneven} are coded; {why}"
         used, by = rates, strata
     else:
-        why = "codes are weighted by label, and must be a random part of each"
+        why = "codes are weighted by label, and must be a random part of each label"
         note = f"{head}, and not at random: {uneven} are coded; {why}"
         used, by = of_cell, cells
     return Answered(
@@ -101,14 +101,14 @@ def _numbered(keys: list[tuple[int, str]]) -> Ints:
 
 
 def _rates(cells: Ints, coded: Ints) -> Floats:
-    """Return the coded share of each cell, float64[cells]; 1 for cells without draws."""
+    """Return the share of coded texts in each cell, float64[cells]; 1 for empty cells."""
     drawn = np.bincount(cells)
     there = np.bincount(cells[coded], minlength=len(drawn))
     return np.where(drawn > 0, there / np.maximum(drawn, 1), 1.0)
 
 
 def _uneven(names: list[str], strata: Ints, coded: Ints) -> str:
-    """Return the response rates of labels if one differs from its strata's rates."""
+    """Describe response rates by label if they differ within strata; else return ""."""
     expected = _rates(strata, coded)[strata]
     is_coded = np.zeros(len(strata), dtype=bool)
     is_coded[coded] = True

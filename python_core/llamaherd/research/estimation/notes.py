@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 FEW = 30  # warn if a group or coefficient has fewer codes
 RARE = 5  # warn if a label has fewer codes or errors
 _SHOWN = 5  # strata or terms named in a warning
-_THIN = 1.1  # ratio of text share to code share that matters
+_THIN = 1.1  # warn from this ratio: share of texts to share of codes
 _CLUSTERS = 50  # warn if fewer clusters have codes
-_LARGE = 0.5  # share of the texts for which few codes matter
+_LARGE = 0.5  # smallest share of texts with few codes to warn of
 _EVENTS = 10  # codes of the rarer outcome per coefficient
 _LEVERAGE = 0.1  # warn from this leverage of one text on
 WEIGHTED = (
@@ -32,16 +32,16 @@ WEIGHTED = (
     "from a random sample, does not hold; its estimates are weighted by the inverse "
     "probabilities (active inference, arXiv 2403.03208)"
 )
-TEXTS = "ppi: for target='texts' the variance is that of the draw alone, as for dsl"
-SURVEY = "ppi: with survey weights the variance is that of weighted texts, as for dsl"
-CLUSTERS = "ppi: with cluster the variance is that of sums of clusters, as for dsl"
+TEXTS = "ppi: for target='texts' the variance includes only the draw, as for dsl"
+SURVEY = "ppi: with survey weights the variance uses weighted texts, as for dsl"
+CLUSTERS = "ppi: with cluster the variance uses sums of clusters, as for dsl"
 RIGHT = "ppi is left out: the label is a covariate, and PPI is for labels as the outcome"
 _UNSEEN = "by Wilson's limits, as the codes show no wrong label, or no difference: "
 _NO_ERRORS = "no coded text has a wrong label: intervals of dsl and ppi may be too short"
 
 
 def few_coefficients(n_gold: int, p: int) -> list[str]:
-    """Return a note if a regression has few codes."""
+    """Return a note if a regression has few codes for its coefficients."""
     if n_gold >= FEW * p:
         return []
     return [f"{n_gold} codes for {p} coefficients are few: intervals may be too short"]
@@ -50,7 +50,7 @@ def few_coefficients(n_gold: int, p: int) -> list[str]:
 def few_groups(names: Sequence[str], counts: Floats) -> list[str]:
     """Return notes on groups with few codes."""
     few = _counted(names, counts, counts < FEW)
-    why = "few codes, intervals may be too short (below 2 there are none): "
+    why = "few codes, intervals may be too short (below 2 codes: no interval): "
     return [why + few] if few else []
 
 
@@ -59,14 +59,14 @@ def rare_label(outcome: str, y: Floats) -> list[str]:
     n_given = int((y == 1).sum())
     if min(n_given, len(y) - n_given) >= RARE:
         return []
-    why = "its intervals are not to be relied on"
+    why = "its intervals are unreliable"
     return [f"{outcome}: people gave this label {n_given} times in {len(y)}; {why}"]
 
 
 def rare_errors(
     outcome: str, names: Sequence[str], problem: Problem, strata: Mapping[int, str]
 ) -> list[str]:
-    """Return notes on groups, or strata, whose intervals rest on a few errors.
+    """Return notes on groups, or strata, whose intervals depend on a few errors.
 
     Args:
         outcome: Label or score.
@@ -104,7 +104,7 @@ def _rare_in_strata(
         name = strata.get(int(h), f"stratum {h + 1}")
         line = (
             f"{name!r} ({share:.0%} of the texts): {k} of {n} codes show a wrong label, "
-            f"up to {most:.1%} may be"
+            f"up to {most:.1%} may be wrong"
         )
         lines.append((share, line))
     lines.sort(key=lambda each: -each[0])
@@ -116,10 +116,10 @@ def _rare_in_strata(
 
 
 def few_heavy(problem: Problem) -> list[str]:
-    """Return notes on few codes with low probabilities, in unequal samples.
+    """Return a note if texts with low inclusion probabilities have few codes.
 
-    Texts with at least half of the greatest weight are counted by Kish's effective
-    number; `rare_errors` reports strata.
+    The note concerns texts with at least half of the greatest weight, whose codes are
+    counted by Kish's effective number. For strata see `rare_errors`.
     """
     probs, at = problem.of_all_texts
     if problem.is_all_coded or np.ptp(at) > 0 or np.ptp(probs) == 0:
@@ -140,7 +140,7 @@ def few_heavy(problem: Problem) -> list[str]:
 
 
 def _unequal(problem: Problem) -> list[str]:
-    """Return notes on unequal weights with an effective share of codes below half."""
+    """Return a note if Kish's effective number is below half the number of codes."""
     n, effective = len(problem.probs), kish_n(problem.code_weights)
     if effective >= n / 2:
         return []
@@ -169,7 +169,7 @@ def few_events(y: Floats, weights: Floats, p: int) -> list[str]:
 
 
 def few_clusters(problem: Problem) -> list[str]:
-    """Return notes on few clusters of coded texts.
+    """Return a note if few clusters have coded texts.
 
     Source: Cameron, Miller, "A practitioner's guide to cluster-robust inference", J. Hum.
     Resour. 50, 2015, on 20 to 50.
@@ -183,10 +183,10 @@ def few_clusters(problem: Problem) -> list[str]:
 
 
 def high_leverage(problem: Problem) -> list[str]:
-    """Return notes on a coded text that alone determines a coefficient.
+    """Return a note if one coded text alone determines a coefficient.
 
-    Source: Huber, "Robust Statistics", 1981, section 7.2. Thresholds are six times the
-        mean leverage, and 0.1.
+    Source: Huber, "Robust Statistics", 1981, section 7.2. A note is given if a
+        leverage is above 0.1 and above six times the mean leverage.
     """
     root = np.sqrt(problem.code_weights)[:, None] * problem.x
     q, _ = np.linalg.qr(root)
@@ -203,7 +203,7 @@ def high_leverage(problem: Problem) -> list[str]:
 
 
 def few_errors(outcome: str, problem: Problem, strata: Mapping[int, str]) -> list[str]:
-    """Return notes on a regression that rests on a few errors."""
+    """Return notes on a regression whose corrections depend on a few errors."""
     wrong = few_codes.wrong(problem)
     gaps = np.abs(problem.x - problem.x_hat[problem.rows])
     far = np.ptp(problem.x, axis=0) / 2 if problem.slack > 0 else 0.0
@@ -239,14 +239,14 @@ def unseen(
 
 
 def by_the_rule(bounds: Sequence[str]) -> list[str]:
-    """Combine the notes of `unseen` into one."""
+    """Combine the descriptions that `unseen` returns into one note."""
     known_bounds = [each for each in bounds if each]
     return [f"intervals {_UNSEEN}{'; '.join(known_bounds)}"] if known_bounds else []
 
 
 def beyond(rows: Sequence[Estimate]) -> list[str]:
-    """Return notes on shares outside [0, 1], whose intervals are still valid."""
-    why = "which no share is: right on average, but of few codes; tell the interval"
+    """Return notes on estimated shares outside [0, 1]. Their intervals are valid."""
+    why = "outside 0 to 1, as codes are few; report the interval, which is valid"
     return [
         f"{row.method}: the share of {row.outcome} {row.group}".rstrip()
         + f" is estimated as {row.estimate:.3f}, {why}"

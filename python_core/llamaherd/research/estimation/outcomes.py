@@ -1,4 +1,4 @@
-"""Outcomes of estimates: shares of labels, or the mean of a number."""
+"""Outcomes of estimates: shares of labels, or means of numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Numbers = tuple[str, "Floats", "Floats"]  # name, values of N texts, values of n
 
 
 def labels_of(text: str, *, several: bool) -> frozenset[str]:
-    """Return the labels of a text: one, or all that were joined."""
+    """Return the labels of a text as a set; joined labels are separated."""
     if not several:
         return frozenset((text,))
     return frozenset(part.strip() for part in text.split(BETWEEN)) - {""}
@@ -33,15 +33,15 @@ def labels_of(text: str, *, several: bool) -> frozenset[str]:
 def number_outcome(
     outcome: Outcome | None, there: set[str], *, by_default: bool
 ) -> Outcome | None:
-    """Return the numbers of labels where their mean is asked for, else the outcome.
+    """Return labels as a mapping to numbers if a mean is estimated, else the outcome.
 
     Args:
         outcome: See `estimate`.
         there: All labels and codes that occur.
-        by_default: True if None asks for the mean.
+        by_default: True if None means the mean.
 
     Raises:
-        ValueError: `outcome` is "mean", and a label is no number.
+        ValueError: `outcome` is "mean", but a label is not a number.
     """
     asked = _asked(outcome)
     is_asked = asked in {MEAN, MEDIAN, QUANTILE} and asked not in there
@@ -67,7 +67,7 @@ def asks_quantiles(outcome: Outcome | None, there: set[str]) -> str:
 
 
 def _asked(outcome: Outcome | None) -> str:
-    """Return the only text of an outcome; "" without one."""
+    """Return the outcome if it is a single text, else ""."""
     given = list(outcome) if isinstance(outcome, (list, tuple)) else [outcome]
     return given[0] if len(given) == 1 and isinstance(given[0], str) else ""
 
@@ -82,7 +82,7 @@ def shares_or_scores(
     shares: Callable[[str], Floats] | None = None,
     known: frozenset[str] = frozenset(),
 ) -> tuple[str, list[Numbers]]:
-    """Return outcomes of texts and codes as numbers, and the name of their mean.
+    """Return outcomes of texts and codes as numbers, and the term "share" or "mean".
 
     Args:
         outcome: See `estimate`.
@@ -92,7 +92,7 @@ def shares_or_scores(
         several: True if a text may have several labels, joined.
         shares: Function that returns the probability of a label in each text, float64[N];
             None to use the labels.
-        known: More labels that occur, in other draws of the codes.
+        known: Further labels, which occur in other draws of the right codes.
 
     Raises:
         ValueError: A label does not exist, or has no number.

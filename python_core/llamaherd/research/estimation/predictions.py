@@ -40,8 +40,8 @@ class Predicted:
         kind: "labels", "probs" or "recalibrated".
         labels: N labels.
         names: The k labels that have probabilities; () for kind "labels".
-        probs: float64[N, k], adding up to 1 for each text with a label; None for kind
-            "labels".
+        probs: float64[N, k], probabilities that sum to 1 for each text with a label; None
+            for kind "labels".
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Predicted:
     probs: Floats | None = None
 
     def shares(self, name: str, kept: Ints) -> Floats:
-        """Return the probability of a label in some texts; 0 for unknown labels."""
+        """Return the probability of a label in the kept texts; 0 for unknown labels."""
         if self.probs is None:
             return np.array([self.labels[i] == name for i in kept], dtype=np.float64)
         if name not in self.names:
@@ -58,14 +58,14 @@ class Predicted:
         return np.asarray(self.probs[kept, self.names.index(name)])
 
     def there(self, kept: Ints) -> tuple[str, ...]:
-        """Return the labels with a probability above 0 in some texts."""
+        """Return the labels that have a probability above 0 in a kept text."""
         if self.probs is None:
             return tuple(sorted({self.labels[i] or "" for i in kept}))
         most = self.probs[kept].max(axis=0, initial=0.0).tolist()
         return tuple(name for name, p in zip(self.names, most, strict=True) if p > 0)
 
     def among(self, names: Collection[str]) -> Predicted:
-        """Return the same predictions without labels that no text has."""
+        """Return the same predictions restricted to the labels in `names`."""
         if self.probs is None:
             return self
         used = [j for j, name in enumerate(self.names) if name in names]
@@ -80,16 +80,16 @@ def predictions_of(
     *,
     several: bool,
 ) -> list[Predicted]:
-    """Return the predictions to use, and behind them others to compare with.
+    """Return the predictions to use, followed by others to compare widths with.
 
     Args:
-        coded: Argument of `estimate`.
-        texts: Its texts, with labels in the form of the codes.
-        predictions: Argument of `estimate`.
+        coded: The argument `coded` of `estimate`.
+        texts: The texts, with labels in the same form as the codes.
+        predictions: The argument `predictions` of `estimate`.
         several: True if a text may have several labels.
 
     Raises:
-        ValueError: There are no probabilities.
+        ValueError: `predictions` asks for probabilities, but there are none.
     """
     if predictions is None:
         predictions = "probs" if _is_recalibrated(coded, texts) else "labels"
@@ -135,7 +135,7 @@ def predictions_of(
 
 
 def _is_recalibrated(coded: object, texts: Population) -> bool:
-    """Test for the result of `recalibrate`, or a data frame with its columns."""
+    """Return True for a result of `recalibrate`, or a data frame with its columns."""
     if isinstance(coded, Coded):
         return isinstance(coded, Recalibrated)
     there = set(frames.names(texts.frame))
@@ -148,7 +148,7 @@ def _is_recalibrated(coded: object, texts: Population) -> bool:
 def comparable(
     predicted: Sequence[Predicted], texts: Population, codes: Sequence[str], kept: Ints
 ) -> list[Predicted]:
-    """Return predictions for a formula, by labels that some text or code has.
+    """Return predictions for a formula, restricted to labels that a text or code has.
 
     Model labels of which no text has one anymore cannot be compared, and are left out.
     """
@@ -201,14 +201,14 @@ def _of_frame(texts: Population, given: Mapping[str, str] | None) -> list[Predic
 def _made(
     kind: str, labels: list[str | None], names: Sequence[str], probs: Floats
 ) -> Predicted:
-    """Return predictions with probabilities that add up to 1."""
+    """Return predictions with probabilities that sum to 1 for each text."""
     total = probs.sum(axis=1, keepdims=True)
     scaled = np.divide(probs, total, out=np.full_like(probs, np.nan), where=total > 0)
     return Predicted(kind=kind, labels=labels, names=tuple(names), probs=scaled)
 
 
 def cluster_notes(coded: object, cluster: str | None) -> list[str]:
-    """Return a note if clusters were not kept together when a head was fitted."""
+    """Return a note if folds of the head may divide the clusters of the estimate."""
     if not isinstance(coded, Recalibrated) or cluster is None:
         return []
     if coded.run["recalibration"]["cluster"] == cluster:

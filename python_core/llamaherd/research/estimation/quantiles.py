@@ -1,12 +1,13 @@
-"""Quantiles of numeric labels, from corrected shares of numbers up to a limit.
+"""Quantiles of numeric labels, from corrected shares of numbers at or below a limit.
 
-A quantile q of the codes solves F(q) = p, with F(t) the share of codes up to t. Each
-method estimates F(t) as it estimates any share, with an interval that is valid for wrong
-labels; the quantile is the smallest number t with F(t) >= p. Its interval holds the
-numbers that a test of F(t) = p does not reject: from the smallest t whose upper limit
-reaches p to the smallest t whose lower limit does. No density is estimated, so it is
-valid for scales of few numbers as for fractions. Differences of groups have intervals by
-MOVER, from the limits of both quantiles; the groups' estimates are taken as independent.
+The quantile q of order p solves F(q) = p, where F(t) is the share of codes that are at
+most t. Each method estimates F(t) in the same way as any share, with an interval that is
+valid even if labels are wrong. The estimated quantile is the smallest number t with F(t)
+>= p. Its interval contains the numbers t for which a test does not reject F(t) = p: from
+the smallest t whose upper limit reaches p to the smallest t whose lower limit reaches p.
+The method estimates no density, so it is valid for scales of few numbers and for numbers
+with fractions. Differences of groups have intervals by MOVER, which combines the limits
+of both quantiles and treats the groups' estimates as independent.
 
 Sources: Woodruff, "Confidence Intervals for Medians and Other Position Measures", J. Am.
 Stat. Assoc. 47, 1952; Angelopoulos, Bates, Fannjiang, Jordan, Zrnic, "Prediction-Powered
@@ -41,11 +42,11 @@ if TYPE_CHECKING:
     Key = tuple[str, str]  # method, group
 
 QUARTILES = (0.25, 0.5, 0.75)
-_MOST = 64  # numbers whose shares are all computed; else by bisection
+_MOST = 64  # up to so many numbers all shares are computed, else by bisection
 
 
 def quantiles_of(outcome: object, quantile: object) -> tuple[float, ...]:
-    """Return the quantiles that are asked for.
+    """Return the quantiles to estimate.
 
     Raises:
         ValueError: A quantile is not within 0 and 1, or `outcome` asks for none.
@@ -74,10 +75,11 @@ def fit_quantiles(  # noqa: PLR0917 - as fit_means
     """Estimate quantiles in groups, and differences from the first group.
 
     Args:
-        up_to: Function that returns for a number t float64[N] and float64[n]: whether
-            labels and codes are up to t, or the probability of it.
+        up_to: Function of a number t. It returns float64[N] for labels and float64[n] for
+            codes: 1 if the number is at most t, else 0; or the probability that it is at
+            most t.
         values: All numbers that occur, sorted.
-        quantiles: Quantiles, within 0 and 1.
+        quantiles: Orders of the quantiles, between 0 and 1.
         groups: int64[N], the group of each text.
         names: Names of the groups.
         settings: Settings shared by all estimates.
@@ -115,7 +117,7 @@ def fit_quantiles(  # noqa: PLR0917 - as fit_means
 
 @dataclass(frozen=True, slots=True)
 class _Quantile:
-    """Quantile with its interval, and the row of the share at it."""
+    """Quantile with its interval, and the estimated share of numbers up to it."""
 
     value: float
     low: float
@@ -124,7 +126,7 @@ class _Quantile:
     std_error: float
 
     def less(self, other: _Quantile, level: float) -> _Quantile:
-        """Return the difference from another quantile."""
+        """Subtract another quantile; the interval is computed by MOVER."""
         value = self.value - other.value
         below = math.hypot(self.value - self.low, other.high - other.value)
         above = math.hypot(self.high - self.value, other.value - other.low)
@@ -151,7 +153,7 @@ def _row(outcome: str, term: str, group: str, method: str, found: _Quantile) -> 
 
 
 class _Shares:
-    """Corrected shares of numbers up to a limit, each computed once."""
+    """Corrected shares of numbers up to each limit; each share is computed once."""
 
     def __init__(
         self,
@@ -169,11 +171,11 @@ class _Shares:
 
     @property
     def notes(self) -> list[str]:
-        """Notes on the shares up to the quantiles."""
+        """Notes on the estimated shares at the quantiles."""
         return [note for i in sorted(self._used) for note in self._notes.get(i, ())]
 
     def quantile(self, key: Key, p: float) -> _Quantile:
-        """Return a quantile of a method and a group; NaN if it is not defined."""
+        """Return a quantile by one method in one group; NaN if it is undefined."""
         at = self._first(lambda i: self._above(key, i, "estimate", p))
         self._used.add(at)
         low = self._first(lambda i: self._above(key, i, "high", p))
@@ -189,7 +191,7 @@ class _Shares:
         return _Quantile(float(self._values[at]), ends[0], ends[1], near, error)
 
     def _above(self, key: Key, i: int, end: str, p: float) -> bool:
-        """Return True if the share up to number i, or a limit of it, reaches p."""
+        """Return True if the share up to number i, or its limit `end`, reaches p."""
         if i == len(self._values) - 1:  # all numbers that occur
             return True
         row = self._at(i).get(key)

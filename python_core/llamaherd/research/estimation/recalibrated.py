@@ -35,7 +35,7 @@ class ProbabilityScores:
 
     Attributes:
         accuracy: Share of texts whose most probable label is the code.
-        brier: Brier score over all labels: 0 is perfect, 2 certain and wrong.
+        brier: Brier score over all labels, from 0 (perfect) to 2 (certain, but wrong).
         ece: Expected calibration error of the most probable label.
     """
 
@@ -51,7 +51,7 @@ class ProbabilityScores:
 
         Args:
             probs: float64[n, k], probabilities.
-            codes: int64[n], codes as columns.
+            codes: int64[n], codes as indices of label columns.
             weights: float64[n], 1 / inclusion probability.
             level: Confidence level.
         """
@@ -82,16 +82,17 @@ class ProbabilityScores:
 class Recalibrated(Coded):
     """Data frame of n texts with labels and probabilities by a head.
 
-    It is used as the result of `annotate` is. Its data frame has the model's columns
-    under names that begin with "raw_", and "fold" (see `folds`).
+    It can be used wherever a result of `annotate` is accepted. Its data frame also has
+    the model's original columns, renamed with "raw_", and the column "fold" (see
+    `folds`).
 
     Attributes:
         original: Coding by the model.
-        folds: n folds, from 1; None for texts without a code.
+        folds: n fold numbers, from 1; None for texts without a code.
         raw: Scores of the model's probabilities on the codes.
-        cross_validated: Scores of the head's probabilities; each was predicted without
-            the text's own code.
-        gain: Accuracy by the head minus accuracy by the model, of the same texts.
+        cross_validated: Scores of the head's probabilities; each text was predicted
+            without its own code.
+        gain: Accuracy of the head minus accuracy of the model on the same texts.
     """
 
     original: Coded
@@ -136,12 +137,12 @@ class Recalibrated(Coded):
 def gain_of(
     before: Floats, after: Floats, codes: Ints, weights: Floats, level: float
 ) -> Measure:
-    """Return the difference of two accuracies of the same texts, with an interval by t.
+    """Return the difference of two accuracies on the same texts, with a t interval.
 
     Args:
         before: float64[n, k], probabilities.
-        after: float64[n, k], other probabilities.
-        codes: int64[n], codes as columns.
+        after: float64[n, k], probabilities to compare.
+        codes: int64[n], codes as indices of label columns.
         weights: float64[n], 1 / inclusion probability.
         level: Confidence level.
     """

@@ -55,38 +55,38 @@ def recalibrate(
     cluster: str | None = None,
     level: float = 0.95,
 ) -> Recalibrated:
-    """Improve labels and probabilities by the codes of a gold sample.
+    """Improve labels and probabilities with the codes of a gold sample.
 
-    A head, a ridge multinomial logistic regression, predicts codes from the model's
+    A head (a ridge multinomial logistic regression) predicts codes from the model's
     log-probabilities of the labels, from embeddings of the texts, or from both. It is
-    cross-fitted: coded texts are dealt to folds at random, and each gets the prediction
-    of a head that was fitted on the codes of the other folds. A text without a code gets
-    the mean prediction of all these heads. So no label depends on the text's own code,
-    and `estimate` with the same gold sample stays valid.
+    cross-fitted: coded texts are divided into folds at random, and each is predicted by a
+    head that was fitted on the codes of the other folds. A text without a code gets the
+    mean prediction of all these heads. So no label depends on the text's own code, and
+    `estimate` with the same gold sample stays valid.
 
-    Each code weighs 1 / its inclusion probability. The penalty is chosen for each fold by
-    cross-validation among the codes of the other folds.
+    Each code has the weight 1 / inclusion probability. The penalty is chosen for each
+    fold by cross-validation within the codes of the other folds.
 
     Args:
         coded: Result of `annotate` with probabilities; or a data frame with a column of
             labels and a column "p_<label>" for each label. One label per text.
-        gold: As in `estimate`.
+        gold: A sample with codes, or N codes; see `estimate`.
         features: "probs", "embeddings" or both.
         embeddings: For "embeddings": a model for embeddings (see `embed_parallel`), or an
             array with a row for each text, float[n, d].
         n_folds: Number of folds, 2 to 20.
         seed: Seed of the folds. The same seed gives the same result.
-        label: Column of labels of a data frame; None for "label".
+        label: Column of labels if `coded` is a data frame; None for "label".
         text: Column of texts; None for that of `coded`, or of `gold`.
-        prob: As in `estimate`, for codes without a design.
-        cluster: Column of clusters; texts of one cluster share a fold. Name the same as
-            in `estimate`.
-        level: Confidence level of the scores' intervals.
+        prob: Inclusion probabilities if `gold` is not a gold sample; see `estimate`.
+        cluster: Column of clusters; texts of one cluster are in the same fold. Use the
+            same column in `estimate`.
+        level: Confidence level of the intervals of scores.
 
     Returns:
         The coding with new labels and probabilities in the same columns, and the model's
-        in columns that begin with "raw_"; accuracy, Brier score and calibration error by
-        cross-validation beside the model's.
+        original values in columns that begin with "raw_". It also has accuracy, Brier
+        score and calibration error by cross-validation, for comparison with the model.
 
     Raises:
         ValueError: There are fewer than 30 codes, or fewer than 5 of a label that occurs;
@@ -94,8 +94,8 @@ def recalibrate(
         TypeError: An argument has the wrong type.
 
     Warns:
-        UserWarning: The head is not shown to be better than the model; a label has no
-            code; see `estimate` on codes that are missing.
+        UserWarning: The codes do not show that the head is better than the model; a label
+            has no code; or codes of the sample are missing.
 
     Source: Zrnic and Candès, "Cross-prediction-powered inference" (arXiv 2309.16598).
     """
@@ -258,7 +258,7 @@ def _inputs(
     prob: Any,  # noqa: ANN401 - see recalibrate
     text: str | None,
 ) -> tuple[Population, GoldUsed]:
-    """Return the texts, and the codes of those that have a label."""
+    """Return the texts, and the codes of texts that have a label."""
     texts, gold, _ = joined(model, gold, None, text, several=False)
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
@@ -289,7 +289,7 @@ def _blocks(
     kinds: Sequence[Feature],
     embeddings: Any,  # noqa: ANN401 - see recalibrate
 ) -> list[Floats]:
-    """Return the features of all texts by kind; of texts without a label zeros."""
+    """Return the features of all texts, by kind; texts without a label have zeros."""
     blocks = []
     if "probs" in kinds:
         probs = _known_probs(model)
@@ -307,8 +307,8 @@ def _predicted(
 ) -> Floats:
     """Return probabilities of all texts, float64[n, k].
 
-    Coded texts, and others of the same unit, get the prediction of their fold's head, all
-    others the mean.
+    Coded texts, and other texts of the same unit, get the prediction of their fold's
+    head; all other texts get the mean prediction of all heads.
     """
     probs = made.mean_probs(x)
     fold_of = {

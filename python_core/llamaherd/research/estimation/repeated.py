@@ -1,4 +1,4 @@
-"""Estimates that are computed several times: imputed codes, simultaneous intervals."""
+"""Estimates that are repeated: for imputed codes, and for simultaneous intervals."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def repeated(
     """Estimate with each set of codes, and combine the results.
 
     Args:
-        samples: The sample with its codes, or with several draws of the right codes.
-        fit: Function of a draw's number, its sample and a level.
+        samples: The sample with its codes, or once for each draw of the right codes.
+        fit: Function that estimates, given the number of a draw, its sample and a level.
         level: Confidence level.
-        simultaneous: Make the intervals of a method hold together at this level.
+        simultaneous: Method of simultaneous intervals; None if each has this level alone.
     """
 
     def at(own: float) -> Compared:
@@ -68,7 +68,7 @@ def _quietly(run: Callable[[], _Result]) -> _Result:
 
 
 def level_of_each(found: Found, level: float, simultaneous: Simultaneous) -> float:
-    """Return the level of each interval so that those of a method hold together."""
+    """Return the level of each interval that gives simultaneous intervals of `level`."""
     kinds = dict.fromkeys((row.outcome, row.method) for row in found.rows)
     methods = {method for _, method in kinds}
     rows = [row for row in found.rows if not math.isnan(row.std_error)]
@@ -89,7 +89,7 @@ def level_of_each(found: Found, level: float, simultaneous: Simultaneous) -> flo
 
 
 def _together(rows: Sequence[Estimate], covariance: Floats) -> tuple[Floats, float]:
-    """Return covariances of all rows, differences included, and degrees of freedom."""
+    """Return covariances of all rows, including differences, and degrees of freedom."""
     p = len(covariance)
     eye = np.eye(p)
     ways = np.array([*eye, *(eye[i] - eye[0] for i in range(1, p))])[: len(rows)]
@@ -127,7 +127,7 @@ def combined(results: Sequence[Found], level: float) -> Found:
 
 
 def _combined(rows: Sequence[Estimate], level: float, *, of_shares: bool) -> Estimate:
-    """Combine one estimate, with the lengths of both sides of its interval."""
+    """Combine the draws of one estimate, separately for both sides of the interval."""
     first = rows[0]
     values = np.array([row.estimate for row in rows])
     errors = np.array([row.std_error for row in rows])
@@ -162,7 +162,7 @@ def _combined(rows: Sequence[Estimate], level: float, *, of_shares: bool) -> Est
 
 
 def _covariance(results: Sequence[Found], outcome: str, method: str) -> Floats:
-    """Return the mean covariances plus those between the draws."""
+    """Return the mean of the draws' covariances plus the covariance between draws."""
     inside = np.mean([found.covariances[outcome, method] for found in results], axis=0)
     p = len(inside)
     values = np.array(

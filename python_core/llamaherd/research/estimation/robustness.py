@@ -1,4 +1,4 @@
-"""Robustness of labels to wording, order of labels, model and sampling."""
+"""Robustness of labels to wording, order of labels, model and random sampling."""
 
 from __future__ import annotations
 
@@ -59,20 +59,21 @@ class Robustness:
     """Labels of n texts under v variants, and how much they differ.
 
     Attributes:
-        variants: v names; the others are compared with the first.
+        variants: Names of the v variants; all others are compared with the first.
         names: The k labels.
         rows: int[n], rows of the data frame that were coded.
         labels: For each variant n labels; None for failed texts.
-        flips: float64[v], share of texts whose label differs from that of the first
-            variant, among texts with both labels; NaN without such texts.
-        pairwise: float64[v, v], the same share for each pair of variants.
-        agreement: Mean over all pairs of the share of equal labels.
+        flips: float64[v], share of texts whose label differs from the label by the first
+            variant, among texts with both labels; NaN if no text has both.
+        pairwise: float64[v, v], share of texts with different labels for each pair of
+            variants.
+        agreement: Mean share of equal labels over all pairs of variants.
         alpha: Krippendorff's alpha with variants as coders, ordinal for an ordinal scale;
             None if it could not be computed.
         shares: float64[v, k], share of each label among the texts with a label.
         runs: Provenance of each variant's labels, see `Coded.run`.
-        estimates: v estimates from each variant's labels and the codes of a gold sample,
-            None for failed ones; () without a sample.
+        estimates: v estimates, each from a variant's labels and the codes of a gold
+            sample; None for an estimate that failed; () if there is no sample.
         source: Hashes of the texts and labels of the first variant; None if unknown.
     """
 
@@ -90,7 +91,7 @@ class Robustness:
     source: Source | None = None
 
     def estimate_rows(self) -> list[dict[str, Any]]:
-        """Return a dict for each estimate, with its variant, for a data frame."""
+        """Return a dict for each estimate, with the name of its variant."""
         return [
             {"variant": name, **row}
             for name, found in zip(self.variants, self.estimates, strict=False)
@@ -99,7 +100,7 @@ class Robustness:
 
     @property
     def costs(self) -> list[dict[str, float]]:
-        """Cost per text of each variant: seconds, computed tokens, tokens of thoughts."""
+        """Cost per text of each variant: seconds, computed tokens, thinking tokens."""
         return [
             {
                 "seconds": run["seconds"] / max(1, run["n_texts"]),
@@ -112,7 +113,7 @@ class Robustness:
 
     @property
     def thinks(self) -> bool:
-        """Whether the model thought before its answers in a variant."""
+        """True if the model thought before its answers in some variant."""
         return any("thinking" in run for run in self.runs)
 
     @property
@@ -122,7 +123,7 @@ class Robustness:
 
     @property
     def unstable(self) -> Floats:
-        """Share of variants that differ from each text's modal label, float64[n]."""
+        """Share of variants that do not give the text's modal label, float64[n]."""
         return np.array([_spread(each) for each in zip(*self.labels, strict=True)])
 
     def __str__(self) -> str:
@@ -139,7 +140,7 @@ class Robustness:
         return "\n".join([*lines, *self._costs(wide), *self._estimated(wide)])
 
     def _costs(self, wide: int) -> list[str]:
-        """Describe the cost of variants, if some think."""
+        """Describe the costs of variants if some variant thinks."""
         if not self.thinks:
             return []
         lines = ["cost per text:"]
@@ -151,7 +152,7 @@ class Robustness:
         return lines
 
     def _estimated(self, wide: int) -> list[str]:
-        """Describe the estimates and their dependence on the variant."""
+        """Describe the estimates and how much they differ between variants."""
         known = [found for found in self.estimates if found is not None]
         lines = [f"{TITLES['dsl']}, with intervals:"] if known else []
         rows: dict[str, list[dict[str, Any]]] = {}
@@ -190,35 +191,36 @@ def robustness(
 ) -> Robustness:
     """Code the same texts in several variants and measure how many labels change.
 
-    With a gold sample, also measure how far estimates corrected by its codes depend on
-    the variant. They should vary less than the shares of labels.
+    With a gold sample, also measure how much the estimates, corrected by its codes,
+    differ between variants. They should differ less than the shares of labels.
 
     Args:
-        frame: Result of `annotate`: its codebook, settings and seed are then the first
-            variant, so that `report` accepts the result. Or a data frame, as for
-            `annotate`.
-        text: As in `annotate`; not needed for a result of `annotate`.
-        codebooks: Codebooks with the same labels in other words; the others are compared
+        frame: Result of `annotate`: the first variant has its codebook, settings and
+            seed, and `report` then accepts the result of `robustness`. Or a data frame,
+            as for `annotate`.
+        text: Column of texts, as in `annotate`; not needed for a result of `annotate`.
+        codebooks: Codebooks with the same labels but another wording; all are compared
             with the first. A mapping names them. Not needed for a result of `annotate`,
             whose codebook is the first.
-        contexts: One context, or several of other models; the first must have the model
-            of the labels. A mapping names them.
-        orders: Orders of the labels to try besides the codebook's: a number of random
-            orders, drawn with `seed`, or lists of the labels. Not for an ordinal scale.
-        seeds: Seeds to try, with method="generate" and a temperature.
-        thinking: Values of `thinking` to try, such as [False, 128, 512]; see `costs` of
-            the result for what each takes. A single value applies to all variants.
+        contexts: One context, or several with different models; the first must have the
+            model that made the labels. A mapping names them.
+        orders: Further orders of the labels to try: a number of random orders, drawn with
+            `seed`, or lists of the labels. Not for an ordinal scale.
+        seeds: Seeds of generation to try, with method="generate" and a temperature.
+        thinking: Values of `thinking` to try, such as [False, 128, 512]; the result's
+            `costs` gives the cost of each. A single value applies to all variants.
         n_texts: Number of texts to draw with `seed` from those available; None for all.
-        seed: Seed of orders and texts.
-        crossed: Try all combinations; otherwise vary one at a time and keep the others as
-            in the first variant.
-        gold: A sample with codes, drawn from `frame`: adds an estimate by design-based
-            supervised learning for each variant, from its labels and the same codes. With
-            `n_texts` only the codes of drawn texts count.
-        formula: As in `estimate`; labels are called `label` in it.
-        outcome: As in `estimate`.
-        progress: As in `annotate`, over all variants.
-        **settings: Further arguments of `annotate`, which replace those of the labels.
+        seed: Seed of random orders and of the draw of texts.
+        crossed: True to try all combinations; False to vary one setting at a time, with
+            the others as in the first variant.
+        gold: A sample with codes, drawn from `frame`. For each variant it adds an
+            estimate by design-based supervised learning, from the variant's labels and
+            the same codes. With `n_texts` only codes of drawn texts are used.
+        formula: As in `estimate`; in the formula the labels are called `label`.
+        outcome: Outcome to estimate, as in `estimate`.
+        progress: As in `annotate`; reports the progress over all variants.
+        **settings: Further arguments of `annotate`. They replace the settings with which
+            a result of `annotate` was made.
 
     Returns:
         The labels of each variant, and measures of their differences.
@@ -228,11 +230,11 @@ def robustness(
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The sample is from other texts, or has too few codes; codebooks have
-            different labels; there is nothing to compare; seeds are given without a
-            temperature; otherwise as `annotate`.
-        Interrupted: Ctrl-C was pressed; `results` has the finished variants, None if
-            there are none.
+        ValueError: The sample was drawn from other texts, or has too few codes; codebooks
+            have different labels; there is only one variant; seeds are given without a
+            temperature; or see `annotate`.
+        Interrupted: Ctrl-C was pressed; `results` contains the finished variants, None if
+            no variant is finished.
     """
     for name in ("columns", "journal"):
         if name in settings:
@@ -321,7 +323,7 @@ def _data(frame: Any, text: str | None, books: Mapping[str, Any]) -> tuple[Any, 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Judge:
-    """Estimator that uses the codes of a gold sample.
+    """Estimator that uses the codes of a gold sample for every variant.
 
     Attributes:
         columns: Columns of the data frame.
@@ -368,13 +370,13 @@ class Judge:
         formula: str | None,
         outcome: Outcome | None,
     ) -> Estimates | None:
-        """Estimate by DSL from n labels; None, with a warning, on failure."""
+        """Estimate by DSL from n labels; if this fails, warn and return None."""
         column: list[str | None] = [None] * len(self.columns[self.text])
         for row, label in zip(self.rows, labels, strict=True):
             column[row] = label
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # same as the notes
+                warnings.simplefilter("ignore", UserWarning)  # the notes say the same
                 return estimate(
                     {**self.columns, _LABEL: column},
                     self.gold,
@@ -391,7 +393,7 @@ class Judge:
 
 
 def drawn_rows(texts: Sequence[object], n_texts: int | None, seed: int) -> list[int]:
-    """Return rows with a text, in their order: all, or `n_texts` drawn by the seed."""
+    """Return the rows that have a text, in order: all, or `n_texts` drawn at random."""
     there = [i for i, text in enumerate(texts) if text is not None]
     if n_texts is None:
         return there

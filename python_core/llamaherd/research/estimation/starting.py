@@ -1,4 +1,4 @@
-"""First variant of `robustness`: the settings of the labels."""
+"""First variant of `robustness`: the settings with which the labels were made."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.research.coding.variants import Variant
 
-_OWN = "coded"  # name of the labels' codebook
+_OWN = "coded"  # name of the codebook that made the labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Codebooks, settings and seeds of all variants; the first variant's come first.
+    """Codebooks, settings and seeds of all variants; the first variant uses the first.
 
     Attributes:
         codebooks: Codebooks by name.
@@ -49,13 +49,13 @@ def start_from(
     settings: Mapping[str, Any],
     seeds: Sequence[int],
 ) -> Start:
-    """Return the labels' own settings first, then the variants to try.
+    """Return the settings that made the labels, followed by the variants to try.
 
     Args:
         run: Provenance of the labels, see `Coded.run`.
-        codebooks: Codebooks to try besides that of the labels, which may be among them.
-        settings: Settings that replace those of the labels in all variants.
-        seeds: Seeds to try besides that of the labels.
+        codebooks: Further codebooks to try; the codebook of the labels may be among them.
+        settings: Settings that replace the recorded ones in all variants.
+        seeds: Further seeds to try.
     """
     own = Codebook.from_dict(run["codebook"]["content"])
     name = next((name for name, b in codebooks.items() if b.hash == own.hash), _OWN)
@@ -67,11 +67,11 @@ def start_from(
 
 
 def check_variants(variants: Sequence[Variant], settings: Mapping[str, Any]) -> None:
-    """Check the settings of all variants, so that none fails after others were coded.
+    """Check the settings of all variants before the first one is coded.
 
     Args:
         variants: The variants.
-        settings: Arguments of `annotate` for all of them.
+        settings: Arguments of `annotate` that all variants share.
 
     Raises:
         TypeError: A setting has the wrong type, or does not exist.
@@ -86,7 +86,7 @@ def thinking_levels(given: object) -> list[ThinkingWanted]:
 
     Raises:
         TypeError: A value has the wrong type.
-        ValueError: A value is out of range, or there twice.
+        ValueError: A value is out of range, or given twice.
     """
     if given is None:
         return []
@@ -106,7 +106,7 @@ def thinking_levels(given: object) -> list[ThinkingWanted]:
 def own_first(
     settings: Mapping[str, Any], levels: Sequence[ThinkingWanted]
 ) -> list[ThinkingWanted]:
-    """Return the values of `thinking` to try, first that of the labels, if known."""
+    """Return the values of `thinking` to try, with that of the labels first if known."""
     if "thinking" not in settings:
         return list(levels)
     own = checked_thinking("thinking", settings["thinking"]) or False
@@ -117,7 +117,7 @@ def check_model(run: Mapping[str, Any], model: Model) -> None:
     """Check that the first context has the model that produced the labels.
 
     Raises:
-        ValueError: The model is another one.
+        ValueError: The first context has another model.
     """
     recorded, found = run["model"], model_record(model)
     if (recorded.get("sha256"), recorded.get("file")) != (found["sha256"], found["file"]):

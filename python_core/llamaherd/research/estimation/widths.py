@@ -18,11 +18,11 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Width:
-    """Mean width of the intervals of a call by one method and kind of prediction.
+    """Mean width of a call's intervals by one method and one kind of predictions.
 
     Attributes:
-        predictions: "labels" and "probs" of the model, or "recalibrated"; "" for codes
-            alone.
+        predictions: "labels" or "probs" of the model, or "recalibrated"; "" for the
+            method "gold", which uses only codes.
         method: "dsl", "ppi" or "gold".
         width: Mean over the estimates of `high - low`; NaN without intervals.
     """
@@ -35,7 +35,7 @@ class Width:
     def of(
         cls, predictions: str, method: str, limits: Sequence[tuple[float, float]]
     ) -> Width:
-        """Return the mean width of some intervals; missing ones are left out."""
+        """Return the mean width of these intervals; missing intervals are left out."""
         known = [high - low for low, high in limits if not math.isnan(high - low)]
         width = sum(known) / len(known) if known else math.nan
         return cls(predictions=predictions, method=method, width=width)

@@ -1,1 +1,1 @@
-"""Comparisons of texts in pairs, and strengths from them."""
+"""Comparisons of texts in pairs, and the strengths estimated from them."""

@@ -1,4 +1,4 @@
-"""Agreement of strengths with people's pairs and with known scores."""
+"""Agreement of strengths with pairs that people compared, and with known scores."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonAgreement:
-    """Agreement of a comparison with people's pairs and known scores.
+    """Agreement of a comparison with pairs that people compared and with known scores.
 
     Attributes:
         measures: Values with intervals: "accuracy", the share of people's pairs whose
-            winner is the stronger text; "direct", the same by the model's result on the
-            same pair, where it was compared; "pearson" and "spearman" with known scores.
-        n_ties: Number of people's pairs without a winner; they are left out.
+            winner is the text with the larger strength; "direct", the share in which the
+            model decided the same pair for the same winner, among pairs that it compared;
+            "pearson" and "spearman", correlations of strengths with known scores.
+        n_ties: Number of people's pairs without a winner, which are left out.
         level: Confidence level.
     """
 
@@ -89,23 +90,23 @@ def pair_agreement(
     *,
     level: float = 0.95,
 ) -> ComparisonAgreement:
-    """Compare strengths with people's pairs, with known scores, or both.
+    """Compare strengths with pairs that people compared, with known scores, or both.
 
-    Intervals of shares take into account that pairs with a common text depend on each
-    other.
+    Intervals of shares take into account that pairs with a common text are dependent.
 
     Args:
-        comparison: Return value of `compare_pairs`.
+        comparison: Result of `compare_pairs`.
         pairs: Pairs that people compared: a data frame with the columns "first", "second"
-            and "winner", which have names of texts, or rows of these three; no winner is
-            a tie.
-        known: Known scores: a number for each text, or numbers by name. None or NaN where
-            unknown.
+            and "winner", which contain names of texts; or rows of these three values. An
+            empty winner means a tie.
+        known: Known scores: a number for each text, or numbers by name. None or NaN if a
+            score is unknown.
         level: Confidence level of the intervals.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: Neither is given, a name is unknown, or a winner is not in its pair.
+        ValueError: `pairs` and `known` are both missing, a name is unknown, or a winner
+            is not in its pair.
 
     Source:
         Aronow, Samii, Assenova, Political Analysis 23, 2015 (pairs that share a text).
@@ -117,7 +118,7 @@ def pair_agreement(
         )
     if pairs is None and known is None:
         raise ArgumentError(
-            "must be given, or known must be", argument="pairs", code="missing"
+            "must be given, or known must be given", argument="pairs", code="missing"
         )
     level = level_of(level)
     measures: dict[str, Measure] = {}
@@ -172,7 +173,7 @@ def _checked(rows: Iterable[Sequence[Any]], names: set[str]) -> list[_Row]:
 
 
 def _name(value: object) -> str | None:
-    """Return the name in a cell; None for an empty one."""
+    """Return the name in a cell; None for an empty cell."""
     if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
         return None
     is_whole = isinstance(value, float) and value.is_integer()
@@ -207,7 +208,7 @@ def _of_pairs(
 
 
 def _share(rows: Sequence[tuple[int, int, float]], n: int, level: float) -> Measure:
-    """Return the share of rows with a positive number; 0 counts half, NaN not at all."""
+    """Return the share of rows with a positive number; 0 counts half, NaN is left out."""
     known = [each for each in rows if not math.isnan(each[2])]
     if not known:
         return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)

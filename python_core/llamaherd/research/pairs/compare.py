@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
-MOST_TEXTS = 5000  # the fit has a matrix of this size
+MOST_TEXTS = 5000  # the fit uses a matrix with a row and a column for each text
 
 
 @takes(ClassifyOptions, PairSettings)
@@ -46,29 +46,30 @@ def compare_pairs(
     progress: ProgressOption = False,
     **settings: Unpack[PairSettings],
 ) -> PairComparison:
-    """Compare texts in pairs and estimate a strength of each.
+    """Compare texts in pairs and estimate the strength of each text.
 
-    Each pair is scored twice, with either text first, by the exact probabilities of both
-    labels. The mean of both log-odds is the result, so a constant preference for a
-    position cancels. Strengths are those of Bradley and Terry: the difference of two is
-    the log-odds that the first text wins.
+    Each pair is scored in both orders, by the exact probabilities of both labels. The
+    mean of both log-odds is the result of the pair, so that a constant preference for a
+    position cancels out. Strengths are those of the Bradley-Terry model: the difference
+    of two strengths is the log-odds that the first text wins.
 
     Args:
-        texts: Texts, 2 to 5,000; or texts by name. Names default to indices.
+        texts: Texts, 2 to 5,000; or texts by name. Default names are indices.
         question: The question, such as "Which text is angrier?".
         context: Context to run in; a `llama_cpp.Llama` gets a context of its own.
-        n_pairs: Number of pairs. None for six times the number of texts, or all pairs if
-            these are fewer.
+        n_pairs: Number of pairs. None for six times the number of texts, but at most all
+            pairs.
         design: "adaptive": two random cycles through all texts, then rounds of the most
-            informative pairs and of random ones in turns. "random": random rounds.
-        labels: Names of the first and the second text in the prompt; one of them is the
-            answer.
-        layout: Text of the prompt, with {question}, {first} and {second} where they go,
-            and {a} and {b} for the labels.
+            informative pairs alternate with rounds of random pairs. "random": two such
+            cycles, then random pairs.
+        labels: Names of the first and the second text in the prompt; the model answers
+            with one of them.
+        layout: Text of the prompt. {question}, {first} and {second} are replaced by the
+            question and the texts, {a} and {b} by the labels.
         level: Confidence level of the intervals.
         progress: As in `classify_parallel`.
-        **settings: Options of classification, see `ClassifyOptions`. `seed` is also that
-            of the design.
+        **settings: Options of classification, see `ClassifyOptions`. `seed` is also the
+            seed of the design.
 
     Returns:
         Strengths with standard errors and intervals; the results of all pairs; position
@@ -77,7 +78,7 @@ def compare_pairs(
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range, or a text is missing or blank.
-        Interrupted: Ctrl-C was pressed; `results` has the pairs of finished rounds.
+        Interrupted: Ctrl-C was pressed; `results` contains the pairs of finished rounds.
         GenerationError: As `classify_parallel`.
 
     Warns:
@@ -163,7 +164,7 @@ def _named(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
     Raises:
         TypeError: `texts` is neither a list nor a mapping.
-        ValueError: There are too few or too many, or one is missing or blank.
+        ValueError: There are too few or too many texts, or a text is missing or blank.
     """
     if isinstance(texts, Mapping):
         names, values = list(map(str, texts)), list(texts.values())

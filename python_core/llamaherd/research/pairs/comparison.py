@@ -31,10 +31,10 @@ PAIR_COLUMNS = (
     "first", "second", "round", "log_odds", "prob", "position_bias", "consistent",
     "coverage", "error",
 )  # fmt: skip
-_SURE = math.log(99)  # log-odds of a pair that is won with a probability of 0.99
+_SURE = math.log(99)  # log-odds of a win with the probability 0.99
 _MOST_SHOWN = 10
 _LINE = 90
-_BIASED = 1.0  # log-odds: mean position bias that is noted
+_BIASED = 1.0  # mean position bias in log-odds from which a note is given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +44,12 @@ class TextStrength:
     Attributes:
         name: Name of the text.
         text: The text.
-        strength: Strength; the mean of all is 0. NaN if its pairs do not connect it.
+        strength: Strength; the mean over all texts is 0. NaN if pairs do not connect the
+            text with the others.
         std_error: Standard error.
         low: Lower end of the confidence interval.
         high: Upper end of the confidence interval.
-        rank: Rank, 1 for the strongest; None without a strength.
+        rank: Rank, 1 for the strongest text; None if the strength is unknown.
         n_pairs: Number of pairs with a result.
     """
 
@@ -64,7 +65,7 @@ class TextStrength:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairComparison:
-    """Strengths of texts from comparisons in pairs.
+    """Strengths of texts, estimated from comparisons in pairs.
 
     Attributes:
         strengths: Strength of each text, in the order of the texts.
@@ -73,16 +74,17 @@ class PairComparison:
         level: Confidence level.
         design: "adaptive" or "random".
         seed: Seed of the design.
-        position_bias: Mean log-odds in favour of the text that is read first.
-        consistent: Share of pairs of which the same text wins in both orders.
-        reliability: Share of the variance of strengths that is not due to errors; NaN if
+        position_bias: Mean log-odds in favour of the text that the prompt shows first.
+        consistent: Share of pairs in which the same text wins in both orders.
+        reliability: Share of the variance of strengths that is not error variance; NaN if
             unknown.
-        dispersion: Variance of results relative to coin flips of the fitted strengths.
+        dispersion: Variance of results relative to the binomial variance under the fit.
         df: Degrees of freedom of intervals.
-        n_parts: Number of parts of texts that no pair connects; 1 if all are connected.
+        n_parts: Number of sets of texts that pairs do not connect with each other; 1 if
+            all texts are connected.
         is_converged: True if the fit converged.
-        correlations: After each round the rank correlation of strengths with those after
-            the round before; NaN where there are none.
+        correlations: For each round the rank correlation of the strengths after it with
+            the strengths after the previous round; NaN if one of both is unknown.
         notes: Notes for the user.
     """
 
@@ -171,7 +173,7 @@ class PairComparison:
             f"design         {self.design}, seed {self.seed}, {n_rounds} rounds",
             f"connected      {connected}",
             f"converged      {converged}{self._last_correlation()}",
-            f"reliability    {_number(self.reliability)}: not error, of the variance",
+            f"reliability    {_number(self.reliability)} (variance that is not error)",
             f"position bias  {preferred} for the text that is read first",
             f"both orders    agree on {_percent(self.consistent)} of pairs",
         ]
@@ -301,7 +303,7 @@ def _reliability(values: Floats) -> float:
 
 
 def _ranks(strengths: Floats) -> list[int | None]:
-    """Return ranks from 1; equal strengths share the best."""
+    """Return ranks from 1; texts with equal strength share the best of their ranks."""
     known = strengths[~np.isnan(strengths)]
     return [
         None if math.isnan(each) else 1 + int((known > each).sum()) for each in strengths
@@ -332,8 +334,8 @@ def _notes(made: PairComparison, work: PairWork, fit: StrengthFit | None) -> lis
     if one_sided:
         notes.append(
             f"{one_sided} of {len(made.strengths)} texts won, or lost, each pair with a "
-            "probability above 0.99: the distance to the others is uncertain beyond the "
-            "interval"
+            "probability above 0.99: their distance to other texts is more uncertain "
+            "than the intervals show"
         )
     if abs(made.position_bias.value) > _BIASED:
         position = "first" if made.position_bias.value > 0 else "second"
@@ -346,7 +348,7 @@ def _notes(made: PairComparison, work: PairWork, fit: StrengthFit | None) -> lis
 
 
 def _one_sided(made: PairComparison) -> int:
-    """Count texts that won, or lost, all of their pairs almost surely."""
+    """Count texts that won, or lost, each of their pairs with probability above 0.99."""
     odds: dict[int, list[float]] = {}
     for each in made.pairs:
         if each.error is None:

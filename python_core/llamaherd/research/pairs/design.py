@@ -1,4 +1,4 @@
-"""Rounds of pairs, their results so far, and the fit to them."""
+"""Rounds of pairs, their results, and the fit of strengths to the results."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 Design = Literal["adaptive", "random"]
 DESIGNS: tuple[Design, ...] = ("adaptive", "random")
-PAIRS_A_TEXT = 6  # default number of pairs, times the number of texts
+PAIRS_A_TEXT = 6  # default number of pairs for each text
 _CYCLES = 2  # random cycles at the start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedPair:
-    """Result of a pair, of both orders.
+    """Result of a pair in both orders.
 
     Attributes:
-        first: Index of the text that was first in the first prompt.
+        first: Index of the text that the first prompt shows first.
         second: Index of the other text.
         round: Number of the round, from 1.
-        forward: Log-odds that the first text wins, when it is first.
-        backward: Log-odds that the first text wins, when it is second.
-        coverage: Mean probability of both labels together.
-        error: Reason of a failure; None without one. Log-odds are then NaN.
+        forward: Log-odds that the first text wins if it is shown first.
+        backward: Log-odds that the first text wins if it is shown second.
+        coverage: Mean of the total probability of both labels.
+        error: Reason of a failure, and log-odds are then NaN; None if the pair succeeded.
     """
 
     first: int
@@ -61,7 +61,7 @@ class ComparedPair:
 
     @property
     def position_bias(self) -> float:
-        """Log-odds in favour of the text that is read first."""
+        """Log-odds in favour of the text that is shown first."""
         return (self.forward - self.backward) / 2
 
     @property
@@ -71,23 +71,23 @@ class ComparedPair:
 
 
 class PairDesign:
-    """Rounds of pairs.
+    """Sequence of rounds of pairs, with the results so far.
 
-    The first rounds are random cycles through all texts. With "adaptive" every second
-    round takes the most informative pairs; the others are random. Rounds of informative
-    pairs alone would spread the strengths too far: pairs that look close by chance are
-    compared until they no longer do.
+    The first rounds are random cycles through all texts. With "adaptive", every second
+    later round consists of the most informative pairs, and the others are random. Rounds
+    of informative pairs alone would overestimate differences: texts that seem close by
+    chance would be chosen and compared until they seem different.
 
     Args:
         n: Number of texts.
         n_pairs: Number of pairs.
-        kind: Kind of the design.
+        kind: "adaptive" or "random".
         seed: Seed of the random numbers.
 
     Attributes:
         results: Results so far.
-        correlations: After each round the rank correlation of strengths with those after
-            the round before; NaN where one of them is unknown.
+        correlations: For each round the rank correlation of the strengths after it with
+            the strengths after the previous round; NaN if one of both is unknown.
     """
 
     def __init__(self, n: int, n_pairs: int, kind: Design, seed: int) -> None:
@@ -101,11 +101,11 @@ class PairDesign:
 
     @property
     def n_left(self) -> int:
-        """Number of pairs that are still to be drawn."""
+        """Number of pairs to draw in further rounds."""
         return self._n_pairs - len(self._known)
 
     def next(self) -> list[Pair]:
-        """Draw the pairs of the next round; [] if all are drawn."""
+        """Draw the pairs of the next round; return [] if all pairs are drawn."""
         if self.n_left <= 0:
             return []
         self._round += 1
@@ -121,7 +121,7 @@ class PairDesign:
         return drawn
 
     def take(self, results: Sequence[ComparedPair]) -> None:
-        """Add the results of a round."""
+        """Store the results of a round, and fit the strengths again."""
         self.results += results
         before, self._fit = self._fit, self._fitted()
         change = float("nan")
@@ -141,7 +141,7 @@ class PairDesign:
 
     @property
     def round(self) -> int:
-        """Number of the round that was drawn last."""
+        """Number of the last round, from 1; 0 before the first round."""
         return self._round
 
     def _drawn(self) -> list[Pair]:

@@ -1,4 +1,4 @@
-"""Prompts that show two texts and ask which of them has more of something."""
+"""Prompts that show two texts and ask for the text with more of a quality."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class PairQuestion:
 
     Attributes:
         question: The question, such as "Which text is angrier?".
-        labels: Names of the first and the second text, which are the answers.
-        layout: Text of a prompt, with {question}, {first}, {second}, and {a} and {b} for
-            the labels.
+        labels: Names of the first and the second text; they are also the answers.
+        layout: Text of a prompt. {question}, {first} and {second} are replaced by the
+            question and the texts, {a} and {b} by the labels.
     """
 
     question: str
@@ -46,7 +46,8 @@ class PairQuestion:
 
         Raises:
             TypeError: A part has the wrong type.
-            ValueError: A part is blank, the labels are equal, or the layout lacks a text.
+            ValueError: A part is blank, the labels are equal, or the layout lacks a
+                required field in braces.
         """
         asked = checks.text("question", question)
         if not asked.strip():
@@ -73,7 +74,7 @@ class PairQuestion:
         return cls(question=asked, labels=(names[0], names[1]), layout=form)
 
     def prompt(self, first: str, second: str) -> str:
-        """Return the prompt of two texts; braces in texts stay as they are."""
+        """Return the prompt for two texts; braces within texts are not replaced."""
         fields = {
             "question": self.question,
             "first": first,

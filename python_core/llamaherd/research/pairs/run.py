@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from llamaherd.run.host import Host
     from llamaherd.run.hosted import LoopCall
 
-_LEAST = -700.0  # of a log-probability, so that log-odds are finite
+_LEAST = -700.0  # lower bound of log-probabilities, so that log-odds are finite
 
 
 class PairRun:
-    """Comparison of texts in rounds of pairs, as one call.
+    """Comparison of texts in rounds of pairs, run as one call.
 
     Args:
-        context: Context to run in.
+        context: Context that runs the prompts.
         work: Texts, question and design.
-        options: Options of each round's classification.
+        options: Options of the classification in each round.
 
     Attributes:
-        context: Context to run in.
-        problem: Problem to warn the caller of; see `LoopCall`.
+        context: Context that runs the prompts.
+        problem: Problem of which to warn the caller; see `LoopCall`.
     """
 
     def __init__(self, context: Host, work: PairWork, options: ClassifyOptions) -> None:
@@ -52,7 +52,7 @@ class PairRun:
         self._work = work
         self._options = options
         self._design = PairDesign(len(work.texts), work.n_pairs, work.design, work.seed)
-        self._lock = Lock()  # guards the next two, which determine progress
+        self._lock = Lock()  # guards the next two attributes, which determine progress
         self._running: LoopCall[ClassifyResults] | None = None
         self._done: list[Progress] = []
         self._is_cancelled = False
@@ -62,7 +62,7 @@ class PairRun:
 
     @property
     def progress(self) -> Progress:
-        """Counts of prompts: two for each pair."""
+        """Numbers of prompts; each pair has two prompts."""
         with self._lock:
             parts = [
                 *self._done,
@@ -79,14 +79,14 @@ class PairRun:
         )
 
     def cancel(self) -> None:
-        """End the comparison soon; callable from any thread."""
+        """Stop the comparison soon; any thread may call this."""
         self._is_cancelled = True
         running = self._running
         if running is not None:
             running.cancel()
 
     def check(self) -> None:
-        """Raise an error for invalid settings or labels before anything runs."""
+        """Raise an error for invalid settings or labels, before any prompt runs."""
         self._call([])
 
     def run(self, loop: GroupLoop) -> PairComparison:  # noqa: ARG002 - it is the context's
@@ -128,7 +128,7 @@ class PairRun:
         ).call
 
     def _compared(self, pairs: Sequence[Pair]) -> list[ComparedPair]:
-        """Score both orders of each pair; cancelled pairs are left out."""
+        """Score both orders of each pair; pairs that were cancelled are left out."""
         call = self._call(pairs)
         with self._lock:
             self._running = call
@@ -153,7 +153,7 @@ class PairRun:
 def _pair(
     pair: Pair, number: int, results: ClassifyResults, k: int
 ) -> ComparedPair | None:
-    """Return the result of pair k; None if it was cancelled."""
+    """Return the result of pair k; None if the pair was cancelled."""
     at = slice(2 * k, 2 * k + 2)
     if "cancelled" in results.finish_reasons[at]:
         return None

@@ -1,4 +1,4 @@
-"""Texts to compare in pairs, and how."""
+"""Texts to compare in pairs, with the question and the design."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairWork:
-    """Checked arguments of a comparison.
+    """Checked arguments of a comparison in pairs.
 
     Attributes:
         texts: The texts.
-        names: Their names.
+        names: Names of the texts.
         question: The question.
         n_pairs: Number of pairs.
-        design: Kind of the design.
+        design: "adaptive" or "random".
         seed: Seed of the design.
         level: Confidence level.
     """

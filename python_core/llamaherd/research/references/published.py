@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# BibTeX's accents in names, as letters.
+# Letters for the accents of BibTeX in names.
 _ACCENTS = {
     "{\\`e}": "\u00e8",
     "{\\'a}": "\u00e1",
@@ -21,12 +21,13 @@ class Reference:
     Attributes:
         key: Key in BibTeX.
         kind: Type of the entry, such as "article".
-        authors: Names of authors as "Family, Given", in order; the last may be "others".
+        authors: Names of authors as "Family, Given", in order; () if unknown.
+            The last may be "others".
         year: Year of publication.
         title: Title.
         where: Other fields of the entry, by name, such as journal, pages and doi.
-        letter: Letter after the year where several works have these names and year.
-        is_edited: True if the names are those of editors.
+        letter: Letter after the year if several works have the same authors and year.
+        is_edited: True if `authors` are editors.
     """
 
     key: str
@@ -40,7 +41,7 @@ class Reference:
 
     @property
     def short(self) -> str:
-        """Authors and year, as in a text: "Egami et al. 2023"."""
+        """Citation with authors and year: "Egami et al. 2023"."""
         names = [_letters(each.partition(",")[0]) for each in self.authors]
         year = f"{self.year}{self.letter}"
         if len(names) > 2 or "others" in names:
@@ -49,7 +50,7 @@ class Reference:
 
     @property
     def address(self) -> str:
-        """DOI or arXiv number, such as "doi:10.1000/1"; "" without."""
+        """DOI or arXiv number, such as "doi:10.1000/1"; "" if neither is known."""
         if "doi" in self.where:
             return f"doi:{self.where['doi']}"
         return f"arXiv:{self.where['eprint']}" if "eprint" in self.where else ""

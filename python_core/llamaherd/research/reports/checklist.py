@@ -1,7 +1,7 @@
-"""Checklist of what reviewers ask of labels by a language model, answered from the data.
+"""Checklist of reviewers' questions about labels by a language model, with answers.
 
-The items are in this project's words, after published guidelines (`ASKED_BY`). An item is
-answered only by what is recorded; all others are open, for the author to answer.
+The items are based on published guidelines (`ASKED_BY`), in this project's words. An item
+is answered only from recorded data; all other items are open, for the author to answer.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class ChecklistItem:
 
     Attributes:
         question: Question of a reviewer.
-        answer: Answer from the data; for an open item what to add.
-        is_open: True if the data do not answer it.
-        sources: Guidelines that ask it, in short, such as "Gallifant et al. 2025"; ()
-            for an addition of this project.
+        answer: Answer from the data; for an open item, the information to add.
+        is_open: True if the data do not answer the question.
+        sources: Citations of the guidelines that ask the question, such as "Gallifant et
+            al. 2025"; () for an addition of this project.
     """
 
     question: str
@@ -72,8 +72,8 @@ def checklist_of(contents: Contents) -> list[ChecklistItem]:
     return items
 
 
-# Question; answer from the data; what to add if it is open; who asks it. An item without
-# an answer is always open.
+# Question; function that answers it from the data, or None for an item that is always
+# open; information to add if it is open; letters of the guidelines that ask it.
 _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...] = (
     (
         "Why a language model, and this one?",
@@ -88,27 +88,27 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
         "TFR",
     ),
     (
-        "Do the texts contain what is to be measured?",
+        "Do the texts contain the information that the codebook asks for?",
         None,
-        "Say what the texts can show, and what needs knowledge that they do not have.",
+        "Describe the information in the texts, and the context that they lack.",
         "F",
     ),
     (
         "Which texts: source, period, selection?",
         None,
-        "Describe where the texts come from, and which were left out.",
+        "Describe the source of the texts, and the texts that were left out.",
         "R",
     ),
     (
-        "Which agreement suffices for the analysis, and was it set before coding?",
+        "Which agreement is sufficient for the analysis, and was it set before coding?",
         None,
-        "State the level, why it suffices, and when you set it.",
+        "State the level, the reason for it, and the date when you set it.",
         "F",
     ),
     (
-        "Were model, codebook and analysis registered before results were known?",
+        "Were model, codebook and analysis registered before the results were known?",
         None,
-        "Give the registration, or say that there is none.",
+        "Cite the registration, or state that there is none.",
         "RB",
     ),
     (
@@ -124,7 +124,7 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
         "",
         "TFGRAS",
     ),
-    ("Was each text coded on its own?", of_coding.alone, "", "G"),
+    ("Was each text coded independently of the other texts?", of_coding.alone, "", "G"),
     (
         "Which settings: sampling, seed, calibration?",
         of_coding.settings,
@@ -132,14 +132,14 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
         "TFGRAS",
     ),
     (
-        "Do labels vary from run to run?",
+        "Do labels differ between runs?",
         of_coding.varies,
-        "Code with several seeds, as robustness() does, and report how far labels agree.",
+        "Code with several seeds, as robustness() does, and report the agreement.",
         "TFAS",
     ),
     ("Which software, hardware and date?", of_coding.versions, "", "FGRS"),
     (
-        "How much computing did it take?",
+        "How much computing time was needed?",
         of_coding.computing,
         "State the time and the machine.",
         "GRS",
@@ -147,23 +147,23 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
     (
         "Can others get the same labels?",
         of_coding.reproduced,
-        "Code with deterministic=True, or show that labels hold when it is run again.",
+        "Code with deterministic=True, or show that a second run gives the same labels.",
         "TFA",
     ),
     (
         "Are texts and labels available?",
         of_coding.shared,
-        "Say where the texts can be had, or why not.",
+        "Say where the texts are available, or why they are not.",
         "RS",
     ),
     (
-        "Are code, codebook and results archived where they can be cited?",
+        "Are code, codebook and results in an archive, with a DOI?",
         None,
         "Deposit your script, the codebook and this report, and give the DOI.",
         "FGRS",
     ),
     ("How many texts have no label?", of_coding.missing, "", "R"),
-    ("Were labels changed after the model gave them?", of_coding.edited, "", "G"),
+    ("Were the model's labels changed afterwards?", of_coding.edited, "", "G"),
     (
         "How many texts did people code?",
         of_people.gold,
@@ -177,15 +177,15 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
         "F",
     ),
     (
-        "How many codes has the rarest label?",
+        "How many codes does the rarest label have?",
         of_people.rarest,
-        "Let people code some texts of each label, then validate().",
+        "Let people code texts of each label, then validate().",
         "TFR",
     ),
     (
         "Did people code without seeing the model's labels?",
         of_people.blind,
-        "State it; write_gold() leaves them out by default.",
+        "State it; write_gold() omits the model's labels by default.",
         "",
     ),
     (
@@ -201,7 +201,7 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
         "TFRS",
     ),
     (
-        "Does the model agree with people as well as people do with each other?",
+        "Does the model agree with people as often as people agree with each other?",
         of_people.ceiling,
         "Let at least two people code the same texts, then validate().",
         "TF",
@@ -215,11 +215,11 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
     (
         "Which errors are most frequent?",
         of_people.errors,
-        "Read the disagreements, and describe the kinds of errors.",
+        "Read the disagreements, and describe the types of errors.",
         "TFS",
     ),
     (
-        "Do the probabilities of labels equal how often they are right?",
+        "Do the probabilities of labels equal the shares of right labels?",
         of_people.sure,
         "validate() computes it from the probabilities of the labels.",
         "",
@@ -243,15 +243,15 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
         "FRB",
     ),
     (
-        "Are the prompt's examples apart from the texts that it was measured by?",
+        "Are the prompt's examples excluded from the texts that measure its accuracy?",
         of_coding.examples,
         "Choose examples from other texts, as choose_examples() does.",
         "F",
     ),
     (
-        "Was the choice measured on texts that it was not made by?",
+        "Was the chosen codebook measured on texts that were not used to choose it?",
         of_people.apart,
-        "gold_split() and evaluate_codebook() do that.",
+        "Use gold_split() and evaluate_codebook().",
         "TF",
     ),
     (
@@ -263,7 +263,7 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
     (
         "Are results corrected for errors of the labels?",
         of_people.corrected,
-        "estimate() does that.",
+        "Use estimate().",
         "F",
     ),
     (
@@ -279,15 +279,15 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
         "TGR",
     ),
     (
-        "Which limits does the measurement have?",
+        "Which limitations does the measurement have?",
         None,
-        "Name them, and what you did about each.",
+        "Name each limitation, and describe how you addressed it.",
         "S",
     ),
     (
-        "Who paid for the study, and does anybody have an interest in its result?",
+        "Who funded the study, and are there competing interests?",
         None,
-        "State funding and competing interests.",
+        "Name the funders and the competing interests, or state that there are none.",
         "GR",
     ),
 )

@@ -1,6 +1,6 @@
 """Answers to the checklist on model, prompt, settings and data, from a report's content.
 
-A function returns None where the data do not answer its item.
+A function returns None if the data do not answer its item.
 """
 
 from __future__ import annotations
@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.ready_codebooks import sources_of
 from llamaherd.research.references import REFERENCES
-from llamaherd.research.reports.methods_words import (
-    listed,
-    several,
-    short_hash,
-)
+from llamaherd.research.reports.methods_words import listed, several, short_hash
 from llamaherd.research.reports.report_data import sha256_of
 
 if TYPE_CHECKING:
@@ -28,7 +24,8 @@ def concept(contents: Contents) -> str | None:
     keys = sources_of(Codebook.from_dict(contents["run"]["codebook"]["content"]))
     if not keys:
         return None
-    return f"by a ready codebook after {listed([REFERENCES[key].short for key in keys])}"
+    works = listed([REFERENCES[key].short for key in keys])
+    return f"by a ready codebook, based on {works}"
 
 
 def model(contents: Contents) -> str | None:
@@ -48,7 +45,7 @@ def changed_model(contents: Contents) -> str:
     """Name adapters of the model."""
     loras = contents["run"]["model"].get("loras") or ()
     if not loras:
-        return "not by us: the weights are those of the file, without adapters"
+        return "not by llamaherd: the file's weights were used, without adapters (Model)"
     files = listed([str(each["file"] or "an unnamed file") for each in loras])
     return f"by {several(len(loras), 'LoRA adapter')}: {files} (Model)"
 
@@ -65,19 +62,19 @@ def prompt(contents: Contents) -> str:
 
 
 def alone(contents: Contents) -> str:
-    """Tell what a text's label depends on besides the text."""
+    """State the other texts' data that a text's label depends on."""
     run = contents["run"]
     shared = []
     if run["settings"].get("calibrate") == "batch":
         shared.append("calibration uses the probabilities of all texts")
     if run.get("recalibration") is not None:
-        shared.append("recalibration uses people's codes of other texts")
+        shared.append("recalibration uses human codes of other texts")
     rest = f"; {' and '.join(shared)}" if shared else ""
-    return f"each text is in prompts of its own, which contain no other answers{rest}"
+    return f"each prompt has one text to code, and no answers to other coded texts{rest}"
 
 
 def settings(contents: Contents) -> str:
-    """Tell sampling, seed and calibration."""
+    """State sampling, seed and calibration."""
     found = contents["run"]["settings"]
     if found.get("method") == "classify":
         drawn = "labels are scored, not sampled"
@@ -87,12 +84,12 @@ def settings(contents: Contents) -> str:
 
 
 def varies(contents: Contents) -> str | None:
-    """Tell whether labels are sampled, or how far runs with other seeds agree."""
+    """State that labels are not sampled, or the agreement of runs with other seeds."""
     found = contents["run"]["settings"]
     if found.get("method") == "classify":
         return "labels are scored, not sampled"
     if not float(found.get("temperature") or 0):
-        return "the most probable answer is taken (temperature 0), none is sampled"
+        return "answers are the most probable ones (temperature 0), not sampled"
     variants = contents["robustness"]
     if variants is None or variants["agreement"] is None:
         return None
@@ -103,7 +100,7 @@ def varies(contents: Contents) -> str | None:
 
 
 def versions(contents: Contents) -> str:
-    """Tell versions, processor and date."""
+    """State versions, processor and date."""
     run = contents["run"]
     kept = ("llamaherd", "llama-cpp-python")
     named = [
@@ -113,7 +110,7 @@ def versions(contents: Contents) -> str:
 
 
 def computing(contents: Contents) -> str | None:
-    """Tell the number of prompts and the time that they took."""
+    """State the number of prompts and their computing time."""
     run = contents["run"]
     if run.get("seconds") is None or run.get("n_prompts") is None:
         return None
@@ -124,14 +121,14 @@ def computing(contents: Contents) -> str | None:
 
 
 def reproduced(contents: Contents) -> str | None:
-    """Tell whether the context was deterministic."""
+    """State that the context was deterministic."""
     if not contents["run"]["context"].get("deterministic"):
         return None
     return "the context was deterministic; reproduce() compares every label"
 
 
 def shared(contents: Contents) -> str | None:
-    """Tell whether the report contains the texts."""
+    """State that the report contains the texts."""
     if "texts" not in contents["data"]:
         return None
     return "this report contains texts, labels and probabilities"
@@ -144,24 +141,24 @@ def missing(contents: Contents) -> str:
 
 
 def edited(contents: Contents) -> str:
-    """Tell calibration and recalibration; other changes of labels are refused."""
+    """State calibration and recalibration; reports refuse other changes of labels."""
     run = contents["run"]
     ways = []
     if run["settings"].get("calibrate"):
         ways.append(f"probabilities are calibrated ({run['settings']['calibrate']})")
     found = run.get("recalibration")
     if found is not None:
-        ways.append(f"labels are recalibrated by {found['n_codes']:,} codes of people")
+        ways.append(f"labels are recalibrated with {found['n_codes']:,} human codes")
     return f"{listed(ways)}; nothing else" if ways else "no: labels are the model's own"
 
 
 def examples(contents: Contents) -> str | None:
-    """Tell whether texts of the prompt's examples are among the coded texts."""
+    """State that no example of the prompt is one of the coded texts."""
     shown = Codebook.from_dict(contents["run"]["codebook"]["content"]).examples
     if not shown:
         return "the prompt has no examples"
     if contents.get("evaluation") is not None:
-        return "evaluate_codebook() refuses examples that are texts of the last parts"
+        return "yes: evaluate_codebook() refuses examples from select and evaluate"
     data = contents["data"]
     texts = [each.text for each in shown]
     if "texts" in data:
@@ -170,4 +167,4 @@ def examples(contents: Contents) -> str | None:
     else:
         hashes = set(data["texts_sha256"])
         n = sum(sha256_of(text) in hashes for text in texts)
-    return None if n else "no example is among the texts"
+    return None if n else "yes: no example is one of the coded texts"

@@ -1,6 +1,6 @@
 """Answers to the checklist on people's codes, accuracy, choice and estimates.
 
-A function returns None where the data do not answer its item.
+A function returns None if the data do not answer its item.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def gold(contents: Contents) -> str | None:
 
 
 def drawn(contents: Contents) -> str | None:
-    """Tell the design of the gold-standard sample."""
+    """State the design of the gold-standard sample."""
     design = (contents["validation"] or {}).get("design")
     if design is None:
         return None
@@ -57,13 +57,13 @@ def rarest(contents: Contents) -> str | None:
 
 
 def blind(contents: Contents) -> str | None:
-    """Return None: `write_gold` leaves labels out unless asked, which is not recorded."""
+    """Return the recorded statement, if any; `write_gold` omits labels by default."""
     design = (contents["validation"] or {}).get("design")
     return None if design is None else design.get("blind")
 
 
 def people(contents: Contents) -> str | None:
-    """Tell the agreement of coders."""
+    """State the agreement of coders."""
     agreed = (contents["validation"] or {}).get("coder_agreement")
     if not agreed:
         return None
@@ -78,14 +78,14 @@ def ceiling(contents: Contents) -> str | None:
     if found is None:
         return None
     return (
-        f"it agrees with a person in {number(found['model']['value'])} of texts, people "
-        f"with each other in {number(found['people']['value'])}; difference "
+        f"the model agrees with a coder in {number(found['model']['value'])} of texts, "
+        f"two coders agree in {number(found['people']['value'])}; difference "
         f"{measured(found['difference'])}"
     )
 
 
 def accuracy(contents: Contents) -> str | None:
-    """Tell accuracy, F1 and agreement corrected for chance."""
+    """State accuracy, F1 and chance-corrected agreement."""
     found = contents["validation"]
     if found is None:
         return None
@@ -126,7 +126,7 @@ def errors(contents: Contents) -> str | None:
 
 
 def sure(contents: Contents) -> str | None:
-    """Tell the calibration error of the probabilities."""
+    """State the calibration error of the probabilities."""
     found = (contents["validation"] or {}).get("calibration")
     if found is None or found["ece"] is None:
         return None
@@ -134,28 +134,32 @@ def sure(contents: Contents) -> str | None:
 
 
 def baseline(contents: Contents) -> str | None:
-    """Tell the accuracy of always giving the most frequent label."""
+    """State the accuracy of the most frequent label for all texts."""
     found = contents["validation"]
     if found is None:
         return None
     base = found["accuracy"]["majority_accuracy"]
-    return None if base["value"] is None else f"{measured(base)} by one label for all"
+    return (
+        None
+        if base["value"] is None
+        else f"{measured(base)} with the most frequent label for all texts"
+    )
 
 
 def errors_by_group(contents: Contents) -> str | None:
-    """Tell that corrected estimates allow for errors that differ."""
+    """State that corrected estimates account for errors that differ."""
     found = contents["estimates"]
     if found is None or not _is_corrected(found):
         return None
-    return "not needed for the corrected estimates, which allow for it"
+    return "not needed for the corrected estimates, which account for such differences"
 
 
 def corrected(contents: Contents) -> str | None:
-    """Tell that estimates are corrected."""
+    """State that estimates are corrected."""
     found = contents["estimates"]
     if found is None or not _is_corrected(found):
         return None
-    return "by the codes of people, with intervals, beside the naive ones (Estimates)"
+    return "by human codes, with intervals; uncorrected estimates beside (Estimates)"
 
 
 def _is_corrected(found: Mapping[str, Any]) -> bool:
@@ -169,7 +173,7 @@ def tried(contents: Contents) -> str | None:
 
 
 def apart(contents: Contents) -> str | None:
-    """Tell how the choice was measured on other texts."""
+    """State the result of the chosen codebook on other texts."""
     found = contents.get("evaluation")
     if found is None:
         return None
@@ -182,7 +186,7 @@ def apart(contents: Contents) -> str | None:
 
 
 def robust(contents: Contents) -> str | None:
-    """Tell the agreement of variants."""
+    """State the agreement of variants."""
     found = contents["robustness"]
     if found is None or found["agreement"] is None:
         return None

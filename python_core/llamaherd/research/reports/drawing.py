@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # for lines on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-# One hue from dark to light, distinguishable in grey, too.
+# One hue from dark to light, also distinguishable in grey.
 SHADES = ("#08306B", "#3787C0", "#9AC8E1", "#DBE9F6")
 # Shades of shares from 0 to 1, as in R; black or white text is readable on each.
 SHARES = ("#F7FBFF", "#6BAED6", "#154E86")
@@ -59,7 +59,7 @@ _STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # labels may contain dollar signs
     "axes.unicode_minus": True,
 }
-# Fallback fonts for characters that the first font lacks, if installed.
+# Fallback fonts, if installed, for characters that are missing in the first font.
 _FONTS = (
     "Noto Sans CJK SC",
     "Noto Sans CJK JP",
@@ -78,7 +78,7 @@ MISSING = f"plots need matplotlib, which is not installed: {installing.command('
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Apply the style of all drawings.
+    """Context manager that applies the style of all drawings.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -101,7 +101,7 @@ def draw(picture: Picture, ax: Axes | None = None) -> Axes:
 
     Args:
         picture: Shape of the plot.
-        ax: Axes to draw on; None for a new pyplot figure with size and resolution for
+        ax: Axes to draw on; None for a new pyplot figure with a size and resolution for
             print.
 
     Raises:
@@ -210,7 +210,7 @@ def _draw_in(picture: Picture, ax: Axes, figure: Figure | None) -> None:
 
 
 def wrapped(name: str) -> str:
-    """Wrap a row's name to a few lines, whatever characters it contains."""
+    """Wrap a row's name to a few lines; the name may contain any characters."""
     clean = "".join(c if c.isprintable() else " " for c in name).strip() or " "
     lines = textwrap.wrap(clean, _NAME_WIDTH) or [" "]
     if len(lines) > _NAME_LINES:
@@ -229,7 +229,7 @@ def _rows(ax: Axes, names: Sequence[str]) -> None:
 def _legend(
     ax: Axes, figure: Figure | None, handles: list[Any], title: str | None = None
 ) -> None:
-    """Draw the legend; below the plot if the figure is ours, to cover no data."""
+    """Draw the legend; in a figure of our own below the plot, where it hides no data."""
     # matplotlib omits names that begin with "_".
     names = [textwrap.shorten(str(h.get_label()), 84).lstrip("_") for h in handles]
     wide = max(map(len, names), default=0)

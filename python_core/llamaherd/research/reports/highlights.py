@@ -1,4 +1,4 @@
-"""Texts with marked passages, as pieces for a page, and counts of passages by label."""
+"""Splits texts into marked pieces for a page, and counts passages by label."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llamaherd.research.reports.shapes import Bars, Words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-N_COLOURS = 6  # classes of the page's style, used in turns
+N_COLOURS = 6  # number of colours in the page's style; further labels reuse them
 
 
 class Passage(NamedTuple):
@@ -29,7 +29,7 @@ class MarkedPiece(NamedTuple):
 
     Attributes:
         text: Characters of the part.
-        labels: Labels of the passages that it belongs to; () outside of passages.
+        labels: Labels of the passages that contain this part; () outside passages.
         starts: Labels of the passages that begin with this part.
     """
 
@@ -39,7 +39,7 @@ class MarkedPiece(NamedTuple):
 
 
 def passages_of(label: str | None) -> list[Passage]:
-    """Return the passages in the label of a text coded by a codebook of passages."""
+    """Return the passages in the label of a text; the codebook has the type "spans"."""
     if label is None:
         return []
     found = json.loads(label)[SPANS]
@@ -47,7 +47,7 @@ def passages_of(label: str | None) -> list[Passage]:
 
 
 def pieces_of(text: str, passages: Iterable[Passage]) -> list[MarkedPiece]:
-    """Cut a text at the ends of its passages, which may overlap."""
+    """Split a text at the starts and ends of its passages, which may overlap."""
     inside = [
         Passage(max(each.start, 0), min(each.end, len(text)), each.label)
         for each in passages
@@ -68,7 +68,7 @@ def pieces_of(text: str, passages: Iterable[Passage]) -> list[MarkedPiece]:
 def passage_counts(
     labels: Sequence[str | None], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Count the passages and the texts that have one, for each label."""
+    """Count passages, and texts with a passage, for each label."""
     found = [passages_of(label) for label in labels]
     others = {each.label for own in found for each in own} - set(names)
     return [
@@ -82,7 +82,7 @@ def passage_counts(
 
 
 def passages_picture(counts: Sequence[dict[str, Any]], n_texts: int) -> Bars:
-    """Number of passages with each label.
+    """Show the number of passages with each label.
 
     Raises:
         ValueError: There are no labels.

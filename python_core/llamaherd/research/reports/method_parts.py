@@ -1,4 +1,4 @@
-"""Parts of a report on methods: paragraph, checklist, choice of the codebook."""
+"""Parts of a report about methods: paragraph, checklist, selection of the codebook."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 def methods_blocks(contents: Contents) -> list[Block | None]:
-    """Return the methods paragraph to paste."""
+    """Return the methods paragraph, to paste into a paper."""
     text = methods_of(contents).text
     return [{"kind": "text", "text": each} for each in text.split("\n\n")]
 
 
 def references_blocks(contents: Contents) -> list[Block | None]:
-    """Return the references of the methods paragraph, for BibTeX."""
+    """Return the references of the methods paragraph, as BibTeX."""
     content = {"title": "", "before": methods_of(contents).bibtex}
     return [
-        {"kind": "text", "text": "What the methods cite, for BibTeX."},
+        {"kind": "text", "text": "References of the methods paragraph, as BibTeX."},
         {"kind": "pre", **content, "marked": "", "after": ""},
     ]
 
 
 def choice_blocks(contents: Contents) -> list[Block | None]:
-    """Return the choice of the codebook and its evaluation; [] without."""
+    """Return the selected codebook and its evaluation; [] without an evaluation."""
     found = contents.get("evaluation")
     if found is None:
         return []
@@ -39,8 +39,8 @@ def choice_blocks(contents: Contents) -> list[Block | None]:
     tied = ", ".join(found["tied"]) or "none"
     rows = [
         ["chosen", f"{found['name']}, of {several(found['n_candidates'], 'candidate')}"],
-        ["candidates that cannot be told apart from it", tied],
-        [f"{measure} on the texts it was chosen by", f"{found['on_select']:.2f}"],
+        ["candidates that do not differ from it significantly", tied],
+        [f"{measure} on the texts used to choose it", f"{found['on_select']:.2f}"],
         [f"{measure} on {found['n']:,} other texts", measured(found, found["level"])],
         ["evaluations on these texts", str(found["n_openings"])],
     ]
@@ -50,7 +50,7 @@ def choice_blocks(contents: Contents) -> list[Block | None]:
 
 
 def checklist_blocks(contents: Contents) -> list[Block | None]:
-    """Return the checklist as a table: items, what is open, and who asks them."""
+    """Return the checklist as a table: items, their states, answers and guidelines."""
     items = methods_of(contents).checklist
     n_open = sum(item.is_open for item in items)
     works = [REFERENCES[key] for key in ASKED_BY]
@@ -59,7 +59,7 @@ def checklist_blocks(contents: Contents) -> list[Block | None]:
     return [
         {
             "kind": "text",
-            "text": f"What reviewers ask: {len(items) - n_open} of {len(items)} items "
+            "text": f"Reviewers' questions: {len(items) - n_open} of {len(items)} items "
             f"are answered from the data; {n_open} are {OPEN}, for the author to answer.",
         },
         {
@@ -78,5 +78,5 @@ def checklist_blocks(contents: Contents) -> list[Block | None]:
             "numbers": set(),
             "texts": 2,
         },
-        {"kind": "text", "text": f"In our words, after {'; '.join(listed)}."},
+        {"kind": "text", "text": f"In our words, based on {'; '.join(listed)}."},
     ]

@@ -1,4 +1,4 @@
-"""Methods paragraph of a coding, from its data, with the references that it needs."""
+"""Writes the methods paragraph of a coding from its data, with references."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _TYPES = {
 class MethodsText:
     """Methods paragraph, and the references that it cites.
 
-    `str()` gives the text, and BibTeX after it.
+    `str()` returns the text, followed by the BibTeX entries.
 
     Attributes:
         text: Paragraphs of plain prose, separated by empty lines.
-        bibtex: Entries of what the text cites, and of nothing else.
-        references: Keys of the entries, in the order of the text.
-        checklist: What reviewers ask, each item answered from the data or open.
+        bibtex: BibTeX entries of the works that the text cites.
+        references: Keys of the BibTeX entries, in the order of citation.
+        checklist: Questions of reviewers, answered from the data or marked as open.
     """
 
     text: str
@@ -71,7 +71,7 @@ def methods_of(contents: Contents) -> MethodsText:
     """Return the methods paragraph of a report's content.
 
     Args:
-        contents: Result of `contents_of`, or a report that was read.
+        contents: Result of `contents_of` or `read_report`.
     """
     used: list[str] = []
     run = contents["run"]
@@ -93,7 +93,7 @@ def methods_of(contents: Contents) -> MethodsText:
 
 
 def _software(versions: Mapping[str, str]) -> tuple[Reference, ...]:
-    """Return references of the programs, with their versions."""
+    """Return references for the programs, with their versions."""
     return (
         Reference(
             "llamaherd",
@@ -203,7 +203,7 @@ def _asked(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:
             "each label was asked as a yes-or-no question, and a text got those with a "
             "probability above 0.5"
             if kind == "multiple"
-            else "the most probable one was taken"
+            else "each text got the most probable label"
         )
         yield (
             "No label was sampled, so no temperature was involved: the probability of "
@@ -238,10 +238,13 @@ def _asked(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:
 def _calibrated(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     way = run["settings"].get("calibrate")
     if way == "batch":
-        yield f"Probabilities were calibrated by batch {cite(used, 'zhou2024')}."
+        yield (
+            "Probabilities were calibrated by batch calibration "
+            f"{cite(used, 'zhou2024')}."
+        )
     elif way == "contextual":
         yield (
-            "Probabilities were calibrated by texts without content "
+            "Probabilities were calibrated by contextual calibration "
             f"{cite(used, 'zhao2021')}."
         )
     elif run["settings"].get("method") == "classify":

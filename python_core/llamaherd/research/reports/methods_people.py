@@ -1,4 +1,4 @@
-"""Sentences of methods paragraphs on choice, people's codes, agreement and estimates."""
+"""Sentences of methods paragraphs on codebook selection, human codes and estimates."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _DRAWN = {
     "simple": "at random, all with the same probability",
     "stratified": "at random, a fixed number in each stratum",
-    "uncertainty": "at random, the less sure the model the more probable",
-    "weights": "at random, the larger its survey weight the more probable",
+    "uncertainty": "at random, with a higher probability the less sure the model was",
+    "weights": "at random, with a higher probability the larger the survey weight",
     "given": "at random, with given probabilities",
 }
 _CONSENSUS = {
@@ -32,7 +32,7 @@ _COEFFICIENTS = {
 
 
 def chosen(contents: Contents) -> Iterator[str]:
-    """Describe the choice of the codebook and its evaluation."""
+    """Describe how the codebook was selected and evaluated."""
     found = contents.get("evaluation")
     if found is None:
         return
@@ -51,7 +51,7 @@ def chosen(contents: Contents) -> Iterator[str]:
 
 
 def people(contents: Contents, used: list[str]) -> Iterator[str]:
-    """Describe the gold-standard sample, and agreement with it."""
+    """Describe the gold-standard sample and its agreement with the model."""
     found = contents["validation"]
     if found is None:
         return
@@ -76,8 +76,8 @@ def _drawn(design: Mapping[str, Any] | None, used: list[str]) -> Iterator[str]:
         yield (
             f"They belong to a sample of {design['n']:,} of {n_all:,} texts, drawn in "
             f"{len(history)} waves ({sizes} texts) of different designs, as in active "
-            f"inference {cite(used, 'zrnic2024active')}. Weights of all waves give an "
-            "unbiased estimate although later waves may depend on earlier codes "
+            f"inference {cite(used, 'zrnic2024active')}. The weights of all waves give "
+            "unbiased estimates, although later waves may depend on earlier codes "
             f"{cite(used, 'farquhar2021')}."
         )
         return
@@ -103,7 +103,7 @@ def _between_people(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
 def _told(
     found: Sequence[Mapping[str, Any]] | None, names: Sequence[str]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield coefficients by name; weighted kappa takes the place of kappa."""
+    """Yield the coefficients in `names`; weighted kappa replaces kappa."""
     known = {each["name"]: each for each in found or [] if each["value"] is not None}
     for name in names:
         each = known.get(f"weighted {name}") or known.get(name)
@@ -193,13 +193,13 @@ def _of_design(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     model = _CONSENSUS.get(found.get("consensus") or "")
     if model is not None:
         yield (
-            f"The right codes of texts were modelled from all coders' codes {model} "
+            f"The true codes of texts were modelled from all coders' codes {model} "
             f"{cite(used, 'dawid1979')}, with shares that may differ between strata, the "
-            "model's labels and groups. Estimates from several draws of them were "
-            f"combined by multiple imputation {cite(used, 'rubin1987')}."
+            "model's labels and groups. Estimates from several draws of the true codes "
+            f"were combined by multiple imputation {cite(used, 'rubin1987')}."
         )
     if found.get("simultaneous"):
-        yield "The intervals of a method hold simultaneously."
+        yield "The intervals of each method are simultaneous."
 
 
 def _model_name(model: str) -> str:
@@ -212,7 +212,9 @@ def _variants(contents: Contents) -> Iterator[str]:
         return
     agreement = found["agreement"]
     mean = (
-        "" if agreement is None else f"; two of them agreed in {agreement:.0%} of texts"
+        ""
+        if agreement is None
+        else f"; on average, two variants agreed in {agreement:.0%} of texts"
     )
     named = listed(found["variants"])
     yield (

@@ -28,14 +28,15 @@ def methods_text(
     *,
     evaluation: Evaluation | None = None,
 ) -> MethodsText:
-    """Write a methods paragraph to paste, with BibTeX of what it cites.
+    """Write a methods paragraph, with BibTeX entries of the works that it cites.
 
-    All of it comes from the data: model, codebook, temperature, thinking, calibration,
-    draw of the coded texts, agreement, estimators. What was not done is not mentioned;
-    `report` has a checklist that marks it.
+    All sentences come from the data: model, codebook, temperature, thinking, calibration,
+    sampling of the coded texts, agreement, estimators. Missing steps, such as a
+    validation, are not mentioned; the checklist of `report` marks them as open.
 
     Args:
-        coded: Result of `annotate`; or path of a report, which has the other arguments.
+        coded: Result of `annotate`; or path of a report, which contains all other
+            results.
         validation: Result of `validate`.
         estimates: Result of `estimate`.
         robustness: Result of `robustness`.
@@ -45,7 +46,7 @@ def methods_text(
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: Results belong to other texts or labels; the file is not a report; or
-            results were passed beside a report.
+            results were passed together with a report.
         OSError: The report cannot be read.
     """
     others = {
@@ -58,7 +59,7 @@ def methods_text(
         for name, value in others.items():
             if value is not None:
                 raise ArgumentError(
-                    "must be left out: the report has its own results", argument=name
+                    "must be omitted: the report has its own results", argument=name
                 )
         return methods_of(read_report(Path(os.fsdecode(coded)).expanduser()))
     return methods_of(

@@ -1,4 +1,4 @@
-"""Words of methods paragraphs: citations, numbers, lists."""
+"""Formatting of citations, numbers and lists in methods paragraphs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def cite(used: list[str], key: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Join names with commas, and "and" before the last."""
+    """Join names with commas, and the last two with "and"."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def several(n: int, what: str) -> str:
-    """Return a number with its noun, in the plural unless it is 1."""
+    """Return a number with its noun, in the plural unless the number is 1."""
     return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
@@ -37,7 +37,7 @@ def number(value: float | None) -> str:
 
 
 def measured(found: Mapping[str, Any], level: float | None = None) -> str:
-    """Format a measure with its interval; the level is named where it is given."""
+    """Format a measure with its interval, and with the confidence level if given."""
     low, high = found.get("low"), found.get("high")
     if low is None or high is None:
         return number(found["value"])
@@ -46,11 +46,11 @@ def measured(found: Mapping[str, Any], level: float | None = None) -> str:
 
 
 def short_hash(sha256: str) -> str:
-    """Name a SHA-256 by its first digits."""
+    """Return the first digits of a SHA-256, to identify it in a text."""
     return f"SHA-256 {sha256[:12]}\u2026"
 
 
 def date_of(time: str) -> str:
-    """Return the day of an ISO time, such as "25 November 2026"."""
+    """Format the date of an ISO time, such as "25 November 2026"."""
     day = datetime.fromisoformat(time)
     return f"{day.day} {day:%B %Y}"

@@ -29,7 +29,7 @@ def find_model(
 
     Raises:
         TypeError: `given` is not a path.
-        ValueError: The file's content differs from the report's.
+        ValueError: The file's content differs from the file of the report.
         FileNotFoundError: The file does not exist.
     """
     if given is not None and not isinstance(given, (str, os.PathLike)):
@@ -54,7 +54,7 @@ def find_model(
 
 
 def find_later(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) -> Path:
-    """Return the file of a model of a later step, found by name and content.
+    """Find the model file of a later coding step by name and content.
 
     Args:
         what: Name of the model in errors.
@@ -69,7 +69,7 @@ def find_later(what: str, recorded: Mapping[str, Any], folders: Sequence[Path]) 
 
 
 def _found(what: str, recorded: Mapping[str, Any], folders: list[Path]) -> Path:
-    """Return a file with this name and content.
+    """Find a file with the recorded name and content.
 
     Raises:
         ValueError: Files of this name exist, but with other content.
@@ -98,7 +98,9 @@ def _found(what: str, recorded: Mapping[str, Any], folders: list[Path]) -> Path:
     looked = ", ".join(str(folder) for folder in [*folders, model_cache_dir()])
     is_given = what in {"model", "LoRA adapter"}
     remedy = (
-        f"give the {what}'s path with model" if is_given else "put it into one of them"
+        f"pass the {what}'s path as model"
+        if is_given
+        else "put the file into one of them"
     )
     raise FileNotFoundError(f"there is no {name} in {looked}: {remedy}")
 

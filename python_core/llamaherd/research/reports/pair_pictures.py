@@ -16,7 +16,7 @@ _LONGEST = 60  # characters of the question
 
 
 def strengths_picture(x: PairComparison) -> Forest:
-    """Strengths with intervals, the strongest text first; the ends of long lists.
+    """Show strengths with intervals, the strongest text first; of long lists, both ends.
 
     Raises:
         ValueError: No text has a strength.

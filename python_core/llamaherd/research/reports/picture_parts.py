@@ -15,12 +15,12 @@ Fields = dict[str, Any]
 
 
 def cut(text: str, width: int) -> str:
-    """Shorten a text to `width` characters, with "..." for the rest."""
+    """Shorten a text to `width` characters, with "..." for the omitted part."""
     return text if len(text) <= width else text[: width - 3].rstrip() + "..."
 
 
 def short(names: Sequence[str], width: int = 40) -> list[str]:
-    """Shorten names to `width` characters; equal ones get a number."""
+    """Shorten names to `width` characters, and number names that become equal."""
     made: list[str] = []
     for name in names:
         own, i = cut(name, width), 1
@@ -48,7 +48,7 @@ def number(value: Any) -> float:  # noqa: ANN401 - JSON
 
 
 def known(fields: Fields, name: str) -> Fields:
-    """Return a part of a validation that needs probabilities.
+    """Return the part `name` of a validation; it exists only with probabilities.
 
     Raises:
         ValueError: The validation has no probabilities.
@@ -56,7 +56,7 @@ def known(fields: Fields, name: str) -> Fields:
     found: Fields | None = fields[name]
     if found is None:
         raise ArgumentError(
-            f"{name!r} needs the probabilities of the labels, and these have none",
+            f"{name!r} needs the probabilities of the labels, which are missing",
             argument="kind",
             code="no_probabilities",
         )
@@ -77,16 +77,16 @@ def alt(rows: Sequence[str], points: Sequence[Point]) -> str:
 
 
 def apart(x: Sequence[float], gap: float) -> list[float]:
-    """Move numbers as little as possible so that neighbours are `gap` apart or more.
+    """Move numbers as little as possible, to a distance of `gap` or more.
 
     Args:
-        x: Numbers; their order is kept, that of equal ones, too.
-        gap: Least distance.
+        x: Numbers; the result has the same order, also among equal numbers.
+        gap: Minimum distance between adjacent numbers.
 
-    Source: least squares under an order, by pooling adjacent violators.
+    Source: isotonic least squares by the pool-adjacent-violators algorithm.
     """
     order = sorted(range(len(x)), key=lambda i: x[i])
-    pools: list[list[float]] = []  # mean and number of each
+    pools: list[list[float]] = []  # mean and size of each pool
     for rank, i in enumerate(order):
         pools.append([x[i] - rank * gap, 1.0])
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:

@@ -1,7 +1,7 @@
 """Shapes of all plots: their numbers and words.
 
-Arguments are the JSON data of a report, so that a plot can be drawn from a report as well
-as from an object. Nothing here draws.
+Arguments are the JSON data of a report, so that plots can be made from reports and from
+objects. This module computes shapes and draws nothing.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 METHODS = {
     "dsl": "corrected (DSL)",
     "ppi": "corrected (PPI++)",
-    "gold": "codes of people alone",
-    "naive": "labels as if right",
+    "gold": "human codes only",
+    "naive": "labels, uncorrected",
 }
 
 
 def labels_picture(
     summary: Sequence[Mapping[str, Any]], n: int, things: str = "texts"
 ) -> Bars:
-    """Number of texts with each label, in shades by the probability of the label.
+    """Show the number of texts with each label, shaded by the label's probability.
 
     Args:
         summary: Return value of `summary_of`.
@@ -89,7 +89,7 @@ def labels_picture(
 def estimates_picture(fields: Fields) -> Forest | Panels:
     """Show estimates by all methods, side by side; `fields` is an `estimates_dict`.
 
-    Coefficients of a regression get a panel each, because their units differ.
+    Each coefficient of a regression has its own panel, because units differ.
     """
     methods = [
         name for name in METHODS if any(r["method"] == name for r in fields["rows"])
@@ -104,7 +104,7 @@ def variants_picture(fields: Fields) -> Forest | Panels:
 
 
 def _side_by_side(fields: Fields, by: str, titles: Mapping[str, str]) -> Forest | Panels:
-    """Show estimates that differ in the column `by`, whose values have titles."""
+    """Show estimates side by side; `by` names the column in which they differ."""
     series_names = list(titles)
     keys = list(dict.fromkeys(map(_key, fields["rows"])))
     outcomes = {row["outcome"] for row in fields["rows"]}
@@ -150,14 +150,14 @@ def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _unit(fields: Fields) -> str:
-    """Return the unit of a regression's coefficients; "" without one."""
+    """Return the unit of a regression's coefficients; "" for other estimates."""
     if not fields["formula"]:
         return ""
     return "coefficient (log odds)" if fields["model"] == "logit" else "coefficient"
 
 
 def estimate_name(row: Mapping[str, Any], columns: Sequence[str]) -> str:
-    """Name of an estimate: outcome, term, and group with the names of its columns."""
+    """Return an estimate's name: outcome, term, and group with its columns' names."""
     parts = (row["outcome"], row["term"], group_name(row["group"], columns))
     return ", ".join(part for part in parts if part)
 
@@ -165,7 +165,7 @@ def estimate_name(row: Mapping[str, Any], columns: Sequence[str]) -> str:
 def _row_name(
     key: tuple[str, str, str], n_outcomes: int, n_terms: int, columns: Sequence[str]
 ) -> str:
-    """Name of a row: the parts in which the rows differ."""
+    """Return the name of a row: the parts in which the rows differ."""
     outcome, term, group = key
     group = group_name(group, columns)
     parts = [
@@ -209,7 +209,7 @@ def robustness_picture(fields: Fields) -> Forest:
 
 
 def timeline_picture(requests: Sequence[Any], n_slots: int) -> Timeline:
-    """Waiting, prompt and answer of each prompt, over time.
+    """Show when each prompt waited, was read and was answered.
 
     Args:
         requests: `RequestStats` of the prompts that ran.

@@ -52,13 +52,13 @@ OF_VALIDATION: dict[str, Callable[[dict[str, Any]], Picture]] = {
 
 
 def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
-    """Plot labels, a validation, agreement, estimates, robustness, or a call.
+    """Plot coded labels, a validation, agreement, estimates, robustness, or a call.
 
     Args:
         x: Return value of `annotate`, `classify_parallel`, `validate`, `estimate`,
             `robustness`, `compare_codebooks`, `compare_pairs` or
             `generate_parallel`; the `stats` of a call; the `coverage` of a validation;
-            or coefficients such as `cohen_kappa`, one or a list.
+            or a coefficient such as the result of `cohen_kappa`, or a list of them.
         ax: Axes to draw on; None for a new pyplot figure, 6.5 inches wide with 300 dots
             per inch.
         kind: Kind of plot. For a return value of `classify_parallel`: "labels", or "time"
@@ -66,8 +66,7 @@ def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
             (accuracy and agreement), "labels" (precision, recall and F1 of each label),
             "confusion", "calibration" (a reliability diagram), "coverage" (accuracy of
             the most confident labels) or "numbers" (a Bland-Altman plot of labels that
-            are numbers). None for the first kind. All other objects have
-            one plot.
+            are numbers). None for the first kind. All other objects have a single kind.
 
     Returns:
         The axes; `ax.figure.savefig("plot.png")` writes them.
@@ -126,7 +125,7 @@ def _fields(x: Agreement | CoverageCurve) -> dict[str, Any]:
 
 
 def _of_coded(x: Coded) -> Picture:
-    """Show labels, or passages by label."""
+    """Show labels, or for type "spans" passages by label."""
     if x.codebook.type != SPANS:
         return pictures.labels_picture(summary_of(x), len(x))
     return passages_picture(
@@ -148,7 +147,7 @@ def _of_robustness(x: Robustness) -> Picture:
 
 
 def _of_kind(x: Validation | ClassifyResults, kind: str | None) -> Picture:
-    """Plot an object that has several kinds of plots; None for the first."""
+    """Return the plot of an object that has several kinds; None for the first kind."""
     if isinstance(x, Validation):
         chosen = checks.choice("kind", kind or "measures", tuple(OF_VALIDATION))
         return OF_VALIDATION[chosen](x.to_dict())

@@ -1,4 +1,4 @@
-"""Reports: one page that documents a coding and suffices to repeat it."""
+"""Writes reports: pages that document a coding and suffice to reproduce it."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def report(
     texts: bool = True,
     n_examples: int = 20,
 ) -> Path:
-    """Write a page that documents how labels were made, and how good they are.
+    """Write a page that documents how labels were made and how accurate they are.
 
     The page is a single file without links to other files, network or scripts. It
-    contains a methods paragraph to paste with its references, the checklist that
-    reviewers ask, the codebook, the exact prompts, the model file with its SHA-256,
-    settings, versions, machine, tables, plots (with matplotlib), and texts on which model
-    and people disagree. It also contains the same data as JSON, which `reproduce` runs
-    again.
+    contains a methods paragraph with references, a checklist of reviewers' questions, the
+    codebook, the exact prompts, the model file with its SHA-256, settings, versions,
+    machine, tables, plots (with matplotlib), and texts on which model and people
+    disagree. It also contains the same data as JSON, from which `reproduce` repeats the
+    coding.
 
     Args:
         coded: Result of `annotate`.
@@ -65,10 +65,10 @@ def report(
             the coding.
         title: Title of the page.
         texts: Include texts. Use False for texts that must not be shared: the report then
-            has only their hashes, also in place of extracted fields, and `reproduce`
-            needs the data. The codebook and its examples are always included. Anyone who
-            guesses a short text can check by its hash if the report contains it.
-        n_examples: Largest number of texts that the page shows.
+            has only hashes of texts and of extracted fields, and `reproduce` needs the
+            data. The codebook and its examples are always included. Someone who guesses a
+            short text can check by its hash whether the report contains it.
+        n_examples: Maximum number of texts that the page shows.
 
     Returns:
         Path of the report.
@@ -170,7 +170,8 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
         made = f"{to_json(contents, indent=1)}\n".encode()
     else:
         made = page_of(contents).encode()
-    # Written to a temporary file first, so that an existing report stays whole.
+    # Written to a temporary file first, so that an error leaves an existing report
+    # intact.
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         draft.write_bytes(made)

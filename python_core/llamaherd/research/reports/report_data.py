@@ -1,4 +1,4 @@
-"""Content of a report as JSON: all data to show and to reproduce it."""
+"""Content of a report as JSON: all data to display and to reproduce it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FORMAT = "llamaherd report"
 VERSION = 1
-# Lower ends of bands of label probabilities, the highest first.
+# Lower limits of bands of label probabilities, the highest first.
 BANDS = (0.9, 0.7, 0.5, 0.0)
 Contents = dict[str, Any]
 
@@ -55,17 +55,17 @@ def contents_of(
         coded: Coding that the report describes.
         title: Title of the page.
         texts: True to include texts; otherwise only their hashes are included.
-        n_examples: Largest number of texts shown.
+        n_examples: Maximum number of texts shown.
         validation: Result of `Validation.to_dict`.
         estimates: Result of `Estimates.to_dict`.
         robustness: Result of `robustness_dict`.
         evaluation: Result of `evaluation_dict`.
-        original: Coding by the model, if `coded` is recalibrated: its labels and
-            probabilities are those that `reproduce` compares.
+        original: Coding by the model, if `coded` is recalibrated; `reproduce` compares
+            its labels and probabilities.
 
     Raises:
-        ValueError: The data frame is not the coded one, or another part belongs to other
-            texts and labels.
+        ValueError: The data frame was changed after coding, or another part belongs to
+            other texts and labels.
     """
     column = checked_texts(frames.column(coded.frame, coded.text, "text"), coded.text)
     unique, rows = unique_texts(column)
@@ -126,7 +126,7 @@ def contents_of(
 
 
 def summary_of(coded: Coded | ClassifyResults) -> list[dict[str, Any]]:
-    """Count texts by label and label probability; see `label_summary`."""
+    """Count texts by label and by label probability; see `label_summary`."""
     book = None if isinstance(coded, ClassifyResults) else coded.codebook
     several = book is not None and book.kind.is_several
     return label_summary(coded.labels, coded.names, coded.probs, several=several)
@@ -142,16 +142,16 @@ def label_summary(
     """Count texts by label, with shares and label probabilities.
 
     Args:
-        labels: Label of each text; None for missing ones.
+        labels: Label of each text; None for missing labels.
         names: The k labels of the codebook.
         probs: float64[n, k], probability of each label; None if unknown.
         several: True if a text may have several labels, joined by `JOINED`.
 
     Returns:
-        For each label a dict: "label"; "n"; "share" among texts with a label; "prob", the
-        mean probability of the label in its texts; "bands", numbers of its texts by
-        probability, see `BANDS`. The last two are None without probabilities. [] without
-        `names`.
+        For each label a dict: "label"; "n", the number of texts with this label; "share"
+        among texts with any label; "prob", the label's mean probability in these texts;
+        "bands", counts of these texts by probability, see `BANDS`. "prob" and "bands" are
+        None without probabilities. [] without `names`.
     """
     known = sum(label is not None for label in labels)
     found = []
@@ -206,7 +206,7 @@ def robustness_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Robustness
 
 
 def variants_dict(found: Any) -> dict[str, Any] | None:  # noqa: ANN401 - Robustness
-    """Return the estimates of a `Robustness`, as in `estimates_dict`; None without."""
+    """Return the estimates of a `Robustness` as in `estimates_dict`; None without any."""
     known = [each for each in found.estimates if each is not None]
     if not known:
         return None
@@ -246,14 +246,14 @@ def evaluation_dict(
     n_openings: int,
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """Return the choice of a codebook and its evaluation as JSON types.
+    """Return a selected codebook and its evaluation as JSON types.
 
     Args:
-        choice: The choice.
-        value: "value", "low" and "high" of its measure on "evaluate".
-        n: Number of texts of "evaluate".
-        n_failed: Number of these without a label.
-        n_openings: Number of evaluations on these texts, with this one.
+        choice: The selected codebook.
+        value: "value", "low" and "high" of the measure on the part "evaluate".
+        n: Number of texts in "evaluate".
+        n_failed: Number of texts in "evaluate" without a label.
+        n_openings: Number of evaluations on these texts, including this one.
         notes: Notes of the evaluation.
     """
     names = ("name", "measure", "n_candidates", "tied", "level")
@@ -298,12 +298,12 @@ def sha256_of(text: str) -> str:
 
 
 def hidden(labels: Sequence[str | None]) -> list[str | None]:
-    """Replace labels by hashes."""
+    """Replace labels by their hashes."""
     return [None if label is None else sha256_of(label) for label in labels]
 
 
 def _first_rows(rows: Integers, n_unique: int) -> list[int]:
-    """Return the row of each text's first occurrence."""
+    """Return the first row of each unique text."""
     first = np.full(n_unique, -1, dtype=np.int64)
     there = np.flatnonzero(rows >= 0)[::-1]
     first[rows[there]] = there
@@ -311,7 +311,7 @@ def _first_rows(rows: Integers, n_unique: int) -> list[int]:
 
 
 def _check_equal(coded: Coded, rows: Integers, first: Sequence[int]) -> None:
-    """Check that equal texts have equal labels; coding always gives such labels."""
+    """Check that equal texts have equal labels, as after any coding."""
     for i, index in enumerate(rows.tolist()):
         if index >= 0 and coded.labels[i] != coded.labels[first[index]]:
             raise ArgumentError(
@@ -325,12 +325,12 @@ def _check_equal(coded: Coded, rows: Integers, first: Sequence[int]) -> None:
 
 
 def _check_evaluated(evaluation: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-    """Check that the evaluated choice made the labels."""
+    """Check that the labels come from the evaluated codebook, settings and model."""
     found, chosen = hash_of(run), evaluation["choice_hash"]
     if found != chosen:
         raise ArgumentError(
-            f"is of another codebook, settings or model ({chosen[:12]}) than those that "
-            f"the texts were coded by ({found[:12]})",
+            f"is for another codebook, settings or model ({chosen[:12]}) than the coding "
+            f"of these texts ({found[:12]})",
             argument="evaluation",
             code="other_codebook",
         )
@@ -354,7 +354,7 @@ def _has(label: str | None, name: str, several: bool) -> bool:
 
 
 def _without_texts(validation: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the validation without texts; rows and "probs" remain."""
+    """Return a copy of the validation without texts; rows and "probs" remain."""
     if validation is None:
         return None
     result = {key: value for key, value in validation.items() if key != "confidence"}
@@ -372,7 +372,7 @@ def _examples(
     validation: Mapping[str, Any] | None,
     n: int,
 ) -> list[dict[str, Any]]:
-    """Select texts to show: those on which model and people disagree, else the first."""
+    """Select texts to show: texts on which model and people disagree, else the first."""
     quotes = _quotes(coded)
     if validation is not None:
         return [
@@ -398,7 +398,7 @@ def _examples(
 
 
 def _quotes(coded: Coded) -> dict[int, list[int]]:
-    """Return start and end of the quote that each label rests on, by row."""
+    """Return start and end of the quote that supports each label, by row."""
     if not {"quote", "start", "end"} <= coded.columns.keys():
         return {}
     columns = (

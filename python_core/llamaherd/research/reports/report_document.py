@@ -1,4 +1,4 @@
-"""Reports as documents for Word and LibreOffice, by python-docx, which is optional."""
+"""Writes reports for Word and LibreOffice with python-docx, which is optional."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MISSING = (
 
 
 def document_of(contents: Contents) -> bytes:
-    """Return the report as the content of a .docx file.
+    """Return the bytes of a .docx file with the report.
 
     Raises:
         ImportError: python-docx is not installed.
@@ -154,14 +154,14 @@ def _fill(made: Any, row: list[str], numbers: set[int]) -> None:  # noqa: ANN401
 
 
 def _repeat(row: Any) -> None:  # noqa: ANN401 - row of python-docx
-    """Repeat the row at the top of each page."""
+    """Repeat a table's row at the top of each page."""
     from docx.oxml import OxmlElement  # noqa: PLC0415 - optional
 
     row._tr.get_or_add_trPr().append(OxmlElement("w:tblHeader"))  # noqa: SLF001
 
 
 def _size(table: Table, rows: list[list[str]], *, is_facts: bool) -> None:
-    """Give columns widths by the longest text in each."""
+    """Set the widths of columns by the longest text in each column."""
     from docx.shared import Inches  # noqa: PLC0415 - optional
 
     table.autofit = False
@@ -175,7 +175,7 @@ def _size(table: Table, rows: list[list[str]], *, is_facts: bool) -> None:
 
 
 def _shares(rows: list[list[str]]) -> Iterator[float]:
-    """Share the width among columns by their longest text, in inches."""
+    """Yield the width of each column in inches, by the column's longest text."""
     longest = [min(max(map(len, each)), 45) + 4 for each in zip(*rows, strict=True)]
     yield from (_WIDTH * each / sum(longest) for each in longest)
 

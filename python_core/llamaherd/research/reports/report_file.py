@@ -1,4 +1,4 @@
-"""Reading of reports, from their page or JSON."""
+"""Reading of reports from HTML pages or JSON files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _refused(path: Path, problem: str, code: str = "not_a_report") -> ArgumentEr
 
 
 class _ScriptFinder(HTMLParser):
-    """Parser that keeps the content of the script element with our id."""
+    """Parser that stores the content of the script element with the report's id."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)
@@ -71,7 +71,7 @@ class _ScriptFinder(HTMLParser):
 
 
 def _embedded(text: str, path: Path) -> str:
-    # Large pages are mostly JSON; parsing can start at its element.
+    # Large pages are mostly JSON, so parsing starts at the element that contains it.
     mark = text.rfind(f'id="{JSON_ID}"')
     start = text.rfind("<script", 0, mark) if mark >= 0 else -1
     finder = _ScriptFinder()
@@ -110,7 +110,7 @@ def _check_data(contents: Contents, path: Path) -> None:
     if not isinstance(rows, list) or not isinstance(texts, list):
         raise _refused(path, "has no list data.rows or data.texts", code="damaged")
     if not all(isinstance(text, str) for text in texts):
-        raise _refused(path, "has data.texts that are not all texts", code="damaged")
+        raise _refused(path, "has values in data.texts that are no texts", code="damaged")
     n = len(texts)
     for name, column in (("labels.values", values), ("probs", probs)):
         optional = name == "probs" and column is None

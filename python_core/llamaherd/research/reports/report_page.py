@@ -1,4 +1,4 @@
-"""Page of a report: tables, plots, and their JSON data."""
+"""Renders the page of a report: tables, plots, and their JSON data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup
 
-from llamaherd.research.reports import drawing, report_parts
+from llamaherd.research.reports import drawing, report_blocks, report_parts
 from llamaherd.research.reports.report_data import to_json
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def page_of(contents: Contents) -> str:
     drawn = Drawn()
     parts = report_parts.parts_of(contents, drawn.block)
     return _TEMPLATES.get_template("report.html.j2").render(
-        title=report_parts.shown(contents["title"]),
+        title=report_blocks.shown(contents["title"]),
         lead=report_parts.lead_of(contents),
         version=contents["run"]["versions"].get("llamaherd", ""),
         created=contents["created"],
@@ -53,7 +53,7 @@ def page_of(contents: Contents) -> str:
 def embedded(contents: Contents) -> Markup:
     """Return JSON that is safe inside a script element."""
     text = to_json(contents).translate(str.maketrans(_ESCAPED))
-    return Markup(text)  # noqa: S704 - nothing in it is markup any more
+    return Markup(text)  # noqa: S704 - all markup is escaped
 
 
 class Drawn:

@@ -1,21 +1,14 @@
-"""The parts of a report's page, as data for its template."""
+"""Builds the parts of a report's page, as data for its template."""
 
 from __future__ import annotations
 
-import unicodedata
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.research.coding.codebook import Codebook, page
-from llamaherd.research.coding.span_type import SPANS
 from llamaherd.research.reports import pictures
 from llamaherd.research.reports import validation_pictures as of_validation
 from llamaherd.research.reports.highlights import (
-    N_COLOURS,
-    Passage,
     passage_counts,
-    passages_of,
     passages_picture,
-    pieces_of,
 )
 from llamaherd.research.reports.method_parts import (
     checklist_blocks,
@@ -23,41 +16,63 @@ from llamaherd.research.reports.method_parts import (
     methods_blocks,
     references_blocks,
 )
+from llamaherd.research.reports.report_blocks import (
+    duration_text,
+    ends_text,
+    facts_block,
+    interval_text,
+    note_block,
+    number_text,
+    share_text,
+    shown,
+    table_block,
+    text_block,
+)
+from llamaherd.research.reports.report_run import (
+    again_blocks,
+    codebook_blocks,
+    model_blocks,
+    prompts_blocks,
+    run_blocks,
+)
+from llamaherd.research.reports.report_texts import (
+    are_passages,
+    example_blocks,
+    span_labels,
+)
 from llamaherd.research.validation.numbers import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from llamaherd.research.reports.report_blocks import Block
     from llamaherd.research.reports.report_data import Contents
 
-    Block = dict[str, Any]
     Draw = Callable[..., Block | None]
 
-_LONGEST = 4000  # maximum number of characters shown of a text
-_CONTROLS = {i: 0x2400 + i for i in range(32) if chr(i) not in "\n\t"} | {127: 0x2421}
-_NO_TEXT = "[the text]"
 _KINDS = {
-    "simple": "simply, all texts equally probable",
-    "stratified": "a fixed number of each stratum,",
-    "uncertainty": "the less sure the model is, the more probable",
-    "weights": "the larger its survey weight, the more probable",
-    "given": "by probabilities that were given",
+    "simple": "at random, all texts equally probable",
+    "stratified": "at random, a fixed number in each stratum,",
+    "uncertainty": "at random, more probable the less sure the model is",
+    "weights": "at random, more probable the larger the survey weight",
+    "given": "at random, with given probabilities",
     "waves": "in waves of different designs",
 }
 
 TOGETHER = {
-    "bonferroni": "All intervals of a method hold together at this level (Bonferroni).",
-    "max_t": "All intervals of a method hold together at this level (max-t).",
+    "bonferroni": "The intervals of each method are simultaneous at this level "
+    "(Bonferroni).",
+    "max_t": "The intervals of each method are simultaneous at this level (max-t).",
 }
 
 _SCALES = {
     "nominal": "Labels have no order (nominal scale).",
-    "ordinal": "Labels are in order (ordinal scale)"
-    ", kappa by squared distances of their places.",
+    "ordinal": "Labels are ordered (ordinal scale)"
+    "; kappa weights disagreements by the squared difference of ranks.",
     "interval": "Labels are numbers (interval scale)"
-    ", kappa by squared distances of their places.",
+    "; kappa weights disagreements by the squared difference of ranks.",
     "ratio": "Labels are numbers (ratio scale)"
-    ", kappa by squared distances of their places.",
+    "; kappa weights disagreements by the squared difference of ranks.",
 }
 
 
@@ -77,13 +92,13 @@ def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
         ("estimates", "Estimates", _estimates(contents["estimates"], draw)),
         ("robustness", "Robustness", _robustness(contents["robustness"], draw)),
         ("checklist", "Checklist", checklist_blocks(contents)),
-        ("examples", *_examples(contents)),
-        ("codebook", "Codebook", _codebook(run)),
-        ("prompts", "Prompts", _prompts(contents)),
-        ("model", "Model", _model(run["model"])),
-        ("run", "Settings, versions, machine", _run(contents)),
+        ("examples", *example_blocks(contents)),
+        ("codebook", "Codebook", codebook_blocks(run)),
+        ("prompts", "Prompts", prompts_blocks(contents)),
+        ("model", "Model", model_blocks(run["model"])),
+        ("run", "Settings, versions, machine", run_blocks(contents)),
         ("references", "References", references_blocks(contents)),
-        ("again", "Running it again", _again(run)),
+        ("again", "Running it again", again_blocks(run)),
     ]
     return [
         {"id": name, "title": title, "blocks": [b for b in blocks if b is not None]}
@@ -93,7 +108,7 @@ def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
 
 
 def lead_of(contents: Contents) -> str:
-    """Return a sentence on the subject of the report."""
+    """Return a sentence that summarizes the coding."""
     run, data = contents["run"], contents["data"]
     file = run["model"]["file"] or "a model"
     return shown(
@@ -103,26 +118,14 @@ def lead_of(contents: Contents) -> str:
 
 
 def _took(run: Mapping[str, Any]) -> str:
-    """Return the duration of coding, and the number of results from a journal."""
+    """Return words on the duration of coding and the results from a journal."""
     seconds = run.get("seconds")
-    took = "" if seconds is None else f" in {_duration(seconds)}"
+    took = "" if seconds is None else f" in {duration_text(seconds)}"
     n, n_stored = run.get("n_prompts", 0), run.get("n_journal", 0)
     if not n_stored:
         return took
     rest = "" if n_stored >= n else f", the other {n - n_stored:,}{took}"
     return f" ({n_stored:,} of {n:,} prompts from the journal{rest})"
-
-
-def shown(text: object) -> str:
-    """Return a text with visible control characters, without invalid ones."""
-    found = str(text).translate(_CONTROLS)
-    found = "".join(
-        "\ufffd" if unicodedata.category(c) == "Cs" or 0x80 <= ord(c) < 0xA0 else c
-        for c in found
-    )
-    if len(found) <= _LONGEST:
-        return found
-    return f"{found[:_LONGEST]} ... ({len(found):,} characters)"
 
 
 def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
@@ -136,42 +139,46 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
             [
                 shown(each["label"]),
                 f"{each['n']:,}",
-                _share(each["share"]),
-                *([_number(each["prob"], 3)] if has_probs else []),
+                share_text(each["share"]),
+                *([number_text(each["prob"], 3)] if has_probs else []),
             ]
             for each in summary
         ]
-        blocks.append(_table(head, rows))
+        blocks.append(table_block(head, rows))
         blocks.append(draw(lambda: pictures.labels_picture(summary, n)))
         if has_probs:
             blocks.append(
-                _text("The mean probability is that of texts that were given the label.")
+                text_block("The mean probability is over the texts that have the label.")
             )
-    elif _are_passages(contents):
-        counts = passage_counts(contents["labels"]["values"], _span_labels(contents))
+    elif are_passages(contents):
+        counts = passage_counts(contents["labels"]["values"], span_labels(contents))
         rows = [
             [shown(each["label"]), f"{each['n']:,}", f"{each['n_texts']:,}"]
             for each in counts
         ]
-        blocks.append(_table(["label", "passages", "different texts"], rows))
+        blocks.append(table_block(["label", "passages", "different texts"], rows))
         different = len(contents["labels"]["values"])
         blocks.append(draw(lambda: passages_picture(counts, different)))
     else:
-        blocks.append(_text("Fields by a schema: their values are in the data."))
+        blocks.append(
+            text_block("The answers are fields of a schema, stored in the data.")
+        )
     recalibration = contents["run"].get("recalibration")
     if recalibration is not None:
-        blocks.append(_text(_recalibrated(recalibration)))
-    blocks += [_note(shown(note)) for note in contents["run"].get("notes") or ()]
+        blocks.append(text_block(_recalibrated(recalibration)))
+    blocks += [note_block(shown(note)) for note in contents["run"].get("notes") or ()]
     if n_failed:
         some = list(dict.fromkeys(contents["errors"].values()))[:5]
         blocks.append(
-            _note(f"{n_failed:,} different texts have no label: {shown('; '.join(some))}")
+            note_block(
+                f"{n_failed:,} different texts have no label: {shown('; '.join(some))}"
+            )
         )
     return blocks
 
 
 def _recalibrated(found: Mapping[str, Any]) -> str:
-    """Return sentences on a recalibration: what was fitted, accuracy before and after."""
+    """Return sentences on a recalibration: regression, accuracy before and after."""
     features = " and ".join(
         {"probs": "the model's log-probabilities"}.get(each, each)
         for each in found["features"]
@@ -180,8 +187,8 @@ def _recalibrated(found: Mapping[str, Any]) -> str:
     def score(way: str, name: str) -> str:
         each = found[way][name]
         return (
-            f"{_number(each['value'], 3)} [{_number(each['low'], 3)}, "
-            f"{_number(each['high'], 3)}]"
+            f"{number_text(each['value'], 3)} [{number_text(each['low'], 3)}, "
+            f"{number_text(each['high'], 3)}]"
         )
 
     return (
@@ -200,29 +207,30 @@ def _validation(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
     whole = dict(fields)
     people = len(fields["coders"])
     who = "one person" if people == 1 else f"{people} people"
-    weighted = (
-        ", each counted by 1 / its inclusion probability" if fields["is_weighted"] else ""
-    )
+    weighted = ", weighted by 1 / inclusion probability" if fields["is_weighted"] else ""
     blocks: list[Block | None] = [
-        _text(
+        text_block(
             f"{fields['n_gold']:,} texts were coded by {who}{weighted}. "
             + _SCALES[fields["scale"]]
         ),
         *_drawn(fields.get("design"), fields["coders"]),
-        *(_note(shown(warning)) for warning in fields["warnings"]),
-        _table(
+        *(note_block(shown(warning)) for warning in fields["warnings"]),
+        table_block(
             ["measure", "value", f"{fields['level']:.0%} interval", "texts"],
             list(_measures(fields)),
         ),
         draw(lambda: of_validation.measures_picture(whole)),
-        _table(
+        table_block(
             ["label", "people", "model", "precision", "recall", "F1"],
             [
                 [
                     shown(each["label"]),
                     f"{each['n_gold']:,}",
                     f"{each['n_predicted']:,}",
-                    *(_interval(each[name]) for name in ("precision", "recall", "f1")),
+                    *(
+                        interval_text(each[name])
+                        for name in ("precision", "recall", "f1")
+                    ),
                 ]
                 for each in fields["accuracy"]["per_label"]
             ],
@@ -243,9 +251,9 @@ def _validation(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
 
 
 def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Block]:
-    """Describe the draw of the coded texts."""
+    """Describe how the coded texts were sampled."""
     if design is None:
-        return [_note("How the texts that people coded were chosen is not known.")]
+        return [note_block("There is no record of how the coded texts were selected.")]
     by = design.get("by")
     kind = _KINDS[design["kind"]]
     facts = [
@@ -254,7 +262,7 @@ def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Bloc
         ["coders", _listed(coders)],
     ]
     if "floor" in design:
-        facts.append(["share given out evenly", _share(design["floor"])])
+        facts.append(["share allocated evenly", share_text(design["floor"])])
     if isinstance(design.get("allocation"), str):
         facts.append(["allocation", design["allocation"]])
     for name, n in design.get("drawn", {}).items():
@@ -264,9 +272,12 @@ def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Bloc
         after = f"; {wave['n_coded']:,} codes before it; seed {wave['seed']}"
         facts.append([f"wave {wave['wave']}", what + after])
     facts.append(["seed", str(design["seed"])])
-    if "sha256" in design:  # not of a part of the texts
+    if "sha256" in design:  # missing for a part of the texts
         facts.append(["SHA-256 of all ids and texts", design["sha256"]])
-    return [{"kind": "heading", "text": "How the gold sample was drawn"}, _facts(facts)]
+    return [
+        {"kind": "heading", "text": "How the gold sample was drawn"},
+        facts_block(facts),
+    ]
 
 
 def _listed(names: str | Sequence[str]) -> str:
@@ -288,8 +299,8 @@ def _measures(fields: Mapping[str, Any]) -> Iterator[list[str]]:
         n = found["n_units"] if "n_units" in found else found.get("n")
         return [
             title,
-            _number(found["value"], 3),
-            _ends(found),
+            number_text(found["value"], 3),
+            ends_text(found),
             "" if n is None else f"{n:,}",
         ]
 
@@ -310,8 +321,8 @@ def _measures(fields: Mapping[str, Any]) -> Iterator[list[str]]:
     for title, found in _of_numbers(fields):
         yield row(title, found)
     if fields["ceiling"] is not None:
-        yield row("two people say the same", fields["ceiling"]["people"])
-        yield row("the model and one of them say the same", fields["ceiling"]["model"])
+        yield row("two people agree", fields["ceiling"]["people"])
+        yield row("the model and one person agree", fields["ceiling"]["model"])
     if fields["brier"] is not None:
         yield row("Brier score", fields["brier"])
     if fields["calibration"] is not None:
@@ -327,9 +338,9 @@ def _estimates(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | Non
         [
             shown(pictures.estimate_name(r, whole.get("grouped_by") or ())),
             pictures.METHODS[r["method"]],
-            _number(r["estimate"], 4),
-            _number(r["std_error"], 4),
-            _ends(r, 4),
+            number_text(r["estimate"], 4),
+            number_text(r["std_error"], 4),
+            ends_text(r, 4),
         ]
         for r in fields["rows"]
     ]
@@ -342,14 +353,16 @@ def _estimates(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | Non
     ]
     what = f"{shown(fields['formula'])}. " if fields["formula"] else ""
     return [
-        _text(
+        text_block(
             f"{what}{fields['n_texts']:,} texts; {fields['n_gold']:,} of them were coded "
             f"by people ({shown(fields['design'])})."
         ),
-        _text(f"{shown(fields['agreement'])}.") if fields.get("agreement") else None,
-        _text(TOGETHER[fields["simultaneous"]]) if fields.get("simultaneous") else None,
-        *(_note(shown(note)) for note in fields["notes"]),
-        _table(head, rows, numbers={2, 3, 4}),
+        text_block(f"{shown(fields['agreement'])}.") if fields.get("agreement") else None,
+        text_block(TOGETHER[fields["simultaneous"]])
+        if fields.get("simultaneous")
+        else None,
+        *(note_block(shown(note)) for note in fields["notes"]),
+        table_block(head, rows, numbers={2, 3, 4}),
         draw(lambda: pictures.estimates_picture(whole)),
     ]
 
@@ -359,7 +372,7 @@ def _robustness(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
         return []
     whole = dict(fields)
     rows = [
-        [shown(name), _share(flips), *map(_share, shares)]
+        [shown(name), share_text(flips), *map(share_text, shares)]
         for name, flips, shares in zip(
             fields["variants"], fields["flips"], fields["shares"], strict=True
         )
@@ -368,18 +381,18 @@ def _robustness(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
     more = "" if alpha is None else f", Krippendorff's alpha {alpha:.3f}"
     head = ["variant", "labels that change", *map(shown, fields["names"])]
     return [
-        _text(
+        text_block(
             f"The same {fields['n_texts']:,} texts, {len(fields['variants'])} variants. "
-            f"Mean agreement of two variants: {_share(fields['agreement'])}{more}."
+            f"Mean agreement of two variants: {share_text(fields['agreement'])}{more}."
         ),
-        _table(head, rows, caption="Against the first variant; shares of labels"),
+        table_block(head, rows, caption="Against the first variant; shares of labels"),
         draw(lambda: pictures.robustness_picture(whole)),
         *_corrected(fields),
     ]
 
 
 def _corrected(fields: Mapping[str, Any]) -> list[Block | None]:
-    """Return blocks on estimates by each variant's labels and the same codes."""
+    """Return blocks on the estimates from each variant's labels with the same codes."""
     found = fields.get("estimates")
     if not found:
         return []
@@ -387,8 +400,8 @@ def _corrected(fields: Mapping[str, Any]) -> list[Block | None]:
         [
             shown(", ".join(p for p in (r["outcome"], r["term"], r["group"]) if p)),
             shown(r["variant"]),
-            _number(r["estimate"], 4),
-            _ends(r, 4),
+            number_text(r["estimate"], 4),
+            ends_text(r, 4),
         ]
         for r in sorted(
             found["rows"], key=lambda r: (r["outcome"], r["term"], r["group"])
@@ -397,325 +410,6 @@ def _corrected(fields: Mapping[str, Any]) -> list[Block | None]:
     head = ["what", "variant", "estimate", f"{found['level']:.0%} interval"]
     caption = "Labels of each variant corrected by the same codes (DSL)"
     return [
-        *(_note(shown(note)) for note in found["notes"]),
-        _table(head, rows, caption=caption, numbers={2, 3}),
+        *(note_block(shown(note)) for note in found["notes"]),
+        table_block(head, rows, caption=caption, numbers={2, 3}),
     ]
-
-
-def _examples(contents: Contents) -> tuple[str, list[Block | None]]:
-    found = contents["examples"]
-    if not found:
-        return "Texts", []
-    if _are_passages(contents):
-        names = _span_labels(contents)
-        made = [_marked(each, passages_of(each["label"]), names) for each in found]
-        return "Texts with their passages", [_legend(contents), *made]
-    disagree = contents["validation"] is not None
-    head = ["row", "text", "model", *(["people"] if disagree else []), "probability"]
-    rows = [
-        [
-            f"{each['row'] + 1:,}",
-            shown(each["text"]),
-            _or_dash(each["label"]),
-            *([_or_dash(each["truth"])] if disagree else []),
-            _number(each["prob"], 3),
-        ]
-        for each in found
-    ]
-    title = "Where model and people disagree" if disagree else "The first texts"
-    what = "The surest first." if disagree else "As they were coded."
-    blocks: list[Block | None] = [
-        _text(what),
-        _table(head, rows, numbers={len(head) - 1}, texts=1),
-    ]
-    quoted = [each for each in found if each.get("quote")]
-    if quoted:
-        blocks.append({"kind": "heading", "text": "The words that labels rest on"})
-        blocks += [
-            _marked(
-                each,
-                [Passage(each["quote"][0], each["quote"][1], str(each["label"]))],
-                contents["labels"]["names"],
-            )
-            for each in quoted
-        ]
-    return title, blocks
-
-
-def _are_passages(contents: Contents) -> bool:
-    """Return True if texts were coded by a codebook of passages, and labels are there."""
-    content = contents["run"]["codebook"]["content"]
-    return content.get("type") == SPANS and not contents["labels"]["are_hashes"]
-
-
-def _span_labels(contents: Contents) -> list[str]:
-    """Return the labels of a codebook of passages."""
-    return list(contents["run"]["codebook"]["content"].get("labels") or [])
-
-
-def _marked(
-    example: Mapping[str, Any], passages: Sequence[Passage], names: Sequence[str]
-) -> Block:
-    """Return a text with highlighted passages; the template escapes all parts.
-
-    Each of the labels `names` has a colour.
-    """
-    text = str(example["text"])
-    pieces = [
-        {
-            "text": shown(piece.text),
-            "labels": shown(", ".join(dict.fromkeys(piece.labels))),
-            "starts": shown(", ".join(dict.fromkeys(piece.starts))),
-            "colour": _colour(piece.labels[-1], names) if piece.labels else None,
-        }
-        for piece in pieces_of(text[:_LONGEST], passages)
-    ]
-    left = len(text) - _LONGEST
-    return {
-        "kind": "marked",
-        "row": f"{example['row'] + 1:,}",
-        "pieces": pieces,
-        "rest": f" ... ({len(text):,} characters)" if left > 0 else "",
-    }
-
-
-def _colour(label: str, names: Sequence[str]) -> int:
-    """Return the number of a label's colour."""
-    place = names.index(label) if label in names else len(names)
-    return place % N_COLOURS
-
-
-def _legend(contents: Contents) -> Block:
-    n = len(contents["examples"])
-    return _text(f"The first {n:,} texts; each passage has its label before it.")
-
-
-def _codebook(run: Mapping[str, Any]) -> list[Block | None]:
-    content = run["codebook"]["content"]
-    lines = page(Codebook.from_dict(content), width=10**6)
-    return [
-        _pre("", "\n".join(lines[2:])),
-        _facts([["SHA-256 of its content", run["codebook"]["hash"]]]),
-    ]
-
-
-def _prompts(contents: Contents) -> list[Block | None]:
-    fields = contents["run"]["prompts"]
-    example = next((each["text"] for each in contents["examples"]), _NO_TEXT)
-    shared, empty = fields["shared"], fields.get("empty") or ""
-    tail = empty[len(shared) :] if empty.startswith(shared) else ""
-    blocks: list[Block | None] = [
-        _text(
-            f"All prompts begin with the same {fields['n_shared_tokens']} tokens; the "
-            "marked part is the text. "
-            + ("They are in the model's chat template." if fields["chat"] else "")
-        ),
-        _pre("A whole prompt", shared, marked=example, after=tail),
-    ]
-    others = fields["after"][1:]
-    if others:
-        ends = "\n".join(after.strip("\n") for after in fields["after"])
-        blocks.append(_pre("It is asked once with each of these ends", ends))
-    return blocks
-
-
-def _model(fields: Mapping[str, Any]) -> list[Block | None]:
-    size = fields["size_bytes"]
-    facts = [
-        ["file", fields["file"] or "unknown"],
-        ["size", "unknown" if size is None else f"{size:,} bytes"],
-        ["SHA-256", fields["sha256"] or "unknown"],
-        *(
-            [
-                f"LoRA adapter {lora['file']}",
-                f"scale {lora['scale']}, SHA-256 {lora['sha256']}",
-            ]
-            for lora in fields["loras"]
-        ),
-        *([key, shown(value)] for key, value in fields["metadata"].items()),
-    ]
-    return [_facts(facts)]
-
-
-def _run(contents: Contents) -> list[Block | None]:
-    run = contents["run"]
-    machine = dict(run["machine"])
-    memory = machine.pop("memory_bytes", None)
-    if memory is not None:
-        machine["memory"] = f"{memory / 2**30:.1f} GiB"
-    seconds = run.get("seconds")
-    n, n_stored = run.get("n_prompts", 0), run.get("n_journal", 0)
-    took = {} if seconds is None else {"duration": _duration(seconds)}
-    if n_stored:
-        took["from the journal"] = f"{n_stored:,} of {n:,} prompts"
-        if n_stored >= n:  # nothing was computed
-            took.pop("duration", None)
-    stats = contents["stats"]
-    counted = {} if stats is None else {"what the call did": stats["line"]}
-    groups = (
-        ("How labels were computed", run["settings"]),
-        ("Context", run["context"]),
-        ("Versions", run["versions"]),
-        ("Machine", machine),
-        ("Time", {"started": run["started"], **took, **counted}),
-    )
-    thought = run.get("thinking")
-    blocks: list[Block | None] = [] if thought is None else [_text(thought["methods"])]
-    blocks += _of_steps(run.get("steps"))
-    for title, values in groups:
-        blocks += [
-            {"kind": "heading", "text": title},
-            _facts([[_name(key), _value(value)] for key, value in values.items()]),
-        ]
-    return blocks
-
-
-def _of_steps(steps: Mapping[str, Any] | None) -> list[Block | None]:
-    """Show the steps of a coding: who labelled how many texts, seconds, agreement."""
-    if steps is None:
-        return []
-    rows = []
-    for each in steps["each"]:
-        agreed = each.get("agreement") or {}
-        interval = ""
-        if agreed.get("value") is not None:
-            limits = f"[{agreed['low']:.3f}, {agreed['high']:.3f}]"
-            interval = f"{agreed['value']:.3f} {limits}"
-        rows.append(
-            [
-                each["step"],
-                shown(each["by"]),
-                f"{each['n_texts']:,}",
-                f"{each['share']:.1%}",
-                f"{each['seconds']:,.1f}",
-                interval,
-            ]
-        )
-    return [
-        {"kind": "heading", "text": "Steps"},
-        _text(steps["methods"]),
-        _table(
-            ["step", "by", "texts", "share", "seconds", "agreement"],
-            rows,
-            numbers={2, 3, 4, 5},
-            caption="Agreement of the head is with the model's labels, by "
-            "cross-validation on the texts that the model labelled; that of the last "
-            "step with the labels that the texts had before. It is no accuracy: that "
-            "needs people's codes.",
-        ),
-    ]
-
-
-def _again(run: Mapping[str, Any]) -> list[Block | None]:
-    file = shown(run["model"]["file"] or "the model's file")
-    exact = run["context"].get("deterministic")
-    promise = (
-        "The context was deterministic: with the same versions every label and every "
-        "probability must be the same, bit for bit, however many prompts run at once."
-        if exact
-        else "The context was not deterministic: labels and probabilities are likely to "
-        "be the same, but need not be."
-    )
-    return [
-        _text(promise),
-        _pre("R", f'llamaherd::reproduce("report.html", "{file}")'),
-        _pre(
-            "Python",
-            f'import llamaherd as lh\nprint(lh.reproduce("report.html", "{file}"))',
-        ),
-    ]
-
-
-def _table(
-    head: list[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    caption: str = "",
-    numbers: set[int] | None = None,
-    texts: int = -1,
-) -> Block:
-    at = set(range(1, len(head))) if numbers is None else numbers
-    return {
-        "kind": "table",
-        "caption": caption,
-        "head": head,
-        "rows": rows,
-        "numbers": at,
-        "texts": texts,
-    }
-
-
-def _facts(rows: Sequence[Sequence[str]]) -> Block:
-    return {
-        "kind": "facts",
-        "caption": "",
-        "head": [],
-        "rows": [[shown(cell) for cell in row] for row in rows],
-        "numbers": set(),
-        "texts": 1,
-    }
-
-
-def _text(text: str) -> Block:
-    return {"kind": "text", "text": text}
-
-
-def _note(text: str) -> Block:
-    return {"kind": "note", "text": text}
-
-
-def _pre(title: str, before: str, *, marked: str = "", after: str = "") -> Block:
-    return {
-        "kind": "pre",
-        "title": title,
-        "before": _long(before),
-        "marked": shown(marked),
-        "after": _long(after),
-    }
-
-
-def _long(text: str) -> str:
-    """Return a text in full, see `shown`; prompts must be exact."""
-    return "".join(shown(text[i : i + _LONGEST]) for i in range(0, len(text), _LONGEST))
-
-
-def _name(key: str) -> str:
-    return key.replace("_", " ") if key.islower() and "-" not in key else key
-
-
-def _value(value: object) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return shown(value)
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "\u2013" if value is None else f"{value:.{digits}f}"
-
-
-def _share(value: float | None) -> str:
-    return "\u2013" if value is None else f"{value:.1%}"
-
-
-def _or_dash(value: object) -> str:
-    return "\u2013" if value is None else shown(value)
-
-
-def _ends(found: Mapping[str, Any], digits: int = 3) -> str:
-    low, high = found.get("low"), found.get("high")
-    return "" if low is None or high is None else f"{low:.{digits}f} to {high:.{digits}f}"
-
-
-def _interval(found: Mapping[str, Any]) -> str:
-    ends = _ends(found, 2)
-    return _number(found["value"], 2) + (f" ({ends})" if ends else "")
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

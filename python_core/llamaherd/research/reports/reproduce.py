@@ -1,4 +1,4 @@
-"""Reproduction of a report: code again and compare all results."""
+"""Reproduction of a report: codes again and compares all results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from llamaherd.research.coding.coded import Coded
     from llamaherd.research.reports.report_data import Contents
 
-_TEXT = ".text"  # column for texts of a report; not a possible field name
+_TEXT = ".text"  # column for texts of a report; no field can have this name
 _OF_CONTEXT = (
     "n_ctx",
     "n_seq_max",
@@ -95,24 +95,25 @@ def reproduce(
 ) -> Reproduction:
     """Code the texts of a report again and compare each label and probability.
 
-    Model, codebook and texts must be those of the report; differences in versions and
-    machines are listed. The files of a head's embeddings and of a larger model (`until`,
-    `larger`) are searched for by name and content: beside the report, in the working
-    directory, beside the model's file and in the model cache. The number of layers on the
-    GPU is that of the report, if a GPU can be used. If the context was deterministic,
-    results are identical with the same versions, for any `n_seq_max` and `n_threads`.
+    Model, codebook and texts must equal those of the report; differences in versions and
+    machines are listed. The files of a model for embeddings and of a larger model
+    (`until`, `larger`) are found by name and content in the folder of the report, the
+    working directory, the folder of the model's file, and the model cache. The GPU gets
+    as many layers as in the report, if a GPU can be used. If the context was
+    deterministic, results are identical with the same versions, for any `n_seq_max` and
+    `n_threads`.
 
     Args:
-        path: Path of the report's page, or its JSON.
+        path: Path of the report's page or JSON file.
         model: The model file; or a model or context to use. None to search for a file of
-            the same name beside the report, in the working directory, and in the model
-            cache.
-        data: A data frame with the texts, required for a report without them; otherwise
-            its texts are compared with the report's.
-        text: Name of the column of texts; None for that of the report.
-        n_seq_max: Number of prompts that run at once; None for that of the report.
-        n_threads: Number of threads; None for that of the report, at most the number of
-            cores.
+            the recorded name in the folder of the report, the working directory, and the
+            model cache.
+        data: A data frame with the texts. Required for a report without texts; otherwise
+            its texts are compared with the texts of the report.
+        text: Name of the column of texts; None for the name in the report.
+        n_seq_max: Number of prompts that run at once; None for the number in the report.
+        n_threads: Number of threads; None for the number in the report, but at most the
+            number of cores.
         progress: As in `generate_parallel`.
 
     Returns:
@@ -142,7 +143,7 @@ class Replay:
 
     Attributes:
         contents: Content of the report.
-        arguments: First three arguments of `annotate`: data frame, column, codebook.
+        arguments: The first three arguments of `annotate`: data frame, column, codebook.
         settings: Further arguments of `annotate`.
         context: Context to run in.
         own: Objects to close at the end.
@@ -165,7 +166,7 @@ class Replay:
         n_seq_max: int | None = None,
         n_threads: int | None = None,
     ) -> Replay:
-        """Read and check the report, and load its model; arguments of `reproduce`."""
+        """Read and check a report, and load its model; arguments as in `reproduce`."""
         if not isinstance(path, (str, os.PathLike)):
             raise ArgumentTypeError(
                 f"must be {words().path}, not {checks.shown(path)}", argument="path"
@@ -241,14 +242,14 @@ def _frame(
             return {_TEXT: found}, _TEXT
     elif data is None:
         raise ArgumentError(
-            "must be given: this report holds no texts, only their hashes",
+            "must be given: this report contains no texts, only their hashes",
             argument="data",
         )
     name = text or str(recorded["text"])
     given = checked_texts(frames.column(data, name, "text"), name)
     if len(given) != len(recorded["rows"]):
         raise ArgumentError(
-            f"has {len(given):,} rows; the report is of {len(recorded['rows']):,}",
+            f"has {len(given):,} rows, but the report has {len(recorded['rows']):,}",
             argument="data",
         )
     hashes = recorded.get("texts_sha256") or [
@@ -267,7 +268,7 @@ def _frame(
 
 
 def _settings(contents: Contents) -> dict[str, Any]:
-    """Return the report's settings; raise an error for unknown ones."""
+    """Return the report's settings; raise an error for unknown settings."""
     recorded = contents["run"]["settings"]
     unknown = [name for name in recorded if name not in _OF_ANNOTATE]
     if unknown:
@@ -282,13 +283,13 @@ def _check_calibration(contents: Contents) -> None:
     is_all = run.get("texts_sha256") == contents["data"].get("sha256")
     if run.get("steps") is not None and not is_all:
         raise _unlike(
-            "the report has only some of the coded rows: the texts of each step were "
-            "chosen among all of them",
+            "the report has only some of the coded rows, but each step selected its "
+            "texts from all rows",
             "missing_rows",
         )
     if run["settings"].get("calibrate") == "batch" and not is_all:
         raise _unlike(
-            "the report has only some of the coded rows: with "
+            "the report has only some of the coded rows, but with "
             f"{setting('calibrate', 'batch')} their probabilities depend on the other "
             "rows",
             "missing_rows",
@@ -309,7 +310,8 @@ def _context(
     if isinstance(model, Host):
         if n_seq_max is not None or n_threads is not None:
             raise ArgumentError(
-                "and n_threads are the context's that was given", argument="n_seq_max"
+                "and n_threads are set by the given context: omit them",
+                argument="n_seq_max",
             )
         _check_model(model.model, recorded)
         return model
@@ -324,7 +326,7 @@ def _context(
 
 
 def _n_gpu_layers(recorded: Mapping[str, Any]) -> int:
-    """Return the layers on the GPU in the report; old reports lack them."""
+    """Return the number of layers on the GPU in the report; 0 for old reports."""
     n_layers = recorded.get("n_gpu_layers", 0)
     return checks.integer("the report's n_gpu_layers", n_layers, -checks.INT32_MAX)
 
@@ -352,7 +354,7 @@ def _options(
 
 
 def _check_model(model: Model, recorded: Mapping[str, Any]) -> None:
-    """Raise an error if model or adapters differ from those of the report."""
+    """Raise an error if the model or its adapters differ from the report."""
     found = model_record(model)
     if recorded.get("sha256") is None:
         raise _unlike(
@@ -426,7 +428,7 @@ def _array(probs: list[list[float | None] | None], k: int) -> Any:  # noqa: ANN4
 def _differences(
     run: Mapping[str, Any], again: Mapping[str, Any]
 ) -> dict[str, tuple[str, str]]:
-    """Return differences to the first run: versions, machine, relevant options."""
+    """Return differences from the first run: versions, machine, relevant options."""
     context = again["context"]
     pairs = [(run["versions"], versions_here()), (run["machine"], machine())]
     exact = run["context"].get("deterministic") and context.get("deterministic")

@@ -1,4 +1,4 @@
-"""Settings of the later steps of a report's coding, with the models that they need."""
+"""Returns the settings and models of the later steps of a report's coding."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def later_steps(
     Args:
         steps: Record of the steps; None for a coding in one step.
         folders: Folders to search for model files.
-        own: Closes the models.
+        own: Exit stack that closes the models.
 
     Raises:
-        ValueError: A model's file has no hash, or another one than the report.
-        FileNotFoundError: There is no such file.
+        ValueError: A model's hash is not recorded, or differs from the hash of its file.
+        FileNotFoundError: A model's file does not exist.
     """
     if steps is None:
         return {}

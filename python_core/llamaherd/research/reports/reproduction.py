@@ -25,8 +25,8 @@ class Changed:
 
     Attributes:
         row: Index of the row, from 0.
-        then: Label in the report; None without one.
-        now: New label; None without one.
+        then: Label in the report; None without a label.
+        now: New label; None without a label.
     """
 
     row: int
@@ -36,19 +36,19 @@ class Changed:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reproduction:
-    """Comparison of labels and probabilities with those of a report.
+    """Comparison of new labels and probabilities with a report.
 
     Attributes:
-        n: Number of compared rows: those with a text and a result in the report.
+        n: Number of compared rows: rows with a text and a result in the report.
         n_same: Number of rows with the same label and bit-identical probabilities.
         n_same_labels: Number of rows with the same label.
         has_probs: True if there are probabilities to compare.
-        largest_difference: Largest difference of an old and a new probability.
+        largest_difference: Largest difference between an old and a new probability.
         changed: Rows with changed labels.
-        is_deterministic: True if the context was deterministic then and is now, so that
-            all results must be equal.
-        versions: Old and new value of each difference: version, machine, option of the
-            context.
+        is_deterministic: True if both contexts were deterministic, so that all results
+            must be equal.
+        versions: Old and new value of each version, option of the context or property of
+            the machine that differs.
         coded: The new labels.
     """
 
@@ -87,8 +87,8 @@ class Reproduction:
                 lines.append(f"  and {len(self.changed) - _MOST_CHANGED} more")
         if not self.is_deterministic:
             lines.append(
-                "The context was not deterministic: equality is likely, not sure. "
-                f"{setting('deterministic', True)} makes it sure."
+                "The context was not deterministic: equal results are likely, not "
+                f"certain. {setting('deterministic', True)} guarantees them."
             )
         if self.versions:
             lines.append("Different now:")
@@ -107,7 +107,7 @@ class Then:
     """Labels of the unique texts of a report.
 
     Attributes:
-        rows: Index of each row's text; None without a text.
+        rows: Index of each row's text; None for rows without a text.
         labels: Labels of the texts.
         probs: float64[u, k], label probabilities; None if the report has none.
         computed: For each text, True if the run computed it.
@@ -127,7 +127,7 @@ def compared(
     is_deterministic: bool,
     versions: Mapping[str, tuple[str, str]],
 ) -> Reproduction:
-    """Compare row by row.
+    """Compare old and new results row by row.
 
     Args:
         then: Labels in the report.

@@ -12,12 +12,12 @@ from llamaherd.research.selection.comparison import TITLES
 if TYPE_CHECKING:
     from llamaherd.research.selection.comparison import CodebookComparison
 
-_GAP = 0.03  # least distance of two points, as a share of the largest time
+_GAP = 0.03  # minimum distance between points, as a share of the largest time
 _SERIES = ("may be the best", "worse than the best")
 
 
 def comparison_picture(x: CodebookComparison) -> Tradeoff | Forest:
-    """Agreement against seconds per text; a row for each candidate if none is known."""
+    """Show agreement against seconds per text; without seconds, a row per candidate."""
     measure = TITLES[x.measure]
     names = short(list(x.names))
     what = f"{measure} on {x.n:,} texts, with {interval(x.level)}"
@@ -41,7 +41,7 @@ def comparison_picture(x: CodebookComparison) -> Tradeoff | Forest:
             is_share=x.measure != "kappa",
         )
     left = len(rows) - len(timed)
-    without = f" ({left} without a known time left out)" if left else ""
+    without = f" ({left} with unknown time omitted)" if left else ""
     there = sorted({kinds[i] for i in timed})
     values = [x.candidates[i].value for i in timed]
     seconds = [x.candidates[i].seconds for i in timed]

@@ -1,7 +1,8 @@
 """Shapes of plots as plain data: rows, numbers and words, without any drawing.
 
 Python draws a shape with matplotlib (`drawing`); R receives it as lists and draws it
-itself. Values that both must agree on, such as the range of an axis, are computed here.
+itself. Values that must be equal in both, such as the range of an axis, are computed
+here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 PHASES = ("waited", "prompt read, to the first token", "answer")  # of a `Timeline`
 Range = tuple[float, float]
-_LARGEST = 6.0  # times the diameter of the smallest point of a `Scatter`
+_LARGEST = 6.0  # diameter of the largest point of a `Scatter`, relative to the smallest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class Bars:
     Attributes:
         words: Title and labels.
         rows: Names of the bars, from top to bottom.
-        parts: For each part its name, and its length in each bar.
+        parts: The name of each part, and its length in each bar.
         notes: Text at the end of each bar.
         legend: Title of the legend of parts; None with a single part.
     """
@@ -82,8 +83,8 @@ class Forest:
         rows: Names of the rows, from top to bottom.
         series: Names of the series; a single one needs no legend.
         points: Points in any order.
-        is_share: True for shares and coefficients, whose axis begins at 0.
-        spans: For each row the range drawn behind its points, or None.
+        is_share: True for shares and coefficients of agreement, whose axis begins at 0.
+        spans: For each row, the range drawn behind the row's points, or None.
     """
 
     words: Words
@@ -97,7 +98,7 @@ class Forest:
     def limits(self) -> Range | None:
         """Range that the horizontal axis shows; None if no number is defined.
 
-        For shares it begins at 0, and ends at 1 unless all of them are small.
+        For shares the range begins at 0, and ends at 1 unless all shares are small.
         """
         known = _known(v for p in self.points for v in (p.value, p.low, p.high))
         if not known:
@@ -110,9 +111,9 @@ class Forest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panels:
-    """Numbers with intervals in panels, each with an axis of its own.
+    """Numbers with intervals in panels, each with its own axis.
 
-    For numbers in different units, such as the coefficients of a regression.
+    Used for numbers in different units, such as the coefficients of a regression.
 
     Attributes:
         words: Title and labels.
@@ -133,7 +134,7 @@ class Matrix:
 
     Attributes:
         words: Title and labels.
-        legend: Meaning of the shades, which are shares of a row.
+        legend: Title of the legend of shades; a shade shows a count's share of its row.
         rows: Names of the rows, from top to bottom.
         columns: Names of the columns, from left to right.
         counts: Count for each row and column.
@@ -162,7 +163,7 @@ class Curve:
         low: Lower ends of the intervals.
         high: Upper ends of the intervals.
         is_steps: True for a line with a band; False for points with bars.
-        reference: Line to compare with: its two ends and its name.
+        reference: Reference line: its two end points and its name.
     """
 
     words: Words
@@ -192,9 +193,9 @@ class Tradeoff:
         names: Names of the points.
         x: Costs, positive.
         y: Qualities.
-        low: Lower ends of the intervals; NaN without one.
+        low: Lower ends of the intervals; NaN without an interval.
         high: Upper ends of the intervals.
-        kinds: For each point the index of its series.
+        kinds: For each point, the index of its series.
         series: Names of the series.
     """
 
@@ -209,7 +210,7 @@ class Tradeoff:
 
     @property
     def limits(self) -> tuple[Range, Range]:
-        """Ranges that the horizontal and the vertical axis show, with room for names."""
+        """Ranges of the horizontal and the vertical axis, with space for names."""
         most = max(self.x)
         ends = _known([*self.low, *self.y, *self.high])
         room = 0.05 * (max(ends) - min(ends)) or 0.05
@@ -223,8 +224,8 @@ class Timeline:
     Attributes:
         words: Title and labels.
         waited_s: Seconds from the start of the call until the prompt got a slot.
-        first_s: Seconds until its first token.
-        end_s: Seconds until its end.
+        first_s: Seconds until the first token of the answer.
+        end_s: Seconds until the end of the answer.
     """
 
     words: Words
@@ -235,7 +236,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scatter:
-    """Points by two numbers, larger where several are equal, and horizontal lines.
+    """Points with an area by the number of texts, and horizontal lines.
 
     Attributes:
         words: Title and labels.
@@ -253,7 +254,7 @@ class Scatter:
 
     @property
     def sizes(self) -> list[float]:
-        """Diameter of each point relative to the smallest: the area shows the number."""
+        """Diameter of each point relative to a point of one text."""
         return [min(math.sqrt(n), _LARGEST) for n in self.n]
 
 

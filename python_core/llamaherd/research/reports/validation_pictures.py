@@ -29,7 +29,7 @@ MEASURES = {
     "macro_f1": "macro F1",
 }
 COEFFICIENTS = {
-    "percent": "agreement, share alike",
+    "percent": "percent agreement",
     "kappa": "Cohen's kappa",
     "weighted kappa": "quadratic kappa",
     "alpha": "Krippendorff's alpha",
@@ -39,7 +39,7 @@ _SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
 
 def measures_picture(fields: Fields) -> Forest:
-    """Show accuracy and agreement of a validation; `fields` is its `to_dict`."""
+    """Show accuracy and agreement; `fields` is the `to_dict` of a validation."""
     measured = fields["accuracy"]
     rows: list[str] = []
     points: list[Point] = []
@@ -74,22 +74,22 @@ def measures_picture(fields: Fields) -> Forest:
 
 
 def _measures_title(n_gold: int, n_used: int) -> str:
-    """Return a title with the number of texts on which a majority of coders agrees."""
+    """Return a title with the numbers of coded texts and of texts used for accuracy."""
     if n_used == n_gold:
-        return f"Labels against the codes of people, {n_gold:,} texts"
-    return f"Labels against codes of people ({n_gold:,} texts; accuracy: {n_used:,})"
+        return f"Labels compared with human codes, {n_gold:,} texts"
+    return f"Labels compared with human codes ({n_gold:,} texts; accuracy: {n_used:,})"
 
 
 def numbers_picture(fields: Fields) -> Scatter:
-    """Show differences of model and people by their mean: a Bland-Altman plot.
+    """Plot differences of model and people against their mean (Bland-Altman plot).
 
     Raises:
-        ValueError: The labels are no numbers in order.
+        ValueError: The labels are not numbers of an ordered scale.
     """
     found = fields.get("numbers")
     if found is None or not found["points"]:
         raise ArgumentError(
-            "cannot be 'numbers': the labels are no numbers in order",
+            "cannot be 'numbers': the labels are not numbers of an ordered scale",
             argument="kind",
             code="no_numbers",
         )
@@ -103,9 +103,9 @@ def numbers_picture(fields: Fields) -> Scatter:
     ]
     return Scatter(
         words=Words(
-            title=f"Numbers of the model against those of people, {found['n']:,} texts",
+            title=f"Numbers by the model and by people, {found['n']:,} texts",
             x="mean of model and people",
-            y="model less people",
+            y="model minus people",
             alt="; ".join(name for _, name in lines),
         ),
         x=[x for x, _ in counts],
@@ -126,7 +126,7 @@ def scores_picture(fields: Fields) -> Forest:
     rows = [f"{each['label']} ({each['n_gold']:,})" for each in scores]
     return Forest(
         words=Words(
-            title="How good each label is (texts that people gave it)",
+            title="Quality of each label (number of texts with this human code)",
             x=f"share, with {interval(fields['level'])}",
             alt=alt(rows, points),
         ),
@@ -190,7 +190,7 @@ def calibration_picture(fields: Fields) -> Curve:
         low=[number(each["accuracy"]["low"]) for each in bins],
         high=[number(each["accuracy"]["high"]) for each in bins],
         is_steps=False,
-        reference=((0.0, 0.0), (1.0, 1.0), "as often right as it says"),
+        reference=((0.0, 0.0), (1.0, 1.0), "perfect calibration"),
     )
 
 
@@ -218,7 +218,7 @@ def coverage_picture(fields: Fields) -> Curve:
         words=Words(
             title=f"Accuracy of the surest labels, {found['n']:,} texts",
             x="share of texts that the model labels, the surest first",
-            y=f"share of these that is right, with {interval(fields['level'])}",
+            y=f"share of these labels that is right, with {interval(fields['level'])}",
             alt=f"all texts: {all_of_them:.2f}",
         ),
         **columns,

@@ -1,4 +1,4 @@
-"""Check that variants of a `Robustness` belong to the labels of a report."""
+"""Checks that variants of a `Robustness` belong to the labels of a report."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from llamaherd.research.coding.source import Source
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_AGAIN = "Make it from the labels that are reported: robustness(coded, ...)"
+_AGAIN = "Compute it from the labels that are reported: robustness(coded, ...)"
 
 
 def check_variants(
     fields: Mapping[str, Any], texts: Sequence[str | None], run: Mapping[str, Any]
 ) -> None:
-    """Raise an error for variants of other texts or with another first coding.
+    """Raise an error if the variants have other texts or another first coding.
 
     Args:
         fields: Result of `robustness_dict`.
         texts: Texts of the report.
-        run: Provenance of their labels.
+        run: Provenance of the labels in the report.
 
     Raises:
         ValueError: The variants do not belong to the labels; the message names the
@@ -30,8 +30,8 @@ def check_variants(
     source, rows = Source.from_dict(fields.get("source")), fields.get("rows")
     if source is None or rows is None:
         raise ArgumentError(
-            "does not say which texts it came from: it was made by an earlier "
-            f"version. {_AGAIN}",
+            "does not record the texts that it was computed from: it was made by an "
+            f"earlier version. {_AGAIN}",
             argument="robustness",
         )
     there = [int(row) for row in rows]
@@ -39,8 +39,8 @@ def check_variants(
     own = Source.of([texts[row] for row in there], None) if is_within else None
     if own is None or own.texts != source.texts:
         raise ArgumentError(
-            "does not belong to these labels: it is of other texts, or of "
-            f"these in another order. {_AGAIN}",
+            "does not belong to these labels: it was computed from other texts, or "
+            f"these texts in another order. {_AGAIN}",
             argument="robustness",
         )
     different = _differences(fields["runs"][0], run) if fields.get("runs") else []
@@ -54,13 +54,13 @@ def check_variants(
 
 
 def _differences(first: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
-    """Return the properties in which a coding differs from that of the labels."""
+    """Return properties in which the first variant differs from the report's coding."""
     found = []
     if first["codebook"].get("hash") != run["codebook"].get("hash"):
-        found.append("the codebook is another one")
+        found.append("the codebook differs")
     if _model(first) != _model(run):
         files = (first["model"].get("file"), run["model"].get("file"))
-        found.append(f"the model is {files[0]}, and that of the labels {files[1]}")
+        found.append(f"the model is {files[0]}, but was {files[1]} for the labels")
     before, now = run["settings"], first["settings"]
     found += [
         f"{name} is {now.get(name)!r}, and was {before.get(name)!r}"

@@ -1,1 +1,1 @@
-"""Codebooks written, chosen and judged on different parts of a gold sample."""
+"""Selection of codebooks on separate parts of a gold sample."""

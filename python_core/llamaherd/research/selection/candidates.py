@@ -27,19 +27,20 @@ if TYPE_CHECKING:
     from llamaherd.research.selection.part_codes import PartCodes
     from llamaherd.run.host import Host
 
-NOT_SETTINGS = ("columns", "journal", "versions", "on_error")  # of a candidate
+# Arguments of `annotate` that a candidate must not set.
+NOT_SETTINGS = ("columns", "journal", "versions", "on_error")
 _COMPARED = ("label", "ordinal", "multiple")  # types of codebooks
-_CLOSED = ("select", "evaluate")  # parts whose texts cannot be examples
+_CLOSED = ("select", "evaluate")  # parts that must not contain examples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CodebookCandidate:
-    """Codebook with a context and settings, to be compared with others.
+    """Codebook with a context and settings, to be compared with other candidates.
 
     Attributes:
         codebook: The codebook.
-        context: Context to run in; None for that of the comparison.
-        settings: Arguments of `annotate`, which replace those of the comparison.
+        context: Context to use; None for the context of the comparison.
+        settings: Arguments of `annotate`. They replace the settings of the comparison.
     """
 
     codebook: Codebook
@@ -56,12 +57,12 @@ def candidate(
 
     Args:
         codebook: Codebook, with its examples.
-        context: Context on the candidate's model; None for that of the comparison.
+        context: Context on the candidate's model; None for the context of the comparison.
         **settings: Arguments of `annotate` such as `calibrate`, `thinking`, `chat`,
             `method` and `temperature`.
 
     Raises:
-        TypeError: An argument has the wrong type, or is no setting of a candidate.
+        TypeError: An argument has the wrong type, or is not a setting of a candidate.
     """
     if not isinstance(codebook, Codebook):
         raise ArgumentTypeError(
@@ -76,7 +77,7 @@ def checked_names(settings: dict[str, Any]) -> dict[str, Any]:
     """Check the names of a candidate's settings.
 
     Raises:
-        TypeError: A name is no setting, or one of the whole comparison.
+        TypeError: A name is not a setting, or is a setting of the whole comparison.
     """
     known = [name for name in CodingSettings.__annotations__ if name not in NOT_SETTINGS]
     for name in settings:
@@ -91,11 +92,11 @@ def checked_names(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked_candidates(given: object) -> dict[str, CodebookCandidate]:
-    """Return candidates by name; those of a list are numbered from 1.
+    """Return candidates by name; candidates in a list are named 1, 2 and so on.
 
     Raises:
-        TypeError: A candidate is neither a codebook nor made by `candidate`.
-        ValueError: There are none, or a name is empty.
+        TypeError: A candidate is neither a codebook nor the result of `candidate`.
+        ValueError: There are no candidates, or a name is empty.
     """
     if isinstance(given, (Codebook, CodebookCandidate)):
         given = [given]
@@ -132,16 +133,15 @@ def checked_candidates(given: object) -> dict[str, CodebookCandidate]:
 
 
 def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
-    """Check that a codebook has the labels of the sample, and no closed examples.
+    """Check that a codebook has the sample's labels and only allowed examples.
 
     Raises:
-        ValueError: The labels are others, or an example is a text to select or evaluate
-            by.
+        ValueError: The labels differ, or an example is a text of "select" or "evaluate".
     """
     where = Argument("candidates", (name,))
     if not codebook.names or codebook.type not in _COMPARED:
         raise ArgumentError(
-            f"has the type {codebook.type!r}, and no labels of whole texts, which are "
+            f"has the type {codebook.type!r}, but only labels of whole texts can be "
             "compared with codes",
             argument=where,
             code="no_labels",
@@ -149,13 +149,13 @@ def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
     if (codebook.type == "multiple") != gold.several:
         has = "several labels a text" if gold.several else "one label a text"
         raise ArgumentError(
-            f"has the type {codebook.type!r}, and gold was drawn for {has}",
+            f"has the type {codebook.type!r}, but gold was drawn for {has}",
             argument=where,
             code="conflict",
         )
     if gold.names and set(codebook.names) != set(gold.names):
         raise ArgumentError(
-            f"has the labels {', '.join(codebook.names)}, and gold has "
+            f"has the labels {', '.join(codebook.names)}, but gold has "
             f"{', '.join(gold.names)}",
             argument=where,
             code="other_labels",
@@ -164,7 +164,7 @@ def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
 
 
 def check_examples(name: str, codebook: Codebook, gold: GoldSample) -> None:
-    """Refuse a codebook that shows texts of closed parts as examples.
+    """Raise an error if examples of a codebook are texts of "select" or "evaluate".
 
     Raises:
         ValueError: An example is a text of "select" or "evaluate".
@@ -176,15 +176,15 @@ def check_examples(name: str, codebook: Codebook, gold: GoldSample) -> None:
         in_parts = [part for part in PARTS if part in {parts[i] for i in closed}]
         raise ArgumentError(
             f"has examples that are texts of {' and '.join(in_parts)} (ids "
-            f"{listed_ids(gold.ids, closed)}): the model would be told what it is "
-            "judged by. Take examples from 'explore', as choose_examples() does",
+            f"{listed_ids(gold.ids, closed)}): the prompt would contain codes by which "
+            "it is judged. Take examples from 'explore', as choose_examples() does",
             argument=Argument("candidates", (name,)),
             code="closed_examples",
         )
 
 
 def hash_of(run: Mapping[str, Any], *, without: Sequence[str] = ()) -> str:
-    """Hash what labels depend on: codebook, settings and model.
+    """Hash everything on which labels depend: codebook, settings and model.
 
     Args:
         run: Provenance of labels, see `Coded.run`.
@@ -206,5 +206,5 @@ def hash_of(run: Mapping[str, Any], *, without: Sequence[str] = ()) -> str:
 
 
 def texts_of(codes: PartCodes) -> dict[str, list[str]]:
-    """Return the texts of a part as a data frame with the column "text"."""
+    """Return the texts of a part as a data frame with one column, "text"."""
     return {"text": codes.texts}

@@ -1,4 +1,4 @@
-"""A frozen choice among compared codebooks."""
+"""Frozen choice of a codebook after a comparison."""
 
 from __future__ import annotations
 
@@ -28,22 +28,23 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodebookChoice:
-    """Codebook, settings and model that were chosen, and by what.
+    """Chosen codebook with its settings and model, and how it was chosen.
 
     Attributes:
-        name: Name of the candidate.
+        name: Name of the chosen candidate.
         hash: SHA-256 of codebook, settings and model.
         content: Content of the codebook.
-        settings: Settings of the coding, as `annotate` takes them.
+        settings: Settings of the coding, as arguments of `annotate`.
         model: Record of the model file.
-        measure: Measure that the choice was made by.
-        value: Its value on "select", which is too high for the best of several.
+        measure: Measure by which the candidate was chosen.
+        value: Value of this measure on "select". It is too high, because the best of
+            several candidates was chosen by it.
         level: Confidence level of the comparison.
-        n_candidates: Number of candidates it was chosen from.
-        tied: Names of the other candidates that cannot be told apart from the best.
-        codes_sha256: Hash of the texts and codes it was chosen by.
+        n_candidates: Number of candidates that were compared.
+        tied: Names of the other candidates whose difference from the best is uncertain.
+        codes_sha256: Hash of the texts and codes on which candidates were compared.
         split_sha256: Hash of the split.
-        made: Time of the choice.
+        made: Time at which the choice was frozen.
     """
 
     name: str
@@ -62,7 +63,7 @@ class CodebookChoice:
 
     @property
     def codebook(self) -> Codebook:
-        """The chosen codebook."""
+        """Codebook that was chosen."""
         return Codebook.from_dict(self.content)
 
     @property
@@ -89,10 +90,10 @@ class CodebookChoice:
             lines.append(
                 f"cannot be told apart from it: {', '.join(map(repr, self.tied))}"
             )
-        return "\n".join([*lines, "evaluate_codebook() measures it on texts apart"])
+        return "\n".join([*lines, "evaluate_codebook() measures it on other texts"])
 
     def to_json(self) -> str:
-        """Return the choice as JSON, for `from_json`."""
+        """Return the choice as JSON text, which `from_json` reads."""
         return json.dumps(
             {"llamaherd_choice": _FORMAT, **asdict(self)}, ensure_ascii=False, indent=1
         )
@@ -102,7 +103,7 @@ class CodebookChoice:
         """Read a choice that `to_json` wrote.
 
         Raises:
-            ValueError: The text is no choice, or was changed since.
+            ValueError: The text is not a stored choice, or the choice was changed.
         """
         try:
             stored = json.loads(text)
@@ -134,20 +135,21 @@ def best_codebook(
     prefer: Prefer = "value",
     name: str | None = None,
 ) -> CodebookChoice:
-    """Freeze the choice of a codebook, to be evaluated once.
+    """Choose a candidate, and freeze the choice so that it can be evaluated once.
 
     Args:
         comparison: Result of `compare_codebooks`.
-        prefer: "value" takes the candidate with the largest value, the faster one of
-            equals. "speed" takes the fastest of those that cannot be told apart from it.
-        name: Name of a candidate to take instead.
+        prefer: "value" chooses the candidate with the largest value; among equal values
+            the fastest. "speed" chooses the fastest among the best candidate and those
+            that cannot be told apart from it.
+        name: Name of a candidate to choose instead.
 
     Returns:
         Codebook, settings and model with their hash, for `evaluate_codebook`.
 
     Raises:
-        TypeError: `comparison` is no comparison.
-        ValueError: There is no such candidate, or no value is defined.
+        TypeError: `comparison` is not the result of `compare_codebooks`.
+        ValueError: There is no candidate of this name, or no value is defined.
     """
     checked_comparison(comparison)
     checks.choice("prefer", prefer, PREFER)
@@ -188,8 +190,7 @@ def _chosen(comparison: CodebookComparison, prefer: Prefer, name: str | None) ->
     seconds = [comparison.candidates[i].seconds for i in comparison.tied]
     if all(map(math.isnan, seconds)):
         raise ArgumentError(
-            "'speed' needs seconds, and all answers came from a journal that does not "
-            "know them",
+            "'speed' needs seconds, but all answers came from a journal without times",
             argument="prefer",
             code="missing",
         )
@@ -202,7 +203,7 @@ def _chosen(comparison: CodebookComparison, prefer: Prefer, name: str | None) ->
 
 
 def checked_choice(given: object) -> CodebookChoice:
-    """Return the argument, or raise a TypeError that names it."""
+    """Return the argument if it is a choice, else raise a TypeError."""
     if not isinstance(given, CodebookChoice):
         raise ArgumentTypeError(
             f"must be the result of best_codebook(), not {checks.shown(given)}",

@@ -59,41 +59,40 @@ def compare_codebooks(
     progress: ProgressOption = False,
     **settings: Any,  # noqa: ANN401 - those of annotate
 ) -> CodebookComparison:
-    """Code the texts of "select" with several codebooks and compare them with codes.
+    """Code the texts of "select" with several codebooks, and compare labels with codes.
 
     All candidates code the same texts. Measures are weighted by 1 / inclusion
-    probability, so that they describe all texts; a text that a candidate fails on counts
-    as wrong. Differences are paired, text by text.
+    probability, so that they describe all texts. A text on which a candidate fails is
+    counted as wrong. Differences are paired, text by text.
 
     Args:
-        data: Data frame that the sample was drawn from, to check that it still is the
-            same; or a result of `annotate`. None checks nothing: the sample has its
-            texts.
+        data: Data frame from which the sample was drawn, to check that it has not
+            changed; or a result of `annotate`. None skips this check: the sample contains
+            its texts.
         candidates: Codebooks, or results of `candidate`, by name.
-        gold: Sample with codes and a split, see `gold_split`; or the path of its CSV
-            file.
-        context: Context of candidates without one of their own.
+        gold: Sample with codes, split by `gold_split`; or the path of its CSV file.
+        context: Context of the candidates that have no context of their own.
         text: Column of texts in `data`; None for that of the sample.
         measure: "accuracy", "balanced_accuracy", "macro_f1" or "kappa".
         level: Confidence level.
-        adjust: "max-t": the intervals of all differences hold together with the
-            confidence level, so that the best may be chosen by them. "none": each holds
-            by itself.
-        journal: Path of a file that keeps all answers: another comparison then computes
-            only what is new. True makes one in the working directory.
-        progress: As in `annotate`, over all candidates.
-        **settings: Further arguments of `annotate`, for all candidates that do not have
-            their own.
+        adjust: "max-t": the intervals of all differences are simultaneous: together they
+            contain the true differences with probability `level`, so that you may choose
+            the best candidate by them. "none": each interval has this level alone.
+        journal: Path of a file that stores all answers, so that a later comparison
+            computes only new answers. True uses a file in the working directory.
+        progress: As in `annotate`; reports the progress over all candidates.
+        **settings: Further arguments of `annotate`, for all candidates that do not set
+            them.
 
     Returns:
-        Each candidate's value and its difference to the best.
+        The value of each candidate, and its difference from the best candidate.
 
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: The sample has no split or too few codes; a codebook has other labels,
-            or examples that are texts to select or evaluate by; otherwise as `annotate`.
+            or its examples are texts of "select" or "evaluate"; or see `annotate`.
         Interrupted: Ctrl-C was pressed; `results` compares the finished candidates, None
-            if there are none.
+            if no candidate is finished.
     """
     sample = opened_sample(gold)
     check_data(data, sample, text)
@@ -103,7 +102,7 @@ def compare_codebooks(
         check_codebook(name, each.codebook, sample)
         if each.context is None and context is None:
             raise ArgumentTypeError(
-                f"is missing, and candidate {name!r} has none of its own",
+                f"is missing, but candidate {name!r} has no context of its own",
                 argument="context",
             )
     check_options(measure, level, adjust)
@@ -153,14 +152,15 @@ def compared(
 
     Args:
         gold: The split sample.
-        codes: Codes of its part "select".
+        codes: Codes of the part "select".
         names: m names.
         labels: For each candidate n labels.
         runs: Provenance of each candidate's labels, see `Coded.run`.
         measure: As in `compare_codebooks`.
         level: As in `compare_codebooks`.
         adjust: As in `compare_codebooks`.
-        journal: Path of the journal, which knows times of earlier runs; None without one.
+        journal: Path of the journal, beside which times of earlier runs are stored; None
+            without a journal.
     """
     members = [codes.members(codes.sets_of(each)) for each in labels]
     found = paired.compare(members, codes.units, measure, level=level, adjust=adjust)
@@ -194,7 +194,7 @@ def compared(
 
 
 def _notes(made: Sequence[ComparedCandidate]) -> list[str]:
-    """Return notes on failed texts and on candidates that are the same."""
+    """Return notes on failed texts and on identical candidates."""
     notes = [
         f"{each.n_failed} of {len(each.labels)} texts have no label by {each.name!r}; "
         "they count as wrong"
@@ -213,7 +213,7 @@ def _notes(made: Sequence[ComparedCandidate]) -> list[str]:
 
 
 def check_options(measure: object, level: float, adjust: object) -> None:
-    """Check the options of a comparison before anything runs.
+    """Check the options of a comparison before any text is coded.
 
     Raises:
         ValueError: An option is out of range.
@@ -224,10 +224,10 @@ def check_options(measure: object, level: float, adjust: object) -> None:
 
 
 def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: ANN401
-    """Check that a sample was drawn from a data frame, if there is one.
+    """Check that a sample was drawn from a data frame, if one is given.
 
     Raises:
-        ValueError: It was drawn from other texts, or a column does not exist.
+        ValueError: The sample was drawn from other texts, or a column does not exist.
     """
     if data is None:
         return
@@ -243,10 +243,10 @@ def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: 
 
 
 def journal_path(given: object, gold: GoldSample) -> str | None:
-    """Return the path of the journal of a comparison; None for none.
+    """Return the path of a comparison's journal; None if there is no journal.
 
     Raises:
-        TypeError: The argument is no path, None or a flag.
+        TypeError: The argument is not a path, None, True or False.
     """
     if given is None or given is False:
         return None

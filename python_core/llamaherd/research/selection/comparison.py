@@ -26,17 +26,18 @@ TITLES: dict[str, str] = {
     "kappa": "Cohen's kappa",
 }
 _NOT_YET = (
-    "The value of the best is too high, because it was chosen by it: best_codebook() "
-    "freezes the choice, and evaluate_codebook() measures it on texts apart."
+    "The value of the best is too high, because it was chosen by this value: "
+    "best_codebook() freezes the choice, and evaluate_codebook() measures it on other "
+    "texts."
 )
 _LINE = 90  # characters
 _INTERVAL = 20  # characters of an interval
-_MANY = 5  # candidates that a sentence lists
+_MANY = 5  # largest number of candidates that a sentence lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedCandidate:
-    """Candidate and what was measured of it on the texts of "select".
+    """Candidate with its labels and measures on the texts of "select".
 
     Attributes:
         name: Name of the candidate.
@@ -44,10 +45,10 @@ class ComparedCandidate:
         codebook: Content of the codebook.
         settings: Settings of the coding, see `Coded.run`.
         model: Record of the model file.
-        labels: Label of each text; None for failed ones, which count as wrong.
-        value: The measure, with an interval of its own.
-        seconds: Seconds of computing per text; NaN if all came from a journal that does
-            not know.
+        labels: Label of each text; None for failed texts, which are counted as wrong.
+        value: The measure; its interval is not adjusted for several candidates.
+        seconds: Computing time in seconds per text; NaN if all answers came from a
+            journal without times.
     """
 
     name: str
@@ -67,15 +68,15 @@ class ComparedCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodebookComparison:
-    """Candidates compared on the same texts.
+    """Comparison of candidates on the same texts.
 
     Attributes:
         candidates: The candidates, in the order given.
         differences: Differences of all pairs of candidates, with intervals.
-        measure: Measure of agreement with people's codes.
+        measure: Measure of agreement with human codes.
         level: Confidence level.
-        adjust: "max-t" if the intervals of differences hold together, "none" if each
-            holds by itself.
+        adjust: "max-t" if the intervals of differences are simultaneous, "none" if each
+            has the level alone.
         n: Number of texts.
         ids: Identifiers of the texts.
         codes_sha256: Hash of texts and codes.
@@ -101,7 +102,7 @@ class CodebookComparison:
 
     @property
     def best(self) -> int:
-        """Index of the candidate with the largest value; the faster one of equals."""
+        """Index of the candidate with the largest value; of equal values the fastest."""
         known = [
             i
             for i, each in enumerate(self.candidates)
@@ -120,7 +121,7 @@ class CodebookComparison:
         return math.inf if math.isnan(seconds) else seconds
 
     def to_best(self, i: int) -> PairedDifference | None:
-        """Return the difference of a candidate to the best one; None for itself."""
+        """Return a candidate's difference from the best one; None for the best."""
         best = self.best
         for each in self.differences:
             if (each.first, each.second) == (i, best):
@@ -130,7 +131,7 @@ class CodebookComparison:
         return None
 
     def is_tied(self, i: int) -> bool:
-        """True if a candidate cannot be told apart from the best one, or is that."""
+        """True for the best candidate, and for candidates that may equal it."""
         found = self.to_best(i)
         return found is None or not (found.high < 0)
 
@@ -199,8 +200,8 @@ class CodebookComparison:
             f"<CodebookComparison: {len(self.candidates)} candidates, {self.n} texts of "
             "select>"
         )
-        held = "together" if self.adjust == "max-t" else "one by one"
-        under = f"[{self.level:.0%} confidence intervals; differences hold {held}]"
+        held = "simultaneous" if self.adjust == "max-t" else "one by one"
+        under = f"[{self.level:.0%} confidence intervals; differences {held}]"
         head_row = f"{'candidate':<{wide}}  {title:<{_INTERVAL}}  "
         head_row += f"{'to the best':<{_INTERVAL}}  s/text"
         lines = [
@@ -222,7 +223,7 @@ class CodebookComparison:
 
     @property
     def conclusion(self) -> str:
-        """Sentences on which candidates can be told apart."""
+        """Sentences that say which candidates can be told apart."""
         others = [self.names[i] for i in self.tied if i != self.best]
         best = repr(self.names[self.best])
         if len(self.candidates) == 1:
@@ -243,7 +244,7 @@ class CodebookComparison:
         return textwrap.fill(f"{said} {_NOT_YET}", _LINE)
 
     def to_json(self) -> str:
-        """Return the comparison as JSON, for `from_json`."""
+        """Return the comparison as JSON text, which `from_json` reads."""
         return json.dumps(
             {"llamaherd_comparison": _FORMAT, **asdict(self)}, ensure_ascii=False
         )
@@ -253,7 +254,7 @@ class CodebookComparison:
         """Read a comparison that `to_json` wrote.
 
         Raises:
-            ValueError: The text is no comparison.
+            ValueError: The text is not a stored comparison.
         """
         try:
             stored = json.loads(text)
@@ -280,7 +281,7 @@ class CodebookComparison:
 
 
 def wrapped_notes(notes: Sequence[str]) -> list[str]:
-    """Return notes as lines of a page."""
+    """Return notes as wrapped lines."""
     return [
         line
         for note in notes
@@ -308,7 +309,7 @@ def _shown(found: Measure | PairedDifference, *, signed: bool = False) -> str:
 
 
 def checked_comparison(given: object) -> CodebookComparison:
-    """Return the argument, or raise a TypeError that names it."""
+    """Return the argument if it is a comparison, else raise a TypeError."""
     if not isinstance(given, CodebookComparison):
         raise ArgumentTypeError(
             f"must be the result of compare_codebooks(), not {checks.shown(given)}",

@@ -1,4 +1,4 @@
-"""Texts on which the model and people disagree."""
+"""Texts whose label by the model differs from their human code."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
     from llamaherd.research.estimation.gold_drawn import GoldSample
 
-_SHOWN = 10  # texts that are printed
-_WIDE = 60  # characters of a text that are printed
+_SHOWN = 10  # number of texts to print
+_WIDE = 60  # number of characters of each text to print
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreements:
-    """Table of texts whose label is not people's code, the most confident first.
+    """Table of texts whose label differs from the human code, most confident first.
 
     Attributes:
-        columns: Columns by name: "id", "part", "text", "code" (of most coders), one for
-            each coder if there are several, "label", "prob" (of the label), "prob_code"
-            (of the code), "thinking" if the model thought.
-        n_compared: Number of texts that have a code and a label.
+        columns: Columns by name: "id", "part", "text", "code" (majority code), a column
+            for each of several coders, "label", "prob" (probability of the label),
+            "prob_code" (probability of the code), and "thinking" if the model thought.
+        n_compared: Number of texts that have both a code and a label.
         n_missing: Number of coded texts without a label.
     """
 
@@ -87,27 +87,27 @@ def disagreements(
     *,
     peek: bool = False,
 ) -> Disagreements:
-    """List the texts whose label is not people's code.
+    """List the texts whose label differs from the human code.
 
-    Read those of "explore" to write a better codebook. Whoever reads those of "select"
-    and changes a codebook makes it look better than it is; those of "evaluate" are closed
-    until `evaluate_codebook` has opened them.
+    Read the texts of "explore" to write a better codebook. If you read texts of "select"
+    and then change a codebook, its value looks better than it is. "evaluate" is locked
+    until `evaluate_codebook` unlocks it.
 
     Args:
-        coded: Result of `annotate` with labels of these texts, alone or among others.
+        coded: Result of `annotate` that contains labels of these texts.
         gold: Sample with codes and a split; or the path of its CSV file.
         parts: Part or parts of the sample.
-        peek: True to read "evaluate" although it is closed, with a warning.
+        peek: True to read "evaluate" while it is locked; this gives a warning.
 
     Returns:
         A table, the most confident labels first.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The sample has no split, a part has no codes, or "evaluate" is closed.
+        ValueError: The sample has no split, a part has no codes, or "evaluate" is locked.
 
     Warns:
-        UserWarning: A closed part was read.
+        UserWarning: The locked part "evaluate" was read.
     """
     sample = opened_sample(gold)
     checks.flag("peek", peek)
@@ -116,15 +116,15 @@ def disagreements(
     if "evaluate" in asked and not record["opened"]:
         if not peek:
             raise ArgumentError(
-                "'evaluate' is closed until evaluate_codebook() opens it: whoever reads "
-                "these texts cannot measure by them any more. "
-                f"{setting('peek', True)} reads them all the same",
+                "'evaluate' is closed until evaluate_codebook() unlocks it: once you "
+                "have read these texts, they no longer give an unbiased accuracy. "
+                f"{setting('peek', True)} reads them nevertheless",
                 argument="parts",
                 code="closed",
             )
         warnings.warn(
-            "evaluate was read before it was opened: its accuracy is no longer that of "
-            "unseen texts",
+            "evaluate was read before it was opened: accuracy on its texts is no "
+            "longer unbiased",
             UserWarning,
             stacklevel=2,
         )
@@ -158,7 +158,7 @@ def _asked(parts: object) -> list[str]:
 def _of_part(
     part: str, gold: GoldSample, labels: GivenLabels
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return disagreements and unlabelled texts of a part; and the labelled ones."""
+    """Return disagreements, texts without a label, and texts with a label, of a part."""
     codes = codes_of_part(gold, part)
     own = labels.of_texts(codes.texts, partly=True)
     sets = codes.sets_of(own.labels)
@@ -190,7 +190,7 @@ def _of_part(
 
 
 def _prob(labels: GivenLabels, i: int, of: Sequence[str]) -> float:
-    """Return the probability of a label; NaN without one, or for several labels."""
+    """Return the probability of a label; NaN if unknown, or for several labels."""
     if labels.probs is None or len(of) != 1 or of[0] not in labels.names:
         return math.nan
     return float(labels.probs[i, labels.names.index(of[0])])

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.ratings import Floats
 
-_SIZE = 3  # characters of a gram
+_SIZE = 3  # number of characters of an n-gram
 _LEAST_NORM = 1e-12
 
 
 def text_distances(texts: Sequence[str]) -> Floats:
     """Return 1 - cosine similarity of character trigrams, float64[n, n].
 
-    Case and runs of whitespace do not count. A trigram counts 1 + log of its number in
-    the text, times log((1 + n) / (1 + texts that have it)) + 1.
+    Case and the length of whitespace are ignored. A trigram has the weight 1 + log of its
+    number in the text, times log((1 + n) / (1 + texts that contain it)) + 1.
 
     Source: Salton, Buckley, "Term-weighting approaches in automatic text retrieval", Inf.
     Process. Manag. 24, 1988.
@@ -40,7 +40,7 @@ def text_distances(texts: Sequence[str]) -> Floats:
 
 
 def vector_distances(vectors: Floats) -> Floats:
-    """Return 1 - cosine similarity of rows, float64[n, n]; 1 for a row of zeros."""
+    """Return 1 - cosine similarity of rows, float64[n, n]; it is 1 for a row of zeros."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = np.divide(
         vectors, norms, out=np.zeros_like(vectors), where=norms > _LEAST_NORM
@@ -52,7 +52,7 @@ def checked_vectors(embeddings: Any, n: int) -> Floats:  # noqa: ANN401 - array-
     """Return embeddings of n texts as float64[n, d].
 
     Raises:
-        ValueError: They have another shape, or a number is not finite.
+        ValueError: The embeddings have another shape, or a number is not finite.
     """
     try:
         found = np.asarray(embeddings, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Evaluation of a frozen choice on the texts that nothing was chosen by."""
+"""Evaluation of a frozen choice on texts that were not used to choose."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from llamaherd.research.validation.validation import Validation
     from llamaherd.run.host import Host
 
-# Openings in this process by the hash of the split: a sample that was read before it was
-# opened does not have them.
+# Evaluations in this process, by the hash of the split. A sample object that was read
+# before an evaluation does not contain its record.
 _OPENED: dict[str, list[dict[str, Any]]] = {}
 
 
@@ -59,14 +59,14 @@ class Evaluation:
 
     Attributes:
         choice: The choice.
-        measure: Measure that it was chosen by.
-        value: The measure on "evaluate", with its interval.
+        measure: Measure by which the candidate was chosen.
+        value: This measure on the texts of "evaluate", with its interval.
         validation: All measures on these texts, see `validate`.
         n: Number of texts.
-        n_failed: Number of texts without a label, which count as wrong in `value`.
-        opened: Records of all openings of "evaluate", this one last.
-        gold: The sample with these records; store it in place of the one without.
-        notes: Openings before this one, and what changed since the choice.
+        n_failed: Number of texts without a label; `value` counts them as wrong.
+        opened: Records of each time that "evaluate" was unlocked; this time is last.
+        gold: The sample with these records; store it instead of the sample without them.
+        notes: Notes on earlier evaluations, and on changes since the choice.
     """
 
     choice: CodebookChoice
@@ -81,7 +81,7 @@ class Evaluation:
 
     @property
     def is_first(self) -> bool:
-        """True if "evaluate" was closed before."""
+        """True if "evaluate" was locked before."""
         return len(self.opened) == 1
 
     def __str__(self) -> str:
@@ -90,10 +90,10 @@ class Evaluation:
         head = f"<Evaluation: {choice.name!r} ({choice.hash[:12]}), "
         head += f"{self.n} texts of evaluate>"
         on_select = f"{'on select':<18} {choice.value:.2f}, "
-        on_select += f"of {choice.n_candidates} candidates, by which it was chosen"
+        on_select += f"of {choice.n_candidates} candidates, used to choose"
         lines = [
             head,
-            f"{title:<18} {self.value.value:.2f} {interval}, on texts apart",
+            f"{title:<18} {self.value.value:.2f} {interval}, not used to choose",
             on_select,
         ]
         if self.n_failed:
@@ -106,7 +106,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _PartGold:
-    """Codes of texts in the form that `validate` takes."""
+    """Codes of texts in the form that `validate` accepts as `gold`."""
 
     rows: list[int]
     codes: list[list[str | None]]
@@ -125,36 +125,37 @@ def evaluate_codebook(
     journal: str | os.PathLike[str] | None = None,
     progress: ProgressOption = False,
 ) -> Evaluation:
-    """Measure a frozen choice on the texts of "evaluate", and record that they are open.
+    """Measure a frozen choice on the texts of "evaluate", and record this evaluation.
 
-    Nothing was chosen by these texts, so the value is unbiased: once. Each opening is
-    recorded with time and choice. A second one, or codes that changed since the choice,
-    are said loudly.
+    No choice used these texts, so the first evaluation is unbiased. It unlocks
+    "evaluate"; time and choice are recorded. A further evaluation, or codes that changed
+    since the choice, give warnings.
 
     Args:
         choice: Result of `best_codebook`.
-        gold: The split sample; or the path of its CSV file: the opening is then recorded
-            in the file beside it.
+        gold: The split sample; or the path of its CSV file: the evaluation is then also
+            recorded in the file beside it.
         context: Context on the chosen model.
-        coded: Labels of the chosen codebook, settings and model, by `annotate`, that
-            include all texts of "evaluate": these very labels are then evaluated, and
+        coded: Labels that `annotate` made with the chosen codebook, settings and model,
+            and that include all texts of "evaluate". These labels are then evaluated, and
             nothing is computed.
         level: Confidence level.
         journal: As in `compare_codebooks`.
         progress: As in `annotate`.
 
     Returns:
-        The value and all further measures; `gold` of it is the sample with the record.
+        The value and all further measures; the field `gold` is the sample with the
+        record.
 
     Raises:
         TypeError: An argument has the wrong type, or context and coded are both missing.
-        ValueError: The choice was made on another split or has examples that are texts to
-            evaluate by; the context has another model; `coded` was made otherwise;
-            otherwise as `annotate`.
+        ValueError: The choice was made on another split, or its examples are texts of
+            "evaluate"; the context has another model; `coded` was made with another
+            codebook, model or settings; or see `annotate`.
         OSError: The record cannot be stored.
 
     Warns:
-        UserWarning: "evaluate" was opened before, or something changed since the choice.
+        UserWarning: "evaluate" was unlocked before, or codes changed since the choice.
     """
     sample = opened_sample(gold)
     path = None if isinstance(gold, GoldSample) else gold
@@ -178,23 +179,23 @@ def evaluate_codebook(
 
 
 def prepared(choice: CodebookChoice, gold: GoldSample) -> PartCodes:
-    """Return the codes of "evaluate" after checking that a choice fits the sample.
+    """Check that a choice fits the sample, and return the codes of "evaluate".
 
     Raises:
-        ValueError: The choice was made on another split, or has closed examples.
+        ValueError: The choice was made on another split, or its examples are not allowed.
     """
     record = record_of(gold)
     if choice.split_sha256 != record["sha256"]:
         raise ArgumentError(
-            "was made on another split of the sample: texts of evaluate may have been "
-            "chosen by. Compare again on this one",
+            "was made on another split of the sample, where texts of evaluate may have "
+            "been used to choose. Compare again on this split",
             argument="choice",
             code="other_split",
         )
     if hash_of(choice.run) != choice.hash:
         raise ArgumentError(
-            "was changed after it was frozen: codebook, settings or model are not those "
-            "of its hash",
+            "was changed after it was frozen: codebook, settings or model do not "
+            "match its hash",
             argument="choice",
             code="changed",
         )
@@ -206,7 +207,7 @@ def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
     """Check that labels were made by the chosen codebook, settings and model.
 
     Raises:
-        ValueError: They were made otherwise.
+        ValueError: The labels were made by another codebook, settings or model.
     """
     if hash_of(run) == choice.hash:
         return
@@ -225,10 +226,10 @@ def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
 
 
 def check_chosen_model(choice: CodebookChoice, context: Host | Llama) -> None:
-    """Check that a context has the chosen model, before anything runs.
+    """Check that a context has the chosen model, before any text is coded.
 
     Raises:
-        ValueError: The model is another one.
+        ValueError: The context has another model.
     """
     found = model_record(open_context(context).model)
     if _model_of(found) != _model_of(choice.model):
@@ -249,15 +250,16 @@ def evaluated(
     level: float = 0.95,
     path: str | os.PathLike[str] | None = None,
 ) -> Evaluation:
-    """Measure labels of the texts of "evaluate" and record the opening.
+    """Measure labels of the texts of "evaluate", and record the evaluation.
 
     Args:
         choice: The choice.
         gold: The split sample.
-        codes: Result of `prepared`.
+        codes: Codes of the texts, from `prepared`.
         labels: Labels of these texts.
         level: Confidence level.
-        path: CSV file beside which the opening is recorded; None for the result alone.
+        path: CSV file beside which the evaluation is recorded; None to return the record
+            only in the result.
     """
     members = codes.members(codes.sets_of(labels.labels))
     value = paired.compare([members], codes.units, choice.measure, level=level).values[0]
@@ -297,7 +299,7 @@ def _coded_now(
     journal: str | os.PathLike[str] | None,
     progress: ProgressOption,
 ) -> GivenLabels:
-    """Code the texts of "evaluate" with the choice."""
+    """Code the texts of "evaluate" with the chosen codebook, settings and model."""
     check_chosen_model(choice, context)
     coded: Coded = annotated(
         texts_of(codes), "text", choice.codebook, context,
@@ -310,7 +312,7 @@ def _coded_now(
 def _validation(
     gold: GoldSample, codes: PartCodes, labels: GivenLabels, level: float
 ) -> Validation:
-    """Return all measures on the texts of "evaluate", by the codes of all coders."""
+    """Return all measures on the texts of "evaluate", from the codes of all coders."""
     part = part_of(gold, "evaluate")
     at = {identifier: i for i, identifier in enumerate(part.ids)}
     rows = [at[each] for each in codes.ids]
@@ -326,7 +328,7 @@ def _validation(
         probs=1 / np.asarray(codes.weights),
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # they are on its page
+        warnings.simplefilter("ignore", UserWarning)  # the page shows the warnings
         return validate(
             labels,
             people,
@@ -340,7 +342,7 @@ def _validation(
 def _notes(
     before: Sequence[Mapping[str, Any]], now: Mapping[str, Any], *, changed: bool
 ) -> list[str]:
-    """Return notes on earlier openings and on codes that changed."""
+    """Return notes on earlier evaluations and on codes that changed."""
     notes = []
     others = [each for each in before if each["choice"] != now["choice"]]
     if others:
@@ -349,19 +351,19 @@ def _notes(
             for each in others[-3:]
         )
         notes.append(
-            f"EVALUATE WAS OPENED BEFORE for another choice: {listed}. What was seen "
-            "then may have led to this choice, so its value is no longer unbiased: "
-            "report all openings, or code new texts"
+            f"EVALUATE WAS OPENED BEFORE for another choice: {listed}. Its results "
+            "may have led to this choice, so its value is no longer unbiased: report all "
+            "evaluations, or code new texts"
         )
     elif before:
         notes.append(
             f"evaluate was opened before for this same choice, {before[0]['at']}: the "
-            "value says nothing new"
+            "value is not new evidence"
         )
     if any(each["codes_sha256"] != now["codes_sha256"] for each in before):
         notes.append(
             "CODES OF EVALUATE CHANGED since it was opened: whoever changed them may "
-            "have known the labels"
+            "have seen the labels"
         )
     if changed:
         notes.append(
@@ -374,7 +376,7 @@ def _notes(
 def _merged(
     stored: Sequence[dict[str, Any]], known: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the openings of a sample and of this process, each once."""
+    """Return the records of a sample and of this process, without duplicates."""
     found = list(stored)
     return found + [each for each in known if each not in found]
 
@@ -384,12 +386,12 @@ def _model_of(model: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a hash or a na
 
 
 def _check_writable(path: Path) -> None:
-    """Refuse a record that cannot be stored before "evaluate" is opened.
+    """Raise an error, before "evaluate" is unlocked, if no record can be stored.
 
     Raises:
         PermissionError: The file or its folder cannot be written.
     """
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         raise PermissionError(
-            f"{path} cannot be written, so that the opening would not be recorded"
+            f"{path} cannot be written, so the evaluation could not be recorded"
         )

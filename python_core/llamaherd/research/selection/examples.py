@@ -46,35 +46,34 @@ def choose_examples(
 ) -> Codebook:
     """Add coded texts of "explore" to a codebook as examples.
 
-    Labels take turns, so that each has about as many examples. "diverse" begins each
-    label with its most typical text, the one nearest to the others of the label, and then
-    takes the text of the label that is farthest from all examples so far. "hardest" takes
-    the texts whose label the model got wrong, the most confident first, then those with
-    the least probable right label. Texts that occur in "select" or "evaluate", too, are
-    never taken.
+    Labels take turns, so that each has about the same number of examples. "diverse"
+    begins with the most typical text of each label, which is the nearest to the other
+    texts of the label; it then adds the text of the label that is farthest from all
+    examples so far. "hardest" first uses the texts whose label the model got wrong, the
+    most confident first, then texts whose right label has the lowest probability. Texts
+    that also occur in "select" or "evaluate" are never used.
 
     Args:
-        gold: Sample with codes and a split, see `gold_split`; or the path of its CSV
-            file.
+        gold: Sample with codes, split by `gold_split`; or the path of its CSV file.
         k: Number of examples.
-        codebook: Codebook to add them to. Its own examples stay, and come first.
+        codebook: Codebook to extend. Its own examples remain, before the new ones.
         by: "diverse" or "hardest".
-        coded: For "hardest": result of `annotate` with labels of the texts of "explore".
-        embeddings: For "diverse": a vector for each text of the whole sample, in its
-            order, see `embed_parallel`. None for 1 - the cosine similarity of character
-            trigrams, weighted by their rarity.
+        coded: For "hardest": result of `annotate` that contains labels of these texts.
+        embeddings: For "diverse": a vector for each text of the whole sample, in the
+            order of the sample, see `embed_parallel`. None uses distances by character
+            trigrams: 1 minus the cosine similarity, weighted by rarity.
 
     Returns:
-        A codebook with k more examples; fewer, with a warning, if there are not so many
-        coded texts.
+        A codebook with k more examples; with fewer, and a warning, if there are not
+        enough coded texts.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The sample has no split or no codes of "explore", the codebook has
-            other labels, or an argument does not go with `by`.
+        ValueError: The sample has no split, or no codes of "explore"; the codebook has
+            other labels; or an argument is missing or not used with this `by`.
 
     Warns:
-        UserWarning: There are fewer texts than examples wanted.
+        UserWarning: There are fewer texts than requested examples.
     """
     sample = opened_sample(gold)
     checks.choice("by", by, BY)
@@ -117,7 +116,7 @@ def choose_examples(
     if len(chosen) < k:
         warnings.warn(
             f"{len(chosen)} examples in place of {k}: explore has no more coded texts "
-            "that can be one",
+            "that can be examples",
             UserWarning,
             stacklevel=2,
         )
@@ -131,7 +130,7 @@ def _example(codes: PartCodes, i: int, *, several: bool) -> Example:
 
 
 def _free(codes: PartCodes, gold: GoldSample, codebook: Codebook) -> list[int]:
-    """Return texts that can be examples: each once, and in no other part."""
+    """Return texts that can be examples: each text once, and none of another part."""
     closed = [text for part in ("select", "evaluate") for text in _texts(gold, part)]
     taken = {
         *same_rows(codes.texts, closed),
@@ -162,7 +161,7 @@ def _by_label(codes: PartCodes, free: Sequence[int]) -> list[list[int]]:
 def _hardest(
     codes: PartCodes, labels: GivenLabels, free: Sequence[int]
 ) -> list[list[int]]:
-    """Return the texts of each label, the hardest first; those without a label last."""
+    """Return the texts of each label, the hardest first, texts without a label last."""
     sets = codes.sets_of(labels.labels)
 
     def hardness(i: int) -> tuple[float, float]:
@@ -177,7 +176,7 @@ def _hardest(
 
 
 def _confidence(labels: GivenLabels, i: int, right: Sequence[str]) -> float:
-    """Return the probability of the right labels: small for what is sure and wrong."""
+    """Return the probability of the right labels: small for confident errors."""
     if labels.probs is None:
         return 0.0
     own = [
@@ -190,7 +189,7 @@ def _confidence(labels: GivenLabels, i: int, right: Sequence[str]) -> float:
 
 
 def _in_turns(queues: Sequence[Sequence[int]], k: int) -> list[int]:
-    """Return the first k of several queues, one of each in turn."""
+    """Return the first k items of several queues, taking one from each in turn."""
     turns = [
         (turn, number, i)
         for number, queue in enumerate(queues)
@@ -202,7 +201,7 @@ def _in_turns(queues: Sequence[Sequence[int]], k: int) -> list[int]:
 def _diverse(
     codes: PartCodes, free: Sequence[int], vectors: Floats | None, k: int
 ) -> list[int]:
-    """Return texts far from each other, labels taking turns."""
+    """Return texts far from each other; labels take turns."""
     if vectors is None:
         distances = text_distances(codes.texts)
     else:

@@ -1,4 +1,4 @@
-"""Labels of a coding, found by the texts that they belong to."""
+"""Labels from a result of `annotate`, found by the content of texts."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TEXT = "text"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GivenLabels:
-    """Labels of n texts in the form that `validate` takes.
+    """Labels of n texts in the form that `validate` accepts.
 
     Attributes:
         texts: n texts; None for missing ones.
-        labels: n labels; None for missing or failed ones.
+        labels: n labels; None for missing texts and failed ones.
         names: The k labels of the codebook; () if unknown.
-        probs: float64[n, k]; None without probabilities.
-        thoughts: n thoughts of the model; None without thinking.
+        probs: float64[n, k], probabilities of the labels; None if unknown.
+        thoughts: n texts that the model thought; None if it did not think.
         codebook: The codebook; None if unknown.
         run: Provenance, see `Coded.run`; {} if unknown.
     """
@@ -58,7 +58,7 @@ class GivenLabels:
         """Read the result of `annotate`.
 
         Raises:
-            TypeError: The argument is something else.
+            TypeError: The argument is not a result of `annotate`.
         """
         if isinstance(coded, cls):
             return coded
@@ -83,16 +83,16 @@ class GivenLabels:
         )
 
     def of_texts(self, texts: Sequence[str], *, partly: bool = False) -> GivenLabels:
-        """Return the labels of other texts, found by what they say.
+        """Return the labels of these texts, found by their content.
 
-        Equal texts have equal labels, since they are coded once.
+        Equal texts have equal labels, because they are coded once.
 
         Args:
             texts: m texts.
-            partly: True to give texts without a row no label.
+            partly: True to return None for texts that were not coded.
 
         Raises:
-            ValueError: A text has no row, and `partly` is False.
+            ValueError: A text was not coded, and `partly` is False.
         """
         first: dict[str, int] = {}
         for i, own in enumerate(self.texts):

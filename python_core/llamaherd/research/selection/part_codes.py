@@ -1,4 +1,4 @@
-"""People's codes of a part, in the form that comparisons need."""
+"""Human codes of a part of a sample, in the form that comparisons need."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers
 
-_LEAST = 2  # fewest codes of a part
+_LEAST = 2  # least number of codes of a part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PartCodes:
-    """Coded texts of a part, without those on which coders tie.
+    """Coded texts of a part, without texts on which coders tie.
 
     Attributes:
         part: Name of the part.
         ids: n identifiers.
         texts: n texts.
-        codes: n sets of labels, of one label each unless a text may have several.
+        codes: n tuples of labels; each has one label, unless a text may have several.
         weights: float64[n], 1 / probability that a text is in the part and coded.
         strata: int64[n], strata of the draw.
         names: Labels.
@@ -57,19 +57,19 @@ class PartCodes:
 
     @property
     def sha256(self) -> str:
-        """Hash of ids, texts and codes, by which changes are noticed."""
+        """Hash of ids, texts and codes, which reveals changes."""
         content = [self.ids, self.texts, [list(each) for each in self.codes]]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     @property
     def units(self) -> UnitCodes:
-        """Codes as a matrix of labels."""
+        """Codes as a boolean matrix of labels, with weights and strata."""
         return UnitCodes(
             should=self.members(self.codes)[0], weights=self.weights, strata=self.strata
         )
 
     def members(self, labels: Sequence[Labels | None]) -> tuple[Flags, Flags]:
-        """Return bool[n, k], labels of texts; and bool[n], texts with an answer."""
+        """Return bool[n, k], labels of each text, and bool[n], True for an answer."""
         of_texts = [() if each is None else each for each in labels]
         has = [[name in each for name in self.names] for each in of_texts]
         shape = (len(labels), len(self.names))
@@ -77,7 +77,7 @@ class PartCodes:
         return np.array(has, dtype=bool).reshape(shape), is_given
 
     def sets_of(self, labels: Sequence[str | None]) -> list[Labels | None]:
-        """Return labels of a codebook, joined or single, as sets."""
+        """Return labels, single or joined, as tuples of labels."""
         return [
             None
             if label is None
@@ -87,7 +87,7 @@ class PartCodes:
 
 
 def codes_of_part(gold: GoldSample, part: str) -> PartCodes:
-    """Return the codes of a part by the majority of coders.
+    """Return the codes of a part, decided by the majority of coders.
 
     Raises:
         ValueError: The sample has no split, or fewer than two texts of the part have a
@@ -121,8 +121,8 @@ def codes_of_part(gold: GoldSample, part: str) -> PartCodes:
     notes = list(answers.notes)
     if len(kept) < len(coded):
         notes.append(
-            f"{len(coded) - len(kept)} texts of {part} on which as many coders say one "
-            "label as another are left out"
+            f"{len(coded) - len(kept)} texts of {part} are left out, because coders "
+            "tie on them"
         )
     codes: list[Labels] = [
         each for each in (decided[i] for i in kept) if each is not None
@@ -142,7 +142,7 @@ def codes_of_part(gold: GoldSample, part: str) -> PartCodes:
 
 
 def _decided(codes: Sequence[str | None], sample: GoldSample) -> Labels | None:
-    """Return what most coders say; None on a tie or without a code."""
+    """Return the majority code as labels; None for a tie, or if there is no code."""
     given = [code for code in codes if code is not None]
     if not given:
         return None

@@ -1,8 +1,8 @@
-"""Split of a gold sample into a part to explore, one to select and one to evaluate.
+"""Split of a gold sample into parts to explore, to select and to evaluate.
 
-The split is a record in the design of the sample, so that it is kept wherever the sample
-is kept. Texts are allotted at random within each stratum of the draw, a fixed number to
-each part. A part is therefore a sample itself, with inclusion probabilities
+The split is a record in the design of the sample, so it is stored together with the
+sample. Texts are assigned at random within each stratum of the draw, a fixed number to
+each part. Each part is therefore itself a sample, with inclusion probabilities
 
     probability of the draw * texts of the part / texts drawn, both within the stratum.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PartName = Literal["explore", "select", "evaluate"]
 PARTS: tuple[PartName, ...] = ("explore", "select", "evaluate")
 SPLIT = "split"  # key of the record in the design
-_LEAST = 2  # fewest texts of a part, for a variance
+_LEAST = 2  # least number of texts of a part, to estimate a variance
 _FEW = 20  # a part with fewer texts gets a warning
 
 
@@ -47,25 +47,26 @@ def gold_split(
     """Split a gold sample at random into three parts.
 
     Write codebooks and choose examples with the texts of "explore", compare codebooks on
-    those of "select", and measure the chosen one once on those of "evaluate". Its
-    accuracy there is unbiased, because nothing was chosen by these texts.
+    the texts of "select", and measure the chosen codebook once on the texts of
+    "evaluate". Its accuracy there is unbiased, because these texts were not used to
+    choose.
 
     Args:
         gold: Gold sample, with or without codes; or the path of its CSV file: the split
             is then stored in the file beside it.
-        explore: Share of the texts in "explore"; may be 0.
+        explore: Share of the texts in "explore"; it may be 0.
         select: Share of the texts in "select".
         evaluate: Share of the texts in "evaluate".
         seed: Seed of the split; None for a random one, which is recorded.
 
     Returns:
         The sample with the split in its design, which `GoldSample.write` and `read_gold`
-        keep; `gold_part` returns a part.
+        preserve; `gold_part` returns a part.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: Shares do not sum to 1, a part would be too small, or the sample is
-            split already.
+        ValueError: Shares do not sum to 1, a part would be too small, or the sample was
+            split before.
 
     Warns:
         UserWarning: "select" or "evaluate" has fewer than 20 texts.
@@ -81,7 +82,7 @@ def gold_split(
         )
     if sample.waves:
         raise ArgumentError(
-            "was drawn in waves of different designs, which no part keeps: split a "
+            "was drawn in waves of different designs, which cannot be split: split a "
             "sample of one wave, or of waves of one design",
             argument="gold",
             code="waves",
@@ -123,21 +124,21 @@ def gold_split(
 def gold_part(gold: GoldSample, part: PartName) -> GoldSample:
     """Return a part of a split gold sample, as a sample of the same texts.
 
-    `validate` and `estimate` take it like any other sample.
+    `validate` and `estimate` accept the part like any other sample.
 
     Args:
         gold: Sample that `gold_split` returned.
         part: "explore", "select" or "evaluate".
 
     Raises:
-        ValueError: The sample has no split; or the part is "evaluate", and
-            `evaluate_codebook` has not opened it yet.
+        ValueError: The sample has no split; or the part is "evaluate", which is locked
+            until `evaluate_codebook` unlocks it.
     """
     checks.choice("part", part, PARTS)
     if part == "evaluate" and not record_of(gold)["opened"]:
         raise ArgumentError(
-            "'evaluate' is closed until evaluate_codebook() opens it, so that nothing "
-            "is chosen by its texts",
+            "'evaluate' is closed until evaluate_codebook() unlocks it, so that its "
+            "texts are not used to choose",
             argument="part",
             code="closed",
         )
@@ -145,7 +146,7 @@ def gold_part(gold: GoldSample, part: PartName) -> GoldSample:
 
 
 def part_of(gold: GoldSample, part: str) -> GoldSample:
-    """Return a part as `gold_part` does, also a closed one."""
+    """Return a part as `gold_part` does, even if it is locked."""
     record = record_of(gold)
     is_in = np.array([each == part for each in record["parts"]], dtype=bool)
     kept = np.flatnonzero(is_in).tolist()
@@ -171,8 +172,8 @@ def record_of(gold: object) -> dict[str, Any]:
     """Return the record of a split.
 
     Raises:
-        TypeError: `gold` is no gold sample.
-        ValueError: The sample has no split, or another one than was drawn.
+        TypeError: `gold` is not a gold sample.
+        ValueError: The sample has no split, or its split or texts were changed.
     """
     if not isinstance(gold, GoldSample):
         raise ArgumentTypeError(
@@ -188,8 +189,8 @@ def record_of(gold: object) -> dict[str, Any]:
     allotted = list(record["parts"])
     if len(allotted) != len(gold) or record["sha256"] != _sha256(gold, allotted):
         raise ArgumentError(
-            "has a split of other texts, or its split was changed: what is measured on "
-            "it is not what was drawn",
+            "has a split of other texts, or its split was changed: results would not be "
+            "those of the parts drawn",
             argument="gold",
             code="changed",
         )
@@ -197,7 +198,7 @@ def record_of(gold: object) -> dict[str, Any]:
 
 
 def opened_sample(gold: Any) -> GoldSample:  # noqa: ANN401 - a sample or a path
-    """Return the sample itself, or the one that was written to a path."""
+    """Return the sample, or read the sample that was written to a path."""
     if isinstance(gold, GoldSample):
         return gold
     if isinstance(gold, (str, os.PathLike)):
@@ -210,7 +211,7 @@ def opened_sample(gold: Any) -> GoldSample:  # noqa: ANN401 - a sample or a path
 
 
 def store_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
-    """Store a split in the design of the sample that was written to a path.
+    """Store a split in the design file of a sample that was written to a path.
 
     Raises:
         OSError: The file cannot be written.
@@ -251,7 +252,7 @@ def _allotted(
 
 
 def _sizes(n: int, wanted: np.ndarray[Any, Any], carry: Any) -> tuple[Ints, Any]:  # noqa: ANN401 - float64[3]
-    """Return the sizes of parts in a stratum, and what rounding leaves for the next."""
+    """Return the sizes of parts in a stratum, and the rounding errors to carry over."""
     ideal = n * wanted + carry
     least = (wanted > 0).astype(np.int64)
     sizes = np.maximum(np.floor(ideal + 1e-9).astype(np.int64), least)
@@ -277,8 +278,8 @@ def _check_sizes(allotted: Sequence[str], shares: Mapping[str, float]) -> None:
             few.append(f"{name} has {n}")
     if few:
         warnings.warn(
-            f"few texts to judge by: {', '.join(few)}. gold_size() computes how many an "
-            "accuracy needs, and a difference of two codebooks",
+            f"few texts to judge by: {', '.join(few)}. gold_size() computes how many you "
+            "need for an accuracy, or for a difference of two codebooks",
             UserWarning,
             stacklevel=4,
         )
@@ -290,6 +291,6 @@ def _named(gold: GoldSample, stratum: int) -> str:
 
 
 def _sha256(gold: GoldSample, allotted: Sequence[str]) -> str:
-    """Hash the ids with their parts and the texts that the sample was drawn from."""
+    """Hash the ids with their parts, and the texts from which the sample was drawn."""
     content = [gold.design.get("sha256"), list(gold.ids), list(allotted)]
     return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Seconds per text of candidates, kept beside the journal that keeps their answers."""
+"""Seconds per text of candidates, stored beside the journal with their answers."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from llamaherd.research.selection.candidates import hash_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_AFTERWARDS = ("calibrate", "normalize")  # settings that need no computing of their own
-_LEAST = 0.5  # share of prompts to compute before a time replaces the stored one
+_AFTERWARDS = ("calibrate", "normalize")  # settings that cost no computing time
+_LEAST = 0.5  # a time is stored if at least this share of prompts was computed
 
 
 def seconds_per_text(run: Mapping[str, Any], journal: str | None) -> float:
-    """Return the seconds of computing per text, without answers from the journal.
+    """Return the computing time per text in seconds, without answers from the journal.
 
-    A run that computes half of its prompts or more stores its time; one that takes nearly
-    all answers from the journal returns the stored time.
+    If at least half of the prompts were computed, their time is stored. Otherwise most
+    answers came from the journal, and the stored time is returned.
 
     Args:
         run: Provenance of labels, see `Coded.run`.
-        journal: Path of the journal; None without one.
+        journal: Path of the journal; None if there is none.
 
     Returns:
-        NaN if nothing was computed and no time is stored.
+        Seconds per text; NaN if no prompt was computed and no time is stored.
     """
     n_prompts, n_journal = run.get("n_prompts", 0), run.get("n_journal", 0)
     share = (n_prompts - n_journal) / n_prompts if n_prompts else 0.0
@@ -46,7 +46,7 @@ def seconds_per_text(run: Mapping[str, Any], journal: str | None) -> float:
 
 
 def _read(path: Path) -> dict[str, float]:
-    """Return stored times; none from a file that is missing or damaged."""
+    """Return stored times; {} if the file is missing or damaged."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

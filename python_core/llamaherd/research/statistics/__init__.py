@@ -1,4 +1,4 @@
-"""Agreement, accuracy, calibration: arrays in, frozen dataclasses out."""
+"""Agreement, accuracy and calibration: arrays as input, frozen dataclasses as result."""
 
 from llamaherd.research.statistics.accuracy import Accuracy, LabelScores, accuracy_of
 from llamaherd.research.statistics.agreement import (

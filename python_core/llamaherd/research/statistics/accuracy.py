@@ -36,11 +36,14 @@ class LabelScores:
         n_gold: Number of units that have the label by their human code.
         n_predicted: Number of units to which the model gave the label.
         share: Weighted share of units that have the label by their human code.
-        precision: Share of units given the label that have it; NaN if none was given it.
-        recall: Share of units with the label that were given it; NaN if none has it.
+        precision: Among units to which the model gave the label, share whose human code
+            is the label; NaN if there are none.
+        recall: Among units whose human code is the label, share to which the model gave
+            it; NaN if there are none.
         f1: Harmonic mean of precision and recall, 2 tp / (gold + predicted).
-        unfound: Counts and bounds of recall and F1 where units were drawn with unequal
-            probabilities and few units without this label show it; None otherwise.
+        unfound: Counts of units without this label, and the bounds of recall and F1 that
+            follow, if units were drawn with unequal probabilities and few of these units
+            have the label as code; else None.
     """
 
     label: Hashable
@@ -57,22 +60,23 @@ class LabelScores:
 class Accuracy:
     """Accuracy of labels.
 
-    Shares have Wilson's interval; with weights it uses the effective number of units.
+    Shares have Wilson's interval; with weights, it uses the effective number of units.
     Measures composed of several shares have percentile intervals from a bootstrap of
-    units. The interval is NaN where the bootstrap draws do not vary, for example where
+    units. The interval is NaN if all bootstrap draws give the same value, for example if
     all labels are right.
 
     Attributes:
-        n: Number of units with both codes.
+        n: Number of units with both a label and a human code.
         labels: The k labels.
-        confusion: int64[k, k], counts of units: rows are labels given by the model,
-            columns labels given by people; int64[0, 0] if units may have several labels.
+        confusion: int64[k, k], counts of units: a row for each label of the model, a
+            column for each human code; int64[0, 0] if units may have several labels.
         accuracy: Share of units whose label equals the human code; with several labels,
             units whose label sets are equal.
-        balanced_accuracy: Mean recall of the labels that people gave.
-        macro_precision: Mean precision over the labels that occur; a label never given
-            counts 0.
-        macro_recall: Mean recall over the same labels; a label that no unit has counts 0.
+        balanced_accuracy: Mean recall over the labels that occur as human codes.
+        macro_precision: Mean precision over the labels that occur; 0 for a label that the
+            model never gave.
+        macro_recall: Mean recall over the same labels; 0 for a label that is no unit's
+            code.
         macro_f1: Mean F1 over the same labels.
         per_label: Scores of each label.
         majority_label: Most frequent human label; a tuple if units may have several
@@ -108,10 +112,10 @@ def accuracy_of(
 
     Args:
         predicted: n labels; units with None are left out.
-        truth: n labels taken as correct.
+        truth: n human codes, taken as correct.
         labels: All labels in their order; None for the labels that occur.
-        unit_weights: float[n], for example 1 / inclusion probability: results then
-            describe the texts from which the n units were drawn.
+        unit_weights: float[n], for example 1 / inclusion probability; results then
+            describe all texts from which the n units were drawn.
         level: Confidence level.
         n_bootstrap: Number of bootstrap draws for intervals that need them; 0 for none.
         seed: Seed of the bootstrap.
@@ -169,7 +173,7 @@ def _members(
     *,
     several: bool,
 ) -> tuple[Ratings, tuple[Hashable, ...], Flags]:
-    """Return codes as indices, the k labels, and bool[q, k], the labels in each code."""
+    """Return codes as indices, the k labels, and bool[q, k], labels in each code."""
     if not several:
         ratings = ratings_of([predicted, truth], labels)
         return ratings, ratings.values, np.eye(len(ratings.values), dtype=bool)
@@ -186,7 +190,8 @@ def _kinds(
 ) -> tuple[Floats, Integers]:
     """Group identical units; return float64[p, 3, k] and the group sizes, int64[p].
 
-    For each label: weights of the hits, of the labels given, and of the human labels.
+    For each label, a group has the weight of units with label and code, with the label,
+    and with the code.
     """
     if len(gold) == 0:
         return np.zeros((0, 3, member.shape[1])), np.zeros(0, dtype=np.int64)
@@ -199,7 +204,7 @@ def _kinds(
 
 
 def _drawn(columns: Floats, kinds: Integers, n_draws: int, seed: int) -> Floats:
-    """Return the same sums for bootstrap samples of units, float64[3, n_draws, k]."""
+    """Return these sums for bootstrap samples of units, float64[3, n_draws, k]."""
     p, _, k = columns.shape
     if p == 0 or n_draws == 0:
         return np.zeros((3, 0, k))
@@ -226,7 +231,7 @@ def _f1(sums: Floats, without: float = 0.0) -> Floats:
 
 
 _PARTS = {"balanced_accuracy": "recall", "macro_recall": "recall", "macro_f1": "f1"}
-# Means over the human labels, or over all labels that occur.
+# Means over the labels among human codes, or over all labels that occur.
 _COMPOSED = {
     "balanced_accuracy": (_recall, (2,)),
     "macro_precision": (_precision, (1, 2)),
@@ -242,10 +247,10 @@ def _composed(
     draws: Floats,
     level: float,
 ) -> tuple[float, float, float]:
-    """Return a mean over labels and its interval.
+    """Return the mean of a measure over labels, and its interval.
 
-    Every draw averages over the labels of the sample; a label that is missing in a draw
-    counts 0. A mean over fewer labels would be a different quantity.
+    Every bootstrap draw averages over all labels of the sample; a label that is missing
+    in a draw has the value 0. A mean over fewer labels would estimate another quantity.
     """
     counted = sums[list(by)].sum(axis=0) > 0
     if not counted.any():

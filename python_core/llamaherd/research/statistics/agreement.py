@@ -48,16 +48,16 @@ class Agreement:
     Attributes:
         name: Name of the coefficient: "percent", "kappa", "weighted kappa", "alpha",
             "ac1".
-        value: Coefficient: 1 for perfect agreement, 0 for agreement by chance; for
-            "percent" a share in [0, 1]. NaN where it is undefined: no unit has two codes,
-            or all codes are the same.
+        value: Coefficient: 1 for perfect agreement, 0 for the agreement expected by
+            chance; for "percent" a share in [0, 1]. NaN if it is undefined: no unit has
+            two codes, or all codes are equal.
         low: Lower confidence limit; NaN if there is no interval, for example under
-            perfect agreement, where the formula gives width 0.
+            perfect agreement, for which the formula gives an interval of width 0.
         high: Upper confidence limit.
         se: Standard error; NaN if the interval does not use one.
-        observed: Observed agreement; for alpha, observed disagreement in the scale's
-            distances.
-        expected: Agreement expected by chance; for alpha, disagreement.
+        observed: Observed agreement; for alpha the observed disagreement, in distances of
+            the scale.
+        expected: Agreement expected by chance; for alpha the expected disagreement.
         n_units: Number of units with two codes or more.
         n_coders: Number of coders.
         interval: Method of the interval.
@@ -88,19 +88,20 @@ def percent_agreement(
 ) -> Agreement:
     """Return the share of codes that agree, in [0, 1].
 
-    "pairs" computes the share of agreeing pairs within each unit and averages it over the
-    units with two codes or more. "all" computes the share of units whose coders all
-    agree, among the units that all coders have coded.
+    "pairs" computes the share of agreeing pairs of codes within each unit, and averages
+    it over the units with two codes or more. "all" uses only units that all coders have
+    coded, and computes the share of units in which all codes agree.
 
     Args:
         codes: For each coder the codes of n units; None is missing.
-        kind: "pairs" or "all", see above. They are equal for two coders.
-        tolerance: Largest difference of two numbers that counts as agreement.
+        kind: "pairs" or "all", see above. Both give the same result for two coders.
+        tolerance: Largest difference between two numbers that agree.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level of Wilson's interval, see `intervals.share`.
 
     Raises:
-        ValueError: An argument is out of range, or the codes do not fit together.
+        ValueError: An argument is out of range, or coders have different numbers of
+            units.
     """
     checks.choice("kind", kind, KINDS)
     checks.real("tolerance", tolerance, 0, 1e300)
@@ -147,7 +148,7 @@ def cohen_kappa(
 ) -> Agreement:
     """Return Cohen's kappa of two coders: 1 - observed / expected disagreement.
 
-    Units without a code from one of the coders are left out. Kappa may be weighted.
+    Units that only one coder has coded are left out. Kappa may be weighted.
 
     Sources: Cohen, Educ. Psychol. Meas. 20, 1960, and Psychol. Bull. 70, 1968; standard
     error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969. Its normal interval is too
@@ -156,17 +157,19 @@ def cohen_kappa(
     Args:
         first: First coder's codes of n units; None is missing.
         second: Second coder's codes.
-        weights: Disagreement weights. "none": all disagreements count the same; "linear"
-            or "quadratic": distance of the two labels' ranks, or its square; q numbers:
-            weight by distance, starting at 0; or a matrix [q, q] of disagreement.
+        weights: Disagreement weights. "none": all disagreements have the same weight;
+            "linear" or "quadratic": the distance between the ranks of both labels, or its
+            square; q numbers: the weights of distances 0, 1, 2 and so on; or a matrix of
+            weights, [q, q].
         levels: All q labels in their order; None for the labels that occur, numbers by
-            size and others alphabetically. Ranks include labels that do not occur only if
-            they are listed here.
+            size and other labels alphabetically. Labels that do not occur have a rank
+            only if they are listed here.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level.
 
     Raises:
-        ValueError: An argument is out of range, or the codes do not fit together.
+        ValueError: An argument is out of range, or coders have different numbers of
+            units.
     """
     level_of(level)
     check_indexes([first, second])
@@ -176,7 +179,7 @@ def cohen_kappa(
     ]
     if len(given[0]) != len(given[1]):
         raise ArgumentError(
-            f"must have as many units as first, {len(given[0])}, not {len(given[1])}",
+            f"must have {len(given[0])} units, as first has, not {len(given[1])}",
             argument="second",
         )
     reading = read(given, () if levels is None else levels)
@@ -204,24 +207,24 @@ def gwet_ac1(
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = 0.95,
 ) -> Agreement:
-    """Return Gwet's AC1, which stays high if one label is much more frequent than others.
+    """Return Gwet's AC1, which is not low merely because one label is very frequent.
 
-    Takes any number of coders, with missing codes. A unit with one code counts only for
-    the frequencies of labels. Standard error: Gwet 2008; interval by t with n - 1 degrees
-    of freedom.
+    It accepts any number of coders, and missing codes. A unit with one code only
+    contributes to the frequencies of labels. The standard error is by Gwet (2008); the
+    interval uses t with n - 1 degrees of freedom.
 
     Sources: Gwet, Br. J. Math. Stat. Psychol. 61, 2008; Gwet, Handbook of Inter-Rater
     Reliability, 4th edition, 2014, chapters 2 and 5.
 
     Args:
         codes: For each coder the codes of n units; None is missing.
-        levels: All q labels; None for those that occur. The value depends on their
-            number.
+        levels: All q labels; None for the labels that occur. AC1 depends on the number q.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level.
 
     Raises:
-        ValueError: An argument is out of range, or the codes do not fit together.
+        ValueError: An argument is out of range, or coders have different numbers of
+            units.
     """
     ratings = ratings_of(codes, levels)
     counts = ratings.counts
@@ -260,7 +263,7 @@ def gwet_ac1(
 
 
 def _limits(value: float, reach: float) -> tuple[float, float]:
-    """Return confidence limits; NaN for width 0, see `percentiles`."""
+    """Return confidence limits; NaN for an interval of width 0, as in `percentiles`."""
     if math.isnan(value) or not reach >= LEAST_SPREAD:
         return math.nan, math.nan
     return within(value - reach, value + reach, -1.0, 1.0)
@@ -273,7 +276,7 @@ def _pairs_alike(counts: Floats) -> Floats:
 
 
 def _pairs_near(numbers: Floats, tolerance: float) -> tuple[Floats, Floats]:
-    """Count near pairs and all pairs of numbers [m, n], float64[n] each."""
+    """Count pairs within the tolerance, and all pairs, in each unit, float64[n] each."""
     apart = [abs(a - b) for a, b in combinations(numbers, 2)]  # NaN where one is missing
     near = sum((each <= tolerance).astype(float) for each in apart)
     return np.asarray(near), np.asarray(sum((each >= 0).astype(float) for each in apart))
@@ -318,7 +321,10 @@ def _kappa(
     *,
     is_weighted: bool,
 ) -> Agreement:
-    """Compute kappa from a weighted table; `cells`, `w` belong to its units."""
+    """Compute kappa from a weighted table.
+
+    `cells` and `w` are the cell and the weight of each unit in the table.
+    """
     n = len(w)
     worst = distance.max() if distance.size else 0.0
     value, se, po, pe = math.nan, math.nan, math.nan, math.nan

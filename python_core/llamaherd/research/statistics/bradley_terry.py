@@ -1,16 +1,17 @@
 """Bradley-Terry strengths of objects from shares of wins in pairs.
 
-Object i wins against j with the probability 1 / (1 + exp(s_j - s_i)). A pair's result is
-a share in [0, 1], not only a win or a loss, so the strengths maximize the
-quasi-likelihood
+Object i wins against object j with the probability 1 / (1 + exp(s_j - s_i)). The result
+of a pair may be any share in [0, 1], not only a win or a loss. The strengths therefore
+maximize the quasi-likelihood
 
     sum over pairs of y log p_ij + (1 - y) log (1 - p_ij)
 
-(fractional logistic regression). They are unique if the pairs connect all objects and no
-group of objects won every pair against the rest. Results are probabilities of a model, so
-their variance is not that of coin flips: the covariance is the sandwich of White, with
-each residual scaled by its leverage (HC3), and t quantiles with the number of pairs less
-that of fitted strengths as degrees of freedom.
+(fractional logistic regression). The strengths are unique if the pairs connect all
+objects and no group of objects won every pair against the others. Results are
+probabilities of a model, so their variance is not the binomial variance. The covariance
+is White's sandwich, with each residual scaled by its leverage (HC3). Intervals use t
+quantiles; the degrees of freedom are the number of pairs minus the number of fitted
+strengths.
 
 Sources: Bradley, Terry, "Rank Analysis of Incomplete Block Designs: I. The Method of
 Paired Comparisons", Biometrika 39, 1952; Ford, "Solution of a Ranking Problem from Binary
@@ -30,7 +31,7 @@ import numpy as np
 if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints
 
-EDGE = 1e-6  # least distance of a share from 0 and 1, so that strengths stay finite
+EDGE = 1e-6  # shares are at least this far from 0 and 1: strengths stay finite
 _MOST_STEPS = 200
 _TOLERANCE = 1e-9
 _MOST_LEVERAGE = 0.9
@@ -41,12 +42,13 @@ class StrengthFit:
     """Fitted strengths, which sum to 0.
 
     Attributes:
-        strengths: float64[k].
-        covariance: float64[k, k].
-        information: float64[k, k], inverse of the information matrix, for a design.
-        df: Degrees of freedom of intervals; 0 if as many strengths as pairs were fitted,
-            and then the covariance is NaN.
-        dispersion: Variance of results relative to coin flips; NaN if df is 0.
+        strengths: float64[k], fitted strengths.
+        covariance: float64[k, k], covariances of the strengths.
+        information: float64[k, k], inverse of the information matrix, to choose further
+            pairs.
+        df: Degrees of freedom of intervals; 0 if there are as many fitted strengths as
+            pairs, and the covariance is then NaN.
+        dispersion: Variance of results relative to the binomial variance; NaN if df is 0.
         is_converged: True if the last step was below the tolerance.
     """
 
@@ -62,10 +64,10 @@ def fit_strengths(first: Ints, second: Ints, shares: Floats, n: int) -> Strength
     """Fit strengths to the shares of wins of the first object of each pair.
 
     Args:
-        first: int64[m], indices of objects.
-        second: int64[m], indices of their opponents.
-        shares: float64[m], shares of wins of `first`; brought into [1e-6, 1 - 1e-6].
-        n: Number of objects. All must be connected by pairs, see `components`.
+        first: int64[m], index of the first object of each pair.
+        second: int64[m], index of the second object of each pair.
+        shares: float64[m], shares of wins of `first`; truncated to [1e-6, 1 - 1e-6].
+        n: Number of objects. The pairs must connect all objects, see `components`.
     """
     y = np.clip(shares, EDGE, 1 - EDGE)
     s = np.zeros(n)
@@ -118,7 +120,10 @@ def _fitted(
 
 
 def components(first: Ints, second: Ints, n: int) -> Ints:
-    """Return the number of the connected part of each object, int64[n], largest first."""
+    """Return the index of each object's connected component, int64[n].
+
+    Component 0 is the largest.
+    """
     parent = np.arange(n)
 
     def root(i: int) -> int:
@@ -138,25 +143,25 @@ def components(first: Ints, second: Ints, n: int) -> Ints:
 
 
 def spread(covariance: Floats, first: Ints, second: Ints) -> Floats:
-    """Return the variance of the difference of each pair's strengths, float64[m]."""
+    """Return the variance of the difference in strength of each pair, float64[m]."""
     own = np.diag(covariance)
     both = own[first] + own[second] - 2 * covariance[first, second]
     return np.asarray(np.maximum(both, 0.0))
 
 
 def dyadic_variance(errors: Floats, first: Ints, second: Ints, n: int) -> float:
-    """Return the variance of a mean over pairs; pairs with a common object depend.
+    """Return the variance of a mean over pairs, which depend if they share an object.
 
     Args:
-        errors: float64[m], values less their mean.
-        first: int64[m], indices of objects.
-        second: int64[m], indices of their opponents.
+        errors: float64[m], values minus their mean.
+        first: int64[m], index of the first object of each pair.
+        second: int64[m], index of the second object of each pair.
         n: Number of objects.
     """
     m = len(errors)
     sums = np.bincount(first, errors, n) + np.bincount(second, errors, n)
     alone = float((errors**2).sum())
-    # Independent pairs are a lower limit: the estimate is negative by chance at times.
+    # The variance of independent pairs is the lower limit: estimates can be negative.
     return max(float((sums**2).sum()) - alone, alone) / m**2 * m / max(m - 1, 1)
 
 
@@ -170,7 +175,7 @@ def _likelihood(s: Floats, first: Ints, second: Ints, y: Floats) -> float:
 
 
 def _laplacian(first: Ints, second: Ints, weights: Floats, n: int) -> Floats:
-    """Return the sum of weights times the squares of pairs' rows (1, -1)."""
+    """Return the Laplacian of the pairs' graph with these edge weights, float64[n, n]."""
     out = np.zeros((n, n))
     np.add.at(out, (first, second), -weights)
     out += out.T
@@ -179,13 +184,13 @@ def _laplacian(first: Ints, second: Ints, weights: Floats, n: int) -> Floats:
 
 
 def _inverse(laplacian: Floats) -> Floats:
-    """Return the generalized inverse of the Laplacian of connected objects."""
+    """Return the generalized inverse of the Laplacian of a connected graph."""
     n = len(laplacian)
     inverse = np.linalg.inv(_filled(laplacian))
     return np.asarray(inverse - inverse.sum() / n**2)
 
 
 def _filled(laplacian: Floats) -> Floats:
-    """Return a regular matrix with the Laplacian's inverse across sums of 0."""
+    """Return a regular matrix that acts like the Laplacian on vectors with sum 0."""
     scale = max(float(np.trace(laplacian)), 1e-300)
     return np.asarray(laplacian + scale / len(laplacian) ** 2)

@@ -33,8 +33,8 @@ class CalibrationBin:
         low: Smallest confidence in the bin.
         high: Largest confidence in the bin.
         confidence: Mean confidence.
-        accuracy: Share of units whose label is right.
-        weight: Share of all units in this bin, weighted, in [0, 1].
+        accuracy: Share of units in the bin whose label is right.
+        weight: Weighted share of all units that are in this bin, in [0, 1].
     """
 
     low: float
@@ -49,9 +49,9 @@ class CalibrationError:
     """Calibration error: difference between confidence and accuracy.
 
     Attributes:
-        ece: Expected calibration error, the weighted mean over the bins of the distance
-            between confidence and accuracy. It is positive even for perfectly calibrated
-            probabilities: about a third of sqrt(bins / n).
+        ece: Expected calibration error: the weighted mean over bins of the distance
+            between confidence and accuracy. Even for perfectly calibrated probabilities
+            it is above 0: about a third of sqrt(bins / n).
         overconfidence: Mean confidence minus accuracy.
         bins: Bins of about equal mass, ordered by confidence.
         n: Number of units.
@@ -73,16 +73,16 @@ def calibration_error(
 ) -> CalibrationError:
     """Compute the expected calibration error with bins of equal mass.
 
-    With bins of equal width, most would be empty for a model with high confidence nearly
-    everywhere. Units of the same confidence stay in one bin, so that the result does not
-    depend on their order; there may then be fewer bins.
+    Bins have equal mass, because a model with high confidence nearly everywhere would
+    leave most bins of equal width empty. Units of the same confidence are in one bin, so
+    that the result does not depend on their order; there may then be fewer bins.
 
     Sources: Nguyen and O'Connor, EMNLP 2015 (arXiv 1508.05154), for the bins, with
     squared differences; Nixon, Dusenberry, Zhang, Jerfel, Tran, 2019 (arXiv 1904.01685),
     for the absolute ones.
 
     Args:
-        confidence: float[n], probability of the label given; units with NaN are left out.
+        confidence: float[n], probability of the given label; units with NaN are left out.
         correct: bool[n], True where the label is right.
         n_bins: Largest number of bins.
         unit_weights: float[n], for example 1 / inclusion probability.
@@ -127,9 +127,9 @@ def brier_score(
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = 0.95,
 ) -> Measure:
-    """Return the Brier score over all labels: 0 is perfect, 2 certain and wrong.
+    """Return the Brier score over all labels, from 0 (perfect) to 2 (certain, but wrong).
 
-    Mean over units of sum_j (p_j - 1 where j is right)^2, with an interval by t.
+    It is the mean over units of sum_j (p_j - [j is right])^2, with a t interval.
 
     Source: Brier, Monthly Weather Review 78, 1950.
 
@@ -140,7 +140,7 @@ def brier_score(
         level: Confidence level.
 
     Raises:
-        ValueError: An argument is out of range, or shapes do not fit.
+        ValueError: An argument is out of range, or numbers of units differ.
     """
     values = np.asarray(probs, dtype=float)
     right = np.asarray(truth, dtype=np.int64)

@@ -1,10 +1,10 @@
 """Confidence limits of rates with few observed cases, and of their sums and ratios.
 
-A t interval of a mean takes its width from the observed variance. With few observed
-cases, or none, that variance is far too small in many samples. Wilson's interval takes
-the variance from the tested rate instead. Sums of independent rates use the method of
-variance estimates recovery (MOVER): each distance from an estimate to its limit stands
-for a variance on that side.
+A t interval of a mean uses the observed variance. With few observed cases, or none, that
+variance is far too small in many samples. Wilson's interval uses the variance under the
+tested rate instead. Sums of independent rates use the method of variance estimates
+recovery (MOVER): the squared distance from each estimate to its limit is used as a
+variance on that side.
 
 Sources: Wilson, "Probable Inference", J. Am. Stat. Assoc. 22, 1927; Fay and Feuer,
 "Confidence intervals for directly standardized rates", Stat. Med. 16, 1997, for weights;
@@ -32,7 +32,7 @@ class ConfidenceLimits:
     """An estimate and its confidence limits.
 
     Attributes:
-        value: The estimate.
+        value: Estimate.
         low: Lower limit.
         high: Upper limit.
     """
@@ -43,19 +43,19 @@ class ConfidenceLimits:
 
 
 def heaviest(probs: Floats, level: float) -> float:
-    """Return the mean weight of the texts that a sample is most likely to miss.
+    """Return the mean weight of the texts that a sample most probably misses.
 
-    Suppose that all cases lie where inclusion probabilities are lowest. The sample
-    contains none of them with a probability of about 1 - level if these inclusion
-    probabilities sum to the square of the normal quantile. Summing keeps a single text
-    with a tiny probability from dominating.
+    Suppose that all cases are among the texts with the lowest inclusion probabilities. If
+    these inclusion probabilities sum to the square of the normal quantile, the sample
+    contains none of these texts with a probability of about 1 - level. Because of the
+    sum, a single text with a tiny probability cannot dominate.
 
     Args:
-        probs: float64[m], inclusion probabilities of all texts that may be cases.
+        probs: float64[m], inclusion probabilities of all texts that could be cases.
         level: Confidence level.
 
     Returns:
-        The mean of 1 / pi over these texts, weighted by pi; 0 without texts.
+        The mean of 1 / pi over these texts, weighted by pi; 0 if there are no texts.
     """
     if len(probs) == 0:
         return 0.0
@@ -72,10 +72,10 @@ def total(
 ) -> ConfidenceLimits:
     """Return a weighted total of cases with Wilson's limits.
 
-    With equal weights this is Wilson's interval exactly. With unequal weights the
+    With equal weights this is exactly Wilson's interval. With unequal weights the
     variance of a total mu is w mu (1 - mu / most), where w is the mean weight of the
-    observed cases. The upper limit adds one case of the greatest weight, as Fay and Feuer
-    do.
+    observed cases. For the upper limit, one case of the greatest weight is added, as in
+    Fay and Feuer.
 
     Args:
         terms: float64[k], weights of the observed cases, all above 0.
@@ -127,12 +127,12 @@ def ratio(above: ConfidenceLimits, below: ConfidenceLimits) -> ConfidenceLimits:
 
 
 def satterthwaite(variances: Floats, df: Floats, whole: float) -> float:
-    """Return the degrees of freedom of a sum of variances; inf if no part varies.
+    """Return the degrees of freedom of a sum of variances; inf if all variances are 0.
 
     Args:
-        variances: float64[h], variances estimated from few codes each.
-        df: float64[h], degrees of freedom of each variance; 0 counts as 1.
-        whole: The sum, including components with infinite degrees of freedom.
+        variances: float64[h], variances, each estimated from few codes.
+        df: float64[h], degrees of freedom of each variance; 0 is replaced by 1.
+        whole: The sum of all variances, including those with infinite degrees of freedom.
 
     Source: Satterthwaite, "An Approximate Distribution of Estimates of Variance
     Components", Biometrics Bulletin 2, 1946.

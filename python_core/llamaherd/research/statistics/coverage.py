@@ -1,4 +1,4 @@
-"""Selective coding: a model labels the texts it is sure of, people the rest."""
+"""Selective coding: a model labels the texts it is confident about, people the others."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 class CoverageCurve:
     """Accuracy against coverage, with one point for each confidence that occurs.
 
-    At a point the model labels the texts that have that confidence or more.
+    At each point the model labels only texts with at least that confidence.
 
     Attributes:
-        threshold: float64[p], falling: the confidence.
-        coverage: float64[p], rising to 1: share of texts that the model labels.
-        accuracy: float64[p]: share of these texts whose label is right.
-        low: float64[p]: lower limit of Wilson's interval, pointwise.
-        high: float64[p]: upper limit.
-        n: Number of coded texts behind the curve.
+        threshold: float64[p], the confidence at each point, in descending order.
+        coverage: float64[p], share of texts that the model labels, ascending to 1.
+        accuracy: float64[p], share of these texts whose label is right.
+        low: float64[p], lower limit of Wilson's interval, pointwise.
+        high: float64[p], upper limit.
+        n: Number of coded texts from which the curve was computed.
     """
 
     threshold: Floats
@@ -41,15 +41,16 @@ class CoverageCurve:
     n: int
 
     def threshold_for(self, accuracy: float, *, sure: bool = False) -> float:
-        """Return the lowest confidence at which labels reach the requested accuracy.
+        """Return the lowest confidence from which labels reach the requested accuracy.
 
-        The lowest threshold lets the model label the most texts. It is chosen on the same
-        texts that accuracy is measured on, so its accuracy is somewhat optimistic; with
-        `sure` the lower confidence limit has to reach the requested accuracy.
+        With the lowest threshold the model labels the most texts. The threshold is chosen
+        on the same texts on which accuracy is measured, so that this accuracy is somewhat
+        optimistic. With `sure`, the lower confidence limit must reach the requested
+        accuracy.
 
         Args:
             accuracy: Requested accuracy, in [0, 1].
-            sure: True if the lower confidence limit has to reach `accuracy`.
+            sure: True if the lower confidence limit must reach `accuracy`.
 
         Returns:
             The threshold; infinity if no confidence suffices.
@@ -62,7 +63,7 @@ class CoverageCurve:
         return float(self.threshold[reached][-1]) if reached.any() else math.inf
 
     def coverage_at(self, threshold: float) -> float:
-        """Return the share of texts with this confidence or more."""
+        """Return the share of texts with at least this confidence."""
         inside = self.threshold >= threshold
         return float(self.coverage[inside][-1]) if inside.any() else 0.0
 
@@ -74,12 +75,12 @@ def coverage_curve(
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = 0.95,
 ) -> CoverageCurve:
-    """Return the accuracy of a model's most confident labels by their coverage.
+    """Return the accuracy of a model's most confident labels at each coverage.
 
     Source: El-Yaniv and Wiener, J. Mach. Learn. Res. 11, 2010.
 
     Args:
-        confidence: float[n], for example the probability of the label given; units with
+        confidence: float[n], for example the probability of the given label; units with
             NaN are left out.
         correct: bool[n], True where the label is right.
         unit_weights: float[n], for example 1 / inclusion probability.
@@ -111,12 +112,12 @@ def coverage_curve(
 
 
 def for_people(confidence: Sequence[float] | Floats, threshold: float) -> list[int]:
-    """Return indices of texts below a confidence, or without one, the least sure first.
+    """Return indices of texts that people should code, the least confident first.
 
     Args:
         confidence: float[n]; NaN for texts without a label.
-        threshold: Lowest confidence at which a label is kept; with infinity all texts go
-            to people.
+        threshold: Lowest confidence at which the model's label is used; people code the
+            texts with less confidence or NaN. With infinity, people code all texts.
 
     Raises:
         ValueError: `threshold` is neither in [0, 1] nor infinity.

@@ -1,17 +1,18 @@
-"""The right label where coders disagree, by the model of Dawid and Skene.
+"""Estimation of right labels where coders disagree, by the model of Dawid and Skene.
 
-Each coder has a matrix of error rates: the probability of each code given the right
-label. Labels and matrices are estimated together by expectation maximization, starting
-from the shares of each text's codes. In the one-coin form a coder is right with a single
-probability, and all wrong codes are equally probable.
+Each coder has a matrix of error rates, which gives the probability of each code for each
+right label. Labels and matrices are estimated together by expectation maximization,
+starting from the shares of each text's codes. In the one-coin form each coder has a
+single probability of giving the right code, and all wrong codes are equally probable.
 
-Codes of different coders must be independent given the right label; texts that are hard
-for everybody violate this, and make coders look better than they are.
+The model assumes that codes of different coders are independent given the right label.
+Texts that are hard for everybody violate this assumption: coders then seem better than
+they are.
 
-Draws of labels that are analysed further must know what the analysis compares: drawn with
-the same prior everywhere, they carry the shares of one group into another wherever coders
-leave a label uncertain. Texts may therefore belong to cells, such as groups, each with a
-prior of its own; coders' error rates are the same in all cells.
+Draws of labels for a later analysis depend on the columns that the analysis compares. If
+all texts had the same prior, draws of uncertain labels would move the share of each group
+towards the share of all texts. Texts may therefore belong to cells, such as groups. Each
+cell has its own prior; coders' error rates are the same in all cells.
 
 Sources: Dawid, Skene, "Maximum Likelihood Estimation of Observer Error-Rates Using the EM
 Algorithm", Applied Statistics 28, 1979; for the one-coin form Zhang, Chen, Zhou, Jordan,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 _LEAST = 1e-300  # probabilities below would have no logarithm
-_OF_ALL = 1.0  # texts' worth of all cells' shares in the prior of each cell
+_OF_ALL = 1.0  # weight, in texts, of the prior of all texts in the prior of each cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,8 +45,8 @@ class Fitted:
         priors: float64[G + 1, K], share of each label in each cell, and `prior`.
         errors: float64[J, K, K], probability of coder j's code (last) given the right
             label.
-        n_steps: Number of steps.
-        log_likelihood: Logarithm of the likelihood.
+        n_steps: Number of steps of expectation maximization.
+        log_likelihood: Logarithm of the likelihood of the codes.
     """
 
     posteriors: Floats
@@ -70,14 +71,15 @@ def fitted(
     """Estimate labels and coders' error rates.
 
     Args:
-        codes: int64[J, n], index of each coder's code; -1 where there is none.
-        n_labels: K.
-        one_coin: True for one probability per coder.
-        smoothing: Added to each count of codes, so that no probability is 0.
+        codes: int64[J, n], index of each coder's code for each text; -1 if there is no
+            code.
+        n_labels: K, the number of labels.
+        one_coin: True to fit a single probability for each coder.
+        smoothing: Number added to each count of codes, so that no probability is 0.
         n_steps: Largest number of steps.
         tolerance: Smallest change of the log-likelihood per text that goes on.
         counts: float64[n], number of times each text counts; None for once.
-        cells: int64[n], cell of each text from 0, -1 for none; None for no cells.
+        cells: int64[n], cell of each text from 0, -1 for no cell; None if there are none.
     """
     n_coders, n = codes.shape
     w = np.ones(n) if counts is None else counts
@@ -129,15 +131,15 @@ def _maximized(
 
 
 def _of_cells(weighted: Floats, cells: Ints, prior: Floats) -> Floats:
-    """Return the prior of each cell, a little smoothed, and that of all texts.
+    """Return the smoothed prior of each cell, and the prior of all texts.
 
     Args:
         weighted: float64[n, K], probabilities of labels, times the counts of texts.
-        cells: int64[n], -1 for none.
+        cells: int64[n], -1 for no cell.
         prior: float64[K], prior of all texts.
 
     Returns:
-        float64[G + 1, K], so that cell -1 has the last row.
+        float64[G + 1, K]; the last row, for cell -1, is the prior of all texts.
     """
     sums = np.zeros((int(cells.max(initial=-1)) + 2, len(prior)))
     there = cells >= 0
@@ -175,18 +177,20 @@ def imputed(
     one_coin: bool = False,
     cells: Ints | None = None,
 ) -> Ints:
-    """Draw the right labels, int64[n_draws, n].
+    """Draw right labels from the model, int64[n_draws, n].
 
-    Each draw fits the model to a bootstrap sample of texts, so that draws differ by the
-    uncertainty of the error rates and by that of each text's label given these.
+    Each draw first fits the model to a bootstrap sample of texts. Draws therefore vary
+    with the uncertainty of the error rates as well as with the uncertainty of each text's
+    label at given error rates.
 
     Args:
         codes: See `fitted`.
-        n_labels: K.
+        n_labels: K, the number of labels.
         n_draws: Number of draws.
         seed: Seed.
         one_coin: True for one probability per coder.
-        cells: int64[n], cell of each text; give all that the draws are analysed by.
+        cells: int64[n], cell of each text, from all columns of the later analysis; None
+            for one prior.
     """
     rng = np.random.default_rng(seed)
     n = codes.shape[1]

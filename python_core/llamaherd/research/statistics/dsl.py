@@ -6,19 +6,19 @@ codes were known. DSL solves instead
 
     sum_i lam psi(D^_i) + R_i / pi_i (psi(D_i) - lam psi(D^_i)) = 0,
 
-with R_i = 1 for coded texts. Over draws of the sample, its expectation is the sum of
-psi(D_i), for any D^ and any lam, however wrong the labels are. lam = 1 is DSL; lam = 0
-uses the gold sample alone, weighted by 1 / pi; power tuning takes the lam with the
-smallest variance. The labels may be on either side of a regression, and may be
-probabilities: any number may stand for D^. No cross-fitting is needed for labels that are
-fixed before people code and come from a model that never saw the codes. Predictions of a
-head that was fitted on codes must be cross-fitted: those of coded texts by heads that did
-not see their code, those of all others by the mean of these heads. Then the expectation
-over draws is the same (see `llamaherd.research.statistics.heads`).
+with R_i = 1 for coded texts, else 0. Over draws of the sample, the expectation of this
+sum is the sum of psi(D_i), for any D^ and any lam, however wrong the labels are. lam = 1
+is DSL; lam = 0 uses only the gold sample, weighted by 1 / pi; power tuning chooses the
+lam with the smallest variance. The labels may be on either side of a regression. D^ may
+be any number, such as a probability. Labels need no cross-fitting if they are fixed
+before people code and come from a model that never saw the codes. If a head was fitted on
+codes, its predictions must be cross-fitted: a coded text is predicted by a head that did
+not see the text's code, every other text by the mean of these heads. The expectation over
+draws is then the same (see `llamaherd.research.statistics.heads`).
 
 Standard errors come from the sandwich estimator. For samples of a fixed size, Hajek's
-variance within strata replaces the part that is due to the draw; for independent draws
-(no strata given) the sandwich is used unchanged.
+variance within strata replaces the part of the variance that is due to the draw; for
+independent draws (no strata given) the sandwich is not changed.
 
 Sources: Egami, Hinck, Stewart, Wei, "Using Imperfect Surrogates for Downstream Inference:
 Design-based Supervised Learning for Social Science Applications of Large Language
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
 
-_MOST_LEVERAGE = 0.9  # largest leverage of one text, so that its term stays finite
+_MOST_LEVERAGE = 0.9  # upper bound of leverages, so that terms stay finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,20 +60,20 @@ class Drawing:
 
     Attributes:
         scale: float64[n], weight of each code's term in its own wave.
-        left: float64[n], 1 - probability of the code's wave.
+        left: float64[n], 1 - inclusion probability in the code's wave.
     """
 
     scale: Floats
     left: Floats
 
     def of(self, rows: Ints) -> Drawing:
-        """Return the terms of some of the codes."""
+        """Return the scales of some of the codes."""
         return Drawing(scale=self.scale[rows], left=self.left[rows])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
-    """Regression with labels as outcome or covariates; a mean has a column of ones.
+    """Regression with labels as outcome or covariates; for a mean x is a column of ones.
 
     Attributes:
         kind: "ols" or "logit".
@@ -83,18 +83,18 @@ class Problem:
         x: float64[n, p], covariates of the coded texts, with the codes.
         y: float64[n], outcomes of the coded texts, with the codes.
         probs: float64[n], inclusion probabilities of the coded texts.
-        strata: int64[n], strata with a fixed number of draws each; None if texts were
+        strata: int64[n], strata, each with a fixed number of draws; None if texts were
             drawn independently.
         clusters: int64[N], clusters of dependent texts; None if all texts are
             independent.
-        target: "population": estimates describe the population that these texts sample;
-            "texts": they describe these texts.
+        target: "population": estimates describe the population from which these texts are
+            a sample; "texts": estimates describe these texts.
         all_probs: float64[N], inclusion probabilities of all texts; None if unknown.
         all_strata: int64[N], strata of all texts; None if unknown.
-        has_leverage: True to scale the variance terms of codes by their leverage, as in
-            HC3.
-        slack: Largest distance of a right prediction from the code: 0 for labels.
-        weights: float64[N], survey weights of all texts; None if all count alike.
+        has_leverage: True to scale the variance terms of codes by their leverage, as HC3
+            does.
+        slack: Distance from the code up to which a prediction is right: 0 for labels.
+        weights: float64[N], survey weights of all texts; None for equal weights.
         drawing: Terms of the draw's variance if 1 / probs is a combined weight of several
             waves, see `Drawing`; None for a sample that was drawn at once.
     """
@@ -118,7 +118,7 @@ class Problem:
 
     @property
     def survey(self) -> Floats:
-        """Survey weights of all texts, float64[N]; ones without weights."""
+        """Survey weights of all texts, float64[N]; 1 if there are no weights."""
         return np.ones(len(self.y_hat)) if self.weights is None else self.weights
 
     @property
@@ -137,8 +137,8 @@ class Problem:
     def of_all_texts(self) -> tuple[Floats, Ints]:
         """Return inclusion probabilities and strata, float64[N] and int64[N].
 
-        If only the coded texts' values are known, the other texts get the lowest
-        probability.
+        If only the values of coded texts are known, the other texts get the lowest of
+        their probabilities.
         """
         n_texts = len(self.y_hat)
         probs, strata = self.all_probs, self.all_strata
@@ -202,7 +202,7 @@ def tuned(problem: Problem) -> Estimated:
         return float(np.trace(sandwich(bread, _meat(problem, lam, theta))))
 
     none, half, full = total(0.0), total(0.5), total(1.0)
-    square = 2 * (none - 2 * half + full)  # the sum is a parabola in lam
+    square = 2 * (none - 2 * half + full)  # the sum of variances is a parabola in lam
     slope = full - none - square
     lam = (
         float(np.clip(-slope / (2 * square), 0, 1)) if square > 0 else float(full < none)
@@ -230,8 +230,8 @@ def rectified(problem: Problem, lam: float) -> Estimated:
 def _freedom(problem: Problem, lam: float, theta: Floats, bread: Floats) -> Floats | None:
     """Return Satterthwaite's degrees of freedom of each coefficient, float64[p].
 
-    Each stratum's variance component has its number of codes minus one. None without
-    strata, with a single stratum, or with clusters.
+    The variance component of each stratum has its number of codes minus one. Return None
+    if there are no strata, only one stratum, or clusters.
     """
     strata = problem.strata
     if strata is None or problem.clusters is not None or np.ptp(strata) == 0:
@@ -259,7 +259,7 @@ def _freedom(problem: Problem, lam: float, theta: Floats, bread: Floats) -> Floa
 
 
 def _stacked(problem: Problem, lam: float) -> tuple[Floats, Floats, Floats]:
-    """Stack the equation's rows: labels, codes, and the labels replaced by codes."""
+    """Stack the rows of the equation: labels, codes, and labels that codes replace."""
     x_hat, y_hat, rows = problem.x_hat, problem.y_hat, problem.rows
     inverse = problem.code_weights
     if lam == 0:
@@ -290,7 +290,7 @@ def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
         change *= _jackknife(problem, lam, theta)[:, None]
     terms[rows] += change / probs
     n, p = change.shape
-    small = n / max(n - p, 1)  # correction for fitted coefficients
+    small = n / max(n - p, 1)  # correction for the number of fitted coefficients
     if problem.has_leverage:
         small = 1.0
     whole = _clustered(terms, problem.clusters)
@@ -311,11 +311,11 @@ def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
 
 
 def _jackknife(problem: Problem, lam: float, theta: Floats) -> Floats:
-    """Return factors 1 / (1 - h) of the codes' terms, float64[n]: the jackknife.
+    """Return the jackknife's factors 1 / (1 - h) of the codes' terms, float64[n].
 
-    h is the change of a term with its own weight in the coefficients. It is 0 if no
-    covariate is a label and lam is 1: DSL's correction does not depend on the
-    coefficients.
+    h is the leverage of a coded text: the influence of the text's own weight in the fit
+    on its own term. It is 0 if no covariate is a label and lam is 1, because DSL's
+    correction then does not depend on the coefficients.
 
     Source: MacKinnon, White, "Some heteroskedasticity-consistent covariance matrix
     estimators with improved finite sample properties", J. Econometrics 29, 1985.
@@ -332,7 +332,7 @@ def _hajek(terms: Floats, weights: Floats, strata: Ints) -> Floats:
 
         sum_h n_h / (n_h - 1) sum_i (1 - pi_i) (c_i / pi_i - mean)^2
 
-    where the means are weighted by 1 - pi_i. With equal pi_i this is exactly the variance
+    where the means are weighted by 1 - pi_i. For equal pi_i this is exactly the variance
     of a stratified sample.
     """
     out = np.zeros((terms.shape[1], terms.shape[1]))
@@ -347,7 +347,7 @@ def _hajek(terms: Floats, weights: Floats, strata: Ints) -> Floats:
 
 
 def _clustered(terms: Floats, clusters: Ints | None) -> Floats:
-    """Return the sum of squares of terms, or of their cluster sums."""
+    """Return the sum of squared terms; with clusters, of squared sums of clusters."""
     if clusters is None:
         return np.asarray(terms.T @ terms)
     sums = np.zeros((int(clusters.max()) + 1, terms.shape[1]))

@@ -1,24 +1,24 @@
-"""Heads: ridge multinomial logistic regressions from features of texts to their codes.
+"""Heads: ridge multinomial logistic regressions that predict codes from text features.
 
 With x the features of a text, B the coefficients and a the intercepts,
 
     p_j = exp(a_j + x B_j) / sum_i exp(a_i + x B_i)
 
-minimize sum_i w_i (-log p of the code) + lam / 2 sum B^2. Intercepts are free, so that
-mean probabilities equal the weighted shares of the codes. The minimum is found by steps
-with a constant bound of the Hessian (Böhning), accelerated by Nesterov's momentum, for
-many weights and penalties at once.
+minimize sum_i w_i (-log p of the code) + lam / 2 sum B^2. Intercepts are not penalized,
+so that mean probabilities equal the weighted shares of the codes. The minimum is found by
+steps with a constant bound of the Hessian (Böhning), accelerated by Nesterov's momentum,
+for many weights and penalties at once.
 
-`crossed` fits a head for each fold on the codes outside it, with a penalty that is chosen
-by cross-validation among these codes alone. So no prediction of a coded text depends on
+`crossed` fits a head for each fold on the codes of the other folds. Cross-validation
+among these codes alone chooses the penalty. So no prediction of a coded text depends on
 its own code.
 
 Sources: Böhning, "Multinomial Logistic Regression Algorithm", Ann. Inst. Statist. Math.
 44, 1992; Nesterov, 1983, with restarts as O'Donoghue and Candès, "Adaptive Restart for
 Accelerated Gradient Schemes", Found. Comput. Math. 15, 2015; Zrnic and Candès,
 "Cross-prediction-powered inference", PNAS 121, 2024 (arXiv 2309.16598), for the folds.
-Variances are those of given predictions; the paper estimates them with heads fitted to
-bootstrap samples.
+Variances are computed for given predictions; the paper estimates them with heads that are
+fitted to bootstrap samples.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 PENALTIES = tuple(10.0**e for e in (2, 1.5, 1, 0.5, 0, -0.5, -1))
-SCALES = (0.3, 1.0, 3.0)  # factors of later blocks, chosen with the penalty
-_INNER = 5  # folds that choose the penalty
+SCALES = (0.3, 1.0, 3.0)  # factors of all blocks but the first, chosen with the penalty
+_INNER = 5  # folds of the cross-validation that chooses the penalty
 _STEPS = 2000  # limit of steps; 30 to 300 are usual
 _TOLERANCE = 1e-6  # largest change of a log odds in the last step
-_ROUGH = 1e-3  # the same, where only losses are compared
-_LEAST = 1e-6  # lowest probability in a validation loss and in log-probabilities
+_ROUGH = 1e-3  # tolerance where only losses are compared
+_LEAST = 1e-6  # lower bound of probabilities before their logarithm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Head:
-    """Fitted head.
+    """Fitted head: predicts probabilities of labels from features.
 
     Attributes:
-        coefficients: float64[d + 1, k], intercepts first.
+        coefficients: float64[d + 1, k], intercepts in the first row.
         scales: float64[d], factors of the features.
-        penalty: lam.
+        penalty: The penalty lam.
     """
 
     coefficients: Floats
@@ -63,7 +63,7 @@ class Head:
         """Return probabilities of the k labels, float64[n, k].
 
         Args:
-            x: float64[n, d].
+            x: float64[n, d], features.
         """
         linear = self.coefficients[0] + (x * self.scales) @ self.coefficients[1:]
         return softmax(linear)
@@ -71,7 +71,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Crossed:
-    """Heads of all folds.
+    """Heads of all folds, and their predictions of the coded texts.
 
     Attributes:
         heads: One head for each fold, fitted on the codes of the other folds.
@@ -84,14 +84,15 @@ class Crossed:
     probs: Floats
 
     def mean_probs(self, x: Floats) -> Floats:
-        """Return the mean probabilities of all heads for texts without a code."""
+        """Return the mean probabilities by all heads, for texts without a code."""
         return np.asarray(np.mean([head.probs(x) for head in self.heads], axis=0))
 
 
 def log_probs(probs: Floats) -> Floats:
-    """Return features from probabilities of labels, float64[n, k].
+    """Return features made of the probabilities of labels, float64[n, k].
 
-    Log-probabilities, centred by text, in units of their common standard deviation.
+    They are log-probabilities, centred for each text, in units of their standard
+    deviation over all texts and labels.
     """
     logs = np.log(np.maximum(probs, _LEAST))
     logs = logs - logs.mean(axis=1, keepdims=True)
@@ -101,15 +102,16 @@ def log_probs(probs: Floats) -> Floats:
 
 
 def components(vectors: Floats) -> Floats:
-    """Return features from embeddings, float64[n, at most 100].
+    """Return features made of embeddings, float64[n, at most 100].
 
-    Principal components of all texts, with a total variance of 1. They use no code.
+    They are the principal components of all texts' embeddings, scaled to a total variance
+    of 1. They do not use codes.
     """
     return Projection.of(vectors).features(vectors)
 
 
 def softmax(linear: Floats) -> Floats:
-    """Return exp(linear), scaled to sum to 1 over the last axis."""
+    """Return exp(linear), scaled so that the last axis sums to 1."""
     made = np.exp(linear - linear.max(axis=-1, keepdims=True))
     return np.asarray(made / made.sum(axis=-1, keepdims=True))
 
@@ -117,16 +119,16 @@ def softmax(linear: Floats) -> Floats:
 def dealt(
     units: Sequence[Any], strata: Sequence[Any], n_folds: int, rng: np.random.Generator
 ) -> Ints:
-    """Deal texts to folds at random within strata; texts of one unit share a fold.
+    """Assign texts to folds at random within strata; texts of one unit share a fold.
 
     Args:
-        units: n units, such as clusters; all different for independent texts.
-        strata: n strata; a unit belongs to that of its first text.
+        units: n units, such as clusters; all different if texts are independent.
+        strata: n strata; a unit belongs to the stratum of its first text.
         n_folds: Number of folds.
-        rng: Generator.
+        rng: Random number generator.
 
     Returns:
-        int64[n], folds from 0.
+        Fold of each text from 0, int64[n].
     """
     first = dict(zip(reversed(units), reversed(strata), strict=True))
     names = list(dict.fromkeys(units))
@@ -148,13 +150,13 @@ def crossed(
     """Fit a head for each fold on the codes of the other folds.
 
     Args:
-        blocks: Features by kind, float64[n, d] each; the first has scale 1, scales of
+        blocks: Features by kind, float64[n, d] each. The first has scale 1; the scales of
             the others are chosen.
-        codes: int64[n], codes as columns of the k labels.
+        codes: int64[n], index of each code's label among the k labels.
         weights: float64[n], weights of the texts, such as 1 / inclusion probability.
         folds: int64[n], folds from 0.
-        rng: Generator for the inner folds.
-        n_labels: k.
+        rng: Random number generator for the inner folds.
+        n_labels: k, the number of labels.
     """
     heads = []
     probs = np.zeros((len(codes), n_labels))
@@ -182,7 +184,7 @@ def chosen(
 ) -> Head:
     """Fit a head whose penalty and scales minimize the cross-validated log loss.
 
-    `codes` may be probabilities of the labels, float64[n, k], see `fitted`.
+    `codes` may also be probabilities of the labels, float64[n, k], see `fitted`.
     """
     likeliest = codes if codes.ndim == 1 else codes.argmax(axis=1)
     inner = dealt(range(len(codes)), likeliest.tolist(), _INNER, rng)
@@ -216,15 +218,16 @@ def fitted(
 
     Args:
         x: float64[n, d], features.
-        codes: int64[n], codes as columns of the k labels; or float64[n, k], probabilities
-            of the labels, which the head then predicts in the mean.
-        weights: float64[m, n], weights of each of m heads; 0 leaves a text out.
-        penalties: float64[m], lam of each head.
-        n_labels: k.
+        codes: int64[n], index of each code's label among the k labels; or float64[n, k],
+            probabilities of the labels, which are then the expected values to predict.
+        weights: float64[m, n], weights of the texts for each of m heads; 0 leaves a text
+            out.
+        penalties: float64[m], penalty lam of each head.
+        n_labels: k, the number of labels.
         tolerance: Largest change of a log odds in the last step.
 
     Returns:
-        float64[m, d + 1, k], coefficients, intercepts first.
+        Coefficients, float64[m, d + 1, k], intercepts first.
     """
     x = np.hstack([np.ones((len(x), 1)), x])
     hits = _targets(codes, n_labels)
@@ -239,7 +242,7 @@ def fitted(
         step = new - now
         if np.abs(x @ step).max() < tolerance:
             return np.asarray(new)
-        turned = (slope * step).sum(axis=(1, 2)) > 0  # momentum went uphill
+        turned = (slope * step).sum(axis=(1, 2)) > 0  # momentum increased the loss
         pace = np.where(turned, 1.0, pace)
         more = (1 + np.sqrt(1 + 4 * pace**2)) / 2
         ahead = new + np.where(turned, 0.0, (pace - 1) / more)[:, None, None] * step
@@ -248,7 +251,7 @@ def fitted(
 
 
 def _inverses(x: Floats, weights: Floats, ridge: Floats) -> Floats:
-    """Return the inverse bounds of the Hessians, float64[m, d + 1, d + 1]."""
+    """Return the inverses of the Hessians' bounds, float64[m, d + 1, d + 1]."""
     bound = (x.T * weights[:, None, :]) @ x / 2
     at = np.arange(x.shape[1])
     bound[:, at, at] += ridge + 1e-9 * weights.sum(axis=1)[:, None]
@@ -256,7 +259,7 @@ def _inverses(x: Floats, weights: Floats, ridge: Floats) -> Floats:
 
 
 def _targets(codes: Ints | Floats, n_labels: int) -> Floats:
-    """Return the probabilities to predict, float64[n, k]: 1 for a code."""
+    """Return the probabilities to predict, float64[n, k]; a code has probability 1."""
     return np.asarray(codes if codes.ndim == 2 else np.eye(n_labels)[codes])
 
 
@@ -283,7 +286,7 @@ def _losses(
 
 
 def _scales_of(blocks: Sequence[Floats]) -> list[Floats]:
-    """Return the factors of all features to try."""
+    """Return the candidate factors of the features."""
     sizes = [block.shape[1] for block in blocks]
     if len(sizes) == 1:
         return [np.ones(sizes[0])]

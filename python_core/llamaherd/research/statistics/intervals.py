@@ -1,4 +1,4 @@
-"""Confidence intervals: Wilson's for shares, percentiles of a bootstrap, t."""
+"""Confidence intervals: Wilson's for shares, bootstrap percentiles, Student's t."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers
 
 LEAST_SPREAD = 1e-12  # smaller spreads are rounding errors
-_MOST = 4_000_000  # numbers that a bootstrap holds in memory
+_MOST = 4_000_000  # numbers that a bootstrap stores in memory at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,8 @@ class Measure:
     """Estimate and its confidence interval.
 
     Attributes:
-        value: Estimate; NaN if undefined, for example the precision of a label never
-            given.
+        value: Estimate; NaN if undefined, for example the precision of a label that was
+            never given.
         low: Lower confidence limit; NaN if there is no interval.
         high: Upper confidence limit.
         n: Number of units.
@@ -50,7 +50,7 @@ def level_of(level: float) -> float:
 
 
 def normal_quantile(level: float) -> float:
-    """Return the number of standard errors to each side of an interval."""
+    """Return the half-width of a normal interval in standard errors."""
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
@@ -111,7 +111,7 @@ def within(low: float, high: float, least: float, most: float) -> tuple[float, f
     """Truncate an interval to the possible range of the quantity; NaN stays NaN.
 
     Truncation removes only impossible values, so that coverage does not change. An
-    interval wholly outside the range becomes NaN.
+    interval that is completely outside the range becomes NaN.
 
     Source: Newcombe, "Two-sided confidence intervals for the single proportion",
     Stat. Med. 17, 1998, on limits beyond 0 and 1, and truncating them.
@@ -132,7 +132,7 @@ def share(hits: Flags | Floats, weights: Floats, level: float) -> Measure:
 
     With weights, or hits between 0 and 1, the interval uses the effective number of
     units: the size of a simple random sample with the same variance. If all hits are
-    equal, this is Kish's (sum w)^2 / sum w^2.
+    equal, this is Kish's number, (sum w)^2 / sum w^2.
 
     Sources: Korn and Graubard, Survey Methodology 24, 1998; Kish, Survey Sampling, 1965.
 
@@ -152,9 +152,10 @@ def share(hits: Flags | Floats, weights: Floats, level: float) -> Measure:
 
 
 def mean(values: Floats, weights: Floats, level: float) -> Measure:
-    """Return a weighted mean of units, with an interval by t.
+    """Return the weighted mean of units, with a t interval.
 
-    NaN without units; no interval for a single unit or equal values: see `percentiles`.
+    The mean is NaN if there are no units. There is no interval if there is one unit, or
+    if all values are equal, see `percentiles`.
     """
     n = len(values)
     if n == 0:
@@ -168,15 +169,15 @@ def mean(values: Floats, weights: Floats, level: float) -> Measure:
 
 
 def kish_n(weights: Floats) -> float:
-    """Return Kish's effective number of units for these weights; 0.0 without units."""
+    """Return Kish's effective number of units for these weights; 0.0 for no units."""
     return float(weights.sum() ** 2 / (weights**2).sum()) if len(weights) else 0.0
 
 
 def effective_n(values: Floats, weights: Floats, mean: float) -> float:
-    """Return the simple random sample size with the variance of this weighted share.
+    """Return the size of a simple random sample that gives this share's variance.
 
-    For hits and misses it is capped at the number of units, since few units of one kind
-    could suggest too large a number.
+    If all values are 0 or 1, it is at most the number of units, because a few units of
+    one kind could otherwise give too large a number.
     """
     n = len(values)
     is_binary = bool(np.isin(values, (0.0, 1.0)).all())
@@ -192,7 +193,7 @@ def effective_n(values: Floats, weights: Floats, mean: float) -> float:
 def percentiles(draws: Floats, level: float) -> tuple[float, float]:
     """Return the percentile interval of a bootstrap, ignoring NaN draws.
 
-    NaN if the draws do not vary: they carry no information on the error.
+    It is NaN if all draws are equal: they then show nothing about the error.
     """
     known = draws[~np.isnan(draws)]
     if len(known) == 0 or np.ptp(known) < LEAST_SPREAD:
@@ -202,15 +203,15 @@ def percentiles(draws: Floats, level: float) -> tuple[float, float]:
 
 
 def resampled(kinds: Integers, n_draws: int, seed: int) -> Iterator[Floats]:
-    """Yield bootstrap samples of units as counts by kind.
+    """Yield bootstrap samples as numbers of units of each kind.
 
     Args:
         kinds: int64[p], number of units of each kind.
         n_draws: Number of draws.
-        seed: Seed of the generator.
+        seed: Seed of the random number generator.
 
     Yields:
-        float64[b, p] counts; the blocks have `n_draws` rows in total.
+        Counts, float64[b, p]; the blocks have `n_draws` rows in total.
     """
     n, p = int(kinds.sum()), len(kinds)
     if n == 0:

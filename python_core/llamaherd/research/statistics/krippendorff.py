@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Scale,
     )
 
-_MOST = 50_000_000  # largest size of the table of units by codes
+_MOST = 50_000_000  # largest number of cells in the table of units by codes
 
 
 def krippendorff_alpha(
@@ -40,12 +40,12 @@ def krippendorff_alpha(
 ) -> Agreement:
     """Return Krippendorff's alpha: 1 - observed / expected disagreement.
 
-    Takes any number of coders, with missing codes. A unit with m >= 2 codes counts m
-    times; units with fewer codes are ignored.
+    It accepts any number of coders, and missing codes. A unit with m >= 2 codes has the
+    weight m; units with fewer codes are ignored.
 
-    The interval has the percentiles of a plain bootstrap of units. Krippendorff's own
+    The interval consists of percentiles of a plain bootstrap of units. Krippendorff's own
     bootstrap draws the deviations of single pairs as if they were independent, and treats
-    the expected disagreement as known. Zapf and others found that its intervals cover
+    the expected disagreement as known. Zapf and others found that its intervals contain
     alpha too rarely, and that plain bootstrap intervals do not have this defect.
 
     Sources: Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011; Zapf,
@@ -54,8 +54,8 @@ def krippendorff_alpha(
     Args:
         codes: For each coder the codes of n units; None is missing.
         scale: Distance function. "nominal": equal or not; "ordinal": number of codes
-            ranked in between; "interval": squared difference; "ratio": squared difference
-            relative to the sum.
+            ranked between both values; "interval": squared difference; "ratio": squared
+            difference relative to the sum.
         levels: Labels in their order, required for "ordinal" if labels are not numbers.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level.
@@ -63,7 +63,8 @@ def krippendorff_alpha(
         seed: Seed of the bootstrap.
 
     Raises:
-        ValueError: An argument is out of range, or the codes do not fit together.
+        ValueError: An argument is out of range, or coders have different numbers of
+            units.
     """
     level_of(level)
     checks.integer("n_bootstrap", n_bootstrap, 0)
@@ -108,10 +109,10 @@ def krippendorff_alpha(
 class _Counted:
     """Observed and expected disagreement of resampled units, from counts of codes.
 
-    `patterns` are float64[p, q], the number of codes of each value. A scale defines the
-    distance of each pair of values, or scores whose squared differences are the
-    distances: for scores r the sum over a unit's ordered pairs of codes is 2 (m sum r^2 -
-    (sum r)^2).
+    `patterns` are float64[p, q]: for each kind of unit the number of codes with each
+    value. A scale defines either the distance of each pair of values, or scores whose
+    squared differences are the distances. For scores r, the sum of distances over the
+    ordered pairs of codes in a unit is 2 (m sum r^2 - (sum r)^2).
     """
 
     def __init__(self, ratings: Ratings, scale: Scale, patterns: Floats) -> None:
@@ -146,10 +147,10 @@ class _Counted:
 
 
 class _Measured:
-    """Observed and expected disagreement on the interval scale, from three sums per unit.
+    """Observed and expected disagreement on the interval scale, from sums for each unit.
 
-    `patterns` are float64[p, 3]: a unit's number of codes, their sum, and the sum of
-    their squares.
+    `patterns` are float64[p, 3]: for each kind of unit the number of codes, the sum of
+    the codes, and the sum of their squares.
     """
 
     def __init__(self, patterns: Floats) -> None:
@@ -186,7 +187,7 @@ def _patterns_of(ratings: Ratings, scale: Scale) -> Floats:
 
 
 def _alpha(observed: Floats, expected: Floats) -> Floats:
-    """Return alpha; NaN if only one value occurs: expected disagreement is then 0."""
+    """Return alpha; NaN if only one value occurs, as expected disagreement is then 0."""
     defined = expected > 1e-300
     ratio = np.divide(
         observed, expected, out=np.full_like(observed, np.nan), where=defined

@@ -1,10 +1,11 @@
-"""Bounds of recall and F1 that account for cases a model missed.
+"""Bounds of recall and F1 that include cases which the model missed.
 
-In a sample with unequal probabilities, units that were given a label may have little
-weight and the others much. Recall then depends on units of which few were coded. If none
-of these shows the label, the observed cases do not vary, and an interval from them alone
-has no width. Cases found and cases missed are therefore separate totals, each with
-limits; recall = found / (found + missed) and F1 follow by MOVER for ratios.
+In a sample with unequal probabilities, units that were given a label may have small
+weights, and all other units large weights. Recall then depends on the other units, of
+which few were coded. If none of these has the label as code, the observed cases do not
+vary, and an interval from these cases alone has no width. The cases that the model found
+and the cases that it missed are therefore two totals, each with its own limits. MOVER for
+ratios then gives limits of recall = found / (found + missed) and of F1.
 
 Sources: see `llamaherd.research.statistics.counts`.
 """
@@ -25,17 +26,17 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.intervals import Measure
     from llamaherd.research.statistics.ratings import Flags, Floats
 
-_FEW = 15  # missed cases below which these limits are used
+_FEW = 15  # limits are used if fewer missed cases were observed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfound:
-    """Counts of units without a label, and the bounds of its recall and F1.
+    """Counts of units that were not given a label, and bounds of its recall and F1.
 
     Attributes:
         n_codes: Number of these units with codes.
         n_cases: Number of these units whose code is the label.
-        share: Share of all units, weighted.
+        share: Weighted share of these units among all units.
         recall: Lower and upper limit of recall.
         f1: Lower and upper limit of F1.
     """
@@ -48,7 +49,7 @@ class Unfound:
 
 
 class _Scores(Protocol):
-    """Protocol of a label's scores, with the columns that `widened` reads."""
+    """Protocol of a label's scores, with the properties that `widened` reads."""
 
     @property
     def n_gold(self) -> int:
@@ -64,17 +65,17 @@ class _Scores(Protocol):
 
     @property
     def unfound(self) -> Unfound | None:
-        """Bounds; None if they are not needed."""
+        """Bounds of recall and F1; None if they are not needed."""
 
 
 def unfound(
     is_given: Flags, is_gold: Flags, weights: Floats, level: float
 ) -> Unfound | None:
-    """Return bounds of a label's recall and F1; None with equal weights or many misses.
+    """Return bounds of a label's recall and F1; None if they are not needed.
 
     Args:
         is_given: bool[n], True for units that were given the label.
-        is_gold: bool[n], True for units that have it by their human code.
+        is_gold: bool[n], True for units whose human code is the label.
         weights: float64[n], 1 / inclusion probability.
         level: Confidence level.
     """
@@ -104,13 +105,13 @@ def unfound(
 
 
 def _total(cases: Floats, drawn: Floats, level: float) -> counts.ConfidenceLimits:
-    """Return a total with limits; `drawn` determines the weight of an unseen case."""
+    """Return a weighted total with limits; `drawn` are the weights of all coded units."""
     heavy = counts.heaviest(1 / drawn, level) if len(drawn) else 0.0
     return counts.total(cases, heavy, float(drawn.sum()), level)
 
 
 def with_limits(measure: Measure, limits: tuple[float, float]) -> Measure:
-    """Return a measure whose interval includes both its own limits and these."""
+    """Return a measure whose interval is extended to include these limits."""
     low = limits[0] if math.isnan(measure.low) else min(measure.low, limits[0])
     high = limits[1] if math.isnan(measure.high) else max(measure.high, limits[1])
     if math.isnan(measure.value):
@@ -119,7 +120,7 @@ def with_limits(measure: Measure, limits: tuple[float, float]) -> Measure:
 
 
 def widened(measure: Measure, labels: Sequence[_Scores], part: str) -> Measure:
-    """Widen the interval of a mean over labels to its bounded parts' width by MOVER."""
+    """Widen the interval of a mean over labels where a label has bounds, by MOVER."""
     given = [each for each in labels if each.n_gold > 0]
     if math.isnan(measure.value) or all(each.unfound is None for each in given):
         return measure

@@ -1,9 +1,9 @@
 """Agreement of numbers: correlations, ICC(2,1), Krippendorff's alpha, errors.
 
-All coefficients are functions of weighted means and sums of cross products, so that the
-estimate without one unit, for each unit in turn, follows without a loop. Intervals are by
-this jackknife: of correlations and alpha on Fisher's z scale, of the RMSE on the log
-scale, with t quantiles; of MAE and bias by t. Units have weights.
+All coefficients are functions of weighted means and sums of cross products. The estimate
+without one unit, for each unit in turn, is therefore computed without a loop. Intervals
+use this jackknife: of correlations and alpha on Fisher's z scale, of the RMSE on the log
+scale, with t quantiles. MAE and bias have t intervals. Units have weights.
 
 Sources: McGraw and Wong, Psychological Methods 1, 1996 (ICC(A,1), two-way random: Shrout
 and Fleiss' ICC(2,1)); Krippendorff, Content Analysis, 2004; Bland and Altman, Lancet 327,
@@ -41,18 +41,19 @@ class NumberAgreement:
     """Agreement of numbers that several raters gave to the same texts.
 
     Attributes:
-        n: Number of texts with a number of each rater.
+        n: Number of texts that every rater gave a number.
         n_raters: Number of raters.
-        pearson: Pearson's correlation of two raters; None for more.
-        spearman: Spearman's rank correlation of two raters; None for more.
+        pearson: Pearson's correlation of two raters; None for more raters.
+        spearman: Spearman's rank correlation of two raters; None for more raters.
         icc: ICC(2,1): absolute agreement of single raters, two-way random effects.
         alpha: Krippendorff's alpha with squared distances (interval scale).
-        rmse: Root of the mean squared difference of two raters; None for more.
+        rmse: Root of the mean squared difference of two raters; None for more raters.
         mae: Mean absolute difference; None for more than two raters.
-        bias: Mean difference, the first rater less the second; None for more.
+        bias: Mean of the first rater's number minus the second's; None for more raters.
         limits: Limits of agreement: bias plus and minus 1.96 standard deviations of the
             differences; None for more than two raters.
-        points: For two raters, mean and difference of each text, sorted.
+        points: For two raters the mean and the difference of both numbers of each text,
+            sorted.
     """
 
     n: int
@@ -69,7 +70,7 @@ class NumberAgreement:
 
     @property
     def measures(self) -> dict[str, Measure]:
-        """The measures that there are, by name."""
+        """The measures that are not None, by name."""
         names = ("pearson", "spearman", "icc", "alpha", "rmse", "mae", "bias")
         found = {name: getattr(self, name) for name in names}
         return {name: each for name, each in found.items() if each is not None}
@@ -77,11 +78,11 @@ class NumberAgreement:
 
 @dataclass(frozen=True, slots=True)
 class _Moments:
-    """Weighted moments of b samples of n units by k raters, with weights of mean 1.
+    """Weighted moments of b samples of n units by k raters; the mean weight is 1.
 
     Attributes:
         n: Number of units.
-        means: float64[b, k].
+        means: float64[b, k], mean of each rater.
         products: float64[b, k, k], sums of cross products of deviations from the mean.
     """
 
@@ -99,13 +100,14 @@ def number_agreement(
     """Compare the numbers of two or more raters, such as a model and a person.
 
     Args:
-        ratings: For each of k raters the numbers of n units, NaN for missing ones; units
-            with a missing number are left out.
+        ratings: For each of k raters the numbers of n units, NaN if missing. Units
+            without a number from every rater are left out.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level of the intervals.
 
     Raises:
-        ValueError: There are fewer than two raters, or their numbers of units differ.
+        ValueError: There are fewer than two raters, or raters have different numbers of
+            units.
     """
     x = np.array(ratings, dtype=np.float64)
     if x.ndim != 2 or len(x) < 2:
@@ -148,7 +150,7 @@ def number_agreement(
 
 
 def _moments(x: Floats, w: Floats) -> _Moments:
-    """Return the moments of one sample."""
+    """Return the moments of the whole sample, b = 1."""
     n = x.shape[1]
     w = w * (n / w.sum())
     means = x @ w / n
@@ -157,7 +159,7 @@ def _moments(x: Floats, w: Floats) -> _Moments:
 
 
 def _without_each(x: Floats, w: Floats) -> _Moments:
-    """Return the moments of the n samples without one unit."""
+    """Return the moments of n samples, each without one of the units."""
     n, total = x.shape[1], w.sum()
     whole = _moments(x, w)
     away = (x - whole.means[0][:, None]).T
@@ -178,7 +180,7 @@ def _pearson(of: _Moments) -> Floats:
 
 
 def _squares(of: _Moments) -> tuple[Floats, Floats, Floats]:
-    """Return sums of squares between units, between raters, and of the rest."""
+    """Return sums of squares between units, between raters, and of residuals."""
     k = of.means.shape[1]
     between = of.products.sum(axis=(1, 2)) / k
     within = np.trace(of.products, axis1=1, axis2=2) - between
@@ -231,10 +233,10 @@ def _on_z_scale(value: float, without: Floats, w: Floats, level: float) -> Measu
 
 
 def _reach(without: Floats, value: float, w: Floats, level: float) -> float:
-    """Return half of an interval by the jackknife; NaN without a spread.
+    """Return half the width of a jackknife interval; NaN if estimates do not vary.
 
-    A unit with the share s of all weights changes an estimate by s / (1 - s) of its
-    influence when it is left out.
+    If a unit with the share s of all weights is left out, the estimate changes by the
+    unit's influence times s / (1 - s).
     """
     n = len(without)
     share = w / w.sum()
@@ -246,7 +248,10 @@ def _reach(without: Floats, value: float, w: Floats, level: float) -> float:
 
 
 def _spearman(x: Floats, w: Floats, level: float) -> Measure:
-    """Return the correlation of weighted mid-ranks, which a unit left out changes."""
+    """Return the correlation of weighted mid-ranks, with a jackknife interval.
+
+    Leaving out one unit changes the ranks of the other units.
+    """
     n = x.shape[1]
     if n < 3:
         return Measure(value=math.nan, low=math.nan, high=math.nan, n=n)
@@ -256,7 +261,7 @@ def _spearman(x: Floats, w: Floats, level: float) -> Measure:
     rows = max(1, _BLOCK // n)
     for start in range(0, n, rows):
         part = slice(start, min(start + rows, n))
-        # Ranks of all units where one of the part is left out, float64[b, n].
+        # Ranks of all units without one unit of this block, float64[b, n].
         ranks = [
             rank[None, :] - w[part, None] * _below(each, each[part]).T
             for rank, each in zip(before, x, strict=True)
@@ -268,10 +273,10 @@ def _spearman(x: Floats, w: Floats, level: float) -> Measure:
 
 
 def _below(values: Floats, others: Floats) -> Floats:
-    """Return 1 where another value is below a value, 0.5 where they are equal.
+    """Return 1 where the other value is smaller, 0.5 where both are equal, else 0.
 
     Returns:
-        float64[n, b], for n values and b others.
+        Array of float64[n, b], for n values and b other values.
     """
     below = others[None, :] < values[:, None]
     return np.asarray(below + 0.5 * (others[None, :] == values[:, None]))
@@ -294,7 +299,7 @@ def _rmse(differences: Floats, w: Floats, level: float) -> Measure:
     whole = float(np.average(squares, weights=w))
     root = math.sqrt(whole)
     without = (w.sum() * whole - w * squares) / (w.sum() - w) if n > 2 else np.zeros(1)
-    if (without <= LEAST_SPREAD * whole).any():  # also where one text has all errors
+    if (without <= LEAST_SPREAD * whole).any():  # also if one text has all errors
         return Measure(value=root, low=math.nan, high=math.nan, n=n)
     reach = _reach(np.log(without), math.log(whole), w, level) / 2
     return Measure(
@@ -303,7 +308,7 @@ def _rmse(differences: Floats, w: Floats, level: float) -> Measure:
 
 
 def _deviation(values: Floats, w: Floats, centre: float) -> float:
-    """Return a weighted standard deviation, with n - 1; NaN for fewer than two."""
+    """Return a weighted standard deviation, with divisor n - 1; NaN for one value."""
     n = len(values)
     if n < 2:
         return math.nan

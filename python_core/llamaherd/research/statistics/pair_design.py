@@ -1,15 +1,16 @@
 """Choice of pairs to compare: a connected start, then the most informative ones.
 
-The start is a random cycle through all objects, so that strengths exist after it and each
-object is compared twice. Each later round draws up to half as many pairs as there are
-objects, with each object at most once. A pair's gain is the growth of the log determinant
-of the information on strengths, if it is compared next:
+The start is a random cycle through all objects. After it, each object has been compared
+twice, and strengths can be fitted. Each later round draws at most half as many pairs as
+there are objects, and each object is in at most one pair. The gain of a pair is the
+increase of the log determinant of the information about strengths if this pair is
+compared next:
 
     log(1 + p (1 - p) v),
 
-with p the fitted probability that the first wins, and v the variance of the difference of
-their strengths: large where the outcome is uncertain, or little is known. No pair is
-drawn twice: a model repeats its answer.
+where p is the fitted probability that the first object wins, and v is the variance of the
+difference of both strengths. The gain is large if the outcome is uncertain, or if little
+is known about the objects. No pair is drawn twice, because a model repeats its answer.
 
 Sources: Glickman, Jensen, "Adaptive Paired Comparison Design", J. Stat. Planning and
 Inference 127, 2005 (pairs by expected information); Pollitt, "The Method of Adaptive
@@ -38,7 +39,7 @@ _MOST_CANDIDATES = 1_000_000  # pairs whose gain is computed in a round
 
 
 def first_pairs(n: int, rng: np.random.Generator) -> list[Pair]:
-    """Return a random cycle through n objects, or the only pair of two."""
+    """Return a random cycle through n objects; for two objects, their only pair."""
     order = rng.permutation(n).tolist()
     if n == 2:
         return [(order[0], order[1])]
@@ -48,13 +49,13 @@ def first_pairs(n: int, rng: np.random.Generator) -> list[Pair]:
 def next_pairs(
     fit: StrengthFit, known: Collection[Pair], most: int, rng: np.random.Generator
 ) -> list[Pair]:
-    """Return the pairs of the next round, each object at most once.
+    """Return the pairs of the next round; each object is in at most one pair.
 
     Args:
         fit: Fit to all results so far.
-        known: Pairs that were compared, in either order.
+        known: Pairs that were compared before, in either order.
         most: Largest number of pairs.
-        rng: Generator, for ties and for which of a pair is first.
+        rng: Random number generator, for ties and for the order within pairs.
     """
     n = len(fit.strengths)
     first, second = _candidates(n, known, rng)
@@ -66,7 +67,7 @@ def next_pairs(
 def random_pairs(
     n: int, known: Collection[Pair], most: int, rng: np.random.Generator
 ) -> list[Pair]:
-    """Return random pairs of a round, each object at most once."""
+    """Return random pairs of a round; each object is in at most one pair."""
     first, second = _candidates(n, known, rng)
     order = rng.permutation(len(first))
     return _matched(first[order], second[order], min(most, n // 2), rng)
@@ -75,7 +76,7 @@ def random_pairs(
 def _matched(
     first: Ints, second: Ints, most: int, rng: np.random.Generator
 ) -> list[Pair]:
-    """Take pairs in their order if neither object is taken."""
+    """Accept pairs in their order, if neither object is in an accepted pair."""
     taken: set[int] = set()
     found: list[Pair] = []
     for i, j in zip(first.tolist(), second.tolist(), strict=True):
@@ -90,7 +91,7 @@ def _matched(
 def _candidates(
     n: int, known: Collection[Pair], rng: np.random.Generator
 ) -> tuple[Ints, Ints]:
-    """Return pairs that were not compared, i < j; a random part of very many."""
+    """Return pairs that were not compared, i < j; a random part if there are too many."""
     if n * (n - 1) // 2 <= _MOST_CANDIDATES:
         first, second = np.triu_indices(n, 1)
     else:

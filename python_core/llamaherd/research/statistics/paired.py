@@ -1,8 +1,9 @@
 """Paired comparison of several classifiers on the same units, with design weights.
 
-All measures are functions of weighted totals. Each unit's influence on a measure is its
-derivative by the unit's weight, so that variances of differences follow from the
-influences' differences, unit by unit, whatever the measure and the design.
+All measures are functions of weighted totals. The influence of a unit on a measure is the
+derivative of the measure by the unit's weight. The variance of a difference of two
+measures follows from the differences of the units' influences, for any measure and any
+design.
 
 Sources: Särndal, Swensson, Wretman, "Model Assisted Survey Sampling", 1992, section 5.5
 (linearization); Bonett, Price, "Adjusted Wald Confidence Interval for a Difference of
@@ -40,7 +41,7 @@ MeasureName = Literal["accuracy", "balanced_accuracy", "macro_f1", "kappa"]
 MEASURES: tuple[MeasureName, ...] = ("accuracy", "balanced_accuracy", "macro_f1", "kappa")
 Adjust = Literal["max-t", "none"]
 ADJUST: tuple[Adjust, ...] = ("max-t", "none")
-_N_DRAWS = 20_000  # of the largest difference, for simultaneous intervals
+_N_DRAWS = 20_000  # draws of the largest difference, for simultaneous intervals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +50,11 @@ class PairedDifference:
 
     Attributes:
         first: Index of the first classifier.
-        second: Index of the second.
-        value: Measure of the first minus that of the second.
+        second: Index of the second classifier.
+        value: Measure of the first classifier minus that of the second.
         low: Lower confidence limit.
         high: Upper confidence limit.
-        differ: Weighted share of units of which exactly one is right.
+        differ: Weighted share of units for which exactly one of both is right.
     """
 
     first: int
@@ -69,7 +70,7 @@ class PairedDifference:
         return self.low > 0 or self.high < 0
 
     def turned(self) -> PairedDifference:
-        """Return the difference of the second minus the first."""
+        """Return the difference with both classifiers exchanged."""
         return PairedDifference(
             first=self.second,
             second=self.first,
@@ -85,9 +86,9 @@ class Paired:
     """Measures of m classifiers and their differences.
 
     Attributes:
-        values: m measures with intervals of their own, which are not adjusted.
-        differences: Differences of all pairs, i before j.
-        critical: Number of standard errors to each side of a difference.
+        values: m measures; each interval alone has the confidence level.
+        differences: Differences of all pairs (i, j), i < j.
+        critical: Half the width of the interval of a difference, in standard errors.
     """
 
     values: tuple[Measure, ...]
@@ -100,9 +101,9 @@ class UnitCodes:
     """Correct labels of n units and how the units were drawn.
 
     Attributes:
-        should: bool[n, k], labels of each unit.
-        weights: float64[n], positive.
-        strata: int64[n], strata of the draw.
+        should: bool[n, k], right labels of each unit.
+        weights: float64[n], positive weights of the units.
+        strata: int64[n], strata from which the units were drawn.
     """
 
     should: Flags
@@ -121,25 +122,27 @@ def compare(
 ) -> Paired:
     """Compare classifiers on the same units.
 
-    With `adjust="max-t"` intervals of all differences hold together with the confidence
-    level: so do those with the best, whichever it is. The critical value is the quantile
-    of the largest of the studentized differences, drawn from their joint distribution.
+    With `adjust="max-t"` the intervals of all differences together contain the true
+    differences with probability `level`; therefore also the intervals of differences from
+    the best classifier, whichever it is. The critical value is the quantile of the
+    largest studentized difference, drawn from the joint distribution.
 
-    Intervals of a difference of accuracies are adjusted Wald intervals: one unit is added
-    to either kind of disagreement. With weights, the effective number of units counts.
+    Intervals of differences of accuracies are adjusted Wald intervals: one unit is added
+    to each of both kinds of disagreement. With weights, they use the effective number of
+    units.
 
     Args:
-        given: For each classifier bool[n, k], the labels given, and bool[n], True for
-            units with an answer. A unit without one counts as wrong.
+        given: For each classifier bool[n, k], the labels that it gave, and bool[n], True
+            for units that it answered. A unit without an answer is counted as wrong.
         units: Correct labels.
         measure: Measure to compare.
         level: Confidence level.
-        adjust: "max-t", or "none" for intervals that hold one by one.
-        seed: Seed of the draws.
+        adjust: "max-t", or "none" for intervals that each have the level alone.
+        seed: Seed of the random draws.
 
     Raises:
-        ValueError: An argument is out of range; "kappa" is asked for units with several
-            labels.
+        ValueError: An argument is out of range; or the measure is "kappa", but units have
+            several labels.
     """
     level_of(level)
     checks.choice("measure", measure, MEASURES)
@@ -215,7 +218,7 @@ class _Pair:
         return min(centre - reach, value), max(centre + reach, value)
 
     def _n(self, spread: float) -> float:
-        """Return the size of a simple sample with the same variance, at most n."""
+        """Return the size of a simple random sample with the same variance, at most n."""
         if self.variance < LEAST_SPREAD**2:
             return kish_n(self.weights)
         return min(spread / self.variance + 1, float(len(self.one)))
@@ -224,7 +227,7 @@ class _Pair:
 def _own(
     value: float, variance: float, critical: float, n: int, measure: MeasureName
 ) -> Measure:
-    """Return a measure with its interval; none without variation."""
+    """Return a measure with its interval; NaN limits if the variance is 0."""
     if math.isnan(value) or variance < LEAST_SPREAD**2:
         return Measure(value=value, low=math.nan, high=math.nan, n=n)
     reach, least = critical * math.sqrt(variance), -1.0 if measure == "kappa" else 0.0
@@ -236,7 +239,7 @@ def _own(
 def _influence(
     measure: MeasureName, has: Flags, hit: Flags, units: UnitCodes
 ) -> tuple[float, Floats]:
-    """Return a measure and the influence of each unit, times its weight."""
+    """Return a measure, and the influence of each unit times the unit's weight."""
     w, should = units.weights, units.should
     if measure == "accuracy":
         value = float(np.average(hit, weights=w))
@@ -257,7 +260,7 @@ def _influence(
 
 
 def _kappa(has: Flags, should: Flags, w: Floats) -> tuple[float, Floats]:
-    """Return Cohen's kappa; units without an answer have a label of their own."""
+    """Return Cohen's kappa and influences; "no answer" is treated as one more label."""
     none = ~has.any(axis=1, keepdims=True)
     of_model = np.hstack([has, none]).astype(float)
     of_people = np.hstack([should, np.zeros_like(none)]).astype(float)
@@ -276,7 +279,8 @@ def _kappa(has: Flags, should: Flags, w: Floats) -> tuple[float, Floats]:
 def _covariance(influences: Floats, units: UnitCodes) -> tuple[Floats, float]:
     """Return the covariance of the measures, float64[m, m], and degrees of freedom.
 
-    Units count as drawn with replacement within strata. Strata of one unit are joined.
+    Units are treated as drawn with replacement within strata. Strata that have only one
+    unit are merged.
     """
     strata = np.unique(units.strata, return_inverse=True)[1]
     sizes = np.bincount(strata)
@@ -297,7 +301,7 @@ def _covariance(influences: Floats, units: UnitCodes) -> tuple[Floats, float]:
 
 
 def _critical(covariance: Floats, df: float, level: float, seed: int) -> float:
-    """Return the quantile of the largest studentized difference of all pairs."""
+    """Return the quantile of the largest studentized difference among all pairs."""
     generator = np.random.default_rng(seed)
     sizes, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(sizes, 0.0))

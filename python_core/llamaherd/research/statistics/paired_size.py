@@ -1,4 +1,4 @@
-"""Number of texts to code so that two classifiers can be told apart."""
+"""Number of texts to code to detect a difference between two classifiers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LEAST = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedSize:
-    """Number of texts to code so that two codebooks can be told apart.
+    """Number of texts to code to detect a difference between two codebooks.
 
     Attributes:
-        gold: Number of texts that both are compared on.
-        compare: Difference of their accuracies.
-        differ: Share of texts of which exactly one of both is right.
+        gold: Number of texts on which both codebooks are compared.
+        compare: Difference of their accuracies to detect.
+        differ: Share of texts for which exactly one of both codebooks is right.
         power: Probability that the interval of the difference excludes 0.
         level: Confidence level.
         candidates: Number of codebooks that are compared.
@@ -50,21 +50,21 @@ def paired_size(
     level: float = 0.95,
     candidates: int = 2,
 ) -> PairedSize:
-    """Return the size of a simple random sample that tells two classifiers apart.
+    """Return the size of a simple random sample that detects a difference in accuracy.
 
-    With d the difference of their accuracies and s the share of texts of which exactly
-    one is right,
+    Let d be the difference of the accuracies of two classifiers, and s the share of texts
+    for which exactly one of both is right. Then
 
         n = (z_a sqrt(s) + z_b sqrt(s - d^2))^2 / d^2,
 
-    z_a and z_b being normal quantiles of confidence and power. With more than two
-    candidates the confidence is that of all pairs together, by Bonferroni.
+    where z_a and z_b are the normal quantiles of confidence and power. With more than two
+    candidates, all pairs together have the confidence level, by Bonferroni.
 
     Args:
-        compare: Difference d to find, in (0, 1).
+        compare: Difference d to detect, in (0, 1).
         differ: Share s, at least d. Codebooks that differ in a few words disagree on few
-            texts; with another model, on many.
-        power: Probability to find the difference.
+            texts; codebooks with different models disagree on many.
+        power: Probability to detect the difference.
         level: Confidence level.
         candidates: Number of codebooks that are compared.
 

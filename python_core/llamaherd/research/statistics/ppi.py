@@ -1,20 +1,20 @@
 """Prediction-powered inference with power tuning (PPI++).
 
-n texts have a code Y and a prediction f, and N others a prediction only; both are drawn
-from the same population. The estimate weights predictions by their usefulness:
+n texts have a code Y and a prediction f; N other texts have only a prediction. All are
+drawn from the same population. The estimate weights predictions by their usefulness:
 
     theta = argmin L_n(Y) + lam (L_N(f) - L_n(f)),    lam in [0, 1],
 
-with L the mean losses over n or N texts. lam = 0 uses the codes alone. The best lam is
-estimated, so that asymptotically the interval is never wider than with codes alone. Coded
-texts must be drawn at random with equal probabilities. For unequal ones see
-`llamaherd.research.statistics.dsl.tuned`.
+where L is the mean loss over n or N texts. lam = 0 uses only the codes. The best lam is
+estimated, so that asymptotically the interval is never wider than with codes alone. The
+coded texts must be drawn at random with equal probabilities. For unequal probabilities
+see `llamaherd.research.statistics.dsl.tuned`.
 
 Source: Angelopoulos, Duchi, Zrnic, "PPI++: Efficient Prediction-Powered Inference", 2023
 (arXiv 2311.01453). As in the authors' package ppi-python, the least squares estimate is
-the sum of a fit to predictions and a fit to their errors, which is not the minimum above,
-and its variance is that of the minimum. Where predictions have another slope than codes
-the intervals are therefore too wide.
+the sum of a fit to predictions and a fit to their errors. This sum is not the minimum
+above, but its variance is computed with the formula for the minimum. If predictions have
+another slope than codes, the intervals are therefore too wide.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.regression import Kind
     from llamaherd.research.statistics.sampling import Floats
 
-_TUNINGS = 2  # rounds: lam is estimated at lam = 1, then at its own estimate
+_TUNINGS = 2  # rounds: lam is estimated at lam = 1, then again at the estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Samples:
-    """Data of texts with codes and of texts without.
+    """Data of texts with codes, and of texts without codes.
 
     Attributes:
         x: float64[n, p], covariates of the texts with codes.
@@ -67,7 +67,7 @@ def ppi_mean(
         y: float64[n], codes.
         y_hat: float64[n], predictions of the same texts.
         y_hat_others: float64[N], predictions of the texts without codes.
-        lam: Weight of the predictions; None for the best one.
+        lam: Weight of the predictions; None to estimate the best weight.
     """
     n, n_others = len(y), len(y_hat_others)
     if lam is None:
@@ -95,7 +95,7 @@ def ppi_logit(samples: Samples, lam: float | None = None) -> Estimated:
     """Estimate a logistic regression of the codes; see `ppi_mean`.
 
     Raises:
-        FitError: The covariates are linearly dependent, or the codes are separated.
+        FitError: The covariates are linearly dependent, or they separate the codes.
     """
     return _ppi("logit", samples, lam)
 
@@ -132,7 +132,7 @@ def _solution(kind: Kind, samples: Samples, lam: float) -> Floats:
 
 
 def _best(kind: Kind, samples: Samples, lam: float) -> float:
-    """Return the lam that minimizes the sum of variances, given an estimate."""
+    """Return the lam that minimizes the sum of variances at the estimate with `lam`."""
     theta = _solution(kind, samples, lam)
     own, hat, others = _terms(kind, samples, theta)
     inverse = np.linalg.inv(_hessian(kind, samples, lam, theta))
@@ -151,7 +151,7 @@ def _terms(kind: Kind, samples: Samples, theta: Floats) -> tuple[Floats, Floats,
 
 
 def _hessian(kind: Kind, samples: Samples, lam: float, theta: Floats) -> Floats:
-    """Return the Hessian of the mean loss; with lam = 0 over coded texts only."""
+    """Return the Hessian of the mean loss; for lam = 0 over coded texts only."""
     x = samples.x if lam == 0 else np.concatenate([samples.x, samples.x_others])
     return information(kind, x, np.full(len(x), 1 / len(x)), theta)
 

@@ -15,11 +15,11 @@ _MOST_COMPONENTS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Projection:
-    """Principal components of embeddings, for features of these and of other texts.
+    """Principal components of embeddings, which give features of these and other texts.
 
     Attributes:
         mean: float64[d], mean of the vectors.
-        axes: float64[d, at most 100], scaled to a total variance of 1.
+        axes: float64[d, at most 100], directions, scaled to a total variance of 1.
     """
 
     mean: Floats
@@ -39,5 +39,5 @@ class Projection:
         return cls(mean=mean, axes=axes * signs / (total if total > 0 else 1.0))
 
     def features(self, vectors: Floats) -> Floats:
-        """Return features of vectors, float64[n, at most 100]."""
+        """Return the features of vectors, float64[n, at most 100]."""
         return np.asarray((vectors - self.mean) @ self.axes)

@@ -32,7 +32,7 @@ class Ratings:
 
     Attributes:
         indices: int64[m, n], indices into `values`; -1 for a missing code.
-        values: The q values in their order.
+        values: The q different values in their order.
     """
 
     indices: Integers
@@ -75,12 +75,12 @@ def ratings_of(
         codes: For each of m coders the codes of n units, or an array [m, n]; None and NaN
             are missing.
         levels: All possible values in their order; None for the values that occur,
-            numbers by size and others alphabetically.
-        scale: Scale of measurement, which determines order and distances of values.
-        least: Smallest allowed number of coders.
+            numbers by size and other values alphabetically.
+        scale: Scale of measurement, which defines order and distances of values.
+        least: Smallest number of coders that is allowed.
 
     Raises:
-        TypeError: `codes` contains no codes.
+        TypeError: `codes` is not a list for each coder.
         ValueError: Coders have different numbers of units, a code is not among `levels`,
             Series have different indexes, or the order that the scale requires is
             unknown.
@@ -114,7 +114,7 @@ def ratings_of(
 
 
 def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
-    """Return weights, float64[n], with mean 1 if any is positive; ones for None.
+    """Return weights with mean 1 if any is positive, float64[n]; ones for None.
 
     Raises:
         ValueError: The number of weights is not n, or one is negative or not finite.
@@ -133,23 +133,26 @@ def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
 
 
 def check_indexes(coders: Sequence[Any]) -> None:
-    """Raise an error if pandas Series have different indexes, and so different units."""
+    """Raise an error if pandas Series have different indexes.
+
+    The codes could then belong to different units.
+    """
     indexes = [each.index for each in coders if hasattr(each, "index")]
     known = [index for index in indexes if hasattr(index, "equals")]
     if any(len(i) == len(known[0]) and not i.equals(known[0]) for i in known[1:]):
         raise ArgumentError(
-            "have different indexes, and the order of units counts: give "
-            ".reindex() of one by the other, or .to_numpy() if they are in one order",
+            "have different indexes, so units may not match: give .reindex() of one by "
+            "the other, or .to_numpy() if all have the same order",
             argument="codes",
         )
 
 
 def listed(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
-    """Convert values of any library to a list.
+    """Convert a collection of any library to a list.
 
     Args:
         name: Name of the argument.
-        must: Requirement for the message, such as "must be a list".
+        must: Requirement that the error states, such as "must be a list".
         values: Value of the argument.
 
     Raises:

@@ -2,8 +2,8 @@
 
     sum_i w_i x_i (y_i - mu(x_i theta)) = 0,    mu(t) = t or 1 / (1 + exp(-t))
 
-Weights may be negative, because corrections of labels enter as rows with negative
-weights. There is therefore no likelihood to maximize; the equation itself is solved.
+Weights may be negative, because corrections of labels are rows with negative weights.
+There is therefore no likelihood to maximize; the equation itself is solved.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Kind = Literal["ols", "logit"]
 _STEPS = 100  # limit of Newton steps; 6 to 10 are usual
 _HALVINGS = 40
 _TOLERANCE = 1e-10  # residual of the equation, relative to its terms
-_RUNAWAY = 0.1  # step in log odds; near a solution steps are tiny
+_RUNAWAY = 0.1  # larger steps in log odds mean divergence
 _NEARLY = 1e-6  # residual at which growing coefficients mean separation
 
 
 class FitError(ValueError):
-    """A regression has no solution, or none was found."""
+    """Error of a regression that has no solution, or whose solution was not found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,7 +35,7 @@ class Estimated:
 
     Attributes:
         theta: float64[p], coefficients.
-        covariance: float64[p, p].
+        covariance: float64[p, p], covariances of the coefficients.
         lam: Weight of the labels, between 0 and 1; NaN if not applicable.
         df: float64[p], degrees of freedom of the variances; None if unknown.
     """
@@ -51,7 +51,7 @@ class Estimated:
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
-        """Return confidence limits by the normal distribution, float64[p] each."""
+        """Return normal confidence limits, float64[p] each."""
         reach = NormalDist().inv_cdf(0.5 + level / 2) * self.std_errors
         return self.theta - reach, self.theta + reach
 
@@ -61,16 +61,16 @@ def fitted(kind: Kind, x: Floats, y: Floats, weights: Floats) -> Floats:
 
     Args:
         kind: "ols" or "logit".
-        x: float64[n, p].
-        y: float64[n]; for "logit" in [0, 1].
-        weights: float64[n].
+        x: float64[n, p], covariates.
+        y: float64[n], outcomes; for "logit" in [0, 1].
+        weights: float64[n], weights of the rows.
 
     Returns:
-        Standard errors, float64[p].
+        Coefficients, float64[p].
 
     Raises:
-        FitError: Columns of x are linearly dependent, the outcome is separated, or
-            Newton's method does not converge.
+        FitError: Columns of x are linearly dependent, the covariates separate the
+            outcome, or Newton's method does not converge.
     """
     check_rank(x, weights)
     if kind == "ols":
@@ -79,7 +79,7 @@ def fitted(kind: Kind, x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def scores(kind: Kind, x: Floats, y: Floats, theta: Floats) -> Floats:
-    """Return the terms x_i (y_i - mu_i), float64[n, p]."""
+    """Return the terms x_i (y_i - mu_i) of the equation, float64[n, p]."""
     return x * (y - means(kind, x, theta))[:, None]
 
 
@@ -106,7 +106,7 @@ def sandwich(bread: Floats, meat: Floats) -> Floats:
 
 
 def check_rank(x: Floats, weights: Floats) -> None:
-    """Check that the columns are linearly independent on rows with nonzero weight.
+    """Check that the columns are linearly independent in rows with nonzero weight.
 
     Raises:
         FitError: The columns are linearly dependent.
@@ -158,10 +158,10 @@ def _gap(x: Floats, y: Floats, weights: Floats, theta: Floats) -> Floats:
 
 
 def _check_separated(x: Floats, step: Floats) -> None:
-    """Check that theta has converged, however large the log odds are.
+    """Check that theta has converged, which it never does if the outcome is separated.
 
-    For a separated outcome the residual keeps shrinking while log odds grow by 1 in each
-    Newton step.
+    If the outcome is separated, the residual becomes ever smaller while log odds grow by
+    1 in each Newton step.
     """
     if not np.abs(x @ step).max() < _RUNAWAY:
         at = int(np.argmax(np.abs(step) * np.abs(x).max(axis=0))) + 1

@@ -1,8 +1,9 @@
-"""Test for codes that are said to be of a simple random sample.
+"""Test of the claim that coded texts are a simple random sample.
 
-If they are, the labels of the coded texts are drawn without replacement from those of all
-texts: their counts have a multivariate hypergeometric distribution. Pearson's statistic
-is compared with draws from it, so that the test is valid for any number of texts.
+If the claim is true, the labels of the coded texts are drawn without replacement from the
+labels of all texts: their counts have a multivariate hypergeometric distribution.
+Pearson's statistic is compared with its values in random draws from this distribution, so
+that the test is valid for any number of texts.
 
 Source: Hope, "A simplified Monte Carlo significance test procedure", J. R. Stat. Soc. B
 30, 1968.
@@ -21,21 +22,22 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.sampling import Floats, Ints
 
-LEAST_P = 0.01  # below, a sample is said not to be simple
+LEAST_P = 0.01  # with a lower p-value, there is a warning
 _N_DRAWS = 9999
 _SEED = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelCheck:
-    """Labels of coded texts beside those of all texts.
+    """Comparison of the labels of coded texts with the labels of all texts.
 
     Attributes:
-        labels: The labels; None for texts without one.
+        labels: The labels; None stands for texts without a label.
         n_texts: Number of texts with each label.
         n_coded: Number of coded texts with each label.
-        expected: Number of coded texts with each label if they were a simple sample.
-        p_value: Probability of counts that differ as much or more in a simple sample.
+        expected: Expected number of coded texts with each label in a simple random
+            sample.
+        p_value: Probability that a simple random sample differs as much or more.
     """
 
     labels: tuple[str | None, ...]
@@ -46,11 +48,11 @@ class LabelCheck:
 
     @property
     def is_unlikely(self) -> bool:
-        """True if a simple sample would hardly have these labels."""
+        """True if a simple random sample would hardly have these labels."""
         return self.p_value < LEAST_P
 
     def __str__(self) -> str:
-        """Return the counts, and the probability."""
+        """Return the counts and the p-value as text."""
         rows = zip(self.labels, self.n_coded, self.expected, strict=True)
         parts = [
             f"{label or 'none'}: {n} coded, {e:.1f} expected" for label, n, e in rows
@@ -60,11 +62,11 @@ class LabelCheck:
 
 
 def label_check(labels: Sequence[str | None], coded: Sequence[str | None]) -> LabelCheck:
-    """Compare the labels of coded texts with those of all texts.
+    """Compare the labels of coded texts with the labels of all texts.
 
     Args:
         labels: Labels of all texts.
-        coded: Labels of the coded ones among them.
+        coded: Labels of the coded texts, a part of all texts.
     """
     totals, counts = Counter(labels), Counter(coded)
     names = sorted(totals, key=lambda name: (name is None, str(name)))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def between(values: Floats) -> float:
-    """Return the variance that imputations add: (1 + 1 / m) times that between them."""
+    """Return the variance that m imputations add: (1 + 1 / m) times their variance."""
     m = len(values)
     return float(np.var(values, ddof=1)) * (1 + 1 / m) if m > 1 else 0.0
 
@@ -26,9 +26,9 @@ def freedom(inside: float, added: float, m: int, complete: float) -> float:
 
     Args:
         inside: Mean variance within the imputed data sets.
-        added: See `between`.
+        added: Variance that imputation adds, see `between`.
         m: Number of imputed data sets.
-        complete: Degrees of freedom without imputation.
+        complete: Degrees of freedom of an estimate from complete data.
     """
     total = inside + added
     if added <= 0 or total <= 0 or m < 2:

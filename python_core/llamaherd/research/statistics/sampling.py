@@ -1,14 +1,14 @@
 """Samples of texts for human coding, drawn with known probabilities.
 
-An estimate from a part of the texts is valid if each text's probability pi_i of being
-drawn, its *inclusion probability*, is known and above 0. All draws here are without
+An estimate from a part of the texts is valid if the *inclusion probability* pi_i of each
+text, its probability of being drawn, is known and above 0. All draws here are without
 replacement and of a fixed size, and pi_i is exact:
 
 * simple: pi_i = n / N;
 * stratified: simple within strata, pi_i = n_h / N_h;
-* unequal: any pi_i that sum to n, by systematic sampling along a random order. Unlike
-  other designs with given first-order probabilities, it needs no rejections or joint
-  probabilities, so that it draws from a million texts in a second.
+* unequal: any pi_i that sum to n, by systematic sampling from a random order. Other
+  designs with given inclusion probabilities need rejections or joint probabilities; this
+  design needs neither, and draws from a million texts in a second.
 
 Sources: Madow, "On the theory of systematic sampling, II", 1949; Hartley, Rao, "Sampling
 with unequal probabilities and without replacement", 1962 (systematic draws along a random
@@ -38,8 +38,8 @@ Allocation = Literal["proportional", "equal"]
 ALLOCATIONS: tuple[Allocation, ...] = ("proportional", "equal")
 Target = Literal["population", "texts"]
 TARGETS: tuple[Target, ...] = ("population", "texts")
-_LEAST_OF_STRATUM = 2  # a variance needs two codes
-_CERTAIN = 1 - 1e-9  # probabilities from here on count as 1
+_LEAST_OF_STRATUM = 2  # to estimate a variance, two codes are needed
+_CERTAIN = 1 - 1e-9  # higher probabilities are treated as 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,8 +49,8 @@ class Draw:
     Attributes:
         rows: int64[n], indices of the drawn texts, ascending.
         all_probs: float64[N], inclusion probabilities of all texts.
-        strata: int64[N], stratum of every text; a fixed number is drawn from each
-            stratum.
+        strata: int64[N], stratum of every text; from each stratum a fixed number of texts
+            was drawn.
     """
 
     rows: Ints
@@ -89,8 +89,9 @@ def draw_stratified(
         strata: The stratum of each of N texts.
         n: Number of texts to draw.
         rng: Random number generator.
-        allocation: "proportional" to stratum sizes, "equal", or the number for each
-            stratum. Each stratum gets at least 2 if it has them.
+        allocation: "proportional" to stratum sizes, "equal", or the number of texts for
+            each stratum. "proportional" and "equal" draw at least 2 texts from each
+            stratum that has 2.
 
     Raises:
         ValueError: n is too small or too large, or the numbers do not fit.
@@ -112,11 +113,11 @@ def draw_stratified(
 
 
 def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
-    """Draw texts with given inclusion probabilities: systematic, in random order.
+    """Draw texts with given inclusion probabilities, systematically from a random order.
 
-    The texts are laid end to end in a random order, each with a length equal to its
-    probability. Those under the points u, u + 1, u + 2 .. are drawn, with u uniform in
-    [0, 1).
+    The texts form a line in random order; each text is a segment whose length is its
+    probability. Texts that contain one of the points u, u + 1, u + 2 .. are drawn, where
+    u is uniform in [0, 1).
 
     Args:
         probs: float64[N] in [0, 1]; their sum, an integer, is the sample size.
@@ -156,22 +157,23 @@ def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
 
 
 def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
-    """Return inclusion probabilities that grow with a size, with a lower bound.
+    """Return inclusion probabilities that grow with a size and have a lower bound.
 
     A share `floor` of the sample is allocated evenly, the rest in proportion to the
-    sizes. Probabilities above 1 become 1, and the other texts share the remainder:
+    sizes. Probabilities above 1 become 1; the probabilities of the other texts are then
+    scaled up:
 
         pi_i = min(1, c * (floor / N + (1 - floor) * size_i / sum of sizes)),
 
-    with c such that the pi_i sum to n.
+    where c is such that the pi_i sum to n.
 
     Args:
-        sizes: float64[N], non-negative; if all are 0 they count as equal.
+        sizes: float64[N], non-negative; if all are 0 they are treated as equal.
         n: Number of texts to draw.
         floor: Share in [0, 1]; pi_i is at least floor * n / N.
 
     Returns:
-        float64[N] that sum to n.
+        Inclusion probabilities, float64[N], which sum to n.
 
     Raises:
         ValueError: A size is negative or not finite, or n is out of range.
@@ -189,7 +191,7 @@ def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
         raise ArgumentError(
             f"must be at most {np.count_nonzero(shares)}, the number of texts whose "
             f"size "
-            f"is above 0, not {n}; a floor above 0 lets all be drawn",
+            f"is above 0, not {n}; with a floor above 0 all texts can be drawn",
             argument="n",
             code="out_of_range",
         )
@@ -261,16 +263,16 @@ class GoldSize:
     """Number of texts to code for a confidence interval of a given width.
 
     Attributes:
-        gold: Sample size with human codes alone, a simple random sample.
-        dsl: Sample size if the codes correct the model's labels; None if the model's
-            accuracy is unknown.
-        ppi: Sample size with power tuning, never larger than `gold`.
+        gold: Size of a simple random sample if only human codes are used.
+        dsl: Sample size if the codes correct the model's labels (DSL); None if the
+            model's accuracy is unknown.
+        ppi: Sample size with power tuning (PPI++), never larger than `gold`.
         width: Half the width of the interval.
         level: Confidence level.
         share: Share to estimate.
         kappa: Assumed chance-corrected agreement of model and people.
         population: Number of texts; None for infinitely many.
-        target: "population" or "texts": target of the share.
+        target: "population" or "texts", see `gold_size`.
     """
 
     gold: int
@@ -333,52 +335,54 @@ def gold_size(
     power: float = 0.8,
     candidates: int = 2,
 ) -> GoldSize | PairedSize:
-    """Return the size of a simple random sample for an interval, or for a comparison.
+    """Return the size of a simple random sample for an interval or a comparison.
 
-    With `compare` it is the number of texts that tell two codebooks apart, see
-    `paired_size`: n = (z_a sqrt(differ) + z_b sqrt(differ - compare^2))^2 / compare^2.
-    Otherwise the sample gives an interval of a given width.
+    With `compare` it is the number of texts needed to detect a difference between two
+    codebooks, see `paired_size`: n = (z_a sqrt(differ) + z_b sqrt(differ - compare^2))^2
+    / compare^2. Without `compare`, the sample gives an interval of a given width.
 
     n of N texts are drawn. V is the variance per text that is due to the draw. The
-    interval of the share among these texts is estimate +- z sqrt((1 / n - 1 / N) V); if
-    they are a sample themselves, share (1 - share) / N is added under the root. Therefore
+    interval of the share among these N texts is estimate +- z sqrt((1 / n - 1 / N) V). If
+    the N texts are themselves a sample, share (1 - share) / N is added under the root.
+    Therefore
 
         n = 1 / ((width^2 / z^2 - share (1 - share) / N) / V + 1 / N)
 
-    without the subtraction for target="texts". V depends on the method:
+    where target="texts" omits the subtracted term. V depends on the method:
 
     * human codes alone: share (1 - share);
     * DSL: the variance of code - label, which is 2 (1 - kappa) share (1 - share) if the
       model gives the label as often as people do;
-    * PPI++: share (1 - share) (1 - r^2), with r the correlation of code and label, which
-      then equals kappa.
+    * PPI++: share (1 - share) (1 - r^2), where r is the correlation of code and label,
+      which is then equal to kappa.
 
     Args:
         width: Half the width of the interval, in (0, 0.5).
         share: Expected share, in (0, 1); 0.5 is the worst case. To measure an accuracy,
             use the expected accuracy.
         level: Confidence level.
-        accuracy: Expected share of texts on which model and people agree that the label
-            applies or not, for example from a pilot study.
+        accuracy: Expected share of texts on which model and people agree whether the
+            label applies, for example from a pilot study.
         kappa: Cohen's kappa, instead of `accuracy`.
         population: Number of texts; None for infinitely many.
-        target: As in `estimate`. "population": share in the population that these texts
-            sample; "texts": share among these texts.
-        compare: Difference of two codebooks' accuracies to find, instead of `width`.
-        differ: With `compare`: share of texts of which exactly one codebook is right.
-        power: With `compare`: probability to find the difference.
+        target: "population": the share in the population from which these texts are a
+            sample; "texts": the share among these texts.
+        compare: Difference of two codebooks' accuracies to detect, instead of `width`.
+        differ: With `compare`: share of texts for which exactly one of both codebooks is
+            right.
+        power: With `compare`: probability to detect the difference.
         candidates: With `compare`: number of codebooks; with more than two, all pairs are
-            compared at once.
+            compared simultaneously.
 
     Raises:
-        ValueError: An argument is out of range, both accuracy and kappa are given, both
-            or none of width and compare are, or the interval would be wider even if all
-            texts were coded.
+        ValueError: An argument is out of range; accuracy and kappa are both given; width
+            and compare are both given or both missing; or the interval would be wider
+            than `width` even if all texts were coded.
     """
     if (width is None) == (compare is None):
         raise ArgumentError(
             "or compare must be given: half the width of an interval, or the difference "
-            "of two codebooks. One of both",
+            "of two codebooks. Give one of the two",
             argument="width",
             code="missing",
         )
@@ -436,7 +440,7 @@ def gold_size(
 
 
 def _kappa(share: float, accuracy: float | None, kappa: float | None) -> float | None:
-    """Return the model's expected kappa, assuming labels as frequent as codes."""
+    """Return the model's expected kappa, if it gives the label as often as people do."""
     if accuracy is not None and kappa is not None:
         raise ArgumentError(
             "give accuracy or kappa, not both",
@@ -452,7 +456,7 @@ def _kappa(share: float, accuracy: float | None, kappa: float | None) -> float |
     checks.real("accuracy", accuracy, 0, 1)
     if accuracy < by_chance:
         raise ArgumentError(
-            f"must be at least {by_chance:.3g}, what chance gives at a share of "
+            f"must be at least {by_chance:.3g}, the accuracy by chance at a share of "
             f"{share:g}, not {accuracy:g}",
             argument="accuracy",
             code="out_of_range",

@@ -1,4 +1,4 @@
-"""Intervals that hold for many estimates at once.
+"""Simultaneous confidence intervals of many estimates.
 
 Sources: Dunn, "Multiple Comparisons Among Means", J. Am. Stat. Assoc. 56, 1961
 (Bonferroni); Hothorn, Bretz, Westfall, "Simultaneous Inference in General Parametric
@@ -24,20 +24,20 @@ _SEED = 1
 
 
 def bonferroni(level: float, n: int) -> float:
-    """Return the level of each of n intervals that hold together."""
+    """Return the level of each of n intervals that have `level` together."""
     return 1 - (1 - level) / max(n, 1)
 
 
 def max_t(level: float, covariance: Floats, df: float) -> float:
-    """Return the level of each interval so that all hold together.
+    """Return the level of each interval at which all together have `level`.
 
     Args:
-        level: Level of all together.
+        level: Probability that all intervals together contain the true values.
         covariance: float64[m, m], covariances of the estimates.
         df: Degrees of freedom of the t distribution.
 
     Returns:
-        The level, at most that by Bonferroni.
+        The level of each interval, never higher than by Bonferroni.
     """
     errors = np.sqrt(np.diag(covariance))
     used = errors > 0
@@ -55,7 +55,7 @@ def max_t(level: float, covariance: Floats, df: float) -> float:
 
 
 def level_at(quantile: float, df: float) -> float:
-    """Return the level whose quantile of Student's t is given."""
+    """Return the level for which Student's t has this quantile."""
     low, high = 0.0, 1 - 1e-12
     for _ in range(60):
         middle = (low + high) / 2

@@ -1,8 +1,8 @@
-"""Heads that predict a model's labels from embeddings of texts.
+"""Classifiers on embeddings (heads) that predict a model's labels of texts.
 
-The head is fitted to the model's probabilities of a random sample of texts. Agreement
-with the model's labels is of predictions by heads that were fitted without the text; the
-penalty is the same for all of them.
+The head is fitted to the model's probabilities in a random sample of texts. To measure
+its agreement with the model, each text is predicted by a head that was fitted without
+this text; the penalty of all these heads is the same.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TextHead:
-    """Head on embeddings.
+    """Head that predicts a model's labels from embeddings.
 
     Attributes:
         projection: Components of the sample's embeddings.
-        head: Head on these components.
-        confidence: float64[n], highest probability of each sampled text by a head that
-            was fitted without it.
-        hits: bool[n], whether that head's label is the model's.
+        head: Classifier on these components.
+        confidence: float64[n], highest probability that a head gives to each sampled
+            text, if it was fitted without this text.
+        hits: bool[n], True if the label by that head equals the model's label.
     """
 
     projection: Projection
@@ -42,14 +42,14 @@ class TextHead:
     hits: Flags
 
     def probs(self, vectors: Floats) -> Floats:
-        """Return probabilities of the k labels, float64[n, k], for float[n, d]."""
+        """Return probabilities of the k labels, float64[n, k], of float[n, d] vectors."""
         return self.head.probs(self.projection.features(vectors))
 
     def agreement(self, above: float = 0.0) -> Measure:
-        """Return the share of sampled texts where head and model agree.
+        """Return the share of sampled texts on which head and model agree.
 
         Args:
-            above: Lowest confidence of the texts to count.
+            above: Lowest confidence of the texts to include.
         """
         hits = self.hits[self.confidence >= above].astype(np.float64)
         return share(hits, np.ones(len(hits)), _LEVEL)
@@ -67,7 +67,7 @@ class TextHead:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> TextHead:
-        """Return the head that `to_dict` described."""
+        """Restore a head from the result of `to_dict`."""
         axes = np.array(fields["axes"], dtype=np.float64)
         coefficients = np.array(fields["coefficients"], dtype=np.float64)
         return cls(
@@ -85,12 +85,12 @@ class TextHead:
 
 
 def text_head(vectors: Floats, probs: Floats, rng: np.random.Generator) -> TextHead:
-    """Fit a head to a model's probabilities, and predict each text without itself.
+    """Fit a head to a model's probabilities; measure its agreement by cross-validation.
 
     Args:
         vectors: float[n, d], embeddings of the sample.
         probs: float64[n, k], the model's probabilities.
-        rng: Generator of the folds.
+        rng: Random number generator for the folds.
     """
     n, k = probs.shape
     projection = Projection.of(vectors)

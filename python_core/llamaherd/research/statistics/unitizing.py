@@ -1,7 +1,7 @@
 """Agreement on passages: precision and recall, and Krippendorff's alpha for unitizing.
 
-A text is a continuum of characters. A coder marks units in it, each with a label; what is
-between them are gaps.
+A text is a continuum of characters. A coder marks units in the text, each with a label;
+the parts between units are gaps.
 
 Source: Krippendorff (2004), Measuring the reliability of qualitative text analysis data,
 Quality & Quantity 38, 787-800.
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Matching passages of n texts, by rules of what matches.
+    """Counts of matching passages in n texts, by several rules.
 
     Attributes:
-        given: int64[n], number of passages to be judged.
-        true: int64[n], number of passages that are held for right.
-        exact: int64[n], number of passages of equal place and label.
-        right: int64[n], number of judged passages that overlap a right one with the same
-            label.
-        found: int64[n], number of right passages that overlap a judged one with the same
-            label.
+        given: int64[n], number of passages to evaluate.
+        true: int64[n], number of reference passages, which are taken as right.
+        exact: int64[n], number of passages with equal begin, end and label.
+        right: int64[n], number of evaluated passages that overlap a reference passage
+            with the same label.
+        found: int64[n], number of reference passages that overlap an evaluated passage
+            with the same label.
     """
 
     given: Integers
@@ -43,11 +43,11 @@ class Matches:
 
 
 def matches(given: Sequence[Sequence[Unit]], true: Sequence[Sequence[Unit]]) -> Matches:
-    """Count matching passages of n texts; equal passages of a text count once.
+    """Count matching passages of n texts; equal passages in a text are counted once.
 
     Args:
-        given: Passages to be judged, of each text.
-        true: Passages that are held for right, of each text.
+        given: Passages of each text to evaluate.
+        true: Reference passages of each text.
     """
     rows = []
     for own, other in zip(given, true, strict=True):
@@ -75,8 +75,8 @@ def f1_of(counts: Matches, texts: Integers | None = None) -> dict[str, float]:
     """Return precision, recall and F1; NaN if undefined.
 
     Args:
-        counts: Counts of n texts.
-        texts: Indices of the texts that count; None for each once.
+        counts: Counts of matches in n texts.
+        texts: Indices of texts to include; None to include each text once.
     """
     own = slice(None) if texts is None else texts
     given, true, exact, right, found = (
@@ -93,7 +93,7 @@ def f1_of(counts: Matches, texts: Integers | None = None) -> dict[str, float]:
     precision, recall = made["overlap precision"], made["overlap recall"]
     made["overlap f1"] = _ratio(2 * precision * recall, precision + recall)
     if not np.isfinite(made["overlap f1"]) and given + true > 0:
-        made["overlap f1"] = 0.0  # one side has none, or none overlap
+        made["overlap f1"] = 0.0  # one side has no passages, or none overlap
     return made
 
 
@@ -102,14 +102,14 @@ def _ratio(part: float, whole: float) -> float:
 
 
 class Unitizing:
-    """Krippendorff's alpha for unitizing of n texts, which are one continuum.
+    """Krippendorff's alpha for unitizing of n texts, which form one continuum.
 
-    Units of a coder that overlap and have the same label count as one.
+    Overlapping units of one coder with the same label are treated as one unit.
 
     Args:
-        coders: For each of at least two coders the units of each text.
+        coders: For each coder the units of each text; at least two coders.
         lengths: Length of each text.
-        labels: Labels that count; None for all.
+        labels: Labels whose units are included; None for all labels.
     """
 
     def __init__(
@@ -128,10 +128,11 @@ class Unitizing:
         """Return alpha: 1 for perfect agreement, about 0 for chance.
 
         Args:
-            order: Indices of texts, which follow one another; None for each once.
+            order: Indices of texts, in the order of the continuum; None for each text
+                once.
 
         Returns:
-            The coefficient; NaN if nobody marked anything.
+            The coefficient; NaN if nobody marked a unit.
         """
         texts = np.arange(len(self._lengths)) if order is None else order
         ends = np.cumsum(self._lengths[texts])
@@ -147,12 +148,12 @@ class Unitizing:
 
 @dataclass(frozen=True, slots=True)
 class _Units:
-    """Units of a coder with one label, text after text.
+    """Units of one label that a coder marked, in the order of the texts.
 
     Attributes:
-        starts: int64[u], beginnings within the texts.
-        sizes: int64[u], lengths.
-        first: int64[n + 1], number of the first unit of each text, and u.
+        starts: int64[u], begin of each unit in its text.
+        sizes: int64[u], length of each unit.
+        first: int64[n + 1], index of the first unit of each text; the last element is u.
     """
 
     starts: Integers
@@ -160,11 +161,11 @@ class _Units:
     first: Integers
 
     def placed(self, texts: Integers, begins: Integers) -> tuple[Integers, Integers]:
-        """Return beginnings and lengths of the units of some texts on a continuum.
+        """Return begin and length of the units of these texts on a continuum.
 
         Args:
             texts: Indices of the texts.
-            begins: Where each of them begins.
+            begins: Position on the continuum at which each text begins.
         """
         counts = self.first[texts + 1] - self.first[texts]
         n_before = np.cumsum(counts) - counts
@@ -174,11 +175,11 @@ class _Units:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Units of one label.
+    """Units that all coders marked with one label.
 
     Attributes:
         observed: float64[n], sum of squared differences in each text.
-        units: Units of each coder.
+        units: Units, for each coder.
     """
 
     observed: Floats
@@ -206,10 +207,10 @@ def _listed(texts: Sequence[Sequence[tuple[int, int]]]) -> _Units:
 
 
 def _expected(each: Sequence[tuple[Integers, Integers]], length: int) -> float:
-    """Return the disagreement that chance would bring about.
+    """Return the disagreement expected by chance.
 
     Args:
-        each: Beginnings and lengths of the units of each coder, in order.
+        each: For each coder, begins and lengths of the units in order.
         length: Length of the continuum.
     """
     size = np.concatenate([sizes for _, sizes in each]).astype(float)
@@ -220,7 +221,7 @@ def _expected(each: Sequence[tuple[Integers, Integers]], length: int) -> float:
         ]
     )
     gaps = np.sort(gaps[gaps > 0]).astype(float)
-    # Sums over the gaps that a unit fits into.
+    # Sums over the gaps into which a unit fits.
     first = np.searchsorted(gaps, size)
     n_gaps = len(gaps) - first
     sum_gaps = np.append(np.cumsum(gaps[::-1])[::-1], 0.0)[first]
@@ -233,7 +234,7 @@ def _expected(each: Sequence[tuple[Integers, Integers]], length: int) -> float:
 
 
 def _joined(units: Iterable[Unit], label: str) -> list[tuple[int, int]]:
-    """Return begin and length of units with a label; overlapping ones are one."""
+    """Return begin and length of the units with a label; overlapping units are merged."""
     made: list[tuple[int, int]] = []
     for start, end, _ in sorted(unit for unit in units if unit.label == label):
         if made and start < made[-1][1]:
@@ -244,7 +245,7 @@ def _joined(units: Iterable[Unit], label: str) -> list[tuple[int, int]]:
 
 
 def _gaps(units: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
-    """Return begin and length of the parts between units."""
+    """Return begin and length of the gaps between units."""
     ends = [0, *(begin + size for begin, size in units)]
     begins = [*(begin for begin, _ in units), length]
     return [(a, b - a) for a, b in zip(ends, begins, strict=True) if b > a]
@@ -265,11 +266,11 @@ def _differences(
     other: Sequence[tuple[int, int]],
     gaps: Sequence[tuple[int, int]],
 ) -> float:
-    """Return the sum of squared differences of a coder's units from another's sections.
+    """Return the sum of squared differences of one coder's units from another's sections.
 
-    Units that overlap differ by their ends; a unit within a gap differs by its length.
-    Of the latter, both orders of the coders are in the sum over all pairs, so that each
-    counts twice here.
+    Overlapping units differ by the distances of their begins and of their ends; a unit
+    within a gap differs by its length. The latter difference belongs to both orders of
+    the two coders, but only one order computes it, so that it is counted twice here.
     """
     total = 0.0
     for begin, size in own:

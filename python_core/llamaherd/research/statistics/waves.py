@@ -1,27 +1,28 @@
-"""Samples that were drawn in waves, of which later ones may depend on earlier codes.
+"""Samples drawn in waves, where later waves may depend on the codes of earlier waves.
 
-Wave t draws n_t of the M_t texts that no wave before it drew, with probabilities pi_t,
-which may depend on everything that was known before: on labels, on who was drawn, and on
-the codes. Given that history, the codes of all earlier waves plus the weighted codes of
-wave t estimate the total of all texts without bias:
+Wave t draws n_t of the M_t texts that no earlier wave drew, with probabilities pi_t.
+These may depend on everything that is known before the wave: on labels, on the texts
+drawn, and on their codes. Given that history, the codes of all earlier waves plus the
+weighted codes of wave t estimate the total of all texts without bias:
 
     T_t = sum of earlier codes + sum_(i in wave t) c_i / pi_t(i).
 
-The differences T_t - T are those of a martingale, so that they are uncorrelated, and
+The differences T_t - T are martingale differences. They are uncorrelated, and
 
     T = sum_t s_t T_t,    Var(T) = sum_t s_t^2 Var(T_t | history),
 
 for any s_t that sum to 1 and do not depend on codes. Here s_t is proportional to
 n_t / (M_t (M_t - n_t)), the inverse of the variance if all probabilities are equal. Then
 waves of equal probabilities together are exactly one simple sample. A text of wave t has
-the weight s_t / pi_t(i) + s_(t+1) + s_(t+2) + .. in the estimate. With one text in each
-wave these are the weights of Farquhar and others' estimator R_LURE.
+the weight s_t / pi_t(i) + s_(t+1) + s_(t+2) + .. in the estimate. If each wave
+has one text, these weights are those of the estimator R_LURE of Farquhar and others.
 
 Sources: Des Raj, "Some estimators in sampling with varying probabilities without
 replacement", J. Am. Stat. Assoc. 51, 1956 (T_t of single draws); Farquhar, Gal,
 Rainforth, "On Statistical Bias In Active Learning: How and When To Fix It", ICLR 2021
 (arXiv 2101.11665), for the weights. Zrnic, Candes, "Active Statistical Inference", ICML
-2024 (arXiv 2403.03208), also draw by earlier codes, but each text once, in a sequence.
+2024 (arXiv 2403.03208), also let probabilities depend on earlier codes, but decide once
+about each text, in a sequence.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.ratings import Flags
     from llamaherd.research.statistics.sampling import Floats, Ints
 
-_ROUNDS = 1000  # a bound; each round fixes one text at least
+_ROUNDS = 1000  # upper bound; each round fixes at least one text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Wave:
-    """Draw from the texts that earlier waves left.
+    """Draw from the texts that earlier waves did not draw.
 
     Attributes:
         rows: int64[n_t], indices of the drawn texts.
-        probs: float64[N], probabilities of this wave given the waves before it; 0 for
-            texts that these drew.
+        probs: float64[N], probabilities of this wave, given the earlier waves; 0 for
+            texts that earlier waves drew.
         strata: int64[N], strata of this wave; -1 for texts that cannot be drawn.
-        n: Number of texts that the wave drew, which a subset keeps.
-        n_left: Number of texts that it drew from, likewise.
+        n: Number of texts that the wave drew; unchanged in a subset.
+        n_left: Number of texts from which the wave was drawn; unchanged in a subset.
     """
 
     rows: Ints
@@ -66,7 +67,8 @@ class Wave:
 
         Args:
             kept: int64[m], rows of the subset.
-            new_rows: int64[N], index of each row in the subset; -1 outside it.
+            new_rows: int64[N], index of each row in the subset; -1 for rows outside the
+                subset.
         """
         rows = new_rows[self.rows]
         return replace(
@@ -85,16 +87,16 @@ class Wave:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Combined:
-    """Texts of all waves, by their rows.
+    """Drawn texts of all waves, ordered by row.
 
     Attributes:
         rows: int64[n], indices of the drawn texts, ascending.
-        weights: float64[n], weights of the texts in estimates of a total.
-        scale: float64[n], share of the weight that is due to the draw: s_t / pi_t.
-        left: float64[n], 1 - pi_t.
-        strata: int64[n], a number for each stratum of each wave.
-        all_probs: float64[N], 1 / weight of the drawn texts; for others the probability
-            of being drawn by any of the waves.
+        weights: float64[n], weights of the texts in the estimate of a total.
+        scale: float64[n], part of the weight that is due to the text's draw: s_t / pi_t.
+        left: float64[n], 1 - pi_t of the text's wave.
+        strata: int64[n], strata; each stratum of each wave has its own number.
+        all_probs: float64[N], for drawn texts 1 / weight; for other texts the probability
+            of being drawn by any wave.
     """
 
     rows: Ints
@@ -105,7 +107,7 @@ class Combined:
     all_probs: Floats
 
     def of(self, rows: Sequence[int]) -> Combined:
-        """Return some of the drawn texts, in the order of their rows as given."""
+        """Return some of the drawn texts, in the order of `rows`."""
         at = np.searchsorted(self.rows, np.array(rows, dtype=np.int64))
         return Combined(
             rows=self.rows[at],
@@ -118,40 +120,40 @@ class Combined:
 
 
 def shares(sizes: Sequence[int], n_texts: int) -> Floats:
-    """Return the share of each wave in the estimate, float64[T], which sum to 1.
+    """Return the weights of the waves in the estimate, which sum to 1, float64[T].
 
     Args:
-        sizes: Numbers of texts that the waves drew.
-        n_texts: Number of texts that the first wave drew from.
+        sizes: Number of texts that each wave drew.
+        n_texts: Number of texts from which the first wave was drawn.
     """
     n = np.array(sizes, dtype=np.float64)
     left = n_texts - np.concatenate([[0.0], np.cumsum(n)[:-1]])
-    if n[-1] >= left[-1]:  # all texts were drawn: nothing is to be estimated
+    if n[-1] >= left[-1]:  # all texts were drawn: nothing remains to estimate
         return np.asarray((np.arange(len(n)) == len(n) - 1).astype(np.float64))
     raw = n / (left * (left - n))
     return np.asarray(raw / raw.sum())
 
 
 def highest(sizes: Sequence[int], n_texts: int) -> float:
-    """Return the highest probability that the last wave may give a text.
+    """Return the highest inclusion probability that the last wave may use.
 
-    With it no text has a weight below 1 in the estimate.
+    Up to this probability no text has a weight below 1 in the estimate.
     """
     each = shares(sizes, n_texts)
     return float(each[-1] / each.sum())
 
 
 def bounded(sizes: Floats, n: int, floor: float, most: float) -> Floats:
-    """Return probabilities that grow with a size, from a lower to an upper bound.
+    """Return probabilities that grow with a size, between a lower and an upper bound.
 
     Args:
-        sizes: float64[M], non-negative; if all are 0 they count as equal.
+        sizes: float64[M], non-negative; if all are 0 they are treated as equal.
         n: Number of texts to draw.
         floor: Share of the sample that is allocated evenly.
         most: Upper bound, at least n / M.
 
     Returns:
-        float64[M] that sum to n.
+        Inclusion probabilities, float64[M], which sum to n.
 
     Raises:
         ValueError: A size is negative or not finite, or n texts cannot be drawn.
@@ -212,7 +214,7 @@ def combined(waves: Sequence[Wave]) -> Combined:
 
 
 def with_codes(waves: Sequence[Wave], is_coded: Flags) -> tuple[Wave, ...]:
-    """Return the waves up to the last that has a code; all if none has.
+    """Return the waves up to the last wave that has a code; all waves if none has.
 
     Args:
         waves: The waves.

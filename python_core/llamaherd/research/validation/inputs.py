@@ -1,4 +1,4 @@
-"""Inputs of a validation: model labels and human codes, in any format."""
+"""Inputs of a validation: model labels and human codes, read from any format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llamaherd.research.codes import is_missing, read
 from llamaherd.research.coding.joins import SampleRows, current_rows, filtered
 from llamaherd.research.statistics.ratings import listed
 
-_ROUNDING = 1e-9  # of probabilities that are sums
+_ROUNDING = 1e-9  # tolerance of sums of probabilities
 
 if TYPE_CHECKING:
     from llamaherd.research.codes import Code
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelLabels:
-    """Labels of n texts by a model.
+    """Labels that a model gave to n texts.
 
     Attributes:
-        labels: n labels; None is missing.
+        labels: n labels; None if a label is missing.
         names: All labels in their order; () if unknown.
         probs: float64[n, k], label probabilities, one column for each of `names`; None if
             unknown.
-        confidence: float64[n], probability of the label given, NaN without a label; None
-            if unknown.
+        confidence: float64[n], probability of the given label; NaN if there is no label;
+            None if unknown.
         texts: n texts; None if unknown.
-        expected: float64[n], expected values of labels that are numbers, NaN without a
-            label; None if unknown.
+        expected: float64[n], expected values of labels that are numbers; NaN if there is
+            no label; None if unknown.
         examples: Texts whose labels the prompt contained as examples.
     """
 
@@ -54,11 +54,12 @@ class Codes:
 
     Attributes:
         rows: Indices of the g texts.
-        codes: For each of m coders g codes; None is missing.
+        codes: For each of m coders g codes; None if a code is missing.
         coders: Names of the m coders.
         inclusion: float64[g], inclusion probability of each text; None if unknown, or if
             all texts were drawn.
-        is_sample: True if the texts were drawn, so that probabilities should be known.
+        is_sample: True if the texts were drawn, so that inclusion probabilities are
+            needed.
         n_without: Number of drawn texts without a code.
         design: Record of the draw; None if unknown.
     """
@@ -80,20 +81,21 @@ def answers_of(
     *,
     several: bool = False,
 ) -> ModelLabels:
-    """Read the labels in `coded`.
+    """Read labels and probabilities from `coded`.
 
     Args:
         coded: Object with `labels`, such as `Coded` and `ClassifyResults`; a data frame;
-            or labels.
+            or a list of labels.
         label: Column of labels in a data frame.
-        prob: Column of the label's probability, float[n] of the given labels, or float[n,
-            k] of all labels; None for those of `coded`, if any.
-        names: All labels in their order; None for those of `coded`, if any.
-        several: True if a text may have several labels, joined; they stay joined.
+        prob: Column with the probability of the label; or float[n], probabilities of the
+            given labels; or float[n, k], probabilities of all labels. None to use the
+            probabilities in `coded`, if any.
+        names: All labels in their order; None to use the labels in `coded`, if any.
+        several: True if a text may have several labels; they stay joined in one string.
 
     Raises:
         TypeError: `coded` has an unsupported type.
-        ValueError: A column does not exist, or lengths do not fit.
+        ValueError: A column does not exist, or lengths differ.
     """
     frame = getattr(coded, "frame", coded)
     if label is not None:
@@ -137,7 +139,7 @@ def answers_of(
 
 
 def _names_in(coded: Any, frame: Any, label: str | None) -> Sequence[Any]:  # noqa: ANN401
-    """Return all labels that `coded` or its column's categories define; () if none."""
+    """Return all labels that `coded` or the categories of its column define, or ()."""
     known = getattr(coded, "names", ())
     if isinstance(known, (tuple, list)) and known:
         return known
@@ -194,19 +196,19 @@ def codes_of(
             n texts; codes of several people as a mapping by coder or a list of lists;
             None to use `truth`.
         truth: Name of the column or columns of `coded` with human codes.
-        coded: Argument of `answers_of`.
-        answers: Result of `answers_of`.
+        coded: The argument `coded` of `answers_of`.
+        answers: The labels that `answers_of` returned.
 
     Raises:
         TypeError: `gold` has an unsupported type.
-        ValueError: A column does not exist, lengths do not fit, or `gold` was drawn from
-            other rows, or from the rows in another order.
+        ValueError: A column does not exist, lengths differ, or `gold` was drawn from
+            other rows, or from rows in another order.
     """
     n = len(answers.labels)
     if (gold is None) == (truth is None):
         raise ArgumentError(
-            "must have people's codes, or truth the name of the column that has "
-            "them: one of both",
+            "must have people's codes, or truth must name the column that has "
+            "them; give one of the two",
             argument="gold",
         )
     if hasattr(gold, "rows") and hasattr(gold, "codes"):
@@ -236,7 +238,7 @@ def codes_of(
 
 
 def in_one_form(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
-    """Convert labels and codes so that equal ones are equal values of one type.
+    """Convert labels and codes so that equal ones compare equal and have one type.
 
     Raises:
         ValueError: A code differs from a label only in case or whitespace.
@@ -249,7 +251,7 @@ def in_one_form(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]
 
 
 def with_codes(codes: Codes, columns: list[list[Any]]) -> Codes:
-    """Return the texts with their parsed codes, without uncoded ones."""
+    """Return the texts with these codes, without texts that nobody coded."""
     kept = [i for i, each in enumerate(zip(*columns, strict=True)) if any_code(each)]
     n_dropped = len(codes.rows) - len(kept)
     return replace(
@@ -262,7 +264,7 @@ def with_codes(codes: Codes, columns: list[list[Any]]) -> Codes:
 
 
 def any_code(codes: Sequence[Code]) -> bool:
-    """Test for a text that somebody coded."""
+    """Return True if somebody gave a code."""
     return any(code is not None for code in codes)
 
 

@@ -1,4 +1,4 @@
-"""Texts with several labels, each scored as present or absent."""
+"""Agreement on several labels per text, each label scored as present or absent."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelAgreement:
-    """Agreement of coders on the presence of a label.
+    """Agreement on whether texts have a label.
 
     Attributes:
         label: Name of the label.
         model: Coefficients between the model and the human majority.
-        people: Coefficients between the human coders; () with one coder.
+        people: Coefficients between the human coders; () if there is only one.
     """
 
     label: Hashable
@@ -44,9 +44,9 @@ class LabelAgreement:
 
 
 def as_sets(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
-    """Convert joined labels to tuples, in one order.
+    """Convert joined labels to tuples, whose labels are in one order.
 
-    The joint probability of a text's label set is unknown, so confidence is dropped.
+    The confidence is removed, because the probability of a set of labels is unknown.
     """
     names = tuple(map(str, answers.names))
 
@@ -68,14 +68,14 @@ def as_sets(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
 
 
 def names_of(answers: ModelLabels, codes: Codes) -> list[Hashable]:
-    """Return all labels: the known ones, then others that occur."""
+    """Return all labels: first the known labels, then other labels that occur."""
     columns: Any = [answers.labels, *codes.codes]
     seen = {label for column in columns for each in column for label in each or ()}
     return [*answers.names, *sorted(seen.difference(answers.names))]
 
 
 def majority_of(codes: Sequence[Any], names: Sequence[Any]) -> tuple[list[Code], int]:
-    """Return the majority per label, None for a tie, and the number of ties."""
+    """Return each text's majority of labels, None for a tie, and the number of ties."""
     right: list[Code] = []
     n_ties = 0
     for given in zip(*codes, strict=True):
@@ -92,7 +92,7 @@ def label_text(label: Any, names: Sequence[Any]) -> Any:  # noqa: ANN401 - a tup
 
 
 def yes_or_no(name: Hashable, codes: Sequence[Any]) -> list[list[Code]]:
-    """Return for each coder and text if the label was given."""
+    """Return codes of one label: for each coder and text, True if it was given."""
     return [[None if each is None else name in each for each in row] for row in codes]
 
 
@@ -103,14 +103,14 @@ def by_label(
     names: Sequence[Hashable],
     coefficients: Callable[[Sequence[Sequence[Code]]], tuple[Agreement, ...]],
 ) -> tuple[LabelAgreement, ...]:
-    """Return the agreement on each label.
+    """Return the agreement of coders for each label.
 
     Args:
-        given: Model labels, tuples.
-        right: Human majority, tuples.
-        people: Human codes.
+        given: Labels by the model, as tuples.
+        right: Majority of human codes, as tuples.
+        people: Human codes of each coder, as tuples.
         names: All labels.
-        coefficients: Function that computes coefficients of several coders.
+        coefficients: Function that computes the coefficients, given codes by coder.
     """
     return tuple(
         LabelAgreement(
@@ -123,7 +123,10 @@ def by_label(
 
 
 def mean_of(found: Sequence[tuple[Agreement, ...]]) -> tuple[Agreement, ...]:
-    """Return each coefficient's mean over labels that have it, without an interval."""
+    """Return the mean of each coefficient over labels for which it is defined.
+
+    The mean has no interval.
+    """
     made = []
     for same in zip(*found, strict=True):
         known = [each for each in same if not math.isnan(each.value)]

@@ -29,7 +29,7 @@ NUMBERS = {
 
 
 def scale_of_numbers(labels: Sequence[Any], scale: Scale) -> Scale:
-    """Return "interval" for labels that are measurements, else the scale."""
+    """Return "interval" if the labels are measurements, else the given scale."""
     return "interval" if scale == "nominal" and are_measured(labels) else scale
 
 
@@ -40,14 +40,15 @@ def compared_numbers(
     level: float,
     weights: Floats | None,
 ) -> tuple[NumberAgreement | None, NumberAgreement | None]:
-    """Compare the model with people, and people with each other, by their numbers.
+    """Compare the numbers of the model with those of people, and people with each other.
 
-    The model's number is the expected value where the probabilities of all labels are
-    known, else its label; that of several people is the mean of their codes.
+    The model's number is the expected value if the probabilities of all labels are known,
+    else its label. The number by several people is the mean of their codes.
 
     Returns:
-        Both comparisons; None without an order of labels, if a label or a code is no
-        number, and for people if fewer than two coded.
+        Both comparisons. Both are None for a nominal scale, or if a label or a code is
+        not a number; the comparison of people is also None if fewer than two people
+        coded.
     """
     if scale == "nominal":
         return None, None
@@ -69,7 +70,7 @@ def compared_numbers(
 
 
 def _model_numbers(answers: ModelLabels) -> Floats | None:
-    """Return the model's number for each text; None if a label is no number."""
+    """Return the model's number for each text; None if a label is not a number."""
     if answers.expected is not None:
         return answers.expected
     names = _numbers(answers.names) if answers.names else None
@@ -79,7 +80,7 @@ def _model_numbers(answers: ModelLabels) -> Floats | None:
 
 
 def _numbers(values: Sequence[Any]) -> Floats | None:
-    """Return numbers, NaN for None; None if a value is no number."""
+    """Return values as numbers, NaN for None; None if a value is not a number."""
     found = []
     for value in values:
         if value is None:

@@ -1,6 +1,6 @@
-"""Confusion tables and reliability of several models, as in R's package localLLM.
+"""Confusion tables and reliability of several models, as in the R package localLLM.
 
-Values equal those of R's package irr; see `intercoder_reliability`.
+Values equal those of the R package irr; see `intercoder_reliability`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ METHODS: tuple[Method, ...] = ("auto", "cohen", "krippendorff")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConfusionTables:
-    """Confusion tables of pairs of models.
+    """Confusion tables of models, by pairs and with human labels.
 
     Attributes:
         levels: The k labels, in the order of first occurrence.
-        vs_gold: int64[k, k] by model: rows are the model's labels, columns the human
-            labels; {} without human labels.
-        pairwise: int64[k, k] by "a vs b": rows are the first model's labels; {} with one
-            model.
+        vs_gold: int64[k, k] for each model: a row for each label of the model, a column
+            for each human label; {} without human labels.
+        pairwise: int64[k, k] for each pair, named "a vs b": a row for each label of a, a
+            column for each label of b; {} if there is only one model.
     """
 
     levels: tuple[Hashable, ...]
@@ -51,9 +51,9 @@ class PairKappa:
     Attributes:
         model_a: Name of the first model.
         model_b: Name of the second model.
-        kappa: Cohen's kappa; NaN if agreement by chance is certain.
+        kappa: Cohen's kappa; NaN if chance alone would give perfect agreement.
         observed: Share of texts with the same label.
-        expected: Share expected by chance.
+        expected: Share of texts with the same label that chance would give.
     """
 
     model_a: str
@@ -69,11 +69,11 @@ class NominalAlpha:
 
     Attributes:
         alpha: Alpha as in irr's `kripp.alpha`; 1 under perfect agreement.
-        alpha_exact: Alpha as Krippendorff defines it. Both are equal for two models, or
-            if labels are missing; irr does not divide complete data by m - 1.
-        per_item: By text, share of pairs of models that agree; NaN for fewer than two
-            labels.
-        category_proportions: By label, its share of all labels.
+        alpha_exact: Alpha as Krippendorff defines it. It equals `alpha` for two models,
+            or if labels are missing; for complete data, irr does not divide by m - 1.
+        per_item: By text, the share of pairs of models that agree; NaN if a text has
+            fewer than two labels.
+        category_proportions: By label, the share of this label among all labels.
     """
 
     alpha: float
@@ -87,7 +87,7 @@ class Reliability:
     """Agreement of models.
 
     Attributes:
-        cohen: Kappa of each pair of models; () with one model, or if not requested.
+        cohen: Kappa of each pair of models; () for one model, or if not requested.
         krippendorff: Alpha of all models; None if not requested.
     """
 
@@ -117,15 +117,15 @@ def compute_confusion_matrices(
     label_col: str = "label",
     truth_col: str = "truth",
 ) -> ConfusionTables:
-    """Return confusion tables of models against people, and against each other.
+    """Return confusion tables of models with human labels, and of models with each other.
 
     Args:
         annotations: Data frame with a row for each text and model.
-        gold: Human labels: one for each text in the order of first occurrence, a mapping
-            by text, or the name of a column. None for the column `truth_col`, if it
-            exists.
+        gold: Human labels: one for each text, in the order in which texts first occur; a
+            mapping by text; or the name of a column. None for the column `truth_col`, if
+            it exists.
         pairwise: True to compare models with each other.
-        label_levels: All labels in their order; None for those that occur.
+        label_levels: All labels in their order; None for the labels that occur.
         sample_col: Column that identifies texts.
         model_col: Column of models.
         label_col: Column of labels.
@@ -133,8 +133,8 @@ def compute_confusion_matrices(
 
     Raises:
         TypeError: `annotations` is not a data frame.
-        ValueError: A column is missing, a text has two labels of one model, or `gold`
-            does not fit.
+        ValueError: A column is missing, a model has two labels for a text, or `gold` does
+            not fit the texts.
     """
     columns = (sample_col, model_col, label_col)
     wide = _wide(annotations, columns, gold, truth_col, label_levels)
@@ -169,14 +169,14 @@ def intercoder_reliability(
     Args:
         annotations: Data frame with a row for each text and model.
         method: "cohen", "krippendorff", or "auto" for both.
-        label_levels: All labels; None for those that occur.
+        label_levels: All labels; None for the labels that occur.
         sample_col: Column that identifies texts.
         model_col: Column of models.
         label_col: Column of labels.
 
     Raises:
         TypeError: `annotations` is not a data frame.
-        ValueError: A column is missing, or a text has two labels of one model.
+        ValueError: A column is missing, or a model has two labels for a text.
     """
     checks.choice("method", method, METHODS)
     wide = _wide(
@@ -336,7 +336,7 @@ def _alpha(wide: _Wide) -> NominalAlpha:
 
 
 def _of_counts(counts: Floats, below: Floats) -> float:
-    """Return alpha with coincidences divided by `below`; 1 under perfect agreement."""
+    """Return alpha, with coincidences divided by `below`; 1 for perfect agreement."""
     if len(counts) == 0:
         return math.nan
     sizes = counts.sum(axis=1)

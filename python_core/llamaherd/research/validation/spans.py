@@ -1,4 +1,4 @@
-"""Passages of a model compared with those that people marked."""
+"""Comparison of passages that a model marked with passages that people marked."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class SpanCodes:
     """Passages that people marked.
 
     Attributes:
-        coders: By name of a coder, passages by text. A text that is missing was not
-            coded; one without passages has none.
-        ids: Ids by text.
+        coders: For each coder, passages by text. A text that is not in the mapping was
+            not coded; a text without passages has ().
+        ids: Identifiers by text.
     """
 
     coders: Mapping[str, Texts]
@@ -58,7 +58,7 @@ class SpanCodes:
         return tuple(sorted(found))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return all passages: coder, id, label, quote, start, end."""
+        """Return a dict for each passage: coder, id, label, quote, start, end."""
         return [
             {
                 "coder": coder,
@@ -89,11 +89,11 @@ def read_spans(
 
     Args:
         path: One or several files or folders. JSON lines have "text", "spans" (each with
-            start, end, label) and perhaps "id" and "coder"; doccano's JSONL and Label
-            Studio's JSON are as exported; of brat a folder or an .ann file, with the
-            texts beside. A coder without a name in the file has that of the file, with
-            brat of the folder.
-        format: "jsonl", "doccano", "labelstudio" or "brat"; "auto" recognizes it.
+            start, end, label) and optionally "id" and "coder". doccano's JSONL and Label
+            Studio's JSON are read as exported. For brat, give a folder or an .ann file;
+            the texts must be beside it. If the file does not name the coder, the coder
+            gets the name of the file, with brat that of the folder.
+        format: "jsonl", "doccano", "labelstudio" or "brat"; "auto" detects the format.
         text: Name of the field with the text in JSON lines.
 
     Raises:
@@ -129,10 +129,11 @@ def span_codes(marked: Iterable[MarkedText]) -> SpanCodes:
 
 @dataclass(frozen=True, slots=True)
 class SpanValidation:
-    """Comparison of a model's passages with people's.
+    """Comparison of a model's passages with passages that people marked.
 
     Attributes:
-        measures: Estimates with intervals by part, measure and label; label "" for all.
+        measures: Estimates with intervals by part, measure and label; label "" for all
+            labels together.
         notes: Notes on what was compared.
     """
 
@@ -140,7 +141,7 @@ class SpanValidation:
     notes: tuple[str, ...]
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return the table as a list of dicts: part, measure, label, value, low, ..."""
+        """Return a dict for each measure: part, measure, label, value, low, ..."""
         return [
             dict(zip(COLUMNS, (*key, m.value, m.low, m.high, m.n), strict=True))
             for key, m in self.measures.items()
@@ -177,22 +178,22 @@ def validate_spans(
 ) -> SpanValidation:
     """Compare passages of a model with those that people marked, on the same texts.
 
-    "exact" counts passages of the same place and label, "overlap" those that share at
-    least one character with a passage of the same label. "unitizing alpha" is
-    Krippendorff's coefficient of 2004 for the agreement of all coders, on the whole of
-    the texts. Intervals are percentiles of a bootstrap of texts.
+    "exact" counts a passage if its begin, end and label are equal, "overlap" if it shares
+    at least one character with a passage of the same label. "unitizing alpha" is
+    Krippendorff's coefficient (2004) of the agreement of all coders over all texts.
+    Intervals are percentiles of a bootstrap of texts.
 
     Args:
-        coded: Texts that `annotate` coded by a codebook of the type "spans", or passages
-            of one coder as `read_spans` reads them.
-        gold: Passages that people marked. Texts are found by their content.
+        coded: Texts that `annotate` coded by a codebook of the type "spans"; or passages
+            of one coder, from `read_spans`.
+        gold: Passages that people marked. Texts are matched by their content.
         level: Confidence level.
         n_bootstrap: Number of bootstrap draws; 0 for no intervals.
         seed: Seed of the bootstrap.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The codebook has another type, or there is no common text.
+        ValueError: The codebook has another type, or no text was coded by both.
     """
     if not isinstance(gold, SpanCodes):
         raise ArgumentTypeError(
@@ -223,7 +224,7 @@ def validate_spans(
 
 
 class _Draws:
-    """Bootstrap of texts, the same for all measures of the same texts."""
+    """Bootstrap samples of texts; all measures of the same texts use the same samples."""
 
     def __init__(self, level: float, n: int, seed: int) -> None:
         self._level, self._n, self._seed = level, n, seed
@@ -231,7 +232,7 @@ class _Draws:
     def measures(
         self, n: int, compute: Callable[[Integers | None], Mapping[str, float]]
     ) -> dict[str, Measure]:
-        """Return estimates with intervals, from a function of indices of n texts."""
+        """Return estimates with intervals; the function gets indices of n texts."""
         generator = np.random.default_rng(self._seed)
         found = compute(None)
         rows: dict[str, list[float]] = {name: [] for name in found}
@@ -246,11 +247,11 @@ class _Draws:
 
 
 class _Comparison:
-    """Measures of passages, for all labels and each.
+    """Measures of passages, for all labels together and for each label.
 
     Args:
-        labels: Labels to compute for; "" for all together.
-        draws: Bootstrap of texts.
+        labels: Labels for which to compute measures; "" for all labels together.
+        draws: Bootstrap samples of texts.
 
     Attributes:
         measures: Measures so far, by part, measure and label.
@@ -262,7 +263,7 @@ class _Comparison:
         self._draws = draws
 
     def compare(self, part: str, given: Texts, true: Texts) -> None:
-        """Add precision, recall and F1 on the texts of both."""
+        """Compute precision, recall and F1 on the texts that both sides coded."""
         texts = [text for text in true if text in given]
         for label in self._labels if texts else ():
             counts = matches(
@@ -275,7 +276,7 @@ class _Comparison:
                     self.measures[part, name, label] = measure
 
     def agree(self, part: str, coders: Sequence[Texts]) -> None:
-        """Add alpha on the texts that all coders coded."""
+        """Compute alpha on the texts that all coders coded."""
         texts = [text for text in coders[0] if all(text in own for own in coders)]
         each = [[own[text] for text in texts] for own in coders]
         lengths = [len(text) for text in texts]
@@ -312,7 +313,7 @@ def _of_model(coded: object) -> Texts:
 
 
 def texts_of_labels(texts: Sequence[str | None], labels: Sequence[str | None]) -> Texts:
-    """Return passages by text, from the labels of coded texts; without failed ones."""
+    """Return passages by text from labels of coded texts; failed texts are left out."""
     found: Texts = {}
     for text, label in zip(texts, labels, strict=True):
         if text is None or label is None:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _How:
-    """Settings of all coefficients."""
+    """Settings that all coefficients use."""
 
     names: list[Hashable] | None
     scale: Scale
@@ -65,7 +65,7 @@ class _How:
     seed: int
 
     def kappas(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """Return percent agreement, and kappa for two coders."""
+        """Return percent agreement; for two coders also kappa."""
         found = [percent_agreement(codes, unit_weights=self.w, level=self.level)]
         kinds = ("none",) if self.scale == "nominal" else ("none", "quadratic")
         found += [
@@ -82,7 +82,7 @@ class _How:
         return tuple(found)
 
     def coefficients(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """Return `kappas`, alpha and AC1."""
+        """Return the coefficients of `kappas`, alpha and AC1."""
         alpha = krippendorff_alpha(
             codes,
             scale=self.scale,
@@ -113,41 +113,42 @@ def validate(
 ) -> Validation:
     """Compare a model's labels with human codes.
 
-    If several people coded a text, the majority code is taken as correct; texts with a
-    tie are left out of accuracy. Texts drawn with known probabilities are weighted by 1 /
-    probability, so that all results describe all texts.
+    If several people coded a text, the majority code is taken as correct; texts on which
+    people tie are left out of accuracy. Texts drawn with known probabilities are weighted
+    by 1 / probability, so that all results describe all texts.
 
     Args:
         coded: Result of `annotate` or `classify_parallel`; a data frame with the labels
-            in column `label`; or n labels, None for missing ones.
-        gold: Gold sample with codes, from `gold_sample`; or codes of all n texts, None
-            for missing ones: a list for one person; a mapping by coder, a data frame, or
-            a list of lists for several.
+            in the column `label`; or n labels, None if a label is missing.
+        gold: Gold sample with codes, from `gold_sample`; or codes of all n texts, None if
+            a code is missing: a list for one person; a mapping by coder, a data frame, or
+            a list of lists for several people.
         label: Column of labels.
         truth: Instead of `gold`: the column or columns of `coded` with human codes.
         prob: Confidence of the model: a column of `coded`, float[n], or float[n, k] with
-            a column for each of `labels`. None for the probabilities of `coded`, if any.
-        labels: All labels, in their order; None for those of `coded`, or those that
-            occur.
-        scale: Scale of measurement: "nominal", "ordinal", "interval", "ratio"; all but
-            the first add weighted kappa, by squared distances. By default (None)
+            a column for each of `labels`. None to use the probabilities of `coded`, if
+            any.
+        labels: All labels, in their order; None for the labels of `coded`, or the labels
+            that occur.
+        scale: Scale of measurement: "nominal", "ordinal", "interval", "ratio". All but
+            "nominal" add weighted kappa, with squared distances. By default (None)
             "ordinal" if the codebook, an ordered column or `gold` has ordered labels,
             "interval" for a scale of numbers and for labels with fractions or more than
-            20 different numbers, otherwise "nominal". Where labels are in order and are
-            numbers, they are also compared as numbers, see `Validation.numbers`.
+            20 different numbers, otherwise "nominal". Ordered labels that are numbers are
+            also compared as numbers, see `Validation.numbers`.
         level: Confidence level.
         n_bootstrap: Number of bootstrap draws for intervals that need them.
         seed: Seed of the bootstrap.
-        several: True if a text may have several labels, joined by "; ", with "" or "none"
-            for none of them. Each label is then scored as present or absent, and accuracy
-            is the share of texts with exactly the right labels. None to take it from
-            `coded` or `gold`.
-        weights: Survey weights: a column of `coded`, or n numbers of at least 0. Texts
-            count by weight / inclusion probability.
+        several: True if a text may have several labels, joined by "; ", where "" or
+            "none" means that no label applies. Each label is then scored as present or
+            absent, and accuracy is the share of texts with exactly the right labels. None
+            to use the setting of `coded` or `gold`.
+        weights: Survey weights: a column of `coded`, or n numbers of at least 0. Each
+            text has the weight survey weight / inclusion probability.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range, or arguments do not fit together.
+        ValueError: An argument is out of range, or arguments contradict each other.
     """
     level_of(level)
     are_sets = has_several(coded, gold) if several is None else several
@@ -159,7 +160,7 @@ def validate(
     source = Source.of(answers.texts, answers.labels)
     if are_sets and scale != "nominal":
         raise ArgumentError(
-            f"must be 'nominal' of several labels, not {scale!r}", argument="scale"
+            f"must be 'nominal' for several labels, not {scale!r}", argument="scale"
         )
     answers, codes = (sets.as_sets if are_sets else in_one_form)(answers, codes)
     names = sets.names_of(answers, codes) if are_sets else _names(answers, codes, scale)
@@ -230,7 +231,7 @@ def _unit_weights(
     weights: Any,  # noqa: ANN401 - of many kinds
     n_texts: int,
 ) -> Floats | None:
-    """Return survey weight / inclusion probability of the coded texts; None for ones."""
+    """Return survey weight / inclusion probability of coded texts; None if all are 1."""
     if weights is None:
         return None if codes.inclusion is None else 1 / codes.inclusion
     frame = getattr(coded, "frame", coded)
@@ -246,7 +247,7 @@ def _agreements(
     names: Sequence[Hashable] | None,
     how: _How,
 ) -> dict[str, Any]:
-    """Return fields of a validation; `names` are the labels if there may be several."""
+    """Return agreement fields; `names` are the labels if texts may have several."""
     pairs = _pairs(given, codes, names, how)
     if names is not None:
         of = sets.by_label(given, right, codes.codes, names, how.coefficients)
@@ -268,7 +269,7 @@ def _agreements(
 def _pairs(
     given: Sequence[Code], codes: Codes, names: Sequence[Hashable] | None, how: _How
 ) -> tuple[PairAgreement, ...]:
-    """Compare each pair of coders, the model first; `names` as above."""
+    """Compare all pairs of coders, the model first; for `names` see `_agreements`."""
     if len(codes.codes) < 2:
         return ()
     columns = [("model", given), *zip(codes.coders, codes.codes, strict=True)]
@@ -286,7 +287,7 @@ def _pairs(
 
 
 def _in_words(found: Validation) -> Validation:
-    """Return the validation with texts in place of tuples of labels."""
+    """Return the validation with joined labels instead of tuples of labels."""
     names = found.labels
     most = sets.label_text(found.accuracy.majority_label, names)
     return replace(
@@ -304,7 +305,7 @@ def _in_words(found: Validation) -> Validation:
 
 
 def _names(answers: ModelLabels, codes: Codes, scale: Scale) -> list[Hashable] | None:
-    """Return all labels: known ones, then others that occur; None if none is known."""
+    """Return known labels, then other labels that occur; None if no label is known."""
     if not answers.names:
         return None
     known = list(answers.names)
@@ -322,7 +323,7 @@ def _names(answers: ModelLabels, codes: Codes, scale: Scale) -> list[Hashable] |
 
 
 def _majority(codes: Sequence[Sequence[Code]]) -> tuple[list[Code], int]:
-    """Return the majority code per text, None for a tie, and the number of ties."""
+    """Return the majority code of each text, None for a tie, and the number of ties."""
     right: list[Code] = []
     n_ties = 0
     for given_codes in zip(*codes, strict=True):
@@ -336,7 +337,7 @@ def _majority(codes: Sequence[Sequence[Code]]) -> tuple[list[Code], int]:
 def _by_confidence(
     answers: ModelLabels, codes: Codes, judged: Flags, hits: Flags, how: _How
 ) -> tuple[CalibrationError | None, CoverageCurve | None]:
-    """Return calibration error and coverage; None if the confidence is unknown."""
+    """Return calibration error and coverage; None for both without confidence."""
     if answers.confidence is None:
         return None, None
     sure = answers.confidence[codes.rows][judged]
@@ -352,7 +353,7 @@ def _by_confidence(
 def _ceiling(
     codes: Sequence[Sequence[Code]], given: Sequence[Code], w: Floats, level: float
 ) -> Ceiling | None:
-    """Return the agreement of two people, and of the model with one of them."""
+    """Return how often two people agree, and how often the model agrees with one."""
     people, model, weights = [], [], []
     for i, label in enumerate(given):
         given_codes = [column[i] for column in codes if column[i] is not None]

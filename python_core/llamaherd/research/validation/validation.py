@@ -34,12 +34,12 @@ COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """Agreement of a person with the model and with another person, on the same texts.
+    """Agreement of people with each other and with the model, on the same texts.
 
     Attributes:
         people: Share of texts on which two people agree.
-        model: Share of texts on which the model agrees with one of them.
-        difference: `model` minus `people`, with an interval by t.
+        model: Share of texts on which the model agrees with one person.
+        difference: `model` minus `people`, with a t interval.
     """
 
     people: Measure
@@ -52,10 +52,10 @@ class PairAgreement:
     """Agreement of two coders.
 
     Attributes:
-        first: Name of the first coder; "model" for the model.
+        first: Name of the first coder; the model is called "model".
         second: Name of the second coder.
-        coefficients: Percent agreement and kappa, also weighted kappa for ordered labels;
-            with several labels per text, means over the labels.
+        coefficients: Percent agreement and kappa; weighted kappa for ordered labels; with
+            several labels per text, means over the labels.
     """
 
     first: str
@@ -70,7 +70,7 @@ class Wrong:
     Attributes:
         row: Index among all texts, from 0.
         label: Label of the model.
-        truth: Label by people.
+        truth: Label by the majority of people.
         prob: Confidence of the model; NaN if unknown.
         text: The text; None if unknown.
     """
@@ -84,7 +84,7 @@ class Wrong:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Validation:
-    """Validation of the labels of a model. Its `repr` is a readable page.
+    """Validation of a model's labels. Its `repr` is a readable page.
 
     Attributes:
         n_texts: Number of texts, with and without a label.
@@ -96,26 +96,30 @@ class Validation:
         scale: Scale of measurement of the labels.
         level: Confidence level.
         accuracy: Accuracy by label and overall, with the majority class as the baseline.
-        model_agreement: Coefficients between the model and the human majority; with
-            several labels per text, means over the labels, as in the fields below.
-        coder_agreement: Coefficients between the coders; () with one coder.
+        model_agreement: Coefficients between the model and the human majority. With
+            several labels per text, these and the following coefficients are means over
+            the labels.
+        coder_agreement: Coefficients between the human coders; () if there is only one.
         label_agreement: With several labels per text, coefficients of each label;
             otherwise ().
-        pairs: Agreement of each pair of coders, including the model; () with one person.
-        ceiling: Agreement of people as the ceiling for the model; None with one person.
-        brier: Brier score; None without probabilities of all labels.
+        pairs: Agreement of each pair of coders, including the model; () if one person
+            coded.
+        ceiling: Agreement of people as the ceiling for the model; None if one person
+            coded.
+        brier: Brier score; None if the probabilities of all labels are unknown.
         calibration: Calibration error; None if the confidence is unknown.
         coverage: Accuracy against coverage; None if the confidence is unknown.
-        confidence: float64[n_texts], confidence of the model in each label; None if
-            unknown.
+        confidence: float64[n_texts], confidence of the model in the label of each text;
+            None if unknown.
         wrong: Texts with wrong labels, the most confident first.
-        warnings: Warnings to read before using the results.
-        numbers: Agreement of the model with people, as numbers: the expected value where
-            the probabilities of all labels are known, else the label, with the mean of
-            people's codes. None unless labels are in order and are numbers.
-        numbers_of_people: Agreement between the people, as numbers; None with one.
-        source: Hashes of the texts and labels used; None for results of an earlier
-            version.
+        warnings: Warnings, to be read before the results are used.
+        numbers: Agreement of the model with people if labels are ordered numbers, else
+            None. The model's number is the expected value if the probabilities of all
+            labels are known, else the label; the number by people is the mean of their
+            codes.
+        numbers_of_people: Agreement of the people's numbers; None if one person coded.
+        source: Hashes of the texts and labels used; None if an earlier version made the
+            result.
     """
 
     n_texts: int
@@ -149,7 +153,7 @@ class Validation:
 
     @property
     def coefficients(self) -> tuple[Agreement, ...]:
-        """All coefficients of agreement, including those of each label."""
+        """All coefficients of agreement, including the coefficients of each label."""
         if self.several:
             of = self.label_agreement
             return tuple(a for each in of for a in (*each.model, *each.people))
@@ -160,16 +164,16 @@ class Validation:
         return dataclasses.replace(self, warnings=warnings)
 
     def for_people(self, accuracy: float, *, sure: bool = False) -> list[int]:
-        """Return the texts to send to people so that the other labels reach an accuracy.
+        """Return the texts that people should code so that the other labels are accurate.
 
         Args:
-            accuracy: Requested accuracy of the labels that are kept, in [0, 1].
-            sure: True if the lower confidence limit has to reach `accuracy`; see
+            accuracy: Requested accuracy of the other labels, in [0, 1].
+            sure: True if the lower confidence limit must reach `accuracy`; see
                 `CoverageCurve.threshold_for`.
 
         Returns:
-            Their indices among all texts, the least confident first, including texts
-            without a label.
+            Indices of these texts among all texts, the least confident first; texts
+            without a label are included.
 
         Raises:
             ValueError: The confidence is unknown, or `accuracy` is not in [0, 1].
@@ -203,7 +207,7 @@ class Validation:
         return pd.DataFrame(self.rows(), columns=list(COLUMNS))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the validation as JSON types; None for NaN."""
+        """Return the validation as JSON types; NaN becomes None."""
         plain: dict[str, Any] = _plain(self)
         return plain
 
@@ -275,7 +279,7 @@ def _of_rest(found: Validation) -> list[Row]:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - a field's
-    """Convert a value to JSON types, without NaN."""
+    """Convert a value to JSON types; NaN becomes None."""
     if dataclasses.is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, (np.ndarray, np.generic)):

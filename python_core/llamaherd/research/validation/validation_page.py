@@ -8,11 +8,11 @@ from typing import Any
 
 from llamaherd.research.validation.numbers import NUMBERS
 
-Validation = Any  # type of a module that imports this one
+Validation = Any  # avoids an import cycle: validation.py imports this module
 
 _WIDTH = 88
 _MOST_WRONG = 5
-_MOST_NUMBERS = 12  # a scale with more numbers is shown without a row for each
+_MOST_NUMBERS = 12  # no rows for single numbers if a scale has more
 _NAMES = {
     "percent": "share alike",
     "kappa": "Cohen's kappa",
@@ -23,12 +23,12 @@ _NAMES = {
 
 
 def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
-    """Return a summary as lines of at most 88 characters.
+    """Return the page of a validation, with lines of at most 88 characters.
 
     Args:
         found: The validation.
-        name: Name of its class.
-        first: Number shown for the first text.
+        name: Name of the class to show.
+        first: Number that the page shows for the text with index 0.
     """
     people = len(found.coders)
     who = "1 person" if people == 1 else f"{people} people"
@@ -53,7 +53,7 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
 
 
 def number(value: float) -> str:
-    """Format a number with two digits; a dash for NaN."""
+    """Format a number with two digits; NaN becomes a dash."""
     return "-" if math.isnan(value) else f"{value:.2f}"
 
 
@@ -65,7 +65,7 @@ def with_interval(found: Any) -> str:  # noqa: ANN401 - Measure or Agreement
 
 
 def table(rows: list[list[str]], left: int = 1) -> list[str]:
-    """Align columns, the first `left` ones to the left."""
+    """Align the cells of columns, in the first `left` columns to the left."""
     widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
     return [
         "  ".join(
@@ -104,7 +104,7 @@ def _summary(found: Validation) -> list[str]:
 
 
 def _numbers(found: Validation) -> list[str]:
-    """Return lines on labels as numbers; none if they are no numbers."""
+    """Return lines that compare labels as numbers; [] if they are not numbers."""
     if found.numbers is None:
         return []
     people = found.numbers_of_people

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _FEW_OF_LABEL = 10
 _FEW = 50
-_FEW_MISSED = 5  # fewest missed cases without a warning
+_FEW_MISSED = 5  # with fewer missed cases, there is a warning
 # Too low even for tentative conclusions: Krippendorff, Human Communication Research 30,
 # 2004.
 _LEAST_ALPHA = 0.667
@@ -24,7 +24,7 @@ _NAMES = {"kappa": "kappa", "weighted kappa": "kappa", "alpha": "alpha", "ac1": 
 def warnings_of(
     found: Validation, answers: ModelLabels, codes: Codes, n_ties: int
 ) -> tuple[str, ...]:
-    """Return the warnings, one sentence each."""
+    """Return the warnings about a validation."""
     lines = [
         *_of_numbers(found),
         *_of_recall(found),
@@ -50,31 +50,31 @@ def _of_numbers(found: Validation) -> list[str]:
     ]
     if few and found.scale not in ("interval", "ratio"):  # a scale has many numbers
         lines.append(
-            f"Labels that people gave to fewer than {_FEW_OF_LABEL} texts, so that "
-            f"little can be said of them: {', '.join(few)}. Intervals of macro F1 and "
-            "balanced accuracy are too narrow with them."
+            f"Labels that people gave to fewer than {_FEW_OF_LABEL} texts, too few for "
+            f"reliable results: {', '.join(few)}. Because of them, intervals of macro "
+            "F1 and balanced accuracy are too narrow."
         )
     if measured.accuracy.low <= measured.majority_accuracy.value:
         lines.append(
-            "The labels may be no better than giving always "
-            f"{measured.majority_label!r}: {measured.majority_accuracy.value:.2f} of the "
-            "texts have it."
+            "The labels may be no better than always giving "
+            f"{measured.majority_label!r}, the code of "
+            f"{measured.majority_accuracy.value:.2f} of the texts."
         )
     return lines
 
 
 def _of_recall(found: Validation) -> list[str]:
-    """Return warnings about recall that rests on few missed cases."""
+    """Return warnings about recall that depends on few missed cases."""
     lines = []
     for scores in found.accuracy.per_label:
         unfound = scores.unfound
         if unfound is None or unfound.n_cases >= _FEW_MISSED:
             continue
         lines.append(
-            f"Recall of {scores.label!r} may be as low as {scores.recall.low:.2f}: of "
-            f"the {unfound.share:.0%} of texts that the model did not give it "
-            f"{unfound.n_codes} are coded, {unfound.n_cases} of them as it. Code more of "
-            "these texts; kappa, alpha and AC1 do not show this."
+            f"Recall of {scores.label!r} may be as low as {scores.recall.low:.2f}: the "
+            f"model did not give it to {unfound.share:.0%} of the texts, and only "
+            f"{unfound.n_codes} of these texts are coded, {unfound.n_cases} of them as "
+            f"{scores.label!r}. Code more of them; kappa, alpha and AC1 do not show this."
         )
     return lines
 
@@ -97,9 +97,9 @@ def _of_intervals(found: Validation) -> list[str]:
         return []
     names = ", ".join(dict.fromkeys(without))
     lines = (
-        f"No interval is given for {names} where all texts are right, or all wrong: "
-        "neither the bootstrap nor the formulas have one there. Those of accuracy, "
-        "precision and recall hold."
+        f"No interval is given for {names} if all texts are right, or all wrong: then "
+        "neither the bootstrap nor the formulas give one. The intervals of accuracy, "
+        "precision and recall are valid."
     )
     return [lines]
 
@@ -108,19 +108,19 @@ def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
     lines = []
     if codes.is_sample and codes.inclusion is None:
         lines.append(
-            "The texts were drawn with unknown probabilities: the numbers are of these "
-            "texts, not of all."
+            "The texts were drawn with unknown probabilities: the numbers describe "
+            "only these texts."
         )
     if codes.n_without:
         lines.append(
             f"{codes.n_without} texts of the sample have no code: the numbers are right "
-            "only if these are like the others."
+            "only if these texts are like the coded ones."
         )
     if n_ties:
         lines.append(
-            f"{n_ties} texts on which as many people say one label as another do not "
-            "count for accuracy, which is therefore of the clearer ones: compare how "
-            "often the model agrees with one of the people."
+            f"{n_ties} texts on which people tie are left out of accuracy, which "
+            "therefore describes the clearer texts: compare how often the model agrees "
+            "with single people."
         )
     if len(codes.codes) == 1:
         lines.append(
@@ -137,7 +137,7 @@ def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
 
 
 def _of_picked(found: Validation, answers: ModelLabels, codes: Codes) -> list[str]:
-    """Return a warning if codes without a design are hardly those of a simple sample."""
+    """Return a warning if coded texts are hardly a simple random sample."""
     if codes.is_sample or found.several or found.scale in ("interval", "ratio"):
         return []
     labels = [None if each is None else str(each) for each in answers.labels]
@@ -145,8 +145,8 @@ def _of_picked(found: Validation, answers: ModelLabels, codes: Codes) -> list[st
     if not check.is_unlikely:
         return []
     line = (
-        "Labels of the coded texts differ from those of all texts, so that these are "
-        "hardly a simple sample, and the numbers are of these texts, not of all: "
+        "Labels of the coded texts differ from those of all texts: the coded texts are "
+        "hardly a simple sample, and the numbers describe only the coded texts: "
         f"{check}."
     )
     return [line]
@@ -162,9 +162,9 @@ def _of_labels(found: Validation, answers: ModelLabels, codes: Codes) -> list[st
     if n_examples:
         lines.append(
             f"{n_examples} texts with codes are examples of the codebook, whose labels "
-            "the model was told: accuracy is too high, and estimates are not valid if "
-            "the examples were chosen from this gold sample. Leave their codes out, or "
-            "take other examples."
+            "the prompt contains: accuracy is too high, and estimates are not valid if "
+            "the examples were chosen from this gold sample. Remove their codes, or use "
+            "other examples."
         )
     known = set(answers.names)
     other = sorted(

@@ -1,1 +1,1 @@
-"""Files of clients, and batches of requests that the server works off by itself."""
+"""Files of clients, and batches of requests that run in the background."""

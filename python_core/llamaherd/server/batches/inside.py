@@ -1,4 +1,4 @@
-"""Requests from inside of the server, without a connection."""
+"""Requests that the server sends to itself, without a connection."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ async def ask(
     incoming = Incoming(scope, receive, shared.connections)
     scope["llamaherd.incoming"] = incoming
     await app(scope, incoming.receive, send)
-    # Without a response the request was given up.
+    # The body is empty if the request was abandoned without a response.
     return status, json.loads(b"".join(parts)) if parts else {}

@@ -34,7 +34,7 @@ class RequestLine:
 
 
 def request_lines(path: Path, skip: set[int]) -> Iterator[RequestLine]:
-    """Read the requests of a file that was checked, less some of them."""
+    """Read the requests of a checked file, without the given lines."""
     with path.open("rb") as file:
         for i, line in enumerate(file):
             if i not in skip and line.strip():
@@ -92,7 +92,7 @@ def line_error(
 
 
 def _problem(line: bytes, endpoint: str, seen: set[str]) -> tuple[str | None, str] | None:
-    """Return the field at fault and the reason; None if a line is good."""
+    """Return the field at fault and the reason; None if the line is valid."""
     try:
         asked = parse_object(line)
     except ApiError as error:
@@ -101,7 +101,7 @@ def _problem(line: bytes, endpoint: str, seen: set[str]) -> tuple[str | None, st
     if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
         return "custom_id", f"custom_id must be a text of 1 to {_MOST_ID} characters"
     if custom_id in seen:
-        return "custom_id", f"custom_id {custom_id[:60]!r} is in the file twice"
+        return "custom_id", f"custom_id {custom_id[:60]!r} occurs twice in the file"
     seen.add(custom_id)
     for key in asked.keys() - {"custom_id", "method", "url", "body"}:
         return key[:60], f"{key[:60]!r} is not supported here"

@@ -110,7 +110,7 @@ class BatchPages:
             raise ApiError(413, text, code="request_too_large")
         purpose, keep_s = _purpose(found.fields)
         upload.keep_content(form, found, path)
-        # A path of the client's machine is only a name here.
+        # A path on the client's machine is only a name on the server.
         name = found.filename.replace("\\", "/").rpartition("/")[2]
         shown = "".join(c for c in name if c.isprintable())[:200]
         return store.add_file(path, shown or "file", purpose, keep_s)
@@ -144,7 +144,7 @@ class BatchPages:
 
         def remove(store: BatchStore) -> None:
             if store.is_in_use(file):
-                text = f"a batch that runs reads {file.id}: cancel it first"
+                text = f"a running batch reads {file.id}: cancel the batch first"
                 raise ApiError(409, text, code="file_in_use")
             store.remove_file(file)
 
@@ -212,13 +212,13 @@ class BatchPages:
     async def _cancel(self, request: Request) -> Response:
         batch = await self._found_batch(request)
         if not batch.is_active:
-            text = f"the batch is {batch.status} already"
+            text = f"the batch is already {batch.status}"
             raise ApiError(409, text, code="batch_ended")
         return _json((await self._service.cancel(batch)).shape)
 
 
 def _by_method(pages: dict[str, _Page]) -> _Page:
-    """Return a page that calls the one of the request's method, and sends its errors."""
+    """Return a page that calls the page for a request's method and sends its errors."""
 
     async def page(request: Request) -> Response:
         method = "GET" if request.method == "HEAD" else request.method
@@ -286,7 +286,7 @@ def _text(given: dict[str, Any], name: str) -> str:
 
 
 def _purpose(fields: dict[str, str]) -> tuple[str, int | None]:
-    """Return the purpose of a file, and the seconds that it is kept."""
+    """Return the purpose of a file, and the number of seconds that it is kept."""
     names = {"purpose", f"{_EXPIRY}[anchor]", f"{_EXPIRY}[seconds]"}
     for name in fields:
         if name not in names:
@@ -306,7 +306,7 @@ def _purpose(fields: dict[str, str]) -> tuple[str, int | None]:
 
 
 def _expiry(name: str, value: object) -> int | None:
-    """Return the seconds that a file is kept; None for ever."""
+    """Return the seconds that a file is kept; None keeps it forever."""
     if value is None:
         return None
     if not isinstance(value, dict) or value.get("anchor") != "created_at":
@@ -321,7 +321,7 @@ def _expiry(name: str, value: object) -> int | None:
 
 
 def _window(given: dict[str, Any]) -> tuple[str, int]:
-    """Return the time within which a batch has to end, as given and in seconds."""
+    """Return the time within which a batch must end, as given and in seconds."""
     shown = _text(given, "completion_window")
     found = _WINDOW.fullmatch(shown)
     hours = 0 if found is None else int(found[1]) * (24 if found[2] == "d" else 1)

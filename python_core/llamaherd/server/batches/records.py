@@ -31,7 +31,7 @@ class StoredFile:
         purpose: "batch" or "batch_output".
         n_bytes: Size.
         created: Time of the upload in seconds since 1970.
-        expires: Time of its removal; None for never.
+        expires: Time of its removal; None if it is never removed.
     """
 
     id: str
@@ -43,7 +43,7 @@ class StoredFile:
 
     @property
     def shape(self) -> dict[str, object]:
-        """The file in the format of OpenAI's API."""
+        """File in the format of OpenAI's API."""
         return {
             "id": self.id,
             "object": "file",
@@ -69,14 +69,14 @@ class Batch:
         expires: Time after which requests are not started any more.
         window: `completion_window` of the client.
         metadata: Notes of the client.
-        keep_s: Seconds that its output files are kept; None for ever.
+        keep_s: Seconds that its output files are kept; None keeps them forever.
         status: Status.
-        times: Time of the start of each status that it had.
+        times: Start time of each status so far.
         n_total: Number of requests; 0 before they are counted.
-        n_done: Number of requests that are answered.
+        n_done: Number of answered requests.
         n_failed: Number of requests that ended with an error.
-        output_file: Identifier of the file with the answers; None without one.
-        error_file: Identifier of the file with the errors; None without one.
+        output_file: Identifier of the file with the answers; None if there is no file.
+        error_file: Identifier of the file with the errors; None if there is no file.
         errors: Errors of the input file.
     """
 
@@ -99,12 +99,12 @@ class Batch:
 
     @property
     def is_active(self) -> bool:
-        """Whether the server still works on it."""
+        """Whether the server still works on the batch."""
         return self.status in ACTIVE
 
     @property
     def shape(self) -> dict[str, object]:
-        """The batch in the format of OpenAI's API."""
+        """Batch in the format of OpenAI's API."""
         errors = {"object": "list", "data": self.errors} if self.errors else None
         times = {f"{name}_at": self.times.get(name) for name in (*_TIMES, "cancelled")}
         return {
@@ -137,7 +137,7 @@ class BatchOutcome:
         line: Number of its line, from 0.
         custom_id: Identifier that the client gave.
         status: HTTP status; 0 if it was not computed.
-        body: Body of the answer; of a request that was not computed the error.
+        body: Body of the answer, or the error of a request that was not computed.
     """
 
     line: int

@@ -1,4 +1,4 @@
-"""Work on one batch: its requests run when those of clients leave room."""
+"""Work on one batch: its requests run in slots that requests of clients leave free."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 # Requests of a batch that wait or run at once, so that a free slot is filled at once.
 _AT_ONCE = 64
-_TO_RETRY = (0, 429, 503)  # the server is full or stops, not the request's fault
+_TO_RETRY = (0, 429, 503)  # statuses of a full or stopping server
 _RETRY_S = 0.5
 _EXPIRED = {"code": "batch_expired", "message": "the batch expired before it ran"}
 
@@ -39,11 +39,11 @@ class BatchWork(Protocol):
     """Work with the store, on the thread of the store."""
 
     async def do(self, work: Callable[[BatchStore], _T]) -> _T:
-        """Do some work."""
+        """Run a function with the store."""
 
 
 def move(store: BatchStore, batch: Batch, status: Status) -> Batch:
-    """Store a new status of a batch; return the batch as it is stored."""
+    """Store a new status of a batch; return the stored batch."""
     now = store.batch(batch.id) or batch
     if not now.is_active or status in now.times:
         return now
@@ -55,7 +55,8 @@ def move(store: BatchStore, batch: Batch, status: Status) -> Batch:
 class BatchRun:
     """Work on a batch from its present status to its end.
 
-    A cancelled task leaves the batch as it is, for `run` of the next server.
+    A cancelled task leaves the batch unchanged, so that `run` of the next server
+    continues it.
 
     Args:
         work: Access to the store.
@@ -78,13 +79,13 @@ class BatchRun:
         self._outcomes: list[BatchOutcome] = []
 
     def end(self, how: End) -> None:
-        """End the batch early; what is answered is kept."""
+        """End the batch early; finished answers are kept."""
         if self._end is None:
             self._end = how
             self._ended.set()
 
     async def run(self) -> Batch:
-        """Do what is left of the batch; return it as it ended."""
+        """Process the rest of the batch; return the batch in its final state."""
         left_s = await self._work.do(lambda store: self._batch.expires - store.now)
         loop = asyncio.get_running_loop()
         timer = loop.call_later(max(0, left_s), self.end, "expired")
@@ -164,7 +165,7 @@ class BatchRun:
         task.add_done_callback(self._running.discard)
 
     async def _wait(self) -> None:
-        """Wait for an outcome, or for the end; store what is there."""
+        """Wait for an outcome, or for the end; store all outcomes so far."""
         ended = asyncio.get_running_loop().create_task(self._ended.wait())
         try:
             await asyncio.wait(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-# Paths that batches may use, as far as the server has them.
+# Paths that batches may use, if the server has them.
 _PATHS = (
     *("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"),
     *("/v1/score", "/v1/classify", "/v1/annotate", "/generate"),
@@ -41,7 +41,8 @@ class BatchService:
 
     Args:
         shared: State of the server.
-        folder: Folder of the data; None for a temporary one, made when it is needed.
+        folder: Folder of the data; None for a temporary folder, created when it is
+            needed.
         endpoints: Application of each path that batches may use.
 
     Raises:
@@ -65,7 +66,7 @@ class BatchService:
         return len(self._runs)
 
     async def do(self, work: Callable[[BatchStore], _T]) -> _T:
-        """Do some work with the store, on its own thread."""
+        """Run a function with the store, on the thread of the store."""
 
         def with_store() -> _T:
             if self._store is None:
@@ -81,7 +82,7 @@ class BatchService:
                 self.start(batch)
 
     async def close(self) -> None:
-        """End the work. Batches of a folder go on with the next server."""
+        """End the work. The next server with the same folder continues its batches."""
         tasks = [task for _, task in self._runs.values()]
         for task in tasks:
             task.cancel()
@@ -93,7 +94,7 @@ class BatchService:
     def start(self, batch: Batch) -> None:
         """Start or resume the work on a batch."""
         app = self.endpoints.get(batch.endpoint)
-        if app is None:  # of a newer version
+        if app is None:  # from a newer version
             log.error("batch %s has an unknown endpoint", batch.id)
             return
         run = BatchRun(self, self._shared, app, batch)
@@ -101,14 +102,14 @@ class BatchService:
         self._runs[batch.id] = (run, task)
 
     async def cancel(self, batch: Batch) -> Batch:
-        """Cancel a batch; what is answered is kept."""
+        """Cancel a batch; finished answers are kept."""
         cancelling = await self.do(lambda store: move(store, batch, "cancelling"))
         if batch.id in self._runs:
             self._runs[batch.id][0].end("cancelled")
         return cancelling
 
     async def _watched(self, run: BatchRun, batch_id: str) -> None:
-        """Run a batch; log how it ended."""
+        """Run a batch; log its final status."""
         try:
             batch = await run.run()
             log.info(
@@ -116,7 +117,7 @@ class BatchService:
                 *(batch.id, batch.status, batch.n_done, batch.n_total, batch.n_failed),
             )
         except Exception:
-            # It goes on with the next server.
+            # The next server continues the batch.
             log.exception("batch %s stopped", batch_id)
         finally:
             self._runs.pop(batch_id, None)

@@ -1,7 +1,7 @@
 """Folder of files and batches, which survives the process.
 
-SQLite has everything but the content of files. A change is on disk when its method
-returns. The folder belongs to one server at a time.
+SQLite stores everything except the content of files. A change is on disk when its method
+returns. Only one server at a time may use the folder.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class BatchStore:
     """Files and batches of a server. One thread uses it at a time.
 
     Args:
-        folder: Folder, made if it does not exist; None for a temporary one, which `close`
-            removes.
+        folder: Folder, created if it does not exist; None for a temporary folder, which
+            `close` removes.
         clock: Returns the time in seconds since 1970.
 
     Raises:
@@ -100,19 +100,19 @@ class BatchStore:
         with self._change():
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version not in (0, _VERSION):
-                text = f"data: {self.folder} is of a version that is not known: {version}"
+                text = f"data: {self.folder} has an unknown version: {version}"
                 raise StoreError(text)
             for table in _TABLES.split(";"):
                 self._db.execute(table)
             self._db.execute(f"PRAGMA user_version = {_VERSION}")
         self.sweep()
         known = {row[0] for row in self._db.execute("SELECT id FROM file")}
-        for path in self._files.iterdir():  # of uploads that a crash cut off
+        for path in self._files.iterdir():  # files of uploads that a crash interrupted
             if path.name not in known:
                 path.unlink()
 
     def close(self) -> None:
-        """Close the folder; remove a temporary one."""
+        """Close the folder; remove it if it is temporary."""
         self._db.close()
         if self._is_temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -124,7 +124,7 @@ class BatchStore:
 
     @contextmanager
     def _change(self) -> Iterator[None]:
-        """Make the changes of the block together, or none of them."""
+        """Apply all changes of the block, or none."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -201,7 +201,7 @@ class BatchStore:
         self.path(file).unlink(missing_ok=True)
 
     def sweep(self) -> None:
-        """Remove what has expired: files, and batches that ended long ago."""
+        """Remove expired files, and batches that ended long ago."""
         rows = self._db.execute(_SELECT_EXPIRED, (self.now,)).fetchall()
         for (file_id,) in rows:
             with self._change():
@@ -245,7 +245,7 @@ class BatchStore:
         return None if row is None else self._counted(Batch(**json.loads(row[0])))
 
     def _counted(self, batch: Batch) -> Batch:
-        """Return a batch with the present number of outcomes, if it is running."""
+        """Return a batch; if it is running, with its current number of outcomes."""
         if not batch.is_active:
             return batch
         n, n_good = self._db.execute(_COUNT, (batch.id,)).fetchone()
@@ -300,7 +300,7 @@ class BatchStore:
         return "expired" if n_expired else "completed"
 
     def _write(self, path: Path, batch: Batch, *, is_good: bool) -> bool:
-        """Write outcomes to a file; return False without any."""
+        """Write outcomes to a file; return False if there are none."""
         rows = self._db.execute(_SELECT_OUTCOMES, (batch.id, is_good))
         n = 0
         with path.open("w", encoding="utf-8", newline="\n") as file:

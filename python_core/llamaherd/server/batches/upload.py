@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from llamaherd.server.messages import Incoming
 
-FORM_BYTES = 1 << 16  # of a form beside its file
+FORM_BYTES = 1 << 16  # bytes of a form in addition to its file
 _MOST_PARTS = 32
 _MOST_HEAD = 1 << 13  # bytes of the head of a part
 _BOUNDARY = re.compile(r"[ -~]{1,200}")
@@ -33,8 +33,8 @@ class Upload:
     Attributes:
         fields: Other fields of the form.
         filename: Name that the client gave the file.
-        start: Place of the content of the file in the form.
-        stop: Place after it.
+        start: Position of the first byte of the file in the form.
+        stop: Position after its last byte.
     """
 
     fields: dict[str, str]
@@ -119,7 +119,7 @@ def _parsed(form: mmap.mmap, mark: bytes) -> Upload:
 
 
 def _parts(form: mmap.mmap, mark: bytes) -> Iterator[tuple[str, str | None, int, int]]:
-    """Yield the name, the name of the file and the place of each part."""
+    """Yield the name, the name of the file and the position of each part."""
     if form[: len(mark)] != mark:
         raise _broken("it does not begin with its boundary")
     at = len(mark)
@@ -127,7 +127,7 @@ def _parts(form: mmap.mmap, mark: bytes) -> Iterator[tuple[str, str | None, int,
         if form[at : at + 2] == b"--":
             return
         head_end = form.find(b"\r\n\r\n", at, at + _MOST_HEAD)
-        # An empty part ends where its head does.
+        # An empty part ends at the end of its head.
         stop = form.find(b"\r\n" + mark, head_end + 2)
         if form[at : at + 2] != b"\r\n" or head_end < 0 or stop < 0:
             raise _broken("a part has no head or no end")
@@ -156,7 +156,7 @@ def _broken(reason: str) -> ApiError:
 
 
 def keep_content(path: Path, upload: Upload, target: Path) -> None:
-    """Write the content of the file to its own path, on disk when the call returns."""
+    """Write the content of the file to a separate path; it is on disk on return."""
     opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with path.open("rb") as form, os.fdopen(opened, "wb") as file:
         form.seek(upload.start)

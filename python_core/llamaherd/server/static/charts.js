@@ -25,7 +25,7 @@ export class Chart {
     box.replaceChildren(this.svg, legend);
   }
 
-  // Adds a value of each line; null for none.
+  // Adds one value per line; null for a missing value.
   add(values) {
     values.forEach((value, i) => {
       this.points[i].push(value);

@@ -1,4 +1,4 @@
-// What the server does now. The page keeps the last minutes; the server keeps nothing.
+// Current state of the server. The page stores the last minutes; the server stores nothing.
 
 import { Chart, format } from "/charts.js";
 
@@ -46,7 +46,7 @@ function complain(text) {
   $("problem").hidden = false;
 }
 
-// Counts per second since the last look; null without one.
+// Counts per second since the last request; null before the second request.
 function rate(data, name, seconds) {
   const difference = data.counts[name] - before.data.counts[name];
   return difference < 0 ? null : difference / seconds;

@@ -24,7 +24,7 @@ async function send(event) {
   try {
     sent = JSON.stringify(body());
   } catch (error) {
-    return say(`The schema is no JSON: ${error.message}`);
+    return say(`The schema is not JSON: ${error.message}`);
   }
   show("thought", "");
   show("answer", "");

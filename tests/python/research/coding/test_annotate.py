@@ -126,7 +126,7 @@ def test_columns_have_the_names_that_are_wanted(context: lh.Context) -> None:
         named({"topic": "x"})
     with pytest.raises(ValueError, match="two new columns would be called 'x'"):
         named({"label": "x", "prob": "x"})
-    with pytest.raises(TypeError, match="columns must be a text"):
+    with pytest.raises(TypeError, match="columns must be a prefix"):
         named(3)
 
 

@@ -167,8 +167,12 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             ValueError,
             "schema cannot be used: .*strin",
         ),
-        ({"labels": ["a;b"], "type": "multiple"}, ValueError, "must have no ';'"),
-        ({"labels": ["a", "b"], "words": {"x": "y"}}, ValueError, "words must be among"),
+        ({"labels": ["a;b"], "type": "multiple"}, ValueError, "must not contain ';'"),
+        (
+            {"labels": ["a", "b"], "words": {"x": "y"}},
+            ValueError,
+            "words must have names among",
+        ),
         ({"labels": ["a", "b"], "examples": ["x"]}, TypeError, r"examples\[0\] must be"),
         ({"labels": ["a", "b"], "examples": [("x",)]}, TypeError, r"examples\[0\]"),
         (

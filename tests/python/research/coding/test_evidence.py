@@ -127,13 +127,13 @@ def test_no_quote_is_a_note(context: lh.Context) -> None:
 @pytest.mark.parametrize(
     ("codebook", "options", "message"),
     [
-        (lh.Codebook("?", ["a"], type="multiple"), {}, "a text has several"),
+        (lh.Codebook("?", ["a"], type="multiple"), {}, "texts may have several"),
         (
             lh.Codebook("?", type="fields", schema={"type": "object", "properties": {}}),
             {},
-            "may be a quote",
+            "a field of the schema that is a type_quote",
         ),
-        (TOPICS, {"split": "mean"}, "take 'first' or 'last'"),
+        (TOPICS, {"split": "mean"}, "use 'first' or 'last'"),
         (TOPICS, {"evidence": "yes"}, "evidence must be True, False or a quote"),
         (TOPICS, {"evidence": {"least": 0}}, "evidence.least"),
     ],

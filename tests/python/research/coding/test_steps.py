@@ -104,8 +104,8 @@ def test_the_record_and_the_print_describe_the_steps(
     assert "llama.gguf labelled 60 texts (40.0%), drawn at random" in repr(found)
     assert "until" not in found.run["settings"]  # those of the model's own labels
     page = lh.report(found, tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "A head on embeddings by bert.gguf" in page
-    assert "81" in page.partition("Agreement of the head")[2]
+    assert "A classifier on embeddings by bert.gguf" in page
+    assert "81" in page.partition("The agreement of the head")[2]
 
 
 def test_a_second_run_computes_nothing(

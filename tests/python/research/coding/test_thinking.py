@@ -110,7 +110,7 @@ def test_the_record_says_how_models_thought(context: lh.Context) -> None:
     assert (thought["n_thoughts"], thought["budget"]) == (2, BUDGET)
     assert thought["n_thinking_tokens"] == coded.stats.n_thinking_tokens
     assert "a thought of at most 8 tokens" in thought["methods"]
-    assert "of 2 were closed by force" in thought["methods"]
+    assert "of 2 were ended at this limit" in thought["methods"]
     assert coded.run["prompts"]["chat_template"] == TEMPLATE
     assert coded.run["prompts"]["empty"].endswith("<think>\n")
     off = lh.annotate(FRAME, "text", TOPICS, context, thinking=False, **CHAT)
@@ -173,13 +173,13 @@ def test_a_refused_system_role_fails_its_rows_or_is_merged(context: lh.Context) 
         ({"chat": True, "n_thoughts": 2}, "n_thoughts is 2, but without thinking"),
         (
             {"chat": True, "n_thoughts": 2, "thinking": 8, "method": "generate"},
-            "n_thoughts is of probabilities",
+            "n_thoughts averages probabilities",
         ),
         (
             {"chat": True, "thinking": 8, "calibrate": "contextual"},
             "calibrate='contextual' does not go with thinking",
         ),
-        ({"chat": True, "variables": {"x": {1, 2}}}, "variables must hold what JSON"),
+        ({"chat": True, "variables": {"x": {1, 2}}}, "variables must contain only JSON"),
     ],
 )
 def test_settings_are_checked_before_anything_runs(

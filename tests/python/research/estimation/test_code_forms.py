@@ -81,7 +81,7 @@ def test_rows_with_something_missing_are_cut_afterwards(data: pd.DataFrame) -> N
 
 def test_a_term_may_not_use_labels_of_other_texts(data: pd.DataFrame) -> None:
     formula = "x ~ I((label == 'a') - (label == 'a').mean())"
-    with pytest.raises(ValueError, match=r"from its own label, not from those of other"):
+    with pytest.raises(ValueError, match=r"from its own label, not from labels of other"):
         lh.estimate(data, "code", formula, prob="simple")
     zeros = data.assign(x=data.x * (data.index != 7))
     with pytest.raises(ValueError, match=r"must give finite numbers, but 'np.log"):

@@ -167,7 +167,7 @@ def test_samples_of_one_label_and_of_several_do_not_mix() -> None:
     sample = lh.gold_sample(frame, 10, text="text", label="label", several=True, seed=1)
     kind = SimpleNamespace(is_several=False)
     coded = SimpleNamespace(codebook=SimpleNamespace(type="label", kind=kind))
-    with pytest.raises(ValueError, match="gold was drawn where there was several labels"):
+    with pytest.raises(ValueError, match="gold was drawn for several labels"):
         has_several(coded, sample)
     assert has_several(frame, sample)
     assert not has_several(coded, ["a"])

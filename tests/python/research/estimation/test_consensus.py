@@ -122,7 +122,7 @@ def test_intervals_that_hold_together_are_wider() -> None:
         assert (three.low, three.high) == pytest.approx((four.low, four.high))
         assert one.estimate == two.estimate == three.estimate
     assert max_t.level == 0.95
-    assert "hold together (max-t)" in str(max_t)
+    assert "simultaneous (max-t)" in str(max_t)
 
 
 def test_a_column_by_which_texts_cluster_is_hinted_at() -> None:

@@ -1,4 +1,4 @@
-"""Draws of the right labels know what the estimate compares and weights by."""
+"""Draws of right labels keep the differences that the estimate compares."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_small_cells_join_others() -> None:
     first = ["a"] * 30 + ["b"] * 30
     second = ["x"] * 26 + ["y"] * 4 + ["x"] * 15 + ["y"] * 15
     found = cells_of([0] * 60, first, [second])
-    # The 4 texts "a", "y" have too few of their kind, and too few other "a" are left.
+    # Fewer than ten texts are "a", "y", and fewer than ten "a" remain without "a", "x".
     assert sorted(np.bincount(found + 1).tolist()) == [4, 15, 15, 26]
     assert (found == -1).tolist() == [False] * 26 + [True] * 4 + [False] * 30
     second[26:44] = ["y"] * 4 + ["z"] * 9 + ["x"] * 5

@@ -231,7 +231,7 @@ def test_a_sample_of_unknown_probabilities_is_refused() -> None:
     assert found.n_gold == 100
     found = lh.estimate(DATA, codes, prob=[0.5] * N)
     assert found.design == "probabilities by the caller"
-    with pytest.raises(ValueError, match="gold has one"):
+    with pytest.raises(ValueError, match="gold has a design"):
         lh.estimate(DATA, gold(), prob="simple")
 
 
@@ -249,7 +249,7 @@ def test_a_sample_of_other_texts_is_refused() -> None:
     drawn = gold()
     with pytest.raises(ValueError, match="gold was drawn from other data"):
         lh.estimate(DATA.iloc[::-1], drawn)
-    with pytest.raises(ValueError, match="drawn from 1200 texts, and there are 600"):
+    with pytest.raises(ValueError, match="drawn from 1200 texts, but the data have 600"):
         lh.estimate(DATA.iloc[:600], drawn)
     named = DATA.assign(key=[f"k{i}" for i in range(N)])
     drawn = lh.gold_sample(named, 20, text="text", label="label", id="key")
@@ -435,7 +435,7 @@ def test_when_all_texts_are_coded_there_is_nothing_to_predict() -> None:
 def test_a_column_may_be_called_frame() -> None:
     data = DATA.assign(frame="x")
     assert lh.estimate(data, gold()).n_texts == N
-    with pytest.raises(ValueError, match="cluster is for target='population'"):
+    with pytest.raises(ValueError, match="cluster requires target='population'"):
         lh.estimate(data, gold(), cluster="speaker", target="texts")
 
 
@@ -520,7 +520,7 @@ def test_a_share_that_cannot_be_is_told() -> None:
         )
     assert fit.rows[0].estimate < 0
     assert fit.rows[0].low == 0
-    assert any("which no share is" in note for note in fit.notes)
+    assert any("outside 0 to 1" in note for note in fit.notes)
 
 
 def test_warnings_name_the_line_of_the_caller() -> None:

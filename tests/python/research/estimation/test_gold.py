@@ -171,7 +171,7 @@ def coded_with(texts: list[str | None], examples: list[Any]) -> Coded:
 def test_texts_that_are_examples_of_the_codebook_are_told() -> None:
     texts: list[str | None] = [f"Text {i}." for i in range(20)]
     coded = coded_with(texts, [("Text  3.\n", "no"), ("Text 7.", "no"), ("x", "yes")])
-    match = r"2 of 20 texts of the gold sample are examples .*\(ids 4, 8\).* Leave texts"
+    match = r"2 of 20 texts of the gold sample are examples .*\(ids 4, 8\).* Remove"
     with pytest.warns(UserWarning, match=match):
         gold = lh.gold_sample(coded, 20)
     found = lh.validate(coded, gold.with_codes(coded.labels))

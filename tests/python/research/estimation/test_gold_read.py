@@ -306,7 +306,7 @@ def test_what_spreadsheets_leave_behind_is_no_coder(tmp_path: Path) -> None:
 def test_cells_beyond_the_columns_are_not_lost(tmp_path: Path) -> None:
     gold = sample()
     path = raw(tmp_path / "gold.csv", "id;ann", [f"{gold.ids[0]};yes;no"])
-    with pytest.raises(ValueError, match="row 2 has 3 cells, and there are 2 columns"):
+    with pytest.raises(ValueError, match="row 2 has 3 cells, but there are 2 columns"):
         lh.read_gold(path, gold)
 
 

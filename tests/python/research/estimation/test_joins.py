@@ -87,19 +87,19 @@ def test_what_cannot_be_joined_is_refused() -> None:
                 use(data, sample)
 
     bare = SORTED.drop(columns="text")
-    refused(bare, drawn, "the model's labels of the texts drawn are others")
+    refused(bare, drawn, "the model's labels of the drawn texts have changed")
     refused(SORTED.rename(columns={"text": "speech"}), drawn, "the model's labels")
     refused(bare.drop(columns="key"), with_ids, "the model's labels")
     refused(SORTED, drawn, "texts or their order")
     renumbered = bare.assign(key=DATA["key"])  # ids were given anew after sorting
-    refused(renumbered, with_ids, "the model's labels of the texts drawn are others")
+    refused(renumbered, with_ids, "the model's labels of the drawn texts have changed")
     twice = bare.assign(key=["k000", *bare["key"][1:]])
     for use in (numbers, hits):
         with pytest.raises(ValueError, match=r"k000' (is there )?twice"):
             use(twice, with_ids)
     others = bare.assign(key=[*bare["key"][1:], "new"])
     refused(others, with_ids, r"the id '.*' is not in column 'key'")
-    refused(SORTED[:-1], drawn, "it was drawn from 400 texts, and there are 399")
+    refused(SORTED[:-1], drawn, "it was drawn from 400 texts, but the data have 399")
     edited = SORTED.assign(text=SORTED["text"] + "!")
     refused(edited, with_ids, "texts or their order")
 
@@ -116,7 +116,9 @@ def test_rows_in_the_order_of_the_draw_need_no_texts() -> None:
 def test_labels_that_are_sorted_or_all_alike_tell_no_order() -> None:
     for labels in (["no"] * N, sorted(LABEL)):
         data = DATA.assign(label=labels)
-        with pytest.raises(ValueError, match="rows that are sorted by label"):
+        with pytest.raises(
+            ValueError, match="the order of rows that are sorted by label"
+        ):
             numbers(data.drop(columns="text"), gold(data, names=["yes", "no"]))
 
 
@@ -162,7 +164,7 @@ def test_samples_of_earlier_versions() -> None:
     old = lh.GoldSample.from_json(replace(drawn, all_ids=None, design=design).to_json())
     bare = DATA.drop(columns="text")
     assert numbers(bare, old) == numbers(DATA, drawn)
-    with pytest.raises(ValueError, match="ids in column 'key' are not those of the draw"):
+    with pytest.raises(ValueError, match="ids in column 'key' differ from those"):
         numbers(bare[::-1], old)
     with pytest.raises(ValueError, match=OTHER + "the model's labels"):
         numbers(bare.drop(columns="key")[::-1], old)

@@ -90,7 +90,7 @@ def test_what_is_wrong() -> None:
     refused("must have the same labels", {"1": BOOK, "2": SCALE})
     refused("order has a meaning", {"1": SCALE}, orders=1)
     refused(r"orders\[0\] must have each label once", {"1": BOOK}, orders=[["a", "b"]])
-    refused("seeds make a difference only", {"1": BOOK}, seeds=[1, 2])
+    refused("seeds have an effect only", {"1": BOOK}, seeds=[1, 2])
     fields = lh.Codebook("Q", type="fields", schema={"properties": {}})
     refused("has none", {"1": fields})
 

@@ -74,14 +74,14 @@ def test_results_of_other_labels_are_refused_by_name(
     assert raw.labels != coded.labels
     shorter = coded_by(context, TEXTS[:30], calibrate="batch")
     speeches = coded_by(context, [f"Speech {i}" for i in range(40)], calibrate="batch")
-    message = f"{name} does not belong to these labels: it is of "
+    message = f"{name} does not belong to these labels: it was computed from "
     for others in (raw, shorter, speeches):
         with pytest.raises(ValueError, match=message):
             lh.report(coded, path, **{name: make(others)})
     with pytest.raises(ValueError, match=message):
         lh.report(coded[:30], path, **{name: own})
     old = dataclasses.replace(own, source=None)
-    with pytest.raises(ValueError, match=f"{name} does not say which texts and labels"):
+    with pytest.raises(ValueError, match=f"{name} does not record the texts and labels"):
         lh.report(coded, path, **{name: old})
 
 
@@ -134,14 +134,14 @@ def test_robustness_of_another_coding_is_refused(
     plain = lh.robustness(ONE, "text", BOOK, context, **options)
     refused("calibrate is None, and was 'batch'", plain)
     other = lh.robustness(ONE, "text", OTHER, context, calibrate="batch", **options)
-    refused("the codebook is another one", other)
+    refused("the codebook differs", other)
     chat = lh.robustness(coded, contexts=context, normalize="token", **options)
     refused("normalize is 'token', and was 'sum'", chat)
     own = lh.robustness(coded, contexts=context, **options)
     lh.report(coded, tmp_path / "r.json", robustness=own)
-    refused("of other texts", own, coded[:10])
-    refused("of other texts", own, coded[list(range(40))[::-1]])
-    refused("say which texts", dataclasses.replace(own, source=None))
+    refused("other texts", own, coded[:10])
+    refused("other texts", own, coded[list(range(40))[::-1]])
+    refused("record the texts", dataclasses.replace(own, source=None))
 
 
 def test_the_model_must_be_that_of_the_labels(
@@ -224,7 +224,7 @@ def test_hashes_do_not_depend_on_how_values_are_kept() -> None:
     assert Source.of(["e\u0301", None], ["1", float("nan")]) == base
     assert Source.from_dict(base.to_dict()) == base
     assert Source.of(["\ud800"], ["a"]) != Source.of(["\ud801"], ["a"])
-    assert Source.of(["é", "x"], [1, 2]).problem_with(base).startswith("of other texts")
+    assert Source.of(["é", "x"], [1, 2]).problem_with(base).startswith("other texts")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # few codes
@@ -246,8 +246,8 @@ def test_a_page_has_the_waves_of_the_sample(coded: lh.Coded, tmp_path: Path) -> 
     lh.report(coded, path, lh.validate(coded, both, n_bootstrap=0), found)
     page = path.read_text(encoding="utf-8")
     assert "in waves of different designs" in page
-    assert "8 of 20, by probabilities that were given; 20 codes before it" in page
-    assert "All intervals of a method hold together" in page
+    assert "8 of 20, at random, with given probabilities; 20 codes before it" in page
+    assert "The intervals of each method are simultaneous" in page
     assert "3 coders agree in 100%" in page
     assert "drawn in 2 waves (20 and 8 texts) of different designs" in page
     assert "(Zrnic and Cand\u00e8s 2024b)" in page

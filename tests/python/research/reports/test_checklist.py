@@ -1,4 +1,4 @@
-"""Checklist of reports: items answered from the data, and open where these are silent."""
+"""Checklist of reports: items are answered from the data, or open."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ def test_errors_and_people_are_answered_from_a_validation(
     places = [errors.answer.index(text) for text in shown]
     assert places == sorted(places)
     people = found[
-        "Does the model agree with people as well as people do with each other?"
+        "Does the model agree with people as often as people agree with each other?"
     ]
     ceiling = results[0].ceiling
     assert ceiling is not None
-    assert f"a person in {ceiling.model.value:.2f}" in people.answer
+    assert f"a coder in {ceiling.model.value:.2f}" in people.answer
     least = min(accuracy.per_label, key=lambda each: each.n_gold)
-    rarest = found["How many codes has the rarest label?"]
+    rarest = found["How many codes does the rarest label have?"]
     assert rarest.answer.startswith(f"{least.n_gold}, of \u201c{least.label}\u201d")
     assert ("fewer than 20" in rarest.answer) == (least.n_gold < 20)
     good = found["How good are the labels, overall and for each label, with intervals?"]
@@ -119,7 +119,7 @@ def test_no_error_and_a_rare_label_are_said(validated: dict[str, Any]) -> None:
     ]
     found = answers({**validated, "validation": {**validation, "accuracy": right}})
     assert found[question].answer.startswith("none in ")
-    rarest = found["How many codes has the rarest label?"].answer
+    rarest = found["How many codes does the rarest label have?"].answer
     assert rarest.startswith("19, of ")
     assert "fewer than 20" in rarest
     several = {**validation["accuracy"], "confusion": []}
@@ -128,7 +128,7 @@ def test_no_error_and_a_rare_label_are_said(validated: dict[str, Any]) -> None:
 
 
 def test_runs_vary_where_answers_are_sampled(contents: dict[str, Any]) -> None:
-    question = "Do labels vary from run to run?"
+    question = "Do labels differ between runs?"
     assert "not sampled" in answers(contents)[question].answer
     drawn = {"method": "generate", "temperature": 0.7, "seed": 3}
     assert answers(changed(contents, **drawn))[question].is_open
@@ -143,8 +143,12 @@ def test_runs_vary_where_answers_are_sampled(contents: dict[str, Any]) -> None:
 
 
 def test_examples_among_the_texts_leave_an_item_open(contents: dict[str, Any]) -> None:
-    question = "Are the prompt's examples apart from the texts that it was measured by?"
-    assert answers(contents)[question].answer == "no example is among the texts"
+    question = (
+        "Are the prompt's examples excluded from the texts that measure its accuracy?"
+    )
+    assert (
+        answers(contents)[question].answer == "yes: no example is one of the coded texts"
+    )
     data = contents["data"]
     texts = {**contents, "data": {**data, "texts": [*data["texts"], " A. "]}}
     assert answers(texts)[question].is_open
@@ -164,13 +168,16 @@ def test_the_model_and_what_was_done_to_labels_are_told(contents: dict[str, Any]
     found = answers(contents)
     assert (
         "calibrated (batch)"
-        in found["Were labels changed after the model gave them?"].answer
+        in found["Were the model's labels changed afterwards?"].answer
     )
-    alone = found["Was each text coded on its own?"].answer
+    alone = found["Was each text coded independently of the other texts?"].answer
     assert "calibration uses the probabilities of all texts" in alone
     plain = answers(changed(contents, calibrate=None))
-    assert "of all texts" not in plain["Was each text coded on its own?"].answer
-    changed_labels = plain["Were labels changed after the model gave them?"].answer
+    assert (
+        "of all texts"
+        not in plain["Was each text coded independently of the other texts?"].answer
+    )
+    changed_labels = plain["Were the model's labels changed afterwards?"].answer
     assert changed_labels == "no: labels are the model's own"
     run = contents["run"]
     lora = {"file": "a.gguf", "scale": 1.0, "sha256": None}
@@ -201,5 +208,5 @@ def test_each_guideline_asks_something_and_is_listed(contents: dict[str, Any]) -
     for number, each in enumerate(GUIDELINES, start=1):
         assert f"[{number}] {each.short} ({each.address})" in last["text"]
     rows = {row[0]: row for row in table["rows"]}
-    assert rows["Was each text coded on its own?"][3] == "3"
+    assert rows["Was each text coded independently of the other texts?"][3] == "3"
     assert len(rows) == len(answers(contents))

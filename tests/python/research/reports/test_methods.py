@@ -55,7 +55,7 @@ def test_a_coding_alone_cites_programs_and_calibration(coded: lh.Coded) -> None:
     assert "labels: yes and no" in found.text
     assert "1 coded example;" in found.text
     assert "no temperature was involved" in found.text
-    assert "calibrated by batch (Zhou et al. 2024)" in found.text
+    assert "calibrated by batch calibration (Zhou et al. 2024)" in found.text
     assert "people" not in found.text
     assert str(found) == f"{found.text}\n\n{found.bibtex}"
 

@@ -388,7 +388,7 @@ def test_it_tells_how_the_gold_sample_was_drawn(coded: lh.Coded, tmp_path: Path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
     for told in (
         "How the gold sample was drawn",
-        "a fixed number of each stratum, by half",
+        "at random, a fixed number in each stratum, by half",
     ):
         assert told in page
     for told in ("5 of 8", "ann, ben", "of a", "of b", "equal", gold.design["sha256"]):
@@ -400,4 +400,4 @@ def test_it_tells_how_the_gold_sample_was_drawn(coded: lh.Coded, tmp_path: Path)
     assert stored == gold.design
     lh.report(coded, tmp_path / "other.html", lh.validate(coded, CODES, n_bootstrap=50))
     other = (tmp_path / "other.html").read_text(encoding="utf-8")
-    assert "were chosen is not known" in other
+    assert "There is no record of how the coded texts were selected" in other

@@ -105,7 +105,7 @@ def test_takes_a_model_or_a_context(written: Path, model: lh.Model) -> None:
     with lh.Context(model, deterministic=True) as context:
         assert lh.reproduce(written, context).is_same
         assert not context.closed
-        with pytest.raises(ValueError, match="are the context's that was given"):
+        with pytest.raises(ValueError, match="are set by the given context"):
             lh.reproduce(written, context, n_seq_max=2)
 
 
@@ -190,7 +190,7 @@ def test_data_of_a_report_without_texts(
         lh.reproduce(path, model, data=again)
     for data, message in (
         (frame[::-1], "data, row 0: the text differs from the coded one"),
-        (frame[:3], "data has 3 rows; the report is of 6"),
+        (frame[:3], "data has 3 rows, but the report has 6"),
     ):
         with pytest.raises(ValueError, match=message):
             lh.reproduce(path, model, data=data)
@@ -226,7 +226,7 @@ def test_without_deterministic_equality_is_not_promised(
         coded = lh.annotate({"text": TEXTS}, "text", TOPICS, context)
     found = lh.reproduce(lh.report(coded, tmp_path / "r.json"), model)
     assert not found.is_deterministic
-    assert "equality is likely, not sure" in str(found)
+    assert "equal results are likely, not certain" in str(found)
 
 
 @pytest.mark.parametrize("calibrate", ["batch", "contextual"])

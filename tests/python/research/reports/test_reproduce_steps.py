@@ -41,7 +41,9 @@ def test_all_steps_are_repeated(tiny_path: Callable[[str], Path], tmp_path: Path
 
     contents = json.loads(path.read_text(encoding="utf-8"))
     encoder.rename(folder / "other.gguf")
-    with pytest.raises(FileNotFoundError, match=r"no encoder.gguf in .*put it into one"):
+    with pytest.raises(
+        FileNotFoundError, match=r"no encoder.gguf in .*put the file into one"
+    ):
         lh.reproduce(path, small)
     shutil.copy(larger, encoder)
     with pytest.raises(ValueError, match="the model for embeddings was changed"):

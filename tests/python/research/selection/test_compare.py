@@ -134,7 +134,7 @@ def test_what_is_wrong(gold: lh.GoldSample, context: lh.Context) -> None:
     several = lh.Codebook("q", ["a", "b"], type="multiple")
     refused("conflict", "one label a text", compare({"n": several}))
     fields = lh.Codebook("q", type="fields", schema={"properties": {"x": {}}})
-    refused("no_labels", "no labels", compare({"n": fields}))
+    refused("no_labels", "only labels of whole texts", compare({"n": fields}))
     refused("unknown_argument", "is no setting", compare(BOOK, calibrat="batch"))
     refused("unknown_argument", "is no setting", lambda: lh.candidate(BOOK, columns="x"))  # type: ignore[arg-type]
     refused("wrong_type", "must be a Codebook, or made by", compare({"n": 3}))
@@ -387,4 +387,4 @@ def test_ties_and_several_labels(
     split = lh.gold_split(tied, 0.2, 0.4, 0.4, seed=1)
     found = lh.compare_codebooks(None, {"one": BOOK}, split, context)
     assert found.n < 24
-    assert "as many coders say one label" in found.notes[0]
+    assert "because coders tie on them" in found.notes[0]

@@ -333,7 +333,7 @@ def test_what_does_not_fit_is_refused(arguments: dict[str, Any], message: str) -
 def test_other_arguments_that_do_not_fit() -> None:
     with pytest.raises(TypeError, match="a list for each coder"):
         percent_agreement("ab")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="as many units as first, 2"):
+    with pytest.raises(ValueError, match="must have 2 units, as first has"):
         cohen_kappa([1, 2], [1])
     with pytest.raises(ValueError, match="weights must be one of"):
         cohen_kappa([1, 2], [1, 2], weights="equal")

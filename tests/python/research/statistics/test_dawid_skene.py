@@ -127,7 +127,7 @@ def test_texts_without_a_cell_have_the_prior_of_all() -> None:
     assert one.priors == pytest.approx(one.prior[None])
 
 
-def test_small_cells_lean_on_all() -> None:
+def test_small_cells_are_smoothed_towards_all_texts() -> None:
     given, _ = codes(600)
     group = np.zeros(600, dtype=np.int64)
     group[:3] = 1

@@ -149,7 +149,7 @@ def test_sizes_with_labels() -> None:
     assert useless.ppi == useless.gold
     with pytest.raises(ValueError, match="not both"):
         sampling.gold_size(0.05, accuracy=0.9, kappa=0.8)
-    with pytest.raises(ValueError, match=r"accuracy must be at least 0\.5, what chance"):
+    with pytest.raises(ValueError, match=r"accuracy must be at least 0\.5, the accuracy"):
         sampling.gold_size(0.05, accuracy=0.3)
 
 

@@ -148,7 +148,7 @@ def test_exports_of_other_programs(
             '{"text":"ab","spans":[{"start":0,"end":1,"label":"","quote":"b"}]}',
             "is 'a', not 'b'",
         ),
-        ('{"text": "a", "spans": [{"start": 0}]}', "another form"),
+        ('{"text": "a", "spans": [{"start": 0}]}', "the expected format"),
         ('[{"id": 1, "data": {}, "annotations": []}]', "no field 'text'"),
         ("", "has no texts"),
     ],

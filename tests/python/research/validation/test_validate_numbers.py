@@ -118,8 +118,10 @@ def test_a_bland_altman_plot_shows_the_limits() -> None:
     assert sum(picture.n) == N
     assert picture.sizes == [min(math.sqrt(n), 6) for n in picture.n]
     ax = lh.plot(found, kind="numbers")
-    assert ax.get_ylabel() == "model less people"
+    assert ax.get_ylabel() == "model minus people"
     assert len(ax.collections[0].get_offsets()) == len(picture.x)  # type: ignore[arg-type]
     nominal = lh.validate(["a", "b"] * 5, ["a", "b"] * 5)
-    with pytest.raises(ValueError, match="the labels are no numbers in order"):
+    with pytest.raises(
+        ValueError, match="the labels are not numbers of an ordered scale"
+    ):
         lh.plot(nominal, kind="numbers")

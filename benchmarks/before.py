@@ -1,0 +1,107 @@
+"""Times of this version as multiples of those of another checkout.
+
+    python benchmarks/before.py BEFORE MODEL.gguf [--rounds 5] [--quick] [--write]
+
+BEFORE is the folder of another checkout with its .venv and .rlib. Both run the same work
+in turns, each in a process of its own; figures are medians of the ratios of a round.
+
+With --write the rows go into docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+from pathlib import Path
+
+import marked
+from disturbance import watch
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "performance.md"
+# What is measured: the engine of worker.py, its workload, the figure of its record.
+WORK = {
+    "distinct": ("llamaherd", "distinct", "seconds"),
+    "annotate": ("llamaherd", "annotate", "seconds"),
+    "many": ("llamaherd", "many", "seconds"),
+    "32 streams": ("streams", "distinct", "seconds"),
+    "annotate from R": ("r", "annotate", "seconds"),
+    "R: 10,000 prompts converted": ("r", "annotate", "convert_s"),
+}
+HEAD = (
+    "| work | before, s | now, s | now / before, median | from | to |",
+    "| --- | ---: | ---: | ---: | ---: | ---: |",
+)
+
+
+def measure(
+    folder: Path, engine: str, workload: str, options: argparse.Namespace
+) -> dict[str, float]:
+    """Return the seconds of one run in a checkout: of all its calls, and of R's part.
+
+    The scripts of R find the package beside them, so those of the checkout are run.
+    """
+    scripts = folder / "benchmarks" if engine == "r" else HERE
+    command = [str(folder / ".venv/bin/python"), str(scripts / "worker.py")]
+    command += [engine, workload, str(options.model), str(options.threads)]
+    command += ["--quick"] if options.quick else []
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    record = json.loads(done.stdout)
+    found = {"seconds": float(sum(record["seconds"]))}
+    if "convert_s" in record:
+        found["convert_s"] = float(record["convert_s"])
+    return found
+
+
+def compare(options: argparse.Namespace) -> list[str]:
+    """Return the lines of the table."""
+    folders = {"before": options.before.resolve(), "now": HERE.parent}
+    times: dict[str, dict[str, list[float]]] = {
+        name: {key: [] for key in folders} for name in WORK
+    }
+    runs = dict.fromkeys((engine, workload) for engine, workload, _ in WORK.values())
+    record: dict[str, object] = {}
+    with watch(record):
+        for i in range(options.rounds):
+            turns = list(folders) if i % 2 == 0 else list(reversed(folders))
+            for engine, workload in runs:
+                for key in turns:
+                    found = measure(folders[key], engine, workload, options)
+                    for name, (*run, figure) in WORK.items():
+                        if tuple(run) == (engine, workload):
+                            times[name][key].append(found[figure])
+            for name, each in times.items():
+                print(i + 1, name, *(f"{t[-1]:.3f}" for t in each.values()), flush=True)
+    print(record)
+    lines = list(HEAD)
+    for name, each in times.items():
+        ratios = [b / a for a, b in zip(each["before"], each["now"], strict=True)]
+        cells = [f"{statistics.median(each[key]):.2f}" for key in folders]
+        cells += [f"{f(ratios):.3f}" for f in (statistics.median, min, max)]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("before", type=Path, metavar="BEFORE")
+    parser.add_argument("model", type=Path, metavar="MODEL")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--quick", action="store_true", help="a tiny size")
+    parser.add_argument("--write", action="store_true", help="into docs/performance.md")
+    options = parser.parse_args()
+    table = "\n".join(compare(options))
+    print(table)
+    if options.write:
+        marked.write(PAGE, {f"before: {options.model.stem}": table})
+
+
+if __name__ == "__main__":
+    main()

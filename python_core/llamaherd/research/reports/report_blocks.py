@@ -1,0 +1,134 @@
+"""Blocks of a report's page: tables, texts and the words for numbers in them."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Block = dict[str, Any]
+
+LONGEST = 4000  # maximum number of characters shown of a text
+_CONTROLS = {i: 0x2400 + i for i in range(32) if chr(i) not in "\n\t"} | {127: 0x2421}
+
+
+def shown(text: object) -> str:
+    """Make control characters visible, and replace invalid characters."""
+    found = str(text).translate(_CONTROLS)
+    found = "".join(
+        "\ufffd" if unicodedata.category(c) == "Cs" or 0x80 <= ord(c) < 0xA0 else c
+        for c in found
+    )
+    if len(found) <= LONGEST:
+        return found
+    return f"{found[:LONGEST]} ... ({len(found):,} characters)"
+
+
+def table_block(
+    head: list[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    caption: str = "",
+    numbers: set[int] | None = None,
+    texts: int = -1,
+) -> Block:
+    """Return a table; `numbers` are the right-aligned columns, `texts` the wide one."""
+    at = set(range(1, len(head))) if numbers is None else numbers
+    return {
+        "kind": "table",
+        "caption": caption,
+        "head": head,
+        "rows": rows,
+        "numbers": at,
+        "texts": texts,
+    }
+
+
+def facts_block(rows: Sequence[Sequence[str]]) -> Block:
+    """Return a table of names and values."""
+    return {
+        "kind": "facts",
+        "caption": "",
+        "head": [],
+        "rows": [[shown(cell) for cell in row] for row in rows],
+        "numbers": set(),
+        "texts": 1,
+    }
+
+
+def text_block(text: str) -> Block:
+    """Return a paragraph."""
+    return {"kind": "text", "text": text}
+
+
+def note_block(text: str) -> Block:
+    """Return a paragraph that is set apart."""
+    return {"kind": "note", "text": text}
+
+
+def pre_block(title: str, before: str, *, marked: str = "", after: str = "") -> Block:
+    """Return a text in a fixed-width font, of which `marked` is highlighted."""
+    return {
+        "kind": "pre",
+        "title": title,
+        "before": long_text(before),
+        "marked": shown(marked),
+        "after": long_text(after),
+    }
+
+
+def long_text(text: str) -> str:
+    """Return `shown` of a whole text, because prompts must not be shortened."""
+    return "".join(shown(text[i : i + LONGEST]) for i in range(0, len(text), LONGEST))
+
+
+def key_name(key: str) -> str:
+    """Return the name of a setting as the page shows it."""
+    return key.replace("_", " ") if key.islower() and "-" not in key else key
+
+
+def value_text(value: object) -> str:
+    """Return the value of a setting as the page shows it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return shown(value)
+
+
+def number_text(value: float | None, digits: int) -> str:
+    """Return a number with the given decimals; a dash for None."""
+    return "\u2013" if value is None else f"{value:.{digits}f}"
+
+
+def share_text(value: float | None) -> str:
+    """Return a share in percent; a dash for None."""
+    return "\u2013" if value is None else f"{value:.1%}"
+
+
+def or_dash(value: object) -> str:
+    """Return `shown(value)`; a dash for None."""
+    return "\u2013" if value is None else shown(value)
+
+
+def ends_text(found: Mapping[str, Any], digits: int = 3) -> str:
+    """Return the ends of an interval; "" without an interval."""
+    low, high = found.get("low"), found.get("high")
+    return "" if low is None or high is None else f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def interval_text(found: Mapping[str, Any]) -> str:
+    """Return a value with its interval."""
+    ends = ends_text(found, 2)
+    return number_text(found["value"], 2) + (f" ({ends})" if ends else "")
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration in seconds, minutes or hours."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
