@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import marked
 import numpy as np
 from llamaherd.research.estimation.comparing import Compared
+from llamaherd.research.estimation.consensus_cells import cells_of
 from llamaherd.research.estimation.fitting import FitSettings, fit_means
 from llamaherd.research.estimation.gold_use import GoldUsed
 from llamaherd.research.estimation.repeated import repeated
@@ -269,34 +270,62 @@ CODERS = {
 }
 
 
+OF_CODERS = ("share", "share, equal strata of labels", "difference of groups")
+
+
 def coders(n_draws: int) -> str:
     """Return the table of coverage if coders make independent errors."""
-    lines = ["| share, 200 codes, DSL | majority | Dawid-Skene | one-coin |"]
-    lines.append("|---|---:|---:|---:|")
+    lines = ["| 200 codes, DSL | estimate | majority | Dawid-Skene | one-coin |"]
+    lines.append("|---|---|---:|---:|---:|")
     for name, right in CODERS.items():
-        found: dict[str, Hits] = {"majority": [], "dawid_skene": [], "one_coin": []}
-        for draw in range(n_draws):
-            rng = np.random.default_rng([SEED, draw])
-            texts = made(rng)
-            gold = simple_of(rng.choice(N_TEXTS, 200, replace=False))
-            truth = texts.code[gold.rows]
-            given = np.array(
-                [np.where(rng.random(200) < p, truth, 1 - truth) for p in right]
-            )
-            for way, hits in found.items():
-                codes = (2 * given.sum(axis=0) > len(right)).astype(np.int64)[None]
-                if way != "majority":
-                    codes = imputed(given, 2, 20, 1, one_coin=way == "one_coin")
-                hits.append(hit(_with_codes(texts, gold, codes), SHARE))
-        lines.append(f"| {name} | {' | '.join(map(cell, found.values()))} |")
+        for what in OF_CODERS:
+            found: dict[str, Hits] = {"majority": [], "dawid_skene": [], "one_coin": []}
+            for draw in range(n_draws):
+                rng = np.random.default_rng([SEED, draw])
+                texts = made(rng)
+                gold = simple_of(rng.choice(N_TEXTS, 200, replace=False))
+                if what == OF_CODERS[1]:
+                    gold = pooled([first(texts, 200, rng, "equal")])
+                truth = texts.code[gold.rows]
+                given = np.array(
+                    [np.where(rng.random(200) < p, truth, 1 - truth) for p in right]
+                )
+                for way, hits in found.items():
+                    codes = (2 * given.sum(axis=0) > len(right)).astype(np.int64)[None]
+                    if way != "majority":
+                        codes = _imputed(texts, gold, given, what, way)
+                    hits.append(_with_codes(texts, gold, codes, what))
+            lines.append(f"| {name} | {what} | {' | '.join(map(cell, found.values()))} |")
     return heading(n_draws) + "\n".join(lines) + "\n"
 
 
-def _with_codes(texts: Texts, gold: GoldUsed, codes: Ints) -> Estimate:
-    def fit(m: int, own: GoldUsed, level: float) -> Compared:
-        return estimates(texts, own, codes=codes[m], methods=("dsl",), level=level)
+def _imputed(texts: Texts, gold: GoldUsed, given: Ints, what: str, way: str) -> Ints:
+    """Draw the right codes, within the same cells as in estimate()."""
+    strata = np.zeros(len(gold.rows)) if gold.strata is None else gold.strata
+    groups = [texts.group[gold.rows].tolist()] if what == OF_CODERS[2] else []
+    cells = cells_of(strata.tolist(), texts.label[gold.rows].tolist(), groups)
+    return imputed(given, 2, 20, 1, one_coin=way == "one_coin", cells=cells)
 
-    return repeated([gold] * len(codes), fit, LEVEL, None).found.rows[0]
+
+def _with_codes(
+    texts: Texts, gold: GoldUsed, codes: Ints, what: str
+) -> tuple[bool, float]:
+    in_groups = what == OF_CODERS[2]
+
+    def fit(m: int, own: GoldUsed, level: float) -> Compared:
+        return estimates(
+            texts,
+            own,
+            in_groups=in_groups,
+            codes=codes[m],
+            methods=("dsl",),
+            level=level,
+        )
+
+    rows = repeated([gold] * len(codes), fit, LEVEL, None).found.rows
+    if not in_groups:
+        return hit(rows[0], SHARE)
+    return hit(next(row for row in rows if row.term == "difference"), DIFFERENCE)
 
 
 def weights(n_draws: int) -> str:

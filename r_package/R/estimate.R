@@ -14,7 +14,8 @@
 #'   \deqn{\sum_i \psi(\hat D_i; \theta) + \frac{R_i}{\pi_i} (\psi(D_i; \theta) - \psi(\hat D_i;
 #'   \theta)) = 0}
 #'
-#'   It is valid for any labels, whatever their errors, on either side of a formula.
+#'   It is valid for any labels, whatever their errors, on either side of a formula ([Egami et al.
+#'   2024](https://naokiegami.com/paper/dsl_ss.pdf)).
 #' * `"ppi"`, prediction-powered inference with power tuning ([Angelopoulos et al.
 #'   2023](https://arxiv.org/abs/2311.01453)): labels are weighted by `lam`, from 0 to 1, so that
 #'   intervals are not wider than with codes alone. The method assumes a simple sample and labels as
@@ -76,7 +77,8 @@
 #' @param consensus The right code of texts whose coders disagree: `"majority"`, see `gold`; or a
 #'   model of coders' errors, `"dawid_skene"` or `"one_coin"`, see [dawid_skene()]. With a model,
 #'   estimates from several draws of the right codes are combined by Rubin's rules, so that
-#'   intervals include this uncertainty.
+#'   intervals include this uncertainty. The codes are drawn within the strata, the model's labels
+#'   and the groups of the estimate: `by`, or the columns of the formula.
 #' @param n_imputations Number of draws of the right codes by the model of coders' errors.
 #' @param simultaneous `NULL`: each interval has the confidence `level` by itself. `"bonferroni"` or
 #'   `"max_t"`: all intervals of a method are simultaneous, so that together they have the
@@ -220,6 +222,9 @@ estimate <- function(
     options$used <- as_py_list(all.vars(formula))
     if (is.null(cluster)) {
       uses <- c(uses, cluster_columns(coded, c(uses, all.vars(formula))))
+    }
+    if (options$consensus != "majority") {
+      uses <- union(uses, intersect(all.vars(formula), names(coded)))
     }
     columns <- py_columns(coded, uses)
     read <- codes_in_one_form(columns, codes, options)

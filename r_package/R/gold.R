@@ -28,9 +28,9 @@
 #' `allocation`) form one sample of that design, with the pooled inclusion probabilities. In all
 #' other cases the probabilities of a wave may depend on the codes of earlier waves: given these
 #' codes, each wave gives an unbiased estimate, and the waves are averaged with weights that depend
-#' on their sizes (Des Raj 1956; Farquhar, Gal and Rainforth 2021; Zrnic and Candès 2024). `probs`
-#' is then 1 / weight. Decide the sizes of waves before you see codes. `write_gold(uncoded = TRUE)`
-#' writes only the texts without a code, and `read_gold()` keeps the codes of the other texts.
+#' on their sizes (Des Raj 1956; Farquhar, Gal and Rainforth 2021). `probs` is then 1 / weight.
+#' Decide the sizes of waves before you see codes. `write_gold(uncoded = TRUE)` writes only the
+#' texts without a code, and `read_gold()` keeps the codes of the other texts.
 #'
 #' @section The CSV file:
 #' The columns are `id`, `text` and one column per coder, to be filled in with labels. The file

@@ -10,8 +10,8 @@
 #'   contains the other arguments.
 #' @returns A list of class `llamaherd_methods`, which prints as text and BibTeX: `text`, `bibtex`,
 #'   `references` (keys of the entries), and `checklist`, a data frame of questions that reviewers
-#'   ask, with `question`, `state` (`"answered"` or `"open"`) and `answer`: the answer, or what to
-#'   add.
+#'   ask, with `question`, `state` (`"answered"` or `"open"`), `answer` (the answer, or what to add)
+#'   and `sources`, the guidelines that ask the question.
 #' @seealso [report()], which contains the same
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

@@ -10,6 +10,7 @@ import numpy as np
 
 from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd.core.errors import ArgumentError
+from llamaherd.research import frames
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.label_sets import confidence_of
 from llamaherd.research.coding.survey import mean_one, weights_of
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.estimation.estimates import Estimates
     from llamaherd.research.estimation.fitting import FitSettings
+    from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.sampling import Floats, GoldSize
 
@@ -165,7 +167,7 @@ def codes_in_one_form(
         columns: Columns of text, label and id, if present.
         gold: Sample as JSON, or N codes.
         options: `label`, `text`, `several`; `levels` of the label column, or None, and
-            whether it is `ordered`.
+            whether it is `ordered`; `used`, columns of the formula.
 
     Returns:
         `labels`, of all N texts; `rows` and `codes`, the indices and codes of rows with a
@@ -191,18 +193,31 @@ def codes_in_one_form(
         "rows": [float(row) for row, _ in coded],
         "codes": [clean(code) for _, code in coded],
         "gold": read.to_json() if isinstance(read, GoldSample) else list(given),
-        "draws": [[clean(code) for code in draw] for draw in _draws(read, options)],
+        "draws": [
+            [clean(code) for code in draw]
+            for draw in _draws(read, options, _compared(texts, options))
+        ],
     }
 
 
 def _draws(
-    gold: GoldSample | Sequence[Any], options: Mapping[str, Any]
+    gold: GoldSample | Sequence[Any],
+    options: Mapping[str, Any],
+    compared: Sequence[Sequence[Any]],
 ) -> list[list[str]]:
     consensus = options.get("consensus", "majority")
     if consensus == "majority" or not isinstance(gold, GoldSample):
         return []
     own = gold.coded_waves()
-    return consensuses.imputed_codes(own, consensus, int(options["n_imputations"]))
+    n = int(options["n_imputations"])
+    return consensuses.imputed_codes(own, consensus, n, compared)
+
+
+def _compared(texts: Population, options: Mapping[str, Any]) -> list[Sequence[Any]]:
+    """Return the labels, and the columns of the formula, sorted by name."""
+    used = set(options["used"]) - {texts.label_column}
+    names = sorted(used.intersection(frames.names(texts.frame)))
+    return [texts.labels, *(frames.column(texts.frame, name, "used") for name in names)]
 
 
 @boundary
@@ -290,7 +305,8 @@ def estimate_regression(
     kept = np.array(matrices["kept"], dtype=np.int64)
     used = used_gold(sample, options["prob"], len(texts), kept)
     consensus, n = options["consensus"], int(options["n_imputations"])
-    samples, more = consensuses.samples_of(sample, used, consensus, n)
+    columns_used = _compared(texts, options)
+    samples, more = consensuses.samples_of(sample, used, consensus, n, columns_used)
     samples = [each.among(kept, len(texts)) for each in samples]
     clusters = matrices["clusters"]
     weights = options["weights"]

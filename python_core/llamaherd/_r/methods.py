@@ -34,7 +34,10 @@ def methods_text(
         "bibtex": clean(found.bibtex),
         "references": list(found.references),
         "checklist": {
-            name: [clean(getattr(item, name)) for item in found.checklist]
-            for name in ("question", "state", "answer")
+            **{
+                name: [clean(getattr(item, name)) for item in found.checklist]
+                for name in ("question", "state", "answer")
+            },
+            "sources": [clean("; ".join(item.sources)) for item in found.checklist],
         },
     }

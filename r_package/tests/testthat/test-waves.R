@@ -90,12 +90,20 @@ test_that("coders who err make intervals wider, also of regressions", {
   expect_gt(model$accuracy[["coder1"]], model$accuracy[["coder2"]])
   expect_equal(rowSums(model$labels[c("p_against", "p_for")]), rep(1, 150))
   expect_equal(unname(rowSums(model$errors$coder1)), c(1, 1))
-  width <- function(...) {
-    found <- suppressWarnings(estimate(speeches, gold, ..., methods = "dsl"))
-    apply(confint(found), 1, diff)
+  fit <- function(gold, ...) {
+    formula <- label == "for" ~ party
+    suppressWarnings(estimate(speeches, gold, formula, ..., methods = "dsl"))
   }
-  one <- width(label == "for" ~ party)
-  expect_true(all(width(label == "for" ~ party, consensus = "one_coin") > one))
+  width <- function(found) apply(confint(found), 1, diff)
+  modelled <- fit(gold, consensus = "one_coin")
+  right <- fit(coded_by(drawn, c(0, 0, 0)))
+  expect_true(all(width(modelled) > width(right)))
+  # A regression on groups uses the same draws as `by`.
+  means <- suppressWarnings(
+    estimate(speeches, gold, by = party, consensus = "one_coin", methods = "dsl")
+  )
+  share <- subset(as.data.frame(means), outcome == "for" & term == "share")$estimate
+  expect_equal(unname(cumsum(coef(modelled))), share, tolerance = 1e-8)
   found <- suppressWarnings(estimate(speeches, gold, consensus = "one_coin"))
   expect_match(found$agreement, "3 coders agree")
   expect_match(format(found), "Krippendorff", all = FALSE)

@@ -79,7 +79,7 @@ def _clusters(values: Sequence[Any], kept: Ints) -> Ints | None:
 def _explained(given: Any, clusters: Ints) -> tuple[float, float]:  # noqa: ANN401 - Floats
     """Return F's distance from 1 in standard errors, and the intraclass correlation.
 
-    Source: Snedecor, Cochran, "Statistical Methods", 1967, section 10.20.
+    Source: Snedecor, Cochran, "Statistical Methods", 6th edition, 1967, chapter 10.
     """
     n, sizes = len(clusters), np.bincount(clusters)
     k = len(sizes)

@@ -9,6 +9,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.research.estimation.consensus_cells import cells_of
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import ties
 from llamaherd.research.statistics.agreement import percent_agreement
@@ -114,17 +115,35 @@ def dawid_skene(gold: GoldSample, *, one_coin: bool = False) -> DawidSkene:
 
 
 def imputed_codes(
-    gold: GoldSample, consensus: Consensus, n_imputations: int
+    gold: GoldSample,
+    consensus: Consensus,
+    n_imputations: int,
+    compared: Sequence[Sequence[object]],
 ) -> list[list[str]]:
     """Draw the right label of each coded text `n_imputations` times.
+
+    Args:
+        gold: Sample with codes of several people.
+        consensus: "dawid_skene" or "one_coin".
+        n_imputations: Number of draws.
+        compared: Columns by which the estimate compares texts, each with a value for
+            all N texts: the model's label, then groups or covariates.
 
     Raises:
         ValueError: See `dawid_skene`, or `n_imputations` is out of range.
     """
     checks.integer("n_imputations", n_imputations, 2, 1000)
-    codes, names, _ = _matrix(gold)
-    one_coin = consensus == "one_coin"
-    draws = imputed(codes, len(names), n_imputations, _SEED, one_coin=one_coin)
+    codes, names, at = _matrix(gold)
+    rows = [gold.rows[i] for i in at]
+    labels, *groups = ([each[row] for row in rows] for each in compared)
+    draws = imputed(
+        codes,
+        len(names),
+        n_imputations,
+        _SEED,
+        one_coin=consensus == "one_coin",
+        cells=cells_of(gold.draw_strata[at].tolist(), labels, groups),
+    )
     return [[names[k] for k in draw] for draw in draws.tolist()]
 
 
@@ -189,8 +208,16 @@ def samples_of(
     used: GoldUsed,
     consensus: Consensus,
     n_imputations: int,
+    compared: Sequence[Sequence[object]],
 ) -> tuple[list[GoldUsed], list[str]]:
     """Return the sample with its codes, or once for each draw of right codes; and notes.
+
+    Args:
+        gold: Sample, or one code of each text.
+        used: The sample with its codes.
+        consensus: Method for the right code of texts whose coders disagree.
+        n_imputations: Number of draws.
+        compared: See `imputed_codes`.
 
     Raises:
         ValueError: The codes do not allow a model of the coders.
@@ -205,7 +232,7 @@ def samples_of(
             form="{name}: {problem}",
         )
     own = gold.coded_waves()
-    drawn = imputed_codes(own, consensus, n_imputations)
+    drawn = imputed_codes(own, consensus, n_imputations, compared)
     note = consensus_note(own, consensus, n_imputations)
     used = replace(used, notes=[each for each in used.notes if each not in ties(own)])
     return [replace(used, codes=codes) for codes in drawn], [note]

@@ -194,7 +194,8 @@ def estimate(  # noqa: PLR0917 - as in R
     survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
     kept = _kept(texts, formula, by, cluster, survey)
     used = used_gold(gold, prob, len(texts), kept)
-    samples, more = samples_of(gold, used, consensus, n_imputations)
+    compared = () if consensus == "majority" else _compared(texts, formula, named(by))
+    samples, more = samples_of(gold, used, consensus, n_imputations, compared)
     samples = [each.among(kept, len(texts)) for each in samples]
     predicted = predictions_of(coded, texts, predictions, several=several)
     clusters = None if cluster is None else numbered(texts, cluster, kept)[0]
@@ -264,15 +265,13 @@ def estimate(  # noqa: PLR0917 - as in R
                 lambda one, each: fit_regression(kind, at[id(one)], each),
             )
 
-    compared = repeated(samples, fit, level, simultaneous)
+    made = repeated(samples, fit, level, simultaneous)
     if cluster is None and target == "population":
         roles = {texts.text_column, texts.label_column, texts.id_column, *named(by)}
         roles |= set() if formula is None else formulas.columns_in(formula)
-        notes += hinted(
-            texts, kept, roles, compared, lambda c: fit(0, samples[0], level, c)
-        )
+        notes += hinted(texts, kept, roles, made, lambda c: fit(0, samples[0], level, c))
     made_of = result(
-        compared.found,
+        made.found,
         settings(samples[0], level),
         model=model,
         formula=formula,
@@ -283,7 +282,7 @@ def estimate(  # noqa: PLR0917 - as in R
     return dataclasses.replace(
         made_of,
         predictions=predicted[0].kind,
-        widths=compared.widths,
+        widths=made.widths,
         grouped_by=tuple(named(by)),
         simultaneous=simultaneous,
         agreement=agreement_line(gold) if isinstance(gold, GoldSample) else "",
@@ -307,6 +306,16 @@ def _columns_of(
     for name, values in (("gold", gold), ("prob", prob), ("weights", weights)):
         frames.check_index(values, texts.frame, name)
     return gold, prob
+
+
+def _compared(
+    texts: Population, formula: str | None, groups: list[str]
+) -> list[Sequence[Any]]:
+    """Return the labels, and the columns of the groups or, sorted, of the formula."""
+    if formula is not None:
+        used = formulas.columns_in(formula) - {texts.label_column}
+        groups = sorted(used.intersection(frames.names(texts.frame)))
+    return [texts.labels, *(frames.column(texts.frame, name, "by") for name in groups)]
 
 
 def _there(texts: Population, codes: Sequence[str]) -> set[str]:

@@ -1,16 +1,17 @@
 """Checklist of reviewers' questions about labels by a language model, with answers.
 
-The items are based on Toernberg 2024, arXiv 2604.09638 (abstract), and the checklist of
-llm-guidelines.org, in this project's words. An item is answered only from recorded data;
-all other items are open, for the author to answer.
+The items are based on published guidelines (`ASKED_BY`), in this project's words. An item
+is answered only from recorded data; all other items are open, for the author to answer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from llamaherd.research.reports.methods_words import measured, several
+from llamaherd.research.references import GUIDELINES, REFERENCES
+from llamaherd.research.reports import checklist_answers as of_coding
+from llamaherd.research.reports import checklist_people as of_people
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,18 @@ if TYPE_CHECKING:
     from llamaherd.research.reports.report_data import Contents
 
 OPEN = "open"
-_FEW_CODES = 100  # fewer codes than this get a remark
+# The guidelines, in the order of their numbers in a report.
+ASKED_BY: tuple[str, ...] = tuple(each.key for each in GUIDELINES)
+# Abbreviations of the guidelines in the list of items.
+_KEYS = {
+    "T": "tornberg2024",
+    "F": "fang2026",
+    "G": "feuerriegel2026",
+    "R": "gallifant2025",
+    "A": "abdurahman2025",
+    "S": "baltes2025",
+    "B": "baumann2025",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +41,14 @@ class ChecklistItem:
         question: Question of a reviewer.
         answer: Answer from the data; for an open item, the information to add.
         is_open: True if the data do not answer the question.
+        sources: Citations of the guidelines that ask the question, such as "Gallifant et
+            al. 2025"; () for an addition of this project.
     """
 
     question: str
     answer: str
     is_open: bool
+    sources: tuple[str, ...] = ()
 
     @property
     def state(self) -> str:
@@ -44,252 +59,235 @@ class ChecklistItem:
 def checklist_of(contents: Contents) -> list[ChecklistItem]:
     """Answer the checklist from a report's content."""
     items = []
-    for question, answer, to_do in _ITEMS:
+    for question, answer, to_do, asked_by in _ITEMS:
         found = None if answer is None else answer(contents)
         items.append(
-            ChecklistItem(question, to_do if found is None else found, not found)
+            ChecklistItem(
+                question,
+                to_do if found is None else found,
+                not found,
+                tuple(REFERENCES[_KEYS[letter]].short for letter in asked_by),
+            )
         )
     return items
 
 
-def _model(contents: Contents) -> str | None:
-    model = contents["run"]["model"]
-    if not model["file"] or not model["sha256"]:
-        return None
-    return f"{model['file']}, SHA-256 {model['sha256'][:12]}... (Model)"
-
-
-def _prompt(contents: Contents) -> str:
-    content = contents["run"]["codebook"]["content"]
-    n = len(content.get("examples", ()))
-    return f"in full, with {several(n, 'example')} (Codebook, Prompts)"
-
-
-def _settings(contents: Contents) -> str:
-    settings = contents["run"]["settings"]
-    if settings.get("method") == "classify":
-        drawn = "labels are scored, not sampled"
-    else:
-        drawn = f"temperature {settings.get('temperature')}, seed {settings.get('seed')}"
-    calibrated = settings.get("calibrate") or "none"
-    return f"{drawn}; calibration: {calibrated} (Settings)"
-
-
-def _versions(contents: Contents) -> str:
-    run = contents["run"]
-    kept = ("llamaherd", "llama-cpp-python")
-    named = [
-        f"{name} {run['versions'][name]}" for name in kept if name in run["versions"]
-    ]
-    return f"{', '.join(named)}; {run['machine']['processor']}; {run['started'][:10]}"
-
-
-def _reproduced(contents: Contents) -> str | None:
-    if not contents["run"]["context"].get("deterministic"):
-        return None
-    return "the context was deterministic; reproduce() compares every label"
-
-
-def _shared(contents: Contents) -> str | None:
-    if "texts" not in contents["data"]:
-        return None
-    return "this report contains texts, labels and probabilities"
-
-
-def _missing(contents: Contents) -> str:
-    n = len(contents["errors"])
-    return f"{several(n, 'different text')} without a label" if n else "all have a label"
-
-
-def _gold(contents: Contents) -> str | None:
-    found = contents["validation"]
-    if found is None:
-        return None
-    few = found["n_gold"] < _FEW_CODES
-    return f"{found['n_gold']:,}" + (
-        f", fewer than {_FEW_CODES}: intervals are wide" if few else ""
-    )
-
-
-def _drawn(contents: Contents) -> str | None:
-    design = (contents["validation"] or {}).get("design")
-    if design is None:
-        return None
-    return f"{design['kind']}, {design['n']:,} of {design['N']:,}, seed {design['seed']}"
-
-
-def _blind(contents: Contents) -> str | None:
-    design = (contents["validation"] or {}).get("design")
-    # write_gold() omits labels by default; whether they were included is not recorded.
-    return None if design is None else design.get("blind")
-
-
-def _people(contents: Contents) -> str | None:
-    agreed = (contents["validation"] or {}).get("coder_agreement")
-    if not agreed:
-        return None
-    return "; ".join(
-        f"{each['name']} {measured(each)}" for each in agreed if each["value"] is not None
-    )
-
-
-def _accuracy(contents: Contents) -> str | None:
-    found = contents["validation"]
-    if found is None:
-        return None
-    return (
-        f"accuracy {measured(found['accuracy']['accuracy'], found['level'])}, macro F1 "
-        f"{measured(found['accuracy']['macro_f1'])}, and each label (Validation)"
-    )
-
-
-def _baseline(contents: Contents) -> str | None:
-    found = contents["validation"]
-    if found is None:
-        return None
-    base = found["accuracy"]["majority_accuracy"]
-    return (
-        None
-        if base["value"] is None
-        else f"{measured(base)} with the most frequent label for all texts"
-    )
-
-
-def _errors_by_group(contents: Contents) -> str | None:
-    found = contents["estimates"]
-    corrected = found is not None and _is_corrected(found)
-    return (
-        "not needed for the corrected estimates, which account for such differences"
-        if corrected
-        else None
-    )
-
-
-def _is_corrected(found: dict[str, Any]) -> bool:
-    return any(row["method"] in ("dsl", "ppi") for row in found["rows"])
-
-
-def _apart(contents: Contents) -> str | None:
-    found = contents.get("evaluation")
-    if found is None:
-        return None
-    again = found["n_openings"] - 1
-    used = f", used {several(again, 'time')} before" if again else ", used once"
-    return f"chosen on other texts, measured on {found['n']:,} texts{used}"
-
-
-def _tried(contents: Contents) -> str | None:
-    found = contents.get("evaluation")
-    return None if found is None else several(found["n_candidates"], "candidate")
-
-
-def _robust(contents: Contents) -> str | None:
-    found = contents["robustness"]
-    if found is None or found["agreement"] is None:
-        return None
-    n = len(found["variants"])
-    return f"{several(n, 'variant')}, mean agreement {found['agreement']:.0%}"
-
-
-def _corrected(contents: Contents) -> str | None:
-    found = contents["estimates"]
-    if found is None or not _is_corrected(found):
-        return None
-    return "by human codes, with intervals; uncorrected estimates beside (Estimates)"
-
-
 # Question; function that answers it from the data, or None for an item that is always
-# open; information to add if it is open.
-_ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str], ...] = (
+# open; information to add if it is open; letters of the guidelines that ask it.
+_ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...] = (
     (
         "Why a language model, and this one?",
         None,
         "Give your reasons, and alternatives that you considered.",
+        "TGRAS",
     ),
     (
         "Is the concept defined, and is the definition grounded in theory?",
-        None,
+        of_coding.concept,
         "Refer to the definition that the codebook follows.",
+        "TFR",
+    ),
+    (
+        "Do the texts contain the information that the codebook asks for?",
+        None,
+        "Describe the information in the texts, and the context that they lack.",
+        "F",
+    ),
+    (
+        "Which texts: source, period, selection?",
+        None,
+        "Describe the source of the texts, and the texts that were left out.",
+        "R",
+    ),
+    (
+        "Which agreement is sufficient for the analysis, and was it set before coding?",
+        None,
+        "State the level, the reason for it, and the date when you set it.",
+        "F",
+    ),
+    (
+        "Were model, codebook and analysis registered before the results were known?",
+        None,
+        "Cite the registration, or state that there is none.",
+        "RB",
     ),
     (
         "Which model exactly, and is its file identified?",
-        _model,
+        of_coding.model,
         "Name the file and its SHA-256.",
+        "TFGRAS",
     ),
-    ("Are prompt, labels, definitions and examples given in full?", _prompt, ""),
-    ("Which settings: sampling, seed, calibration?", _settings, ""),
-    ("Which software, hardware and date?", _versions, ""),
+    ("Was the model fine-tuned or changed?", of_coding.changed_model, "", "TGRS"),
+    (
+        "Are prompt, labels, definitions and examples given in full?",
+        of_coding.prompt,
+        "",
+        "TFGRAS",
+    ),
+    ("Was each text coded independently of the other texts?", of_coding.alone, "", "G"),
+    (
+        "Which settings: sampling, seed, calibration?",
+        of_coding.settings,
+        "",
+        "TFGRAS",
+    ),
+    (
+        "Do labels differ between runs?",
+        of_coding.varies,
+        "Code with several seeds, as robustness() does, and report the agreement.",
+        "TFAS",
+    ),
+    ("Which software, hardware and date?", of_coding.versions, "", "FGRS"),
+    (
+        "How much computing time was needed?",
+        of_coding.computing,
+        "State the time and the machine.",
+        "GRS",
+    ),
     (
         "Can others get the same labels?",
-        _reproduced,
+        of_coding.reproduced,
         "Code with deterministic=True, or show that a second run gives the same labels.",
+        "TFA",
     ),
     (
         "Are texts and labels available?",
-        _shared,
+        of_coding.shared,
         "Say where the texts are available, or why they are not.",
+        "RS",
     ),
-    ("How many texts have no label?", _missing, ""),
-    ("How many texts did people code?", _gold, "Let people code some, then validate()."),
+    (
+        "Are code, codebook and results in an archive, with a DOI?",
+        None,
+        "Deposit your script, the codebook and this report, and give the DOI.",
+        "FGRS",
+    ),
+    ("How many texts have no label?", of_coding.missing, "", "R"),
+    ("Were the model's labels changed afterwards?", of_coding.edited, "", "G"),
+    (
+        "How many texts did people code?",
+        of_people.gold,
+        "Let people code some, then validate().",
+        "TFGRB",
+    ),
     (
         "How were these texts drawn?",
-        _drawn,
+        of_people.drawn,
         "Draw them with gold_sample(), or describe the draw.",
+        "F",
+    ),
+    (
+        "How many codes does the rarest label have?",
+        of_people.rarest,
+        "Let people code texts of each label, then validate().",
+        "TFR",
     ),
     (
         "Did people code without seeing the model's labels?",
-        _blind,
+        of_people.blind,
         "State it; write_gold() omits the model's labels by default.",
+        "",
     ),
     (
         "Who coded, with which training and pay?",
         None,
         "Describe the coders and how they were instructed.",
+        "RS",
     ),
     (
         "How far do people agree with each other?",
-        _people,
+        of_people.people,
         "Let at least two people code the same texts.",
+        "TFRS",
+    ),
+    (
+        "Does the model agree with people as often as people agree with each other?",
+        of_people.ceiling,
+        "Let at least two people code the same texts, then validate().",
+        "TF",
     ),
     (
         "How good are the labels, overall and for each label, with intervals?",
-        _accuracy,
+        of_people.accuracy,
         "validate() computes it.",
+        "TFGRS",
     ),
-    ("Against which baseline?", _baseline, "validate() computes it."),
+    (
+        "Which errors are most frequent?",
+        of_people.errors,
+        "Read the disagreements, and describe the types of errors.",
+        "TFS",
+    ),
+    (
+        "Do the probabilities of labels equal the shares of right labels?",
+        of_people.sure,
+        "validate() computes it from the probabilities of the labels.",
+        "",
+    ),
+    (
+        "Against which baseline?",
+        of_people.baseline,
+        "validate() computes it.",
+        "GRS",
+    ),
     (
         "Do errors differ between groups that the analysis compares?",
-        _errors_by_group,
+        of_people.errors_by_group,
         "Use estimate() with the codes, or validate within the groups.",
+        "TFG",
     ),
     (
         "How many prompts and models were tried?",
-        _tried,
+        of_people.tried,
         "State all of them; compare_codebooks() records them.",
+        "FRB",
+    ),
+    (
+        "Are the prompt's examples excluded from the texts that measure its accuracy?",
+        of_coding.examples,
+        "Choose examples from other texts, as choose_examples() does.",
+        "F",
     ),
     (
         "Was the chosen codebook measured on texts that were not used to choose it?",
-        _apart,
+        of_people.apart,
         "Use gold_split() and evaluate_codebook().",
+        "TF",
     ),
     (
         "Do results hold for other wordings, models or seeds?",
-        _robust,
+        of_people.robust,
         "robustness() codes variants.",
+        "TAB",
     ),
     (
         "Are results corrected for errors of the labels?",
-        _corrected,
+        of_people.corrected,
         "Use estimate().",
+        "F",
     ),
     (
         "Could the model have seen these texts or their labels in training?",
         None,
         "Compare the date of the texts with the model's training.",
+        "TFG",
     ),
     (
         "Are privacy, copyright and bias considered?",
         None,
         "The model ran locally; state the basis on which you use the texts.",
+        "TGR",
+    ),
+    (
+        "Which limitations does the measurement have?",
+        None,
+        "Name each limitation, and describe how you addressed it.",
+        "S",
+    ),
+    (
+        "Who funded the study, and are there competing interests?",
+        None,
+        "Name the funders and the competing interests, or state that there are none.",
+        "GR",
     ),
 )

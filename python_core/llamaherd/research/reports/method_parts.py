@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.research.reports.checklist import OPEN
+from llamaherd.research.references import REFERENCES
+from llamaherd.research.reports.checklist import ASKED_BY, OPEN
 from llamaherd.research.reports.methods import methods_of
 from llamaherd.research.reports.methods_words import measured, several
 
@@ -49,9 +50,12 @@ def choice_blocks(contents: Contents) -> list[Block | None]:
 
 
 def checklist_blocks(contents: Contents) -> list[Block | None]:
-    """Return the checklist as a table, with the number of open items."""
+    """Return the checklist as a table: items, their states, answers and guidelines."""
     items = methods_of(contents).checklist
     n_open = sum(item.is_open for item in items)
+    works = [REFERENCES[key] for key in ASKED_BY]
+    numbers = {work.short: str(i) for i, work in enumerate(works, start=1)}
+    listed = [f"[{numbers[work.short]}] {work.short} ({work.address})" for work in works]
     return [
         {
             "kind": "text",
@@ -61,14 +65,18 @@ def checklist_blocks(contents: Contents) -> list[Block | None]:
         {
             "kind": "table",
             "caption": "",
-            "head": ["item", "state", "answer, or what to add"],
-            "rows": [[item.question, item.state, item.answer] for item in items],
+            "head": ["item", "state", "answer, or what to add", "asked by"],
+            "rows": [
+                [
+                    item.question,
+                    item.state,
+                    item.answer,
+                    ", ".join(sorted(numbers[each] for each in item.sources)),
+                ]
+                for item in items
+            ],
             "numbers": set(),
             "texts": 2,
         },
-        {
-            "kind": "text",
-            "text": "After T\u00f6rnberg 2024 (doi:10.6092/issn.1971-8853/19461), "
-            "arXiv:2604.09638 and the checklist of llm-guidelines.org, in our words.",
-        },
+        {"kind": "text", "text": f"In our words, based on {'; '.join(listed)}."},
     ]

@@ -25,7 +25,7 @@ _CONSENSUS = {
 }
 _COEFFICIENTS = {
     "kappa": ("Cohen's kappa", "cohen1960"),
-    "weighted kappa": ("Cohen's kappa with quadratic weights", "cohen1960"),
+    "weighted kappa": ("Cohen's kappa with quadratic weights", "cohen1968"),
     "alpha": ("Krippendorff's alpha", "hayes2007"),
     "ac1": ("Gwet's AC1", "gwet2008"),
 }
@@ -75,8 +75,10 @@ def _drawn(design: Mapping[str, Any] | None, used: list[str]) -> Iterator[str]:
         sizes = listed([f"{wave['n']:,}" for wave in history])
         yield (
             f"They belong to a sample of {design['n']:,} of {n_all:,} texts, drawn in "
-            f"{len(history)} waves ({sizes} texts) of different designs; the weights of "
-            f"all waves are those of active inference {cite(used, 'zrnic2024active')}."
+            f"{len(history)} waves ({sizes} texts) of different designs, as in active "
+            f"inference {cite(used, 'zrnic2024active')}. The weights of all waves give "
+            "unbiased estimates, although later waves may depend on earlier codes "
+            f"{cite(used, 'farquhar2021')}."
         )
         return
     by = design.get("by")
@@ -156,7 +158,10 @@ def _estimators(contents: Contents, used: list[str]) -> Iterator[str]:
     )
     corrected = []
     if "dsl" in methods:
-        corrected.append(f"design-based supervised learning {cite(used, 'egami2023')}")
+        works = cite(used, "egami2023")
+        if found["formula"]:  # labels on either side of a regression
+            works += f" {cite(used, 'egami2024')}"
+        corrected.append(f"design-based supervised learning {works}")
     if "ppi" in methods:
         corrected.append(
             f"prediction-powered inference (PPI++) {cite(used, 'angelopoulos2023')}"
@@ -189,8 +194,9 @@ def _of_design(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     if model is not None:
         yield (
             f"The true codes of texts were modelled from all coders' codes {model} "
-            f"{cite(used, 'dawid1979')}, and estimates from several draws of the true "
-            f"codes were combined by multiple imputation {cite(used, 'rubin1987')}."
+            f"{cite(used, 'dawid1979')}, with shares that may differ between strata, the "
+            "model's labels and groups. Estimates from several draws of the true codes "
+            f"were combined by multiple imputation {cite(used, 'rubin1987')}."
         )
     if found.get("simultaneous"):
         yield "The intervals of each method are simultaneous."

@@ -11,18 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _OWN = {"llamaherd": "llamaherd authors", "llamacpp": "llama.cpp"}
-# BibTeX's accents in names, as letters.
-_ACCENTS = {"{\\`e}": "\u00e8", "{\\'a}": "\u00e1", '{\\"o}': "\u00f6"}
 
 
 def cite(used: list[str], key: str) -> str:
     """Return a citation in parentheses, and record its key in `used`."""
     if key not in used:
         used.append(key)
-    name = _OWN.get(key) or REFERENCES[key].short
-    for written, letter in _ACCENTS.items():
-        name = name.replace(written, letter)
-    return f"({name})"
+    return f"({_OWN.get(key) or REFERENCES[key].short})"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -151,9 +151,8 @@ def cohen_kappa(
     Units that only one coder has coded are left out. Kappa may be weighted.
 
     Sources: Cohen, Educ. Psychol. Meas. 20, 1960, and Psychol. Bull. 70, 1968; standard
-    error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969, equation 9. Its normal
-        interval is too narrow for about 30 units or fewer; there is none under perfect
-        agreement.
+    error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969. Its normal interval is too
+    narrow for about 30 units or fewer; there is none under perfect agreement.
 
     Args:
         first: First coder's codes of n units; None is missing.

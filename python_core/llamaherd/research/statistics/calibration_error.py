@@ -77,8 +77,9 @@ def calibration_error(
     leave most bins of equal width empty. Units of the same confidence are in one bin, so
     that the result does not depend on their order; there may then be fewer bins.
 
-    Sources: Nguyen and O'Connor, EMNLP 2015 (arXiv 1508.05154); Nixon, Dusenberry, Zhang,
-    Jerfel, Tran, 2019 (arXiv 1904.01685).
+    Sources: Nguyen and O'Connor, EMNLP 2015 (arXiv 1508.05154), for the bins, with
+    squared differences; Nixon, Dusenberry, Zhang, Jerfel, Tran, 2019 (arXiv 1904.01685),
+    for the absolute ones.
 
     Args:
         confidence: float[n], probability of the given label; units with NaN are left out.

@@ -107,7 +107,7 @@ def _root(value: float, scaled: float, most: float, sign: int) -> float:
 def ratio(above: ConfidenceLimits, below: ConfidenceLimits) -> ConfidenceLimits:
     """Return the ratio of two independent non-negative numbers, by MOVER.
 
-    Source: Donner and Zou, 2012, equations 9 and 10.
+    Source: Donner and Zou, 2012.
     """
     if below.value <= 0:
         return ConfidenceLimits(value=math.nan, low=0.0, high=math.inf)

@@ -22,10 +22,11 @@ independent draws (no strata given) the sandwich is not changed.
 
 Sources: Egami, Hinck, Stewart, Wei, "Using Imperfect Surrogates for Downstream Inference:
 Design-based Supervised Learning for Social Science Applications of Large Language
-Models", 2023 (arXiv 2306.04746); Angelopoulos, Duchi, Zrnic, "PPI++", 2023 (arXiv
-2311.01453); Zrnic, Candes, "Active Statistical Inference", 2024 (arXiv 2403.03208), for
-unequal pi; Hajek, "Asymptotic theory of rejective sampling with varying probabilities",
-1964.
+Models", 2023 (arXiv 2306.04746), for labels as the outcome; the same authors, "Using
+Large Language Model Annotations for the Social Sciences", working paper, 2024, for labels
+on either side; Angelopoulos, Duchi, Zrnic, "PPI++", 2023 (arXiv 2311.01453); Zrnic,
+Candes, "Active Statistical Inference", 2024 (arXiv 2403.03208), for unequal pi; Hajek,
+"Asymptotic theory of rejective sampling with varying probabilities", 1964.
 """
 
 from __future__ import annotations

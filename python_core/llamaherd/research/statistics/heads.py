@@ -17,6 +17,8 @@ Sources: Böhning, "Multinomial Logistic Regression Algorithm", Ann. Inst. Stati
 44, 1992; Nesterov, 1983, with restarts as O'Donoghue and Candès, "Adaptive Restart for
 Accelerated Gradient Schemes", Found. Comput. Math. 15, 2015; Zrnic and Candès,
 "Cross-prediction-powered inference", PNAS 121, 2024 (arXiv 2309.16598), for the folds.
+Variances are computed for given predictions; the paper estimates them with heads that are
+fitted to bootstrap samples.
 """
 
 from __future__ import annotations

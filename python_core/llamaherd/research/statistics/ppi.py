@@ -12,7 +12,9 @@ see `llamaherd.research.statistics.dsl.tuned`.
 
 Source: Angelopoulos, Duchi, Zrnic, "PPI++: Efficient Prediction-Powered Inference", 2023
 (arXiv 2311.01453). As in the authors' package ppi-python, the least squares estimate is
-the sum of a fit to predictions and a fit to their errors.
+the sum of a fit to predictions and a fit to their errors. This sum is not the minimum
+above, but its variance is computed with the formula for the minimum. If predictions have
+another slope than codes, the intervals are therefore too wide.
 """
 
 from __future__ import annotations

@@ -14,12 +14,15 @@ The differences T_t - T are martingale differences. They are uncorrelated, and
 for any s_t that sum to 1 and do not depend on codes. Here s_t is proportional to
 n_t / (M_t (M_t - n_t)), the inverse of the variance if all probabilities are equal. Then
 waves of equal probabilities together are exactly one simple sample. A text of wave t has
-the weight s_t / pi_t(i) + s_(t+1) + s_(t+2) + .. in the estimate.
+the weight s_t / pi_t(i) + s_(t+1) + s_(t+2) + .. in the estimate. If each wave
+has one text, these weights are those of the estimator R_LURE of Farquhar and others.
 
 Sources: Des Raj, "Some estimators in sampling with varying probabilities without
-replacement", J. Am. Stat. Assoc. 51, 1956; Farquhar, Gal, Rainforth, "On Statistical Bias
-In Active Learning: How and When To Fix It", ICLR 2021 (arXiv 2101.11665); Zrnic, Candes,
-"Active Statistical Inference", ICML 2024 (arXiv 2403.03208).
+replacement", J. Am. Stat. Assoc. 51, 1956 (T_t of single draws); Farquhar, Gal,
+Rainforth, "On Statistical Bias In Active Learning: How and When To Fix It", ICLR 2021
+(arXiv 2101.11665), for the weights. Zrnic, Candes, "Active Statistical Inference", ICML
+2024 (arXiv 2403.03208), also let probabilities depend on earlier codes, but decide once
+about each text, in a sequence.
 """
 
 from __future__ import annotations

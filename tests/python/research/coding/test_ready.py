@@ -12,7 +12,6 @@ from llamaherd.research.coding.ready_codebooks import (
     is_ready,
     sources_of,
 )
-from llamaherd.research.references import REFERENCES
 
 ROOT = Path(__file__).resolve().parents[4]
 LISTED = lh.list_ready_codebooks()
@@ -81,12 +80,3 @@ def test_what_was_measured_is_what_the_page_has() -> None:
         share = words.partition("%")[0]
         rows = [line for line in page.splitlines() if line.startswith(f"| `{name}` | ")]
         assert any(f"| {share}." in row or f"{int(share) - 1}." in row for row in rows)
-
-
-def test_references_have_keys_and_addresses_of_their_own() -> None:
-    dois = [each.where["doi"] for each in REFERENCES.values() if "doi" in each.where]
-    assert len(set(dois)) == len(dois)
-    for key, each in REFERENCES.items():
-        assert each.bibtex.startswith(f"@{each.kind}{{{key},\n")
-        assert each.bibtex.count("{") == each.bibtex.count("}")
-        assert str(each.year) in each.short

@@ -250,6 +250,8 @@ def test_a_page_has_the_waves_of_the_sample(coded: lh.Coded, tmp_path: Path) -> 
     assert "The intervals of each method are simultaneous" in page
     assert "3 coders agree in 100%" in page
     assert "drawn in 2 waves (20 and 8 texts) of different designs" in page
+    assert "(Zrnic and Cand\u00e8s 2024b)" in page
+    assert "(Farquhar et al. 2021)" in page
     assert "All estimates use survey weights" in page
     assert "one-coin form of the model of Dawid and Skene" in page
     assert "@book{rubin1987" in lh.methods_text(coded, estimates=found).bibtex

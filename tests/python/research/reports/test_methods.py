@@ -16,6 +16,7 @@ from llamaherd.research.estimation.gold_waves import WAVES
 from llamaherd.research.reports import methods_people, report_parts
 from llamaherd.research.reports.checklist import checklist_of
 from llamaherd.research.reports.methods import methods_of
+from llamaherd.research.reports.report_data import estimates_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,6 +90,33 @@ def test_methods_that_were_not_used_are_not_cited(
     assert "corrected" not in found.text
 
 
+def test_weighted_kappa_is_of_1968(coded: lh.Coded) -> None:
+    gold = lh.gold_sample(coded, 40, seed=7)
+    gold = gold.with_codes([LABELS[row % 2] for row in gold.rows])
+    ordered = lh.validate(coded, gold, scale="ordinal", n_bootstrap=20)
+    found = lh.methods_text(coded, ordered)
+    assert "Cohen's kappa with quadratic weights between" in found.text
+    assert "(Cohen 1968)" in found.text
+    assert "cohen1968" in found.references
+    assert "cohen1960" not in found.references
+
+
+def test_regressions_cite_labels_on_either_side(
+    contents: dict[str, Any], results: tuple[lh.Validation, lh.Estimates]
+) -> None:
+    estimates = estimates_dict(results[1])
+    assert "egami2024" not in methods_of({**contents, "estimates": estimates}).references
+    regression = {**estimates, "formula": "age ~ label", "model": "ols"}
+    found = methods_of({**contents, "estimates": regression})
+    assert "(Egami et al. 2023) (Egami et al. 2024)" in found.text
+    drawn = methods_of({**contents, "estimates": {**estimates, "consensus": "one_coin"}})
+    assert (
+        "one-coin form of the model of Dawid and Skene (Dawid and Skene 1979), with "
+        in (drawn.text)
+    )
+    assert "combined by multiple imputation (Rubin 1987)" in drawn.text
+
+
 def changed(contents: dict[str, Any], **settings: Any) -> dict[str, Any]:
     run = contents["run"]
     kept = {**run["settings"], **settings}
@@ -153,24 +181,6 @@ def test_a_choice_is_told_with_its_evaluation(contents: dict[str, Any]) -> None:
     assert "used before (1 earlier evaluation)" in text
     answers = {item.question: item for item in checklist_of(whole)}
     assert not answers["How many prompts and models were tried?"].is_open
-
-
-def test_the_checklist_is_open_where_the_data_are_silent(
-    coded: lh.Coded, results: tuple[lh.Validation, lh.Estimates]
-) -> None:
-    alone = lh.methods_text(coded).checklist
-    whole = lh.methods_text(coded, *results).checklist
-    assert [item.question for item in alone] == [item.question for item in whole]
-    newly = {
-        a.question for a, b in zip(alone, whole, strict=True) if a.is_open > b.is_open
-    }
-    assert "How were these texts drawn?" in newly
-    assert "Are results corrected for errors of the labels?" in newly
-    always = {item.question for item in whole if item.is_open}
-    assert "Why a language model, and this one?" in always
-    for item in whole:
-        assert item.answer
-        assert item.state == ("open" if item.is_open else "answered")
 
 
 def test_a_report_has_it_and_gives_it_again(

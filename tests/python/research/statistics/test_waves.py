@@ -111,3 +111,22 @@ def test_a_size_must_be_a_number_above_0() -> None:
         waves.bounded(np.array([0.0, 1.0, 2.0]), 1, 0.0, 0.9)
     with pytest.raises(ValueError, match="finite"):
         waves.bounded(np.array([np.nan, 1.0]), 1, 0.5, 0.9)
+
+
+def test_waves_of_one_text_have_the_weights_of_r_lure() -> None:
+    # Farquhar, Gal, Rainforth, ICLR 2021: R_LURE is the mean over the M drawn texts of
+    # v_m L(i_m), v_m = 1 + (N - M) / (N - m) (1 / ((N - m + 1) q_m(i_m)) - 1).
+    rng = np.random.default_rng(3)
+    n_texts, n = 9, 5
+    left, made, expected = np.arange(n_texts), [], np.zeros(n_texts)
+    for m in range(1, n + 1):
+        probs = np.zeros(n_texts)
+        probs[left] = rng.dirichlet(np.full(len(left), 2.0))
+        i = int(rng.choice(n_texts, p=probs))
+        made.append(wave([i], probs, len(left)))
+        v = 1 + (n_texts - n) / (n_texts - m) * (1 / ((n_texts - m + 1) * probs[i]) - 1)
+        expected[i] = n_texts / n * v
+        left = np.setdiff1d(left, [i])
+    found = waves.combined(made)
+    assert found.weights == pytest.approx(expected[found.rows], rel=1e-12)
+    assert np.ptp(found.weights) > 0.1

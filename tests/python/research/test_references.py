@@ -1,0 +1,48 @@
+"""References: unique keys, DOIs and citations; names of editors, and letters of names."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from llamaherd.research.references import REFERENCES, Reference
+
+
+def test_references_have_keys_and_addresses_of_their_own() -> None:
+    dois = [each.where["doi"] for each in REFERENCES.values() if "doi" in each.where]
+    assert len(set(dois)) == len(dois)
+    for key, each in REFERENCES.items():
+        assert each.bibtex.startswith(f"@{each.kind}{{{key},\n")
+        assert each.bibtex.count("{") == each.bibtex.count("}")
+        assert str(each.year) in each.short
+
+
+def test_a_citation_in_words_means_one_work() -> None:
+    twice = Counter(each.short for each in REFERENCES.values())
+    assert [short for short, n in twice.items() if n > 1] == []
+    both = [REFERENCES[key].short for key in ("zrnic2024", "zrnic2024active")]
+    assert both == ["Zrnic and Cand\u00e8s 2024a", "Zrnic and Cand\u00e8s 2024b"]
+
+
+def test_citations_in_words_have_letters_not_bibtex() -> None:
+    for each in REFERENCES.values():
+        assert not set("{}\\") & set(each.short)
+    name = Reference("k", "misc", ("Mu{\\~n}oz Bar{\\'o}n, A.",), 2025, "T", {})
+    assert name.short == "Mu\u00f1oz Bar\u00f3n 2025"
+
+
+def test_authors_that_are_not_all_named_are_et_al() -> None:
+    found = Reference("k", "misc", ("Baltes, Sebastian", "others"), 2025, "T", {})
+    assert found.short == "Baltes et al. 2025"
+    assert "author = {Baltes, Sebastian and others}" in found.bibtex
+
+
+def test_an_edited_volume_has_editors() -> None:
+    found = REFERENCES["baumgartner2019"].bibtex
+    assert "  editor = {Baumgartner, Frank R. and " in found
+    assert "author = " not in found
+
+
+def test_addresses() -> None:
+    assert REFERENCES["cohen1968"].address == "doi:10.1037/h0026256"
+    assert REFERENCES["fang2026"].address == "arXiv:2604.09638"
+    assert REFERENCES["egami2023"].address == ""
