@@ -19,10 +19,11 @@ constexpr int32_t kNoSlot = 1;
 constexpr int32_t kInvalidBatch = -1;
 constexpr int32_t kThrew = -100;  // decode_code after an exception in llama_decode
 
-// Minimum number of remaining tokens for which moving an answer to another stream pays
-// off. Closing a gap saves, per step, about the time of copying as many bytes as the
-// model has.
-constexpr int32_t kWorthMoving = 32;
+// An answer moves to another stream if it may still write this many tokens, and one more
+// for each kCellsPerToken of its cells, which are copied. Closing a gap saves one
+// computation per step, and copying these cells costs less than one.
+constexpr int32_t kLeastTokens = 4;
+constexpr int32_t kCellsPerToken = 128;
 
 const char* describe_decode_code(int32_t code) {
   switch (code) {
@@ -45,8 +46,9 @@ void close_gaps(lh::KvCache& kv, const std::vector<Client*>& clients) {
   if (!kv.can_move()) return;
   std::vector<Client*> movable;
   for (Client* client : clients) {
-    const bool goes_on = client->n_remaining() >= kWorthMoving;
-    if (client->state == LH_STATE_DECODE && goes_on) movable.push_back(client);
+    const int32_t n_cells = kv.positions().get(client->seq_id);
+    const bool pays = client->n_remaining() >= kLeastTokens + n_cells / kCellsPerToken;
+    if (client->state == LH_STATE_DECODE && pays) movable.push_back(client);
   }
   std::sort(movable.begin(), movable.end(),
             [](const Client* a, const Client* b) { return a->seq_id > b->seq_id; });

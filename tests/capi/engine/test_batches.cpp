@@ -246,20 +246,35 @@ TEST_CASE("an answer that cannot be copied stays where it is") {
   CHECK(fake::n_cells_left() == 0);
 }
 
-TEST_CASE("answers that end soon stay where they are") {
-  Fixture f(512, 3, false);
-  fake::settings().eos_share = 0;
-  std::vector<int32_t> order;
-  record_order(order);
-  for (int64_t id = 0; id < 3; ++id) {
-    toy::submit(f.engine, Request(id, kHello, 20));
+TEST_CASE("answers move only if they may go on long enough for their cells") {
+  struct Case {
+    size_t n_prompt;
+    int32_t max_tokens;
+    bool moves;
+  };
+  for (const Case& each :
+       {Case{5, 5, false}, Case{5, 6, true}, Case{130, 6, false}, Case{130, 20, true}}) {
+    INFO("prompt: ", each.n_prompt, " max_tokens: ", each.max_tokens);
+    fake::reset();
+    fake::settings().eos_share = 0;
+    const auto model = toy::model();
+    lh_engine_params params = toy::engine_params(2048, 3, false);
+    params.n_batch = 512;
+    lh_engine engine(*model, params);
+    const std::vector<int32_t> prompt(each.n_prompt, 'x');
+    std::vector<int32_t> order;
+    record_order(order);
+    for (int64_t id = 0; id < 3; ++id) {
+      toy::submit(engine, Request(id, prompt, each.max_tokens));
+    }
+    while (engine.get(2).n_generated < 2) toy::run(engine, 1);
+    engine.release(0);
+    toy::run(engine, 1);
+    CHECK(order ==
+          (each.moves ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{1, 2}));
+    toy::run_all(engine);
+    CHECK(engine.get(2).text == fake::answer(prompt, each.max_tokens));
   }
-  toy::run(f.engine, 2);
-  f.engine.release(0);
-  toy::run(f.engine, 1);
-  CHECK(order == std::vector<int32_t>{1, 2});
-  toy::run_all(f.engine);
-  CHECK(f.text(2) == fake::answer(kHello, 20));
 }
 
 TEST_CASE("a deterministic engine computes rows in multiples and keeps no padding") {
