@@ -178,6 +178,30 @@ class Model:
             model._open(handle)  # noqa: SLF001
         return model
 
+    def adapted(self, lora: LoraOption) -> Model:
+        """Return a model with the same weights and a LoRA adapter.
+
+        It equals `Model(path, lora=lora)` and takes no second copy of the weights, which
+        stay in memory until both are closed. Call this before the first context or
+        embedder of this model: libllama reads its adapters without a lock.
+
+        Args:
+            lora: Path of a GGUF file, or a pair (path, scale).
+
+        Raises:
+            ModelLoadError: The file is missing, damaged, or belongs to another model.
+            ModelClosedError: The model was closed.
+        """
+        loras = (*self.loras, *checked_loras(lora))
+        model = type(self).__new__(type(self))
+        model._prepare(self.path, self.file)  # noqa: SLF001 - an alternative __init__
+        with self.using() as handle:
+            native = models.model_adapt(handle, loras)
+        model.placement = self.placement
+        model.told = Told(loras)
+        model._open(native)  # noqa: SLF001
+        return model
+
     def _prepare(self, path: Path | None, content: ModelFile | None) -> None:
         self.path = path
         self.file = content

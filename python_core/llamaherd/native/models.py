@@ -165,6 +165,21 @@ def model_borrow(
     return ffi.gc(out[0], lib.lh_model_free)
 
 
+def model_adapt(base: CData, loras: Sequence[LoraSource]) -> CData:
+    """Load adapters for a loaded model; the result shares its weights.
+
+    Call it before the first engine of `base`.
+
+    Raises:
+        ModelLoadError: An adapter is damaged, or belongs to another model.
+    """
+    out = ffi.new("lh_model **")
+    error = ffi.new("lh_error *")
+    adapters, _kept = _native_adapters(loras, None)
+    check(lib.lh_model_adapt(base, adapters, out, error), error)
+    return ffi.gc(out[0], lib.lh_model_free)
+
+
 def _native_adapters(
     loras: Sequence[LoraSource], cvec: ControlVectorArgs | None
 ) -> tuple[CData, list[CData]]:
