@@ -26,7 +26,7 @@ ROWS = 4  # rows of a batch that ggml computes together: docs/decisions/0018
 ROWS_AMX = shim.AMX_ROWS  # the same with AMX: docs/decisions/0018
 _BLOCK = shim.CELL_BLOCK  # libllama rounds up to multiples of this
 MAX_CTX = 2**31 - _BLOCK  # the largest multiple that an int32 holds
-_MEMORY_SHARE = 0.5  # of the available memory that an automatic size may take
+MEMORY_SHARE = 0.5  # of the available memory that an automatic size may take
 # One pool is faster if all prompts share a prefix, and prompts and answers add at most
 # this share of its cells. Measured: docs/decisions/0018.
 _POOLED_SHARE = 0.25
@@ -135,7 +135,7 @@ def make_plan(
     most = sizes.n_seq_max or min(
         _even_slots(len(needs), n_rows, auto_slots), n_batch - MAX_HOLD
     )
-    n_bytes = int(memory_bytes * _MEMORY_SHARE)
+    n_bytes = int(memory_bytes * MEMORY_SHARE)
     n_states = MAX_SEQUENCES
     if bytes_per_sequence:  # states take at most half of the memory
         n_states = max(1, min(n_states, n_bytes // 2 // bytes_per_sequence))

@@ -13,32 +13,34 @@ from llamaherd.server.errors import ApiError, bad_field
 from llamaherd.server.work_api import given_fields, other_model
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from llamaherd.model.model import Model
+    from llamaherd.server.model_view import ShownModel
     from llamaherd.server.settings import ServerSettings
 
-_LATEST = ":latest"  # tag of a name without one
+LATEST = ":latest"  # tag of a name without one
 _BILLION = 1_000_000_000
 
 
-def tags(model: Model, settings: ServerSettings, created: int) -> dict[str, object]:
-    """Return the names of the model, as Ollama lists the models of a machine.
+def tags(shown: Iterable[ShownModel], created: int) -> dict[str, object]:
+    """Return the names of models, as Ollama lists the models of a machine.
 
     Args:
-        model: Model of the server.
-        settings: Settings of the server.
+        shown: Models of the server.
         created: Time of the start, in seconds since 1970.
     """
     when = datetime.fromtimestamp(created, timezone.utc).isoformat()
     models = [
         {
-            "name": name,
-            "model": name,
+            "name": each.name,
+            "model": each.name,
             "modified_at": when,
-            "size": model.size_bytes,
+            "size": each.size_bytes if each.model is None else each.model.size_bytes,
             "digest": "",
-            "details": _details(model),
+            "details": _details(each.model, each.parent),
         }
-        for name in settings.names
+        for each in shown
     ]
     return {"models": models}
 
@@ -68,7 +70,7 @@ class ShowApi:
         if field not in given:
             raise ApiError(400, "model is missing", param="model", code="missing_field")
         asked = checks.text(field, given[field])
-        if self._settings.name_of(asked.removesuffix(_LATEST)) is None:
+        if self._settings.name_of(asked.removesuffix(LATEST)) is None:
             raise other_model(asked, self._settings.names)
         kind = self._model.metadata.get("general.architecture", "")
         info: dict[str, Any] = {
@@ -91,15 +93,18 @@ class ShowApi:
         }
 
 
-def _details(model: Model) -> dict[str, object]:
-    kind = model.metadata.get("general.architecture", "")
-    n = model.info.n_params
-    size = f"{n / _BILLION:.1f}B" if n >= _BILLION else f"{n / 1e6:.0f}M"
+def _details(model: Model | None, parent: str | None = None) -> dict[str, object]:
+    """Return the details of a model, as far as they are known before it is loaded."""
+    kind = size = ""
+    if model is not None:
+        kind = model.metadata.get("general.architecture", "")
+        n = model.info.n_params
+        size = f"{n / _BILLION:.1f}B" if n >= _BILLION else f"{n / 1e6:.0f}M"
     return {
-        "parent_model": "",
+        "parent_model": parent or "",
         "format": "gguf",
         "family": kind,
-        "families": [kind],
+        "families": [kind] if kind else [],
         "parameter_size": size,
         "quantization_level": "unknown",
     }

@@ -149,11 +149,13 @@ def check_model(given: Mapping[str, object], settings: ServerSettings) -> None:
 
 def other_model(asked: str, names: Collection[str]) -> ApiError:
     """Return the error of a request for a model that is not here."""
-    here = " and ".join(repr(name) for name in names)
+    *firsts, last = (repr(name) for name in names)
+    here = f"the models here are {', '.join(firsts)} and {last}"
+    if not firsts:
+        here = f"the model here is {last}"
     return ApiError(
         404,
-        f"the model here is {here}, not {checks.quoted(asked)} (see --alias and "
-        "--any-model)",
+        f"{here}, not {checks.quoted(asked)} (see --alias and --any-model)",
         param="model",
         code="model_not_found",
     )
