@@ -23,7 +23,7 @@ class RemoteServer:
         url: Address, without a path.
         key: API key, which is not shown.
         pid: Number of the process.
-        model: Model that it serves, as it was given.
+        model: Models that it serves, as they were given.
         folder: Folder of its data and its log.
         stays: Whether it outlives the process that started it.
     """

@@ -151,11 +151,12 @@ def other_model(asked: str, names: Collection[str]) -> ApiError:
     """Return the error of a request for a model that is not here."""
     *firsts, last = (repr(name) for name in names)
     here = f"the models here are {', '.join(firsts)} and {last}"
+    hint = "/v1/models lists them"
     if not firsts:
-        here = f"the model here is {last}"
+        here, hint = f"the model here is {last}", "see --alias and --any-model"
     return ApiError(
         404,
-        f"{here}, not {checks.quoted(asked)} (see --alias and --any-model)",
+        f"{here}, not {checks.quoted(asked)} ({hint})",
         param="model",
         code="model_not_found",
     )
