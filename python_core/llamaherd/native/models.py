@@ -138,6 +138,21 @@ def model_load(
     return ffi.gc(out[0], lib.lh_model_free)
 
 
+def vocabulary_load(path: bytes) -> CData:
+    """Load the metadata and the vocabulary of a GGUF file, without its weights.
+
+    Raises:
+        ModelLoadError: libllama cannot load it.
+    """
+    params = ffi.new("lh_model_params *")
+    lib.lh_model_default_params(params)
+    params.vocab_only = 1
+    out = ffi.new("lh_model **")
+    error = ffi.new("lh_error *")
+    check(lib.lh_model_load(path, params, out, error), error)
+    return ffi.gc(out[0], lib.lh_model_free)
+
+
 def _is_other(path: bytes) -> bool:
     """Test for a file that can be read and does not begin as GGUF files do."""
     try:

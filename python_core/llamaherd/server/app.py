@@ -25,7 +25,7 @@ from llamaherd.server.metrics import Metrics
 from llamaherd.server.model_pages import ModelPages, error_response
 from llamaherd.server.models.loading import load_files
 from llamaherd.server.models.registry import ModelRegistry
-from llamaherd.server.models.routing import ByModel
+from llamaherd.server.models.routing import ByModel, ShowModels
 from llamaherd.server.openapi import openapi
 from llamaherd.server.served_model import LoadedModel, OneModel, ServedModel
 from llamaherd.server.shared_state import SharedState
@@ -104,7 +104,10 @@ def create_app_of_models(
     )
     # Each model has a limit of its own; this one is for all of them.
     shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))
-    endpoints = {path: ByModel(shared, models, path) for path in FIELDS}
+    endpoints: dict[str, Endpoint] = {
+        path: ByModel(shared, models, path) for path in FIELDS
+    }
+    endpoints["/api/show"] = ShowModels(shared, models)
     return _application(shared, settings, models, endpoints, models.close)
 
 

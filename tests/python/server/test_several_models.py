@@ -107,7 +107,6 @@ def test_every_path_takes_the_name_of_a_model(client: Client) -> None:
         "/v1/embeddings": {"input": "yes"},
         "/tokenize": {"prompt": "yes"},
         "/detokenize": {"tokens": [5]},
-        "/api/show": {},
     }
     for path, body in bodies.items():
         for name, status in [("two", 200), ("style", 200), ("none", 404)]:
@@ -116,10 +115,8 @@ def test_every_path_takes_the_name_of_a_model(client: Client) -> None:
         error = got[1]["error"]
         assert (error["param"], error["code"]) == ("model", "model_not_found")
         assert "'one', 'style', 'two' and 'vectors'" in error["message"]
-        if path != "/api/show":
-            assert client.post(path, body)[0] == 200  # the first
+        assert client.post(path, body)[0] == 200  # the first
         assert client.post(path, {**body, "model": 1})[0] == 400
-    assert client.post("/api/show", {"name": "two:latest"})[0] == 200
     assert client.post(TEXT, {**ASK, "model": "two.gguf"})[0] == 200
 
 
@@ -157,6 +154,34 @@ def test_lists_of_models_have_all_of_them(client: Client) -> None:
         assert got["model_max_length"] == tiny_models.N_CTX
     assert client.ask("GET", "/tokenizer_info?model=none")[0] == 404
     assert client.ask("GET", "/health")[1] == {"status": "ok"}
+
+
+def test_what_ollamas_programs_ask_about_each_model_loads_none(
+    folder: Path, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes((folder / "two.gguf").read_bytes()[:5000])
+    with served_models([*_specs(folder), ModelSpec("bad", bad)]) as client:
+        shown = {}
+        for name in ("one", "style:latest", "two", "vectors"):
+            status, shown[name] = client.post("/api/show", {"model": name})
+            assert status == 200
+        assert client.post("/api/show", {"name": "two"}) == (200, shown["two"])
+        assert shown["style:latest"]["details"]["parent_model"] == "one"
+        assert shown["two"]["capabilities"] == ["completion"]
+        assert shown["vectors"]["capabilities"] == ["embedding"]
+        assert shown["two"]["model_info"]["llama.context_length"] == tiny_models.N_CTX
+        status, got = client.post("/api/show", {"model": "bad"})
+        assert (status, got["error"]["code"]) == (500, "model_not_loaded")
+        assert client.post("/api/show", {"model": "none"})[0] == 404
+        assert client.post("/api/show", {})[0] == 400
+        assert client.ask("GET", "/api/tags")[0] == 200
+        assert set(_states(client).values()) == {"unloaded"}
+        _text(client, "two")
+        loaded = client.post("/api/show", {"model": "two"})[1]
+        assert loaded["model_info"]["general.parameter_count"] > 1000
+        bad.write_bytes((folder / "two.gguf").read_bytes())
+        assert client.post("/api/show", {"model": "bad"})[0] == 200
 
 
 def test_figures_are_by_model(client: Client) -> None:

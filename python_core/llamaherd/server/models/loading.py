@@ -10,6 +10,7 @@ from llamaherd.core.errors import LlamaHerdError
 from llamaherd.model.model import Model
 from llamaherd.run.context import Context
 from llamaherd.run.embedders import reads_at_once
+from llamaherd.server.models.spec import file_state
 from llamaherd.server.served_model import LoadedModel, ServedModel
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def load_files(
         base = stack.enter_context(Model(spec.path))
         models = {spec.name: base}
         for each in spec.adapters:  # before the first context
-            state = _state(each.path)
+            state = file_state(each.path)
             try:
                 models[each.name] = stack.enter_context(base.adapted(each.path))
             except LlamaHerdError as error:
@@ -120,17 +121,9 @@ class ModelFiles:
     def has_changed(self, name: str) -> bool:
         """Whether the file of an adapter with a problem is another by now."""
         problem = self._problems[name]
-        return _state(problem.path) != problem.state
+        return file_state(problem.path) != problem.state
 
     def close(self) -> None:
         """End all requests and free the memory."""
         for each in reversed(self.served.values()):  # the model after its adapters
             each.close()
-
-
-def _state(path: Path) -> object:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_ino, found.st_size, found.st_mtime_ns)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from llamaherd.core.errors import ModelLoadError
+from llamaherd.model.header import read_header
 from llamaherd.server.model_view import sum_of_counts, sum_of_loads
 from llamaherd.server.models.model_file import ServedFile, not_loaded
 from llamaherd.server.models.residency import Residency
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.outcome import Counts
     from llamaherd.core.stats import Load
+    from llamaherd.model.header import ModelHeader
     from llamaherd.server.model_view import ShownModel
     from llamaherd.server.models.model_file import InMemoryFile
     from llamaherd.server.models.spec import ModelSpec
@@ -59,6 +62,7 @@ class ModelRegistry:
         ]
         self._of_name = {name: file for file in self._files for name in file.spec.names}
         self._any_model = any_model
+        self._headers: dict[str, tuple[object, ModelHeader]] = {}
         self._residency = Residency(
             self._files, load, n_bytes=n_bytes, wait_s=wait_s, patience_s=patience_s
         )
@@ -105,6 +109,23 @@ class ModelRegistry:
                 yield served
             finally:
                 self._residency.leave(file)
+
+    def header(self, name: str) -> ModelHeader:
+        """Return the metadata of a model file, on any thread; loads no model.
+
+        Raises:
+            ApiError: The file cannot be read.
+        """
+        spec = self._of_name[name].spec
+        state = spec.state
+        known = self._headers.get(spec.name)
+        if known is None or known[0] != state:
+            try:
+                known = (state, read_header(spec.path))
+            except ModelLoadError as error:
+                raise not_loaded(name, str(error)) from None
+            self._headers[spec.name] = known
+        return known[1]
 
     async def close(self) -> None:
         """Refuse waiting requests, then unload all models."""

@@ -51,6 +51,20 @@ class ModelSpec:
             _size(each.path) for each in self.adapters
         )
 
+    @property
+    def state(self) -> object:
+        """Value that changes with the content of the model file."""
+        return file_state(self.path)
+
+
+def file_state(path: Path) -> object:
+    """Return a value that changes with the content of a file; None if it is missing."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns)
+
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
