@@ -53,7 +53,7 @@ _ERRORS = {
     "422": "The answer does not follow its schema.",
     "429": "Too many requests are waiting.",
     "500": "The prompt failed, or the model cannot be loaded.",
-    "503": "The server is stopping, has too many connections, or no memory for the model.",
+    "503": "The server is stopping, or lacks connections or memory for the model.",
     "504": "The request took too long.",
 }
 _OF_GET = ("400", "401", "403", "404", "503")

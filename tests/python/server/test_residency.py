@@ -323,6 +323,21 @@ def test_a_model_that_can_never_fit_is_unknown(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_replaced_file_counts_with_its_size(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, room=3 * ROOM) as case:
+            await case.ask("a")
+            (tmp_path / "b.gguf").write_bytes(bytes(2 * ROOM))
+            await case.ask("b")
+            assert case.bench.log == ["+a", "-a", "+b"]
+            (tmp_path / "c.gguf").write_bytes(bytes(4 * ROOM))
+            with pytest.raises(ApiError) as e:
+                await case.ask("c")
+            assert e.value.status == 404
+
+    asyncio.run(run())
+
+
 def test_caches_larger_than_expected_wait_for_room(tmp_path: Path) -> None:
     async def run() -> None:
         async with _case(tmp_path, room=2 * ROOM) as case:

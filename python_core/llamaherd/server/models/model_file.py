@@ -123,6 +123,11 @@ class ServedFile:
         """Running and waiting prompts of the model and its adapters."""
         return sum_of_loads(each.load for each in self.served.values())
 
+    def measure(self) -> None:
+        """Take the present size of the files, which may have been replaced."""
+        if self.state == "unloaded":
+            self.n_weights = self.spec.n_bytes
+
     def refuse(self, error: ApiError) -> None:
         """Refuse all waiting requests."""
         waiters, self.waiters = self.waiters, []

@@ -93,6 +93,7 @@ class Residency:
         if file.is_ready and not self._is_outdated(file, name):
             self._count(file)
             return
+        file.measure()
         if file.n_bytes > self._n_bytes:
             raise self._too_large(file, name)
         loop = asyncio.get_running_loop()
