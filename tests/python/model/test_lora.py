@@ -309,6 +309,14 @@ def test_an_adapted_model_shares_weights_and_answers_as_one_of_its_own(
             each.close()
         assert answers(base) == plain
         kept = base.adapted(tiny_adapter)
+        for model in (base, kept):
+            with lh.Context(model, n_threads=1) as context:
+                for each in (base, kept):
+                    with pytest.raises(lh.ContextError, match="has an open context"):
+                        each.adapted(tiny_adapter)
+            assert context.closed
+        lh.embed_parallel(base, ["yes"])  # has ended
+        base.adapted(tiny_adapter).close()
     with pytest.raises(lh.ModelClosedError):
         base.adapted(tiny_adapter)
     assert answers(kept) == alone[0]  # after its base was closed

@@ -15,10 +15,11 @@ import psutil
 import pytest
 import tiny_loras
 import tiny_models
+from llamaherd.cli.main import main
 from llamaherd.model.model import Model
 from llamaherd.server.app import create_app
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec
-from served import served_app, served_models, started_with
+from served import NAME, served, served_app, served_models, started_with
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -328,6 +329,44 @@ def test_one_encoder_is_a_server(folder: Path) -> None:
         for path in ("/v1/models", "/api/tags", "/tokenizer_info", "/health", "/metrics"):
             assert client.ask("GET", path)[0] == 200, path
         assert client.ask("GET", "/dashboard.json")[1]["load"]["n_slots"] == 0
+
+
+def test_one_model_beside_one_for_embeddings(folder: Path) -> None:
+    with (
+        lh.Model(folder / "one.gguf") as model,
+        lh.Model(folder / "vectors.gguf") as vectors,
+        lh.Context(model, n_threads=1) as ctx,
+        served(ctx, embedding_model=vectors, embedding_name="vectors") as client,
+    ):
+        assert client.ask("GET", "/v1/models/vectors")[0] == 200
+        tags = client.ask("GET", "/api/tags")[1]["models"]
+        assert [each["name"] for each in tags] == [NAME, "vectors"]
+        for query, found in [
+            ("", model),
+            (f"?model={NAME}", model),
+            ("?model=vectors", vectors),
+        ]:
+            got = client.ask("GET", f"/tokenizer_info{query}")[1]
+            assert got["tokenizer_class"] == found.metadata["tokenizer.ggml.model"]
+        assert client.ask("GET", "/tokenizer_info?model=other")[0] == 404
+
+
+def test_any_name_means_the_first(folder: Path) -> None:
+    with served_models(_specs(folder), any_model=True) as client:
+        status, got = client.post(TEXT, {**ASK, "model": "gpt-4"})
+        assert (status, got["model"]) == (200, "one")
+        assert _text(client, "two")
+
+
+def test_a_model_that_neither_answers_nor_embeds(folder: Path, tmp_path: Path) -> None:
+    path = tiny_models.write(tmp_path / "t5.gguf", "t5")
+    assert main(["serve", str(path), "--port", "0"]) == 1
+    specs = [ModelSpec("one", folder / "one.gguf"), ModelSpec("t5", path)]
+    with served_models(specs) as client:
+        status, got = client.post(TEXT, {**ASK, "model": "t5"})
+        assert (status, got["error"]["code"]) == (500, "model_not_loaded")
+        assert "has an encoder" in got["error"]["message"]
+        assert _text(client, "one")
 
 
 def test_the_command_serves_models_and_adapters(folder: Path) -> None:
