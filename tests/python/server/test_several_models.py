@@ -233,6 +233,7 @@ def test_batches_use_any_model(client: Client) -> None:
         assert got == _text(client, name, prompt=f"the answer {i}")
 
 
+@pytest.mark.slow(reason="180 loads: memory of fewer is lost in that of the process")
 def test_swaps_are_alike_and_leave_no_memory(tmp_path: Path, folder: Path) -> None:
     for path in folder.glob("*.gguf"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -369,6 +370,7 @@ def test_a_model_that_neither_answers_nor_embeds(folder: Path, tmp_path: Path) -
         assert _text(client, "one")
 
 
+@pytest.mark.slow(reason="two servers that are processes")
 def test_the_command_serves_models_and_adapters(folder: Path) -> None:
     options = [
         *("--model", str(folder / "one.gguf"), "--model", f"b={folder / 'two.gguf'}"),
