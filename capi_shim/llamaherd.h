@@ -212,6 +212,14 @@ LH_API int32_t lh_model_load(const char* path, const lh_model_params* params,
  * The caller frees *out with lh_model_free. */
 LH_API int32_t lh_model_borrow(void* llama_model, const lh_adapters* adapters,
                                lh_model** out, lh_error* error);
+
+/* Loads adapters for a loaded model, after the checks of lh_model_load. Engines of *out
+ * compute with them, engines of `base` do not; both use the same weights. *out keeps
+ * `base` alive. The adapters are freed with `base`. Call it before the first engine of
+ * `base` or of a model that shares its weights: libllama reads its list of adapters
+ * without a lock. The caller frees *out with lh_model_free. */
+LH_API int32_t lh_model_adapt(const lh_model* base, const lh_adapters* adapters,
+                              lh_model** out, lh_error* error);
 /* Frees a model. Its engines and embedders remain usable and may be freed later: the
  * model stays in memory until the last of them is freed. */
 LH_API void lh_model_free(lh_model* model);

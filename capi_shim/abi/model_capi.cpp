@@ -129,6 +129,15 @@ int32_t lh_model_borrow(void* llama_model_pointer, const lh_adapters* adapters,
   });
 }
 
+int32_t lh_model_adapt(const lh_model* base, const lh_adapters* adapters, lh_model** out,
+                       lh_error* error) {
+  return guard(error, [&] {
+    deref(out, "out") = nullptr;
+    lh::check_adapter_sizes(adapters);
+    *out = lh_model::hand_out(deref(base, "base").adapt(adapters));
+  });
+}
+
 void lh_model_free(lh_model* model) {
   if (model == nullptr || lh::is_refused_child()) return;
   model->let_go();

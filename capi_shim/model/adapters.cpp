@@ -41,6 +41,11 @@ void Adapters::load(const lh_adapters* from, llama_model* model) {
   cvec_last_layer_ = from->cvec_last_layer;
 }
 
+void Adapters::leave_to_model() {
+  for (LoraPtr& lora : owned_) lora.release();  // NOLINT(bugprone-unused-return-value)
+  owned_.clear();
+}
+
 Adapters::LoraPtr Adapters::load_lora(llama_model* model, const char* path) {
   const LogMark mark;
   LoraPtr lora(llama_adapter_lora_init(model, path));

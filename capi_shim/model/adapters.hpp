@@ -19,6 +19,10 @@ class Adapters {
   // Loads the adapters that `from` lists, after check_adapters. `from` may be null.
   void load(const lh_adapters* from, llama_model* model);
 
+  // Leaves the loaded adapters to their model, which frees them with itself. libllama
+  // would remove an adapter from the model's list without a lock.
+  void leave_to_model();
+
   // Applies all adapters to a new context of the model.
   void set(const llama_model* model, llama_context* ctx) const;
 

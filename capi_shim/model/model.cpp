@@ -108,6 +108,7 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
   model->owned_ = std::move(owned);
   model->tensor_split_ = std::move(split);
   model->adapters_.load(params.adapters, loaded);
+  model->path_ = path;
   return model;
 }
 
@@ -120,6 +121,18 @@ std::unique_ptr<lh_model> lh_model::borrow(llama_model* model,
   std::unique_ptr<lh_model> borrowed(new lh_model(model));
   borrowed->adapters_.load(adapters, model);
   return borrowed;
+}
+
+std::unique_ptr<lh_model> lh_model::adapt(const lh_adapters* adapters) const {
+  lh::check_adapters(adapters, /*is_borrowed=*/path_.empty());
+  if (!path_.empty()) lh::check_loras(adapters, path_);
+  lh::refuse_children();
+  std::unique_ptr<lh_model> adapted(new lh_model(model_));
+  adapted->path_ = path_;
+  adapted->base_ = held();
+  adapted->adapters_.load(adapters, model_);
+  adapted->adapters_.leave_to_model();
+  return adapted;
 }
 
 lh_model* lh_model::hand_out(std::unique_ptr<lh_model> model) {

@@ -43,6 +43,8 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   static std::unique_ptr<lh_model> load(const char* path, const lh_model_params& params);
   static std::unique_ptr<lh_model> borrow(llama_model* model,
                                           const lh_adapters* adapters = nullptr);
+  // Returns a model with the same weights and other adapters, which keeps this one alive.
+  std::unique_ptr<lh_model> adapt(const lh_adapters* adapters) const;
   // Passes ownership of a model to a C caller until `let_go`. Objects created from the
   // model may keep it longer, see `held`.
   static lh_model* hand_out(std::unique_ptr<lh_model> model);
@@ -102,6 +104,8 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
 
   std::shared_ptr<lh_model> handed_out_;  // the model itself, while the C caller owns it
   std::vector<float> tensor_split_;       // libllama keeps a pointer to it
+  std::string path_;                      // empty for a borrowed model
+  std::shared_ptr<const lh_model> base_;  // owns the weights; null if no other model does
   std::unique_ptr<llama_model, Deleter> owned_;  // null for a borrowed model
   // declared after owned_, because adapters must be freed before the model
   lh::Adapters adapters_;

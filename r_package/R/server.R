@@ -14,12 +14,20 @@
 #' `LLAMAHERD_SERVERS` names. Only you can read them. Other users of the computer cannot use the
 #' server, because it requires a key. `server$key()` returns the key for programs such as ellmer.
 #'
-#' @param model Path of a GGUF file, or another source as in [model_load()].
+#' A server with several models loads each when it is first needed, and unloads the least recently
+#' used when `memory` is full. ellmer and [job_submit()] name the model.
+#'
+#' @param model Path of a GGUF file, or another source as in [model_load()]. Several as a vector;
+#'   its names, if any, are the models' names, else those of the files.
 #' @param name Name of the server: letters, digits, `_` and `-`.
 #' @param ... Must be empty; further arguments are given by name.
 #' @param stay TRUE lets the server outlive this R session, until [server_stop()] or the end of the
 #'   computer's session. FALSE ends it with the session, and also if R crashes.
 #' @param port Port. 0 uses any free one.
+#' @param lora LoRA adapters: a vector of paths, whose names are those of the adapters. They belong
+#'   to the first model; write `"file.gguf@name"` for the model `name`. NULL for none.
+#' @param memory Memory for the weights and caches of several models, such as `"16GB"`. NULL uses
+#'   the available memory.
 #' @param n_ctx,n_seq_max,n_threads See [context_create()]. NULL chooses values for the machine.
 #' @returns `server_start()`: a list of class `llamaherd_server` with `name`, `url`, `pid`, `model`,
 #'   `folder`, `stay` and `key`, a function that returns the API key. `server_stop()`: TRUE,
@@ -47,10 +55,17 @@ server_start <- function(
   port = 0L,
   n_ctx = NULL,
   n_seq_max = NULL,
-  n_threads = NULL
+  n_threads = NULL,
+  lora = NULL,
+  memory = NULL
 ) {
   check_dots(list(...), character())
-  check_string(model)
+  check_files(model)
+  check_files(lora, null = TRUE)
+  if (length(lora) > 0 && !rlang::is_named(lora)) {
+    abort_argument("lora", "paths with names", lora, rlang::current_env())
+  }
+  check_string(memory, null = TRUE)
   check_string(name)
   check_flag(stay)
   sizes <- list(
@@ -60,11 +75,41 @@ server_start <- function(
   )
   sizes <- Filter(Negate(is.null), sizes)
   options <- as.list(rbind(names(sizes), vapply(sizes, size_text, "")))
-  port <- as.integer(check_whole(port, min = 0))
-  if (file.exists(model)) {
-    model <- normalizePath(model)
+  if (!is.null(memory)) {
+    options <- c(options, "--memory", memory)
   }
-  new_server(remote_call("remote_start", model, name, port, stay, options))
+  port <- as.integer(check_whole(port, min = 0))
+  new_server(remote_call(
+    "remote_start",
+    full_paths(model),
+    as.list(names(model)),
+    full_paths(lora),
+    as.list(names(lora)),
+    name,
+    port,
+    stay,
+    options
+  ))
+}
+
+check_files <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  null = FALSE,
+  error_call = rlang::caller_env()
+) {
+  if (null && is.null(x)) {
+    return(NULL)
+  }
+  if (!is.character(x) || length(x) == 0 || anyNA(x)) {
+    abort_argument(arg, "paths of files", x, error_call)
+  }
+  x
+}
+
+# Returns the paths as a list, those of existing files in full.
+full_paths <- function(paths) {
+  lapply(unname(paths), \(path) if (file.exists(path)) normalizePath(path) else path)
 }
 
 # Calls Python about servers. Python does not see variables that R sets after its start.

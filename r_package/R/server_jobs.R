@@ -18,6 +18,7 @@
 #'   `system`, `schema` and `choices`; for `"classify"` `labels` and others; for `"annotate"`
 #'   `codebook` and others. They have the same defaults as in the function of the task.
 #' @param server Name of the server.
+#' @param model Name of a model or adapter of the server. NULL takes its first.
 #' @param job A job of `job_submit()`.
 #' @param cancel TRUE cancels the job; what is computed is kept.
 #' @param wait TRUE waits for the end of the job. FALSE is an error if the job has not ended.
@@ -49,7 +50,8 @@ job_submit <- function(
   texts,
   task = c("generate", "classify", "annotate"),
   ...,
-  server = "default"
+  server = "default",
+  model = NULL
 ) {
   error_call <- rlang::current_env()
   if (!is.character(texts)) {
@@ -57,6 +59,7 @@ job_submit <- function(
   }
   task <- rlang::arg_match(task)
   check_string(server)
+  check_string(model, null = TRUE)
   options <- list(...)
   if (length(options) > 0 && !rlang::is_named(options)) {
     abort("Options of a job are given by name.", "argument", error_call)
@@ -67,7 +70,8 @@ job_submit <- function(
     server,
     task,
     values,
-    options_json(options, error_call)
+    options_json(options, error_call),
+    model
   )
   structure(
     list(

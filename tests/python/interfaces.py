@@ -75,7 +75,7 @@ def of_server(path: str) -> Taken:
     settings = ServerSettings(model_name="m")
     if path == "/generate":
         made = GenerateApi().understand({"prompt": "a"})
-        own, names = {"prompt"}, GenerateApi.fields
+        own, names = {"prompt", "model"}, GenerateApi.fields
     else:
         own = {"model", "prompt", "messages", "max_completion_tokens", "stream_options"}
         own |= {"tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "n"}

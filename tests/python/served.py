@@ -13,14 +13,16 @@ from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.server import serving
-from llamaherd.server.app import create_app
+from llamaherd.server.app import create_app, create_app_of_models
 from llamaherd.server.hosts import hosts_of
 from llamaherd.server.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import llamaherd as lh
+    from llamaherd.server.models.spec import ModelSpec
+    from starlette.applications import Starlette
 
 NAME = "tiny"
 _LIMIT_S = 600.0  # a limit that only a server that hangs reaches
@@ -84,8 +86,15 @@ class Client:
 @contextmanager
 def started(model: lh.Model, *options: str, before: str = "pass") -> Iterator[Client]:
     """A server that is a process, which is killed after the block."""
+    with started_with(str(model.path), *options, before=before) as client:
+        yield client
+
+
+@contextmanager
+def started_with(*options: str, before: str = "pass") -> Iterator[Client]:
+    """A server that is a process, with these arguments, killed after the block."""
     program = f"import sys; from llamaherd.cli import main; {before}; sys.exit(main())"
-    command = [sys.executable, "-c", program, "serve", str(model.path), "--port", "0"]
+    command = [sys.executable, "-c", program, "serve", "--port", "0"]
     process = subprocess.Popen(
         [*command, "--n-threads", "1", *options],
         stdout=subprocess.PIPE,
@@ -111,11 +120,23 @@ def served(
     **settings: Any,
 ) -> Iterator[Client]:
     """A server on a context, on this machine, until the block ends."""
+
+    def make(known: ServerSettings) -> Starlette:
+        return create_app(ctx, known, embedding_model)
+
+    with served_app(make, grace_s=grace_s, **settings) as client:
+        yield client
+
+
+@contextmanager
+def served_app(
+    make: Callable[[ServerSettings], Starlette], *, grace_s: float = 5.0, **settings: Any
+) -> Iterator[Client]:
+    """A server of an application that is made of settings, until the block ends."""
     bound = serving.bind("127.0.0.1", 0)
     settings = {"hosts": hosts_of(bound, "127.0.0.1"), **settings}
     ready = threading.Event()
-    known = ServerSettings(model_name=NAME, **settings)
-    app = create_app(ctx, known, embedding_model)
+    app = make(ServerSettings(model_name=NAME, **settings))
     server = serving.Server(app, grace_s=grace_s, when_ready=ready.set)
     port = bound.getsockname()[1]
     thread = threading.Thread(target=server.run, args=([bound],))
@@ -127,3 +148,17 @@ def served(
         server.should_exit = True
         thread.join()
         bound.close()
+
+
+@contextmanager
+def served_models(
+    specs: Sequence[ModelSpec], n_ctx: int | str = "auto", **settings: Any
+) -> Iterator[Client]:
+    """A server of several models, until the block ends."""
+    options = {"n_threads": 1, "n_seq_max": 4, "n_ctx": n_ctx}
+
+    def make(known: ServerSettings) -> Starlette:
+        return create_app_of_models(specs, known, options)
+
+    with served_app(make, **settings) as client:
+        yield client

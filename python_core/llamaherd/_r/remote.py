@@ -52,11 +52,41 @@ def remote_at(folder: str) -> None:
 
 
 @boundary
-def remote_start(
-    model: str, name: str, port: int, stay: bool, options: Sequence[str]
+def remote_start(  # noqa: PLR0917 - R names none
+    models: Sequence[str],
+    model_names: Sequence[str],
+    loras: Sequence[str],
+    lora_names: Sequence[str],
+    name: str,
+    port: int,
+    stay: bool,
+    options: Sequence[str],
 ) -> dict[str, Any]:
-    """Start a server, or return the running server of this name."""
-    made = remote.start_server(model, name=name, port=port, stay=stay, options=options)
+    """Start a server, or return the running server of this name.
+
+    Args:
+        models: Models.
+        model_names: Their names; empty to use the names of the files.
+        loras: Adapters.
+        lora_names: Their names.
+        name: Name of the server.
+        port: Port; 0 for a free one.
+        stay: Whether the server outlives this process.
+        options: Further arguments of the command.
+    """
+    model: remote.Models = list(models)
+    if model_names:
+        model = dict(zip(model_names, models, strict=True))
+    elif len(models) == 1:
+        model = models[0]
+    made = remote.start_server(
+        model,
+        lora=dict(zip(lora_names, loras, strict=True)),
+        name=name,
+        port=port,
+        stay=stay,
+        options=options,
+    )
     return _server(made)
 
 
@@ -82,7 +112,11 @@ def remote_servers() -> list[dict[str, Any]]:
 
 @boundary
 def remote_submit(
-    name: str, task: remote.Task, texts: Sequence[str | None], options: str
+    name: str,
+    task: remote.Task,
+    texts: Sequence[str | None],
+    options: str,
+    model: str | None,
 ) -> dict[str, Any]:
     """Submit a job.
 
@@ -91,9 +125,11 @@ def remote_submit(
         task: Task.
         texts: Texts; None for a missing text.
         options: Options as JSON.
+        model: Name of the model; None for the first of the server.
     """
     server = remote.server_named(name)
-    return _job(remote.submit_job(server, task, list(texts), json.loads(options)))
+    given = json.loads(options)
+    return _job(remote.submit_job(server, task, list(texts), given, model))
 
 
 @boundary

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
-import signal
 import sys
-import threading
-from contextlib import nullcontext
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from llamaherd.asks.interfaces import MAX_TOKENS_OF_CHAT
 from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section, warn
-
-if TYPE_CHECKING:
-    import socket
-    from contextlib import AbstractContextManager
-
-    from llamaherd.model.model import Model
+from llamaherd.cli.serve_models import (
+    check_goes_with_several,
+    given_loras,
+    given_models,
+    size,
+)
+from llamaherd.cli.serve_run import serve_on
 
 KEY_VARIABLE = "LLAMAHERD_API_KEY"
 _HELP = """\
@@ -31,9 +27,11 @@ Load a GGUF model and answer over HTTP.
 
 Clients use POST /generate, or OpenAI's API at http://127.0.0.1:8080/v1. Prompts of all
 clients run in the same batch.
+Several models, or a model with adapters, are loaded when a request names them.
 """
 _EXAMPLES = """\
 llamaherd serve model.gguf
+llamaherd serve --model small.gguf --model large=big.gguf --memory 16GB
 curl http://127.0.0.1:8080/generate -d '{"prompt": "One, two, three,"}'
 """
 _EPILOG = """\
@@ -41,6 +39,7 @@ Ctrl-C ends the server after running requests; a second Ctrl-C ends it at once.
 """
 
 _where = section("Where it listens")
+_models = section("Several models")
 _size = section("How much runs at once")
 _limits = section("Limits")
 _batches = section("Files and batches")
@@ -103,7 +102,7 @@ def _key(given: str | None) -> str | None:
 
 
 @click.command("serve", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
-@click.argument("model", metavar="MODEL.gguf")
+@click.argument("model", metavar="MODEL.gguf", required=False)
 @_where(
     "--host",
     default="127.0.0.1",
@@ -169,6 +168,38 @@ def _key(given: str | None) -> str | None:
     metavar="FILE",
     help="Model for /v1/embeddings, such as an encoder. Default: MODEL.gguf "
     "computes the vectors.",
+)
+@_models(
+    "--model",
+    "models",
+    metavar="[NAME=]FILE",
+    multiple=True,
+    help="A model with its name for clients; default: its file's. May be given several "
+    "times, in place of MODEL.gguf or with it.",
+)
+@_models(
+    "--lora",
+    "loras",
+    metavar="NAME=FILE[@MODEL]",
+    multiple=True,
+    help="A LoRA adapter, which clients ask for by its name like a model. It shares the "
+    "weights of MODEL; default: the first model. May be given several times.",
+)
+@_models(
+    "--memory",
+    metavar="SIZE",
+    callback=size,
+    help="Memory of weights and KV caches of several models, such as 16GB. Those unused "
+    "for longest are unloaded. Default: what is available at the start.",
+)
+@_models(
+    "--model-wait",
+    type=float,
+    callback=_seconds,
+    default=60.0,
+    metavar="S",
+    help="Seconds that a request waits for memory for its model; then it fails with "
+    "status 503. Default 60.",
 )
 @_size(
     "--n-seq-max",
@@ -293,6 +324,10 @@ def serve(
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
     from llamaherd.server.hosts import is_local  # noqa: PLC0415
 
+    models = given_models(options["model"], options["models"])
+    loras = given_loras(options["loras"], models)
+    if len(models) > 1 or loras:
+        check_goes_with_several(options)
     key = _key(api_key)
     if key is not None and no_api_key:
         return failed("--no-api-key is given with an API key", ExitStatus.WRONG_USE)
@@ -313,114 +348,5 @@ def serve(
                     ExitStatus.WRONG_USE,
                 )
             warn(open_to_all)
-        return _serve_on(bound, host, options, key)
-
-
-def _template(path: str | None) -> str | None:
-    """Return the chat template in a file.
-
-    Raises:
-        click.UsageError: The file cannot be read.
-    """
-    if path is None:
-        return None
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"--template {path} cannot be read: {error}.") from None
-
-
-def _end_with_stdin() -> None:
-    """End the server when standard input closes."""
-    # Not sys.stdin: Python ends with a fatal error while a thread holds its lock.
-    while os.read(0, 1 << 16):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _tell_ready(line: str, bound: socket.socket, path: str | None) -> None:
-    """Report that clients can connect, on standard output and in a file."""
-    from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
-
-    print(line, flush=True)  # noqa: T201
-    if path is not None:
-        told = {"url": serving.url(bound), "pid": os.getpid()}
-        draft = Path(f"{path}.new")
-        draft.write_text(json.dumps(told), encoding="utf-8")
-        draft.replace(path)
-
-
-def _stem(path: str | None) -> str | None:
-    return None if path is None else Path(path).stem
-
-
-def _embedding_model(
-    given: str | None, *, progress: bool
-) -> AbstractContextManager[Model | None]:
-    """Load the model for embeddings; None if none is given."""
-    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
-    from llamaherd.model.model import Model  # noqa: PLC0415
-
-    if given is None:
-        return nullcontext()
-    return Model(
-        model_path(given, check_memory=True, name="--embedding-model", progress=progress)
-    )
-
-
-def _serve_on(
-    bound: socket.socket, host: str, options: dict[str, Any], key: str | None
-) -> int:
-    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
-    from llamaherd.model.model import Model  # noqa: PLC0415
-    from llamaherd.run.context import Context  # noqa: PLC0415
-    from llamaherd.server import serving  # noqa: PLC0415
-    from llamaherd.server.app import create_app  # noqa: PLC0415
-    from llamaherd.server.connections import ConnectionLimits  # noqa: PLC0415
-    from llamaherd.server.hosts import hosts_of  # noqa: PLC0415
-    from llamaherd.server.settings import ServerSettings  # noqa: PLC0415
-
-    name, *others = options["aliases"] or [Path(options["model"]).stem]
-    settings = ServerSettings(
-        model_name=name,
-        aliases=tuple(others),
-        any_model=options["any_model"],
-        queue=options["queue"],
-        timeout_s=options["timeout"],
-        max_body=options["max_body"],
-        data=None if options["data"] is None else Path(options["data"]),
-        max_file=options["max_file"],
-        max_tokens=options["max_tokens"],
-        thinking=options["thinking"],
-        template=_template(options["template"]),
-        variables=options["variables"] or {},
-        merge_system=options["merge_system"],
-        n_ctx=options["n_ctx"],
-        api_key=key,
-        hosts=hosts_of(bound, host, options["allowed_hosts"]),
-        connections=ConnectionLimits(most=serving.room_for(options["connections"])),
-        embedding_name=_stem(options["embedding_model"]),
-    )
-    watched = sys.stderr.isatty()
-    path = model_path(options["model"], check_memory=True, name="MODEL", progress=watched)
-    with (
-        Model(path) as model,
-        _embedding_model(options["embedding_model"], progress=watched) as embedding_model,
-        Context(
-            model,
-            n_ctx=options["n_ctx"] or "auto",
-            n_seq_max=options["n_seq_max"] or "auto",
-            n_threads=options["n_threads"],
-            deterministic=options["deterministic"],
-        ) as ctx,
-    ):
-        if options["while_stdin_open"]:
-            threading.Thread(target=_end_with_stdin, daemon=True).start()
-        line = f"llamaherd serves {name} at {serving.url(bound)} (Ctrl-C ends it)"
-        server = serving.Server(
-            create_app(ctx, settings, embedding_model),
-            grace_s=options["grace"],
-            when_ready=lambda: _tell_ready(line, bound, options["ready_file"]),
-        )
-        server.run([bound])
-        return server.status
+        given = {**options, "models": models, "loras": loras}
+        return serve_on(bound, host, given, key)

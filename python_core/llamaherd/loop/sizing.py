@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.core.errors import ContextError
 from llamaherd.core.words import setting
-from llamaherd.memory.plan import AUTO_SLOTS, Plan, make_plan
+from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD, MEMORY_SHARE, Plan, make_plan
 from llamaherd.native.engine import EngineParams, NativeEngine
 
 if TYPE_CHECKING:
@@ -95,6 +95,20 @@ class NativeSizing:
         self.n_sharing = 1
         # Read once, so that equal calls have equal plans.
         self._memory_bytes = device.available_memory()
+
+    def limit(self, n_bytes: int) -> int:
+        """Plan caches of at most some bytes, unless the user fixed `n_ctx`.
+
+        Returns:
+            Maximum memory of a cache in bytes: the limit, or that of the fixed size.
+        """
+        n_ctx = self._sizes.n_ctx
+        if n_ctx is None:
+            self._memory_bytes = min(self._memory_bytes, int(n_bytes / MEMORY_SHARE))
+            return n_bytes
+        n_slots = self._sizes.n_seq_max or self._device.auto_slots
+        states = (n_slots + MAX_HOLD) * self._bytes_per_sequence
+        return n_ctx * self._bytes_per_cell + states
 
     def plan(self, work: Work, layout: Layout | None = None) -> Plan:
         """Implement `Sizing`."""

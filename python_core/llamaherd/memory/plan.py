@@ -27,7 +27,7 @@ ROWS = 4  # rows of a batch that ggml computes together: docs/decisions/0018
 ROWS_AMX = shim.AMX_ROWS  # number of these rows with AMX: docs/decisions/0018
 _BLOCK = shim.CELL_BLOCK  # libllama rounds numbers of cells up to its multiples
 MAX_CTX = 2**31 - _BLOCK  # the largest multiple that an int32 holds
-_MEMORY_SHARE = 0.5  # share of the available memory that an automatic size may use
+MEMORY_SHARE = 0.5  # share of the available memory that an automatic size may use
 # One pool is faster if all prompts share a prefix, and prompts and answers add at most
 # this share of its cells. Measured: docs/decisions/0018.
 _POOLED_SHARE = 0.25
@@ -136,7 +136,7 @@ def make_plan(
     most = sizes.n_seq_max or min(
         _even_slots(len(needs), n_rows, auto_slots), n_batch - MAX_HOLD
     )
-    n_bytes = int(memory_bytes * _MEMORY_SHARE)
+    n_bytes = int(memory_bytes * MEMORY_SHARE)
     n_states = MAX_SEQUENCES
     if bytes_per_sequence:  # states take at most half of the memory
         n_states = max(1, min(n_states, n_bytes // 2 // bytes_per_sequence))

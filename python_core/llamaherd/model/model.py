@@ -44,6 +44,10 @@ _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}  # of libllama
 class Closable(Protocol):
     """A context of a model, which is closed with the model."""
 
+    @property
+    def closed(self) -> bool:
+        """Whether the context was closed."""
+
     def close(self) -> None:
         """Free the memory of the context."""
 
@@ -178,6 +182,38 @@ class Model:
             model._open(handle)  # noqa: SLF001
         return model
 
+    def adapted(self, lora: LoraOption) -> Model:
+        """Return a model with the same weights and a LoRA adapter.
+
+        It equals `Model(path, lora=lora)` and takes no second copy of the weights, which
+        stay in memory until both are closed. Call this while no context of these models
+        is open: libllama reads the list of their adapters without a lock.
+
+        Args:
+            lora: Path of a GGUF file, or a pair (path, scale).
+
+        Raises:
+            ContextError: A context of a model with these weights is open.
+            ModelLoadError: The file is missing, damaged, or belongs to another model.
+            ModelClosedError: The model was closed.
+        """
+        contexts = [ctx for each in tuple(self._family) for ctx in tuple(each._contexts)]  # noqa: SLF001
+        if not all(ctx.closed for ctx in contexts):
+            raise ContextError(
+                f"{self!r} has an open context: load adapters before the first one"
+            )
+        loras = (*self.loras, *checked_loras(lora))
+        model = type(self).__new__(type(self))
+        model._prepare(self.path, self.file)  # noqa: SLF001 - an alternative __init__
+        with self.using() as handle:
+            native = models.model_adapt(handle, loras)
+        model.placement = self.placement
+        model.told = Told(loras)
+        model._open(native)  # noqa: SLF001
+        model._family = self._family  # noqa: SLF001
+        self._family.add(model)
+        return model
+
     def _prepare(self, path: Path | None, content: ModelFile | None) -> None:
         self.path = path
         self.file = content
@@ -188,6 +224,7 @@ class Model:
         self._owner: Llama | None = None
         self._in_use = InUse()
         self._contexts: WeakSet[Closable] = WeakSet()
+        self._family: WeakSet[Model] = WeakSet((self,))  # models with the same weights
         self._contexts_lock = RLock()  # garbage collection may close a Llama at any point
 
     def _open(self, handle: Handle) -> None:

@@ -138,6 +138,21 @@ def model_load(
     return ffi.gc(out[0], lib.lh_model_free)
 
 
+def vocabulary_load(path: bytes) -> CData:
+    """Load the metadata and the vocabulary of a GGUF file, without its weights.
+
+    Raises:
+        ModelLoadError: libllama cannot load it.
+    """
+    params = ffi.new("lh_model_params *")
+    lib.lh_model_default_params(params)
+    params.vocab_only = 1
+    out = ffi.new("lh_model **")
+    error = ffi.new("lh_error *")
+    check(lib.lh_model_load(path, params, out, error), error)
+    return ffi.gc(out[0], lib.lh_model_free)
+
+
 def _is_other(path: bytes) -> bool:
     """Test whether a file can be read and does not begin like a GGUF file."""
     try:
@@ -162,6 +177,21 @@ def model_borrow(
     adapters, _kept = _native_adapters(loras, cvec)
     model = ffi.cast("void *", address)
     check(lib.lh_model_borrow(model, adapters, out, error), error)
+    return ffi.gc(out[0], lib.lh_model_free)
+
+
+def model_adapt(base: CData, loras: Sequence[LoraSource]) -> CData:
+    """Load adapters for a loaded model; the result shares its weights.
+
+    Call it before the first engine of `base`.
+
+    Raises:
+        ModelLoadError: An adapter is damaged, or belongs to another model.
+    """
+    out = ffi.new("lh_model **")
+    error = ffi.new("lh_error *")
+    adapters, _kept = _native_adapters(loras, None)
+    check(lib.lh_model_adapt(base, adapters, out, error), error)
     return ffi.gc(out[0], lib.lh_model_free)
 
 

@@ -15,6 +15,7 @@ from llamaherd.remote.jobs import (
     list_jobs,
     submit_job,
 )
+from llamaherd.remote.models import Models
 from llamaherd.remote.processes import (
     FOLDER_VARIABLE,
     list_servers,
@@ -26,6 +27,7 @@ from llamaherd.remote.processes import (
 __all__ = [
     "FOLDER_VARIABLE",
     "JobOutput",
+    "Models",
     "RemoteJob",
     "RemoteServer",
     "Task",

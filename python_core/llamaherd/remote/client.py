@@ -23,7 +23,7 @@ class RemoteServer:
         url: Address, without a path.
         key: API key, which is not shown.
         pid: Number of the process.
-        model: Model that the server loads, as given to `start_server`.
+        model: Models that the server loads, as given to `start_server`.
         folder: Folder of its data and its log.
         stays: Whether the server outlives the process that started it.
     """

@@ -117,6 +117,7 @@ def submit_job(
     task: Task,
     texts: Sequence[str | None],
     options: Mapping[str, Any],
+    model: str | None = None,
 ) -> RemoteJob:
     """Start a job; it runs in the background, also after this process has ended.
 
@@ -127,6 +128,7 @@ def submit_job(
         texts: Prompts or texts; None for a missing text, which is left out.
         options: Options of the task, as in `generate_parallel`, `classify_parallel` and
             `annotate`.
+        model: Name of the model or adapter; None for the first of the server.
 
     Raises:
         ArgumentError: An argument is wrong.
@@ -139,6 +141,8 @@ def submit_job(
             text = f"has {name!r}, which {task} does not accept"
             meant = checks.meant(name, kind.options)
             raise ArgumentError(f"{text}{meant}", argument="options")
+    if model is not None:
+        options = {**options, "model": checks.text("model", model)}
     lines = list(_lines(kind, texts, options))
     if not lines:
         raise ArgumentError("must have at least one text", argument="texts")

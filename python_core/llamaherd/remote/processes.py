@@ -19,9 +19,12 @@ from llamaherd.core import checks
 from llamaherd.core.checks import quoted
 from llamaherd.core.errors import ArgumentError, ServerError
 from llamaherd.remote.client import RemoteServer
+from llamaherd.remote.models import lora_arguments, model_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.remote.models import Models, StrPath
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
@@ -40,8 +43,9 @@ def servers_folder() -> Path:
 
 
 def start_server(
-    model: str | os.PathLike[str],
+    model: Models,
     *,
+    lora: Mapping[str, StrPath] | None = None,
     name: str = "default",
     port: int = 0,
     stay: bool = False,
@@ -54,7 +58,10 @@ def start_server(
     files and batches, so a server that is started again continues its jobs.
 
     Args:
-        model: Path of a model, or a source as in `download_model`.
+        model: Path of a model, or a source as in `download_model`; several as a list, or
+            by the names that requests ask for. Several are loaded when they are needed.
+        lora: LoRA adapters by the names that requests ask for. They are of the first
+            model; of another with its name at the end of the path, as `FILE@MODEL`.
         name: Name of the server: letters, digits, `_` and `-`.
         port: Port; 0 for any free one.
         stay: Whether the server outlives this process.
@@ -68,7 +75,10 @@ def start_server(
     folder = _folder(name)
     checks.flag("stay", stay)
     checks.integer("port", port, 0, 65535)
-    shown = os.fspath(model)
+    models, shown = model_arguments(model)
+    loras = lora_arguments(lora)
+    if loras:
+        shown = f"{shown}, {', '.join(loras[1::2])}"
     found = _info(folder)
     if found is not None and found.is_running:
         if found.model != shown:
@@ -83,7 +93,7 @@ def start_server(
     ready.unlink(missing_ok=True)
     key = secrets.token_hex(24)
     command = [
-        *(sys.executable, "-m", "llamaherd.cli", "serve", shown),
+        *(sys.executable, "-m", "llamaherd.cli", "serve", *models, *loras),
         *("--port", str(port), "--data", str(folder / "data")),
         *("--ready-file", str(ready), *([] if stay else ["--while-stdin-open"])),
         *options,

@@ -199,18 +199,17 @@ class Context(Host):
         warn_of_foreign(max(self._params.n_threads, self._params.n_threads_batch))
         self._sizes = sizes
         self.model = model
-        self._loop = Loop(
-            NativeSizing(
-                model,
-                self._params,
-                sizes,
-                kv_cells.bytes_per_cell(model.metadata, model.info, keys, values),
-                kv_cells.bytes_per_sequence(model.metadata, model.info),
-                device=device_of(
-                    model.placement, model.info.n_layer, offload_kqv=offload_kqv
-                ),
-            )
+        self._sizing = NativeSizing(
+            model,
+            self._params,
+            sizes,
+            kv_cells.bytes_per_cell(model.metadata, model.info, keys, values),
+            kv_cells.bytes_per_sequence(model.metadata, model.info),
+            device=device_of(
+                model.placement, model.info.n_layer, offload_kqv=offload_kqv
+            ),
         )
+        self._loop = Loop(self._sizing)
         model.register(self)
 
     @property
@@ -249,6 +248,17 @@ class Context(Host):
     def loop(self) -> Loop:
         """Loop that runs the requests."""
         return self._loop
+
+    def limit_cache(self, n_bytes: int) -> int:
+        """Limit the memory of the KV cache, before the first call.
+
+        Args:
+            n_bytes: Maximum memory in bytes, unless `n_ctx` is fixed.
+
+        Returns:
+            Maximum memory in bytes: the limit, or what the fixed `n_ctx` takes.
+        """
+        return self._sizing.limit(n_bytes)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else self.plan or "not sized yet"

@@ -43,6 +43,7 @@ class EmbedWork:
         self._make = make
         self._sizes = sizes
         self._was_closed = False
+        self._has_ended = False
         model.register(self)
 
     @property
@@ -59,6 +60,11 @@ class EmbedWork:
         self._was_closed = True
         self._call.cancel()
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is computed any more."""
+        return self._has_ended or self._was_closed
+
     def run(self) -> Embeddings:
         """Computes the vectors.
 
@@ -69,8 +75,11 @@ class EmbedWork:
         """
         import numpy as np  # noqa: PLC0415 - calls that generate do without it
 
-        with self._model.using():  # closing a Llama waits for this
-            self._call.run(self._model.info.n_embd_out, self._make, self._sizes)
+        try:
+            with self._model.using():  # closing a Llama waits for this
+                self._call.run(self._model.info.n_embd_out, self._make, self._sizes)
+        finally:
+            self._has_ended = True
         if self._was_closed:
             raise ModelClosedError("the model was closed during the call")
         vectors, n_embd = self._call.vectors()

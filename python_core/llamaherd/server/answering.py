@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from llamaherd.core.results import Result
+    from llamaherd.run.context import Context
     from llamaherd.run.handle import Handle
     from llamaherd.server.api_shape import AnswerWriter, ApiShape, ParsedRequest
     from llamaherd.server.record import RequestRecord
@@ -139,11 +140,13 @@ class Answering(Endpoint):
 
     Args:
         shared: State shared by all requests.
+        ctx: Context that runs prompts.
         shape: Format of requests and answers.
     """
 
-    def __init__(self, shared: SharedState, shape: ApiShape) -> None:
+    def __init__(self, shared: SharedState, ctx: Context, shape: ApiShape) -> None:
         super().__init__(shared, shape.fields)
+        self._ctx = ctx
         self._shape = shape
 
     async def answer(
@@ -186,13 +189,13 @@ class Answering(Endpoint):
                 last = {"priority": LAST_PRIORITY}
                 parsed = replace(parsed, options={**parsed.options, **last})
             for prompt in parsed.prompts:
-                _check_ids(prompt, self._shared.ctx.model.n_vocab)
+                _check_ids(prompt, self._ctx.model.n_vocab)
             with errors.renamed(parsed.names):
                 if parsed.echo:
-                    return parsed, start_echo(self._shared.ctx, parsed)
+                    return parsed, start_echo(self._ctx, parsed)
                 if parsed.n_answers > 1:
-                    return parsed, start_several(self._shared.ctx, parsed)
-                handle = self._shared.ctx.submit(
+                    return parsed, start_several(self._ctx, parsed)
+                handle = self._ctx.submit(
                     parsed.prompts[0],
                     params=parsed.params,
                     stream=parsed.stream,

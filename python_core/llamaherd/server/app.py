@@ -2,112 +2,143 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.responses import Response
 from starlette.routing import Route
 
-import llamaherd
-from llamaherd.asks.options import GenerateOptions
-from llamaherd.asks.requests import make_requests
 from llamaherd.core import checks
-from llamaherd.core.errors import ChatTemplateError, LlamaHerdError
+from llamaherd.memory.hardware import available_memory
+from llamaherd.model.model import Model
 from llamaherd.server.access import AccessMiddleware
-from llamaherd.server.annotations import AnnotateApi
-from llamaherd.server.answering import Answering
 from llamaherd.server.batches.pages import BatchPages
 from llamaherd.server.batches.service import BatchService, batch_endpoints
-from llamaherd.server.chats import with_defaults
 from llamaherd.server.dashboard import Dashboard
-from llamaherd.server.embeddings import EmbeddingsApi
+from llamaherd.server.endpoints import FIELDS, OF_OPENAI
 from llamaherd.server.errors import ApiError
-from llamaherd.server.generate import GenerateApi
 from llamaherd.server.limits import Guard
-from llamaherd.server.messages import dumps
-from llamaherd.server.metrics import CONTENT_TYPE, Metrics
-from llamaherd.server.ollama import ShowApi, tags
-from llamaherd.server.openai import ChatCompletions, Completions
+from llamaherd.server.metrics import Metrics
+from llamaherd.server.model_pages import ModelPages, error_response
+from llamaherd.server.models.loading import load_files
+from llamaherd.server.models.registry import ModelRegistry
+from llamaherd.server.models.routing import ByModel, ShowModels
 from llamaherd.server.openapi import openapi
-from llamaherd.server.responses import Responses
-from llamaherd.server.scores import ClassifyApi, ScoreApi
+from llamaherd.server.served_model import LoadedModel, OneModel, ServedModel
 from llamaherd.server.shared_state import SharedState
-from llamaherd.server.tokenizing import (
-    DetokenizeApi,
-    TemplateApi,
-    TokenizeApi,
-    tokenizer_info,
-)
-from llamaherd.server.work_api import Working
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping
+    from collections.abc import (
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Collection,
+        Mapping,
+        Sequence,
+    )
 
     from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.types import ExceptionHandler
 
-    from llamaherd.model.model import Model
     from llamaherd.run.context import Context
+    from llamaherd.server.answering import Endpoint
+    from llamaherd.server.model_view import ModelView
+    from llamaherd.server.models.loading import ModelFiles
+    from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.settings import ServerSettings
-    from llamaherd.server.work_api import WorkShape
 
 _POST = ["POST"]
 
 
 def create_app(
-    ctx: Context, settings: ServerSettings, embedding_model: Model | None = None
+    ctx: Context | Model,
+    settings: ServerSettings,
+    embedding_model: Model | None = None,
 ) -> Starlette:
-    """Create an ASGI application for a context.
+    """Create an ASGI application for one model.
 
     Args:
-        ctx: Context, which the caller closes after the application has ended.
+        ctx: Context, or a model that computes embeddings only. The caller closes it after
+            the application has ended.
         settings: Settings of the application.
         embedding_model: Model for embeddings; None uses the model of the context.
     """
-    _warm_up(ctx.model, settings)
-    shared = SharedState(ctx, settings)
-    metrics = Metrics(ctx)
-    pages = _Pages(ctx, settings, metrics)
+    if isinstance(ctx, Model):
+        loaded = LoadedModel(ctx, None)
+    else:
+        loaded = LoadedModel(ctx.model, ctx)
+    view = OneModel(loaded, settings, embedding_model)
+    shared = SharedState(view, settings)
+    served = ServedModel(shared, loaded, settings, embedding_model)
+    return _application(shared, settings, view, served.endpoints)
+
+
+def create_app_of_models(
+    specs: Sequence[ModelSpec], settings: ServerSettings, options: Mapping[str, Any]
+) -> Starlette:
+    """Create an ASGI application for several models, loaded when they are asked for.
+
+    Args:
+        specs: Models; requests without a name get the first.
+        settings: Settings of the application.
+        options: Arguments of each context, beside the model.
+    """
+
+    def load(spec: ModelSpec, n_cache: int) -> ModelFiles:
+        return load_files(
+            spec, n_cache, shared=shared, settings=settings, options=options
+        )
+
+    memory = settings.memory
+    models = ModelRegistry(
+        specs,
+        load,
+        n_bytes=available_memory() if memory is None else memory,
+        n_waiting=settings.queue,
+        wait_s=settings.model_wait_s,
+        any_model=settings.any_model,
+    )
+    # Each model has a limit of its own; this one is for all of them.
+    shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))
+    endpoints: dict[str, Endpoint] = {
+        path: ByModel(shared, models, path) for path in FIELDS
+    }
+    endpoints["/api/show"] = ShowModels(shared, models)
+    return _application(shared, settings, models, endpoints, models.close)
+
+
+def _application(
+    shared: SharedState,
+    settings: ServerSettings,
+    models: ModelView,
+    endpoints: Mapping[str, Endpoint],
+    close: Callable[[], Awaitable[None]] | None = None,
+) -> Starlette:
+    """Return the application with all routes.
+
+    Args:
+        shared: State shared by all requests.
+        settings: Settings of the application.
+        models: Models as pages show them.
+        endpoints: Application of each path that answers with a model.
+        close: Called at the end.
+    """
+    metrics = Metrics(models)
+    pages = ModelPages(models, metrics)
+    posts = {path: Route(path, endpoints[path], methods=_POST) for path in endpoints}
     routes = [
-        Route("/generate", Answering(shared, GenerateApi(settings)), methods=_POST),
+        posts["/generate"],
         *_with_and_without_v1(
-            Route(
-                "/completions",
-                Answering(shared, Completions(ctx.model, settings)),
-                methods=_POST,
-            ),
-            Route(
-                "/chat/completions",
-                Answering(shared, ChatCompletions(ctx.model, settings)),
-                methods=_POST,
-            ),
-            Route(
-                "/responses",
-                Answering(shared, Responses(ctx.model, settings)),
-                methods=_POST,
-            ),
-            *(
-                Route(path, Working(shared, shape), methods=_POST)
-                for path, shape in _work_shapes(ctx, settings, embedding_model).items()
-            ),
-            Route("/models", pages.models),
-            Route("/models/{name:path}", pages.model),
+            *(route for path, route in posts.items() if path in OF_OPENAI),
+            *pages.routes_of_openai(),
         ),
-        *(
-            Route(path, Working(shared, shape), methods=_POST)
-            for path, shape in _shapes_of_tokens(ctx.model, settings).items()
-        ),
-        Route("/tokenizer_info", pages.tokenizer_info),
-        Route("/api/tags", pages.tags),
-        Route("/version", pages.version),
-        Route("/openapi.json", pages.openapi),
-        Route("/health", pages.health),
-        Route("/metrics", pages.metrics),
-        *Dashboard(shared, settings).routes(),
+        *(posts[path] for path in posts if path not in {"/generate", *OF_OPENAI}),
+        *pages.routes(),
+        *Dashboard(shared, models).routes(),
     ]
     batches = BatchService(shared, settings.data, batch_endpoints(routes))
     batch_pages = BatchPages(batches, shared, settings.max_file)
@@ -120,6 +151,8 @@ def create_app(
         await batches.resume()
         yield
         await batches.close()
+        if close is not None:
+            await close()
         shared.close()
 
     app = Starlette(
@@ -134,28 +167,6 @@ def create_app(
     return app
 
 
-def _work_shapes(
-    ctx: Context, settings: ServerSettings, embedding_model: Model | None
-) -> dict[str, WorkShape]:
-    """Return the formats of paths without streams, with and without `/v1`."""
-    return {
-        "/embeddings": EmbeddingsApi(ctx, settings, embedding_model),
-        "/score": ScoreApi(ctx, settings),
-        "/classify": ClassifyApi(ctx, settings),
-        "/annotate": AnnotateApi(ctx, settings),
-    }
-
-
-def _shapes_of_tokens(model: Model, settings: ServerSettings) -> dict[str, WorkShape]:
-    """Return the formats of paths about tokens and models."""
-    return {
-        "/tokenize": TokenizeApi(model, settings),
-        "/detokenize": DetokenizeApi(model, settings),
-        "/apply-template": TemplateApi(model, settings),
-        "/api/show": ShowApi(model, settings),
-    }
-
-
 def _with_and_without_v1(*routes: Route) -> list[Route]:
     """Return the routes of OpenAI clients, with and without `/v1`."""
     return [
@@ -163,107 +174,6 @@ def _with_and_without_v1(*routes: Route) -> list[Route]:
         for start in ("/v1", "")
         for route in routes
     ]
-
-
-def _warm_up(model: Model, settings: ServerSettings) -> None:
-    """Compile the chat template, so that no request waits for it; check the settings.
-
-    Raises:
-        ValueError: The model does not support the `thinking` of the settings.
-        ChatTemplateError: The template of the settings cannot be used.
-    """
-    options = GenerateOptions(chat=True, **with_defaults({}, settings))
-    try:
-        make_requests(model, ["Hello"], options)
-    except ChatTemplateError:
-        if settings.template is not None:
-            raise
-
-
-class _Pages:
-    """Routes of GET requests.
-
-    Attributes:
-        document: OpenAPI document of all routes.
-    """
-
-    def __init__(self, ctx: Context, settings: ServerSettings, metrics: Metrics) -> None:
-        self._ctx = ctx
-        self._metrics = metrics
-        self._settings = settings
-        self._created = int(time.time())
-        self.document: dict[str, object] = {}
-
-    def _of_name(self, name: str) -> dict[str, object]:
-        return {
-            "id": name,
-            "object": "model",
-            "created": self._created,
-            "owned_by": "llamaherd",
-        }
-
-    async def models(self, _request: Request) -> Response:
-        """Return the names of the model."""
-        own = self._settings.embedding_name
-        names = (*self._settings.names, *([] if own is None else [own]))
-        data = [self._of_name(name) for name in names]
-        return _json({"object": "list", "data": data})
-
-    async def model(self, request: Request) -> Response:
-        """Return the model, if it has this name."""
-        asked = request.path_params["name"]
-        name = self._settings.name_of(asked)
-        if asked == self._settings.embedding_name:
-            name = asked
-        if name is None:
-            return _error(ApiError(404, "no such model", code="model_not_found"))
-        return _json(self._of_name(name))
-
-    async def tokenizer_info(self, _request: Request) -> Response:
-        """Return the special tokens and the chat template of the model."""
-        try:
-            return _json(tokenizer_info(self._ctx.model))
-        except LlamaHerdError as error:
-            return _error(ApiError(503, str(error), code="stopping"))
-
-    async def tags(self, _request: Request) -> Response:
-        """Return the names of the model, in the format of Ollama."""
-        try:
-            return _json(tags(self._ctx.model, self._settings, self._created))
-        except LlamaHerdError as error:
-            return _error(ApiError(503, str(error), code="stopping"))
-
-    async def version(self, _request: Request) -> Response:
-        """Return the version of llamaherd."""
-        return _json({"version": llamaherd.__version__})
-
-    async def openapi(self, _request: Request) -> Response:
-        """Return the OpenAPI document."""
-        return _json(self.document)
-
-    async def health(self, _request: Request) -> Response:
-        """Return whether prompts can run."""
-        if self._ctx.closed:
-            return _json({"status": "closed"}, 503)
-        return _json({"status": "ok"})
-
-    async def metrics(self, _request: Request) -> Response:
-        """Return the metrics."""
-        try:
-            text = self._metrics.text()
-        except LlamaHerdError as error:
-            return _error(ApiError(503, str(error), code="stopping"))
-        return Response(text, headers={"content-type": CONTENT_TYPE.decode()})
-
-
-def _json(
-    value: object, status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:
-    return Response(dumps(value), status, headers, "application/json")
-
-
-def _error(error: ApiError) -> Response:
-    return _json(error.body, error.status, dict(error.headers))
 
 
 def _http_errors(paths: Collection[str]) -> ExceptionHandler:
@@ -279,6 +189,8 @@ def _http_errors(paths: Collection[str]) -> ExceptionHandler:
             405: f"{request.method} is not allowed here, only {headers.get('Allow')}",
         }
         text = texts.get(error.status_code, error.detail)
-        return _error(ApiError(error.status_code, text, headers=tuple(headers.items())))
+        return error_response(
+            ApiError(error.status_code, text, headers=tuple(headers.items()))
+        )
 
     return http_error

@@ -23,7 +23,7 @@ from llamaherd.server.web_pages import page_routes
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from llamaherd.server.settings import ServerSettings
+    from llamaherd.server.model_view import ModelView, ShownModel
     from llamaherd.server.shared_state import SharedState
 
 DATA = "/dashboard.json"
@@ -47,12 +47,12 @@ class Dashboard:
 
     Args:
         shared: State of the server.
-        settings: Settings of the server.
+        models: Models of the server.
     """
 
-    def __init__(self, shared: SharedState, settings: ServerSettings) -> None:
+    def __init__(self, shared: SharedState, models: ModelView) -> None:
         self._shared = shared
-        self._names = settings.names
+        self._models = models
         self._start_s = time.monotonic()
         self._process = psutil.Process()
 
@@ -67,13 +67,13 @@ class Dashboard:
         return Response(dumps(found), 200, _HEADERS, "application/json")
 
     def _found(self) -> dict[str, object]:
-        ctx = self._shared.ctx
-        counts = ctx.loop.watched_counts()
+        counts, shown = self._models.counts, self._models.shown()
         return {
             "version": version("llamaherd"),
-            "models": self._names,
+            "models": [each.name for each in shown],
+            "states": [_state(each) for each in shown],
             "uptime_s": time.monotonic() - self._start_s,
-            "load": asdict(ctx.load),
+            "load": asdict(self._models.load),
             "n_requests": self._shared.queue.n_inside,
             "counts": {name: getattr(counts, name) for name in _COUNTS},
             "memory": {
@@ -81,3 +81,15 @@ class Dashboard:
                 "available": available_memory(),
             },
         }
+
+
+def _state(model: ShownModel) -> dict[str, object]:
+    load = model.load
+    return {
+        "name": model.name,
+        "parent": model.parent,
+        "state": model.state,
+        "memory": model.n_bytes,
+        "n_running": 0 if load is None else load.n_running,
+        "n_waiting": 0 if load is None else load.n_waiting,
+    }

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from llamaherd.core.embeddings import Embeddings, EmbedProgress
     from llamaherd.model.model import Model
-    from llamaherd.run.context import Context
     from llamaherd.run.embed_job import EmbedWork
     from llamaherd.server.settings import ServerSettings
 
@@ -35,17 +34,17 @@ class EmbeddingsApi:
     """Format of `/v1/embeddings`.
 
     Args:
-        ctx: Context whose model computes vectors if there is no other model.
+        own: Model that computes vectors if there is no other model.
         settings: Settings of the server.
-        model: Model for embeddings; None uses the model of the context.
+        model: Model for embeddings; None uses `own`.
     """
 
     fields = _OPTIONS | {"model", "input", "encoding_format", "dimensions"}
 
     def __init__(
-        self, ctx: Context, settings: ServerSettings, model: Model | None = None
+        self, own: Model, settings: ServerSettings, model: Model | None = None
     ) -> None:
-        self._ctx = ctx
+        self._own = own
         self._settings = settings
         self._model = model
         self._lock = Lock()  # one request at a time uses the processor
@@ -98,7 +97,7 @@ class EmbeddingsApi:
             raise other_model(asked, names if own is None else (*names, own))
         if self._model is not None and asked not in self._settings.names:
             return str(own), self._model  # any name is accepted
-        return name, self._ctx.model
+        return name, self._own
 
 
 class _InTurn:

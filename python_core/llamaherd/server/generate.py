@@ -13,6 +13,7 @@ from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
 from llamaherd.server.messages import dumps
 from llamaherd.server.wording import JSON
+from llamaherd.server.work_api import check_model
 from llamaherd.structured.quotable import quotes_in
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class GenerateApi:
         settings: Settings of the server, with defaults for chats; None without defaults.
     """
 
-    fields = _TAKEN | {"prompt"}
+    fields = _TAKEN | {"prompt", "model"}
 
     def __init__(self, settings: ServerSettings | None = None) -> None:
         self._settings = settings
@@ -47,6 +48,8 @@ class GenerateApi:
         for name in fields:
             if name not in self.fields:
                 raise unknown_field(name, self.fields)
+        if self._settings is not None:
+            check_model(given, self._settings)
         if "prompt" not in given:
             raise ApiError(400, "prompt is missing", param="prompt", code="missing_field")
         if given.get("chat") is True:

@@ -6,7 +6,7 @@ import hmac
 import math
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.server.errors import ApiError
 
@@ -15,13 +15,21 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-    from llamaherd.run.context import Context
+    from llamaherd.core.stats import Load
     from llamaherd.server.settings import ServerSettings
 
 _MOST_BODIES = 16  # number of bodies of maximum size in memory at once
 _LOOKED_AT = (b"host", b"origin", b"authorization")
 _TIMED = 8  # one request out of this number is timed
 _LONGEST_RETRY_S = 60  # seconds; common clients do not wait longer
+
+
+class Loaded(Protocol):
+    """A context, or all contexts of a server."""
+
+    @property
+    def load(self) -> Load:
+        """Running and waiting prompts, and the number of slots."""
 
 
 class RequestQueue:
@@ -32,7 +40,7 @@ class RequestQueue:
     slots are free.
 
     Args:
-        ctx: Context with the number of slots.
+        slots: Context with the number of slots.
         n_waiting: Maximum number of waiting requests.
         clock: Returns the time in seconds.
 
@@ -41,10 +49,10 @@ class RequestQueue:
     """
 
     def __init__(
-        self, ctx: Context, n_waiting: int, clock: Callable[[], float] = time.monotonic
+        self, slots: Loaded, n_waiting: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._clock = clock
-        self._ctx = ctx
+        self._slots = slots
         self._n_waiting = n_waiting
         self.n_inside = 0
         self._n_seen = 0
@@ -79,7 +87,7 @@ class RequestQueue:
 
     @property
     def _n_slots(self) -> int:
-        return max(1, self._ctx.load.n_slots)
+        return max(1, self._slots.load.n_slots)
 
     def _full(self, n_slots: int) -> ApiError:
         """Return the error of a full queue, with the expected time until it is empty."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -16,12 +16,13 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from llamaherd.core.results import Result
-    from llamaherd.run.context import Context
+    from llamaherd.server.model_view import ModelView, ShownModel
     from llamaherd.server.record import RequestRecord
 
+_Metric = TypeVar("_Metric", Counter, Histogram)
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
 OF_LOAD = {  # by field of `Load`
     "n_running": "Prompts that are computed now.",
@@ -30,19 +31,29 @@ OF_LOAD = {  # by field of `Load`
     "n_prefixes": "Prefixes of prompts that are cached, so that they are computed once.",
     "n_ctx": "Maximum number of tokens in the KV cache, for all prompts together.",
 }
+_OF_MODELS = {  # by field of `ShownModel`, with several models
+    "n_loads": "Times that the loading of a model began.",
+    "n_unloads": "Times that a model was unloaded.",
+    "n_failures": "Times that a model could not be loaded.",
+    "n_bytes": "Memory that a model takes of that for all models.",
+}
 _SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 class Metrics:
     """Counters of answered requests, in a separate registry.
 
+    With several models all figures have the label `model`.
+
     Args:
-        ctx: Context, whose load is read for each request of the metrics.
+        models: Models, whose load is read for each request of the metrics.
     """
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, models: ModelView) -> None:
         self._registry = registry = CollectorRegistry()
-        registry.register(_Load(ctx))
+        self._by_model = models.has_several
+        registry.register(_Load(models))
+        of_model = ("model",) if self._by_model else ()
 
         def counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
             return Counter(f"llamaherd_{name}", text, labels, registry=registry)
@@ -59,42 +70,53 @@ class Metrics:
         self._requests = counter(
             "requests",
             "Answered requests, by path and status; 499: the client disconnected.",
-            ("path", "status"),
+            ("path", "status", *of_model),
         )
-        self._prompt = counter("prompt_tokens", "Tokens of answered prompts.")
+        self._prompt = counter("prompt_tokens", "Tokens of answered prompts.", of_model)
         self._reused = counter(
             "reused_tokens",
             "Prompt tokens from the prefix cache, which were not computed again.",
+            of_model,
         )
-        self._generated = counter("generated_tokens", "Tokens of answers.")
-        self._thinking = counter("thinking_tokens", "Tokens of thoughts before answers.")
+        self._generated = counter("generated_tokens", "Tokens of answers.", of_model)
+        self._thinking = counter(
+            "thinking_tokens", "Tokens of thoughts before answers.", of_model
+        )
         self._seconds = seconds(
             "request",
             "Seconds from a request's arrival to the end of its answer.",
-            ("path",),
+            ("path", *of_model),
         )
-        self._queued = seconds("queue", "Seconds that a request waited for a slot.")
+        self._queued = seconds(
+            "queue", "Seconds that a request waited for a slot.", of_model
+        )
         self._first = seconds(
-            "first_token", "Seconds from a request's start to its answer's first token."
+            "first_token",
+            "Seconds from a request's start to its answer's first token.",
+            of_model,
         )
 
     def count(self, path: str, record: RequestRecord, seconds: float) -> None:
         """Count a request that ended."""
-        self._requests.labels(path, record.outcome).inc()
-        self._seconds.labels(path).observe(seconds)
+        model = (record.model,) if self._by_model else ()
+        self._requests.labels(path, record.outcome, *model).inc()
+        self._seconds.labels(path, *model).observe(seconds)
         for result in record.results:
-            self._count(result)
+            self._count(result, model)
 
-    def _count(self, result: Result) -> None:
+    def _count(self, result: Result, model: tuple[str, ...]) -> None:
+        def of(metric: _Metric) -> _Metric:
+            return metric.labels(*model) if model else metric
+
         if result.sample == 0:  # all samples have the same prompt
-            self._prompt.inc(result.n_prompt_tokens)
-            self._reused.inc(result.n_reused_tokens)
-        self._generated.inc(result.n_generated_tokens)
-        self._thinking.inc(result.n_thinking_tokens)
+            of(self._prompt).inc(result.n_prompt_tokens)
+            of(self._reused).inc(result.n_reused_tokens)
+        of(self._generated).inc(result.n_generated_tokens)
+        of(self._thinking).inc(result.n_thinking_tokens)
         if result.stats is not None:
-            self._queued.observe(result.stats.queue_s)
+            of(self._queued).observe(result.stats.queue_s)
             if result.stats.first_token_s is not None:
-                self._first.observe(result.stats.first_token_s)
+                of(self._first).observe(result.stats.first_token_s)
 
     def text(self) -> bytes:
         """Return all metrics in the format of Prometheus."""
@@ -102,12 +124,31 @@ class Metrics:
 
 
 class _Load(Collector):
-    """Collector of the load of the context."""
+    """Collector of the load of the models."""
 
-    def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
+    def __init__(self, models: ModelView) -> None:
+        self._models = models
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield one gauge per number."""
-        for name, value in asdict(self._ctx.load).items():
+        if self._models.has_several:
+            yield from _of_models(self._models.shown())
+            return
+        for name, value in asdict(self._models.load).items():
             yield GaugeMetricFamily(f"llamaherd_{name}", OF_LOAD[name], value=value)
+
+
+def _of_models(shown: Sequence[ShownModel]) -> Iterator[GaugeMetricFamily]:
+    """Yield gauges with a label for each model; one that is not loaded has no load."""
+    for name, text in OF_LOAD.items():
+        found = GaugeMetricFamily(f"llamaherd_{name}", text, labels=("model",))
+        for each in shown:
+            if each.load is not None:
+                found.add_metric([each.name], getattr(each.load, name))
+        yield found
+    for name, text in _OF_MODELS.items():
+        found = GaugeMetricFamily(f"llamaherd_model_{name}", text, labels=("model",))
+        for each in shown:
+            if each.parent is None:  # adapters are loaded with their model
+                found.add_metric([each.name], getattr(each, name))
+        yield found

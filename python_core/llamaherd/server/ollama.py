@@ -6,41 +6,51 @@ Its chats then go to `/v1/chat/completions`.
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from llamaherd.core import checks
 from llamaherd.server.errors import ApiError, bad_field
 from llamaherd.server.work_api import given_fields, other_model
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from llamaherd.model.model import Model
+    from llamaherd.server.model_view import ShownModel
     from llamaherd.server.settings import ServerSettings
 
-_LATEST = ":latest"  # tag of a name without a tag
+LATEST = ":latest"  # tag of a name without a tag
 _BILLION = 1_000_000_000
 
 
-def tags(model: Model, settings: ServerSettings, created: int) -> dict[str, object]:
-    """Return the names of the model, as Ollama lists the models of a machine.
+def tags(shown: Iterable[ShownModel], created: int) -> dict[str, object]:
+    """Return the names of models, as Ollama lists the models of a machine.
 
     Args:
-        model: Model of the server.
-        settings: Settings of the server.
+        shown: Models of the server.
         created: Time of the start, in seconds since 1970.
     """
     when = datetime.fromtimestamp(created, timezone.utc).isoformat()
     models = [
         {
-            "name": name,
-            "model": name,
+            "name": each.name,
+            "model": each.name,
             "modified_at": when,
-            "size": model.size_bytes,
+            "size": each.size_bytes if each.model is None else each.model.size_bytes,
             "digest": "",
-            "details": _details(model),
+            "details": _details_of(each),
         }
-        for name in settings.names
+        for each in shown
     ]
     return {"models": models}
+
+
+def _details_of(shown: ShownModel) -> dict[str, object]:
+    model = shown.model
+    if model is None:
+        return _details("", None, shown.parent)
+    kind = model.metadata.get("general.architecture", "")
+    return _details(kind, model.info.n_params, shown.parent)
 
 
 class ShowApi:
@@ -59,47 +69,90 @@ class ShowApi:
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
-        given = given_fields(fields, self.fields)
-        for name in ("system", "template", "options"):
-            if given.get(name):
-                raise bad_field(name, f"{name} cannot be set by a request")
-        checks.flag("verbose", given.get("verbose", False))
-        field = "model" if "model" in given else "name"
-        if field not in given:
-            raise ApiError(400, "model is missing", param="model", code="missing_field")
-        asked = checks.text(field, given[field])
-        if self._settings.name_of(asked.removesuffix(_LATEST)) is None:
+        asked = asked_of_show(fields)
+        if self._settings.name_of(asked.removesuffix(LATEST)) is None:
             raise other_model(asked, self._settings.names)
-        kind = self._model.metadata.get("general.architecture", "")
-        info: dict[str, Any] = {
-            "general.architecture": kind,
-            "general.parameter_count": self._model.info.n_params,
-            f"{kind}.context_length": self._model.n_ctx_train,
-            f"{kind}.embedding_length": self._model.info.n_embd,
-        }
-        capabilities = ["completion"]
-        if self._model.chat_template is not None:
-            capabilities.append("tools")  # forced calls need no template
-        return {
-            "license": self._model.metadata.get("general.license", ""),
-            "modelfile": "",
-            "parameters": "",
-            "template": self._model.chat_template or "",
-            "details": _details(self._model),
-            "model_info": info,
-            "capabilities": capabilities,
-        }
+        model = self._model
+        return described(model, model.info.n_params)
 
 
-def _details(model: Model) -> dict[str, object]:
-    kind = model.metadata.get("general.architecture", "")
-    n = model.info.n_params
-    size = f"{n / _BILLION:.1f}B" if n >= _BILLION else f"{n / 1e6:.0f}M"
+def asked_of_show(fields: Mapping[str, object]) -> str:
+    """Return the name of the model of a request of `/api/show`.
+
+    Raises:
+        ApiError: A field is unknown, invalid or missing.
+    """
+    given = given_fields(fields, ShowApi.fields)
+    for name in ("system", "template", "options"):
+        if given.get(name):
+            raise bad_field(name, f"{name} cannot be set by a request")
+    checks.flag("verbose", given.get("verbose", False))
+    field = "model" if "model" in given else "name"
+    if field not in given:
+        raise ApiError(400, "model is missing", param="model", code="missing_field")
+    return checks.text(field, given[field])
+
+
+class Described(Protocol):
+    """A model, or the header of its file."""
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Metadata as text, by key."""
+
+    @property
+    def chat_template(self) -> str | None:
+        """Chat template; None without one."""
+
+
+def described(
+    model: Described, n_params: int | None = None, parent: str | None = None
+) -> dict[str, object]:
+    """Return the answer of `/api/show`.
+
+    Args:
+        model: Model, or the header of its file.
+        n_params: Number of parameters; None if it is not known.
+        parent: Name of the model that an adapter belongs to; None for a model.
+    """
+    metadata = model.metadata
+    kind = metadata.get("general.architecture", "")
+    info: dict[str, Any] = {"general.architecture": kind}
+    if n_params is not None:
+        info["general.parameter_count"] = n_params
+    for name in ("context_length", "embedding_length"):
+        text = metadata.get(f"{kind}.{name}", "")
+        if text.isdigit():
+            info[f"{kind}.{name}"] = int(text)
+    capabilities = ["completion"]
+    if metadata.get(f"{kind}.attention.causal") == "false":
+        capabilities = ["embedding"]
+    elif model.chat_template is not None:
+        capabilities.append("tools")  # forced calls need no template
     return {
-        "parent_model": "",
+        "license": metadata.get("general.license", ""),
+        "modelfile": "",
+        "parameters": "",
+        "template": model.chat_template or "",
+        "details": _details(kind, n_params, parent),
+        "model_info": info,
+        "capabilities": capabilities,
+    }
+
+
+def _details(
+    kind: str, n_params: int | None, parent: str | None = None
+) -> dict[str, object]:
+    """Return the details of a model, as far as they are known before it is loaded."""
+    size = ""
+    if n_params is not None:
+        is_large = n_params >= _BILLION
+        size = f"{n_params / _BILLION:.1f}B" if is_large else f"{n_params / 1e6:.0f}M"
+    return {
+        "parent_model": parent or "",
         "format": "gguf",
         "family": kind,
-        "families": [kind],
+        "families": [kind] if kind else [],
         "parameter_size": size,
         "quantization_level": "unknown",
     }

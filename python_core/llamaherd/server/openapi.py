@@ -28,14 +28,14 @@ _SUMMARIES = {
     "/v1/score": "Compute the log-probabilities of given continuations.",
     "/v1/classify": "Compute the probabilities of labels.",
     "/v1/annotate": "Code texts with a codebook.",
-    "/v1/models": "List the names of the model.",
+    "/v1/models": "List the models.",
     "/v1/models/{name}": "Describe a model.",
     "/tokenize": "Convert a text or a conversation to tokens.",
     "/detokenize": "Convert tokens to a text.",
     "/apply-template": "Return the prompt of a conversation.",
     "/tokenizer_info": "Return the special tokens and the chat template.",
-    "/api/tags": "List the model in the format of Ollama.",
-    "/api/show": "Describe the model in the format of Ollama.",
+    "/api/tags": "List the models in the format of Ollama.",
+    "/api/show": "Describe a model in the format of Ollama.",
     "/version": "Return the version of llamaherd.",
     "/health": "Report whether prompts can run.",
     "/metrics": "Return figures for Prometheus.",
@@ -52,11 +52,12 @@ _ERRORS = {
     "415": "The body is compressed.",
     "422": "The answer does not follow its schema.",
     "429": "Too many requests are waiting.",
-    "500": "The prompt failed.",
-    "503": "The server is stopping, or has too many connections.",
+    "500": "The prompt failed, or the model cannot be loaded.",
+    "503": "The server is stopping, or lacks connections or memory for the model.",
     "504": "The request took too long.",
 }
 _OF_GET = ("400", "401", "403", "404", "503")
+_BY_MODEL = "/tokenizer_info"  # takes the name of a model in its query
 
 
 def openapi(routes: Iterable[Route]) -> Schema:
@@ -91,7 +92,9 @@ def _operation(path: str, method: str) -> Schema:
         content = {"text/plain": {"schema": {"type": "string"}}}
     if known in _STREAMS:
         content["text/event-stream"] = {"schema": {"type": "string"}}
-    errors = _ERRORS if method == "POST" else {code: _ERRORS[code] for code in _OF_GET}
+    errors = {code: _ERRORS[code] for code in _OF_GET}
+    if method == "POST" or known == _BY_MODEL:
+        errors = _ERRORS
     found: Schema = {
         "summary": _SUMMARIES[known],
         "operationId": f"{method.lower()} {path}",
@@ -106,6 +109,9 @@ def _operation(path: str, method: str) -> Schema:
         if f"{{{name}}}" in path:
             given = {"name": name, "in": "path", "required": True}
             found["parameters"] = [{**given, "schema": {"type": "string"}}]
+    if known == _BY_MODEL:
+        query = {"name": "model", "in": "query", "required": False}
+        found["parameters"] = [{**query, "schema": {"type": "string"}}]
     if method == "POST":
         body = request_content(known)
         if body is not None:

@@ -58,7 +58,17 @@ COMPONENTS: dict[str, Schema] = {
         },
         "required": ["role"],
     },
-    "Model": _object(id=_TEXT, object={"const": "model"}, created=_COUNT, owned_by=_TEXT),
+    "Model": {
+        "type": "object",
+        "properties": {
+            "id": _TEXT,
+            "object": {"const": "model"},
+            "created": _COUNT,
+            "owned_by": _TEXT,
+            "parent": _TEXT,  # of a LoRA adapter
+        },
+        "required": ["id", "object", "created", "owned_by"],
+    },
 }
 ANSWERS: dict[str, Schema] = {
     "/generate": _object(

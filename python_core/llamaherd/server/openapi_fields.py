@@ -105,7 +105,7 @@ _BOTH_OF_OPENAI: dict[str, Schema] = {
     "grammar": _TEXT,
 }
 _OWN: dict[str, dict[str, Schema]] = {
-    "/generate": {"prompt": {"anyOf": [_TEXT, {"type": "array"}]}},
+    "/generate": {"model": _TEXT, "prompt": {"anyOf": [_TEXT, {"type": "array"}]}},
     "/v1/completions": {
         **_BOTH_OF_OPENAI,
         "prompt": {

@@ -24,15 +24,17 @@ class RequestRecord:
         results: Answers of the request; none if no prompt ran.
         status: HTTP status; 0 before the response.
         is_gone: Whether the client disconnected first.
+        model: Name of the model that was asked, with several models; "" without one.
     """
 
-    __slots__ = ("is_background", "is_gone", "results", "status")
+    __slots__ = ("is_background", "is_gone", "model", "results", "status")
 
     def __init__(self, *, is_background: bool = False) -> None:
         self.is_background = is_background
         self.results: Sequence[Result] = ()
         self.status = 0
         self.is_gone = False
+        self.model = ""
 
     @property
     def outcome(self) -> int:

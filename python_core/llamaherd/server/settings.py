@@ -45,6 +45,10 @@ class ServerSettings:
             where the template refuses it.
         connections: Limits on connections and on slow clients.
         embedding_name: Name of the model for embeddings; None if there is no such model.
+        memory: Memory for the weights and KV caches of several models in bytes; None for
+            the memory that is available at the start.
+        model_wait_s: Maximum time in seconds that a request waits for memory for its
+            model.
     """
 
     model_name: str
@@ -65,6 +69,8 @@ class ServerSettings:
     merge_system: bool = False
     connections: ConnectionLimits = _LIMITS
     embedding_name: str | None = None
+    memory: int | None = None
+    model_wait_s: float = 60.0
 
     @property
     def names(self) -> tuple[str, ...]:

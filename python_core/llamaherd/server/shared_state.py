@@ -1,4 +1,4 @@
-"""State shared by all requests: the context, running and waiting requests."""
+"""State shared by all requests: limits, threads, running and waiting requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from llamaherd.server.limits import Bodies, RequestQueue
 
 if TYPE_CHECKING:
-    from llamaherd.run.context import Context
+    from llamaherd.server.limits import Loaded
     from llamaherd.server.running import Running
     from llamaherd.server.settings import ServerSettings
 
@@ -17,10 +17,13 @@ _N_COMPILING = 2
 
 
 class SharedState:
-    """A context with the state that its clients share.
+    """State that all clients of a server share.
+
+    Args:
+        slots: Load of all contexts, for the limit on waiting requests.
+        settings: Settings of the server.
 
     Attributes:
-        ctx: Context that runs prompts.
         queue: Limit on running and waiting requests.
         bodies: Limit on the memory of bodies.
         pool: Threads for work that would block the event loop.
@@ -30,9 +33,8 @@ class SharedState:
         is_ending: Whether new requests are refused during shutdown.
     """
 
-    def __init__(self, ctx: Context, settings: ServerSettings) -> None:
-        self.ctx = ctx
-        self.queue = RequestQueue(ctx, settings.queue)
+    def __init__(self, slots: Loaded, settings: ServerSettings) -> None:
+        self.queue = RequestQueue(slots, settings.queue)
         self.bodies = Bodies(settings.max_body)
         self.pool = ThreadPoolExecutor(_N_TOKENIZING, "llamaherd-tokenize")
         self.compiling = ThreadPoolExecutor(_N_COMPILING, "llamaherd-compile")

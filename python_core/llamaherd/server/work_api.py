@@ -149,11 +149,14 @@ def check_model(given: Mapping[str, object], settings: ServerSettings) -> None:
 
 def other_model(asked: str, names: Collection[str]) -> ApiError:
     """Return the error of a request for a model that this server does not have."""
-    here = " and ".join(repr(name) for name in names)
+    *firsts, last = (repr(name) for name in names)
+    here = f"this server has the models {', '.join(firsts)} and {last}"
+    hint = "/v1/models lists them"
+    if not firsts:
+        here, hint = f"this server has the model {last}", "see --alias and --any-model"
     return ApiError(
         404,
-        f"this server has the model {here}, not {checks.quoted(asked)} (see --alias and "
-        "--any-model)",
+        f"{here}, not {checks.quoted(asked)} ({hint})",
         param="model",
         code="model_not_found",
     )

@@ -47,6 +47,36 @@ test_that("a job runs on a server and returns rows in order", {
   expect_false(server_status()$running)
 })
 
+test_that("a server has several models, and a job names one", {
+  skip_on_cran()
+  local_server()
+  server_stop()
+  folder <- withr::local_tempdir()
+  path <- file.path(folder, "tiny.gguf")
+  write <- reticulate::import("llamaherd.cli.tiny_model")$write_tiny_model
+  write(reticulate::import("pathlib")$Path(path))
+  server <- server_start(c(a = path, b = path), "two", n_threads = 1, memory = "1GB")
+  withr::defer(server_stop("two"))
+  expect_match(server$model, "^a=.*tiny.gguf, b=.*tiny.gguf$")
+  texts <- vapply(
+    c("a", "b"),
+    \(name) {
+      job <- job_submit(
+        "x",
+        max_tokens = 3,
+        temperature = 0,
+        server = "two",
+        model = name
+      )
+      job_results(job)$text
+    },
+    ""
+  )
+  expect_identical(texts[["a"]], texts[["b"]])
+  unknown <- job_results(job_submit("x", server = "two", model = "c"))
+  expect_match(unknown$error, "not 'c'", fixed = TRUE)
+})
+
 test_that("wrong arguments are refused before anything is sent", {
   local_real()
   expect_error(job_submit(1), class = "llamaherd_error_argument")
@@ -60,6 +90,13 @@ test_that("wrong arguments are refused before anything is sent", {
   expect_error(job_status(list()), class = "llamaherd_error_argument")
   expect_error(server_start("m.gguf", "../x"), class = "llamaherd_error_argument")
   expect_error(server_start("m.gguf", n_ctx = 0), class = "llamaherd_error_argument")
+  refused <- "llamaherd_error_argument"
+  expect_error(server_start(character()), class = refused)
+  expect_error(server_start(c("m.gguf", NA)), class = refused)
+  expect_error(server_start(c("a=b" = "m.gguf")), class = refused)
+  expect_error(server_start("m.gguf", lora = "x.gguf"), class = refused)
+  expect_error(server_start("m.gguf", memory = 16), class = refused)
+  expect_error(job_submit("a", model = 1), class = refused)
   expect_error(server_stop("no-such-server"), class = "llamaherd_error_argument")
 })
 

@@ -270,6 +270,40 @@ TEST_CASE("a borrowed model computes with its owner's adapters and control vecto
   CHECK_THROWS_AS(lh_engine(*other, toy::engine_params(64, 2, true)), lh::Error);
 }
 
+TEST_CASE("an adapted model shares the weights of another and keeps them alive") {
+  fake::reset();
+  lh_model* base = lh_model::hand_out(toy::model());
+  int adapter = 0;
+  const lh_lora lora = {sizeof(lh_lora), nullptr, &adapter, 0.5F};
+  const lh_adapters adapters = listed(lora);
+  lh_model* adapted = nullptr;
+  lh_error error{};
+  REQUIRE(lh_model_adapt(base, &adapters, &adapted, &error) == LH_OK);
+  CHECK(adapted->get() == base->get());
+  {
+    const lh_engine plain(*base, toy::engine_params(64, 2, true));
+    CHECK(fake::loras().empty());
+  }
+  lh_model_free(base);
+  {
+    const lh_engine engine(*adapted, toy::engine_params(64, 2, true));
+    REQUIRE(fake::loras().size() == 1);
+    CHECK(fake::loras()[0].second == 0.5F);
+  }
+  lh_model* none = nullptr;
+  CHECK(lh_model_adapt(nullptr, &adapters, &none, &error) == LH_INVALID_ARGUMENT);
+  const lh_lora file = {sizeof(lh_lora), "no/such.gguf", nullptr, 1.0F};
+  const lh_adapters files = listed(file);
+  CHECK(lh_model_adapt(adapted, &files, &none, &error) == LH_MODEL_ERROR);
+  CHECK(has(error.message, "LoRA file \"no/such.gguf\" cannot be opened"));
+  lh_model* borrowed = lh_model::hand_out(lh_model::borrow(adapted->get()));
+  CHECK(lh_model_adapt(borrowed, &files, &none, &error) == LH_INVALID_ARGUMENT);
+  CHECK(has(error.message, "must not be NULL for a borrowed model"));
+  CHECK(none == nullptr);
+  lh_model_free(borrowed);
+  lh_model_free(adapted);
+}
+
 TEST_CASE("settings of rotary embeddings go to the context") {
   fake::reset();
   const auto model = toy::model();

@@ -58,7 +58,7 @@ def test_a_number_that_is_none_is_told_in_words(
 
 @pytest.mark.parametrize(
     ("arguments", "meant"),
-    [(["serv"], "serve"), (["serve", "m.gguf", "--timeot", "3"], "--timeout")],
+    [(["serv"], "serve"), (["serve", "m.gguf", "--timeouts", "3"], "--timeout")],
 )
 def test_misspelt_words_get_a_suggestion(
     arguments: list[str], meant: str, capsys: pytest.CaptureFixture[str]

@@ -286,3 +286,53 @@ def test_the_memory_of_adapters_is_asked_for(
     with pytest.raises(lh.ModelLoadError, match="does not fit into memory"):
         lh.Model(path, lora=tiny_adapter)
     lh.Model(path, lora=tiny_adapter, check_memory=False).close()
+
+
+def test_an_adapted_model_shares_weights_and_answers_as_one_of_its_own(
+    tiny_path: Callable[[str], Path], tiny_adapter: Path, tmp_path: Path
+) -> None:
+    path = tiny_path("llama")
+    other = tiny_loras.write(tmp_path / "other.gguf", TINY, size=0.5, seed=2)
+    files = [tiny_adapter, (other, 0.5)]
+    alone = []
+    for file in files:
+        with lh.Model(path, lora=file) as model:
+            alone.append(answers(model))
+    with lh.Model(path) as base:
+        adapted = [base.adapted(file) for file in files]
+        assert [each.loras[0].scale for each in adapted] == [1, 0.5]
+        plain = answers(base)
+        assert [answers(each) for each in adapted] == alone
+        assert answers(base) == plain
+        assert plain not in alone
+        for each in adapted:
+            each.close()
+        assert answers(base) == plain
+        kept = base.adapted(tiny_adapter)
+        for model in (base, kept):
+            with lh.Context(model, n_threads=1) as context:
+                for each in (base, kept):
+                    with pytest.raises(lh.ContextError, match="has an open context"):
+                        each.adapted(tiny_adapter)
+            assert context.closed
+        lh.embed_parallel(base, ["yes"])  # has ended
+        base.adapted(tiny_adapter).close()
+    with pytest.raises(lh.ModelClosedError):
+        base.adapted(tiny_adapter)
+    assert answers(kept) == alone[0]  # after its base was closed
+    kept.close()
+
+
+def test_a_wrong_adapter_leaves_the_model_as_it_was(
+    tiny_path: Callable[[str], Path], tiny_adapter: Path, tmp_path: Path
+) -> None:
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(tiny_adapter.read_bytes()[:300])
+    wrong = tiny_loras.write(tmp_path / "wrong.gguf", {"blk.7.attn_q.weight": (N, N)})
+    with lh.Model(tiny_path("llama")) as base:
+        for file in (cut, wrong, tmp_path / "none.gguf"):
+            with pytest.raises(lh.ModelLoadError, match=file.name):
+                base.adapted(file)
+        adapted = base.adapted(tiny_adapter)
+        assert answers(adapted) != answers(base)
+        adapted.close()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
+import tiny_loras
 import tiny_models
 from llamaherd import remote
 from llamaherd.remote import jobs
@@ -104,6 +105,57 @@ def test_names_of_servers(name: str) -> None:
     with pytest.raises(lh.ArgumentError) as caught:
         remote.server_named(name)
     assert caught.value.argument == "name"
+
+
+@pytest.mark.slow(reason="a server is a process that loads models")
+@pytest.mark.usefixtures("folder")
+def test_jobs_of_several_models(path: Path, tmp_path: Path) -> None:
+    other = tiny_models.write(tmp_path / "other.gguf", "llama", 2)
+    shapes = {"blk.0.attn_q.weight": (tiny_models.N_EMBD, tiny_models.N_EMBD)}
+    style = tiny_loras.write(tmp_path / "style.gguf", shapes, size=1.0)
+    models = {"one": path, "two": other}
+    lora = {"style": f"{style}@two"}
+    server = remote.start_server(models, lora=lora, options=(*ONE, "--memory", "1GB"))
+    assert remote.start_server(models, lora=lora) == server
+    assert server.model == f"one={path}, two={other}, style={style}@two"
+    for changed in (models, [path, other], path):
+        with pytest.raises(lh.ArgumentError, match="a server of"):
+            remote.start_server(changed)
+    options = {"max_tokens": 6, "temperature": 0.0}
+    jobs_by_name = {
+        name: remote.submit_job(server, "generate", ["yes, the"], options, name)
+        for name in (None, "two", "style")
+    }
+    texts = [_results(server, job).rows[0]["text"] for job in jobs_by_name.values()]
+    expected = []
+    for file, adapter in ((path, None), (other, None), (other, style)):
+        with lh.Model(file, lora=adapter) as model, lh.Context(model) as ctx:
+            expected.append(lh.generate(ctx, "yes, the", max_tokens=6).text)
+    assert texts == expected
+    unknown = remote.submit_job(server, "generate", ["a"], {}, "three")
+    assert "not 'three'" in _results(server, unknown).rows[0]["error"]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("model", "lora", "argument"),
+    [
+        (1, None, "model"),
+        ([], None, "model"),
+        ({}, None, "model"),
+        (["a.gguf", 1], None, "model"),
+        ({"a=b": "a.gguf"}, None, "model"),
+        ({" ": "a.gguf"}, None, "model"),
+        ({1: "a.gguf"}, None, "model"),
+        ({"a": None}, None, "model"),
+        ("a.gguf", ["b.gguf"], "lora"),
+        ("a.gguf", {"": "b.gguf"}, "lora"),
+    ],
+)
+def test_models_of_servers(model: Any, lora: Any, argument: str) -> None:
+    with pytest.raises((lh.ArgumentError, lh.ArgumentTypeError)) as caught:
+        remote.start_server(model, lora=lora)
+    assert caught.value.argument == argument
 
 
 SERVER = remote.RemoteServer("s", "http://127.0.0.1:1", "key", 1, "m", "f", False)

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
+import tiny_models
 from browsing import visited
 from fake_context import answer
 from llamaherd.core.outcome import Counts
 from llamaherd.server.dashboard import DATA, PAGES
-from served import NAME, served
+from llamaherd.server.models.spec import ModelSpec
+from served import NAME, served, served_models
 from waiting import wait_until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fake_context import FakeContext
     from playwright.sync_api import Browser
     from served import Client
@@ -115,4 +119,29 @@ def test_a_phone_shows_all_without_scrolling_sideways(
     phone = {"viewport": {"width": 375, "height": 700}, "color_scheme": "dark"}
     with visited(browser, client.url, **phone) as page:
         page.get_by_text("0 of 4 slots").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") == 375
+
+
+def test_the_page_shows_several_models_and_asks_any_of_them(
+    browser: Browser, tmp_path: Path
+) -> None:
+    specs = [
+        ModelSpec(name, tiny_models.write(tmp_path / f"{name}.gguf", "llama", seed))
+        for seed, name in enumerate(("one", "two"), 1)
+    ]
+    phone = {"viewport": {"width": 375, "height": 900}}
+    with (
+        served_models(specs) as client,
+        visited(browser, client.url, **phone) as page,
+    ):
+        page.get_by_role("heading", name="2 models").wait_for()
+        assert page.get_by_role("cell", name="unloaded").count() == 2
+        page.get_by_role("combobox", name="Model").select_option("two")
+        page.get_by_label("Prompt", exact=True).fill("yes")
+        page.get_by_label("Chat template").uncheck()
+        page.get_by_role("button", name="Send").click()
+        page.get_by_text(re.compile("tokens, .* s$")).wait_for()
+        page.get_by_role("row", name="two loaded").wait_for()
+        page.get_by_role("row", name="one unloaded").wait_for()
+        assert page.get_by_role("combobox", name="Model").input_value() == "two"
         assert page.evaluate("document.documentElement.scrollWidth") == 375

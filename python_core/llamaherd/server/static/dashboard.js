@@ -54,8 +54,12 @@ function rate(data, name, seconds) {
 
 function draw(data) {
   const now = performance.now();
-  $("title").textContent = data.models[0];
-  document.title = `${data.models[0]} - llamaherd`;
+  // Aliases are loaded with their model; several models have states of their own.
+  const several = data.states.some((each) => each.memory > 0 || each.state !== "loaded");
+  const name = several ? `${data.models.length} models` : data.models[0];
+  $("title").textContent = name;
+  document.title = `${name} - llamaherd`;
+  models(several ? data.states : []);
   $("about").textContent = `llamaherd ${data.version}, running for ${duration(data.uptime_s)}`;
   const seconds = before ? (now - before.at) / 1000 : 0;
   const rates = before
@@ -79,6 +83,29 @@ function draw(data) {
     "Memory left": bytes(memory.available),
   });
   before = { data, at: now };
+}
+
+function models(states) {
+  $("models-section").hidden = states.length === 0;
+  const rows = states.map((each) => {
+    const row = document.createElement("tr");
+    const name = each.parent ? `${each.name} (adapter of ${each.parent})` : each.name;
+    const memory = each.memory ? bytes(each.memory) : "–";
+    const cells = [name, each.state, each.n_running, each.n_waiting, memory];
+    cells.forEach((text, i) => {
+      const cell = document.createElement(i === 0 ? "th" : "td");
+      if (i === 0) cell.scope = "row";
+      cell.textContent = String(text);
+      row.append(cell);
+    });
+    return row;
+  });
+  $("models").replaceChildren(...rows);
+  const names = states.map((each) => each.name);
+  const choice = $("model");
+  $("model-label").hidden = names.length === 0;
+  if (names.join() === [...choice.options].map((each) => each.value).join()) return;
+  choice.replaceChildren(...names.map((name) => new Option(name, name)));
 }
 
 function figures(values) {

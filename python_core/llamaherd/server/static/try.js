@@ -12,6 +12,7 @@ function body() {
     max_tokens: Number($("max-tokens").value) || 200,
     stream: true,
   };
+  if ($("model").value) made.model = $("model").value;
   const schema = $("schema").value.trim();
   if (schema) made.schema = JSON.parse(schema);
   if ($("thinking").value !== "") made.thinking = Number($("thinking").value) || false;

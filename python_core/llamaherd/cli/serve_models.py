@@ -1,0 +1,154 @@
+"""Models of `llamaherd serve`: names, files, adapters, memory."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.server.models.spec import ModelSpec
+
+_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|[kmgt]b)", re.IGNORECASE)
+
+
+class GivenModel(NamedTuple):
+    """A model as it is named on the command line.
+
+    Attributes:
+        name: Name for clients.
+        source: File, or another source.
+    """
+
+    name: str
+    source: str
+
+
+class GivenLora(NamedTuple):
+    """A LoRA adapter as it is named on the command line.
+
+    Attributes:
+        name: Name for clients.
+        path: File.
+        parent: Name of its model.
+    """
+
+    name: str
+    path: str
+    parent: str
+
+
+def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Return a size in bytes, from a number with or without a unit."""
+    if value is None:
+        return None
+    match = _SIZE.fullmatch(value.strip())
+    n = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
+    if n < 1:
+        text = f"{value!r} is no size, such as 16GB, 500MB or a number of bytes."
+        raise click.BadParameter(text, ctx, param)
+    return n
+
+
+def _split(text: str) -> tuple[str | None, str]:
+    """Split NAME=FILE; None for a file without a name."""
+    name, sign, source = text.partition("=")
+    is_name = sign and not re.search(r"[?\\]|://", name) and not Path(text).exists()
+    return (name.strip(), source) if is_name else (None, text)
+
+
+def given_models(model: str | None, more: Sequence[str]) -> list[GivenModel]:
+    """Return the models of the command line, that of the argument first.
+
+    Raises:
+        click.UsageError: There is none, or two have the same name.
+    """
+    found = [] if model is None else [GivenModel(Path(model).stem, model)]
+    for text in more:
+        name, source = _split(text)
+        if name == "" or not source:
+            raise click.UsageError(f"--model {text} is neither FILE nor NAME=FILE.")
+        found.append(GivenModel(name or Path(source).stem, source))
+    if not found:
+        raise click.UsageError("Missing argument 'MODEL.gguf', or --model.")
+    _check_names([each.name for each in found])
+    return found
+
+
+def given_loras(texts: Sequence[str], models: Sequence[GivenModel]) -> list[GivenLora]:
+    """Return the adapters of the command line.
+
+    Raises:
+        click.UsageError: One has no name, the name of another, or an unknown model.
+    """
+    names = [each.name for each in models]
+    found = []
+    for text in texts:
+        name, source = _split(text)
+        if not name or not source:
+            raise click.UsageError(f"--lora {text} is not NAME=FILE.")
+        path, sign, parent = source.rpartition("@")
+        if not sign or Path(source).exists():
+            path, parent = source, names[0]
+        if parent not in names:
+            known = ", ".join(names)
+            raise click.UsageError(f"--lora {text}: the models are {known}.")
+        found.append(GivenLora(name, path, parent))
+    _check_names([*names, *(each.name for each in found)])
+    return found
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise click.UsageError(
+                f"two models have the name {name!r}: name one with --model NAME=FILE."
+            )
+
+
+def specs_of(
+    models: Sequence[GivenModel], loras: Sequence[GivenLora], *, progress: bool
+) -> list[ModelSpec]:
+    """Return the files of models; those of other machines are downloaded.
+
+    Raises:
+        ModelLoadError: A file does not exist.
+    """
+    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.model.adapters import checked_path  # noqa: PLC0415
+    from llamaherd.server.models.spec import AdapterSpec, ModelSpec  # noqa: PLC0415
+
+    found = []
+    for each in models:
+        path = model_path(
+            each.source, check_memory=True, name="--model", progress=progress
+        )
+        adapters = tuple(
+            AdapterSpec(lora.name, checked_path("--lora", lora.path))
+            for lora in loras
+            if lora.parent == each.name
+        )
+        found.append(ModelSpec(each.name, path, adapters))
+    return found
+
+
+def check_goes_with_several(options: dict[str, object]) -> None:
+    """Check that no option is for one model only.
+
+    Raises:
+        click.UsageError: There is one.
+    """
+    hints = {
+        "aliases": ("--alias", "name models with --model NAME=FILE"),
+        "embedding_model": ("--embedding-model", "give it as another --model"),
+        "template": ("--template", "serve its model alone"),
+    }
+    for option, (shown, hint) in hints.items():
+        if options[option]:
+            text = f"{shown} is for one model; with several, {hint}."
+            raise click.UsageError(text)

@@ -1,0 +1,184 @@
+"""Runs the server of `llamaherd serve` until it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llamaherd.cli.serve_models import specs_of
+
+if TYPE_CHECKING:
+    import socket
+    from contextlib import AbstractContextManager
+
+    from starlette.applications import Starlette
+
+    from llamaherd.cli.serve_models import GivenModel
+    from llamaherd.model.model import Model
+    from llamaherd.server.settings import ServerSettings
+
+
+def _template(path: str | None) -> str | None:
+    """Return the chat template in a file.
+
+    Raises:
+        click.UsageError: The file cannot be read.
+    """
+    if path is None:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--template {path} cannot be read: {error}.") from None
+
+
+def _end_with_stdin() -> None:
+    """End the server when standard input closes."""
+    # Not sys.stdin: a thread that holds its lock ends Python with a fatal error.
+    while os.read(0, 1 << 16):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _tell_ready(line: str, bound: socket.socket, path: str | None) -> None:
+    """Report that clients can connect, on standard output and in a file."""
+    from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
+
+    print(line, flush=True)  # noqa: T201
+    if path is not None:
+        told = {"url": serving.url(bound), "pid": os.getpid()}
+        draft = Path(f"{path}.new")
+        draft.write_text(json.dumps(told), encoding="utf-8")
+        draft.replace(path)
+
+
+def _stem(path: str | None) -> str | None:
+    return None if path is None else Path(path).stem
+
+
+def _embedding_model(
+    given: str | None, *, progress: bool
+) -> AbstractContextManager[Model | None]:
+    """Load the model for embeddings; None without one."""
+    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.model.model import Model  # noqa: PLC0415
+
+    if given is None:
+        return nullcontext()
+    return Model(
+        model_path(given, check_memory=True, name="--embedding-model", progress=progress)
+    )
+
+
+def serve_on(
+    bound: socket.socket, host: str, options: dict[str, Any], key: str | None
+) -> int:
+    """Run the server and return the exit status.
+
+    Args:
+        bound: Socket that is bound.
+        host: Name or address that was bound.
+        options: Options of the command; `models` and `loras` as they are named.
+        key: Key that clients must send; None for none.
+    """
+    from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
+
+    models, loras = options["models"], options["loras"]
+    settings = _settings(bound, host, options, key, models[0])
+    names = [settings.model_name]
+    with ExitStack() as stack:
+        if len(models) == 1 and not loras:
+            app = _app_of_one(stack, models[0], settings, options)
+        else:
+            specs = specs_of(models, loras, progress=sys.stderr.isatty())
+            names = [name for spec in specs for name in spec.names]
+            from llamaherd.server.app import create_app_of_models  # noqa: PLC0415
+
+            app = create_app_of_models(specs, settings, _of_contexts(options))
+        if options["while_stdin_open"]:
+            threading.Thread(target=_end_with_stdin, daemon=True).start()
+        shown = ", ".join(names)
+        line = f"llamaherd serves {shown} at {serving.url(bound)} (Ctrl-C ends it)"
+        server = serving.Server(
+            app,
+            grace_s=options["grace"],
+            when_ready=lambda: _tell_ready(line, bound, options["ready_file"]),
+        )
+        server.run([bound])
+        return server.status
+
+
+def _of_contexts(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a context."""
+    return {
+        "n_ctx": options["n_ctx"] or "auto",
+        "n_seq_max": options["n_seq_max"] or "auto",
+        "n_threads": options["n_threads"],
+        "deterministic": options["deterministic"],
+    }
+
+
+def _app_of_one(
+    stack: ExitStack, given: GivenModel, settings: ServerSettings, options: dict[str, Any]
+) -> Starlette:
+    """Load a model and return its application."""
+    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.model.model import Model  # noqa: PLC0415
+    from llamaherd.server.app import create_app  # noqa: PLC0415
+    from llamaherd.server.models.loading import context_of  # noqa: PLC0415
+
+    watched = sys.stderr.isatty()
+    path = model_path(given.source, check_memory=True, name="MODEL", progress=watched)
+    model = stack.enter_context(Model(path))
+    embedding_model = stack.enter_context(
+        _embedding_model(options["embedding_model"], progress=watched)
+    )
+    ctx = context_of(model, _of_contexts(options))
+    if ctx is None:
+        return create_app(model, settings, embedding_model)
+    return create_app(stack.enter_context(ctx), settings, embedding_model)
+
+
+def _settings(
+    bound: socket.socket,
+    host: str,
+    options: dict[str, Any],
+    key: str | None,
+    first: GivenModel,
+) -> ServerSettings:
+    from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
+    from llamaherd.server.connections import ConnectionLimits  # noqa: PLC0415
+    from llamaherd.server.hosts import hosts_of  # noqa: PLC0415
+    from llamaherd.server.settings import ServerSettings  # noqa: PLC0415
+
+    name, *others = options["aliases"] or [first.name]
+    return ServerSettings(
+        model_name=name,
+        aliases=tuple(others),
+        any_model=options["any_model"],
+        queue=options["queue"],
+        timeout_s=options["timeout"],
+        max_body=options["max_body"],
+        data=None if options["data"] is None else Path(options["data"]),
+        max_file=options["max_file"],
+        max_tokens=options["max_tokens"],
+        thinking=options["thinking"],
+        template=_template(options["template"]),
+        variables=options["variables"] or {},
+        merge_system=options["merge_system"],
+        n_ctx=options["n_ctx"],
+        api_key=key,
+        hosts=hosts_of(bound, host, options["allowed_hosts"]),
+        connections=ConnectionLimits(most=serving.room_for(options["connections"])),
+        embedding_name=_stem(options["embedding_model"]),
+        memory=options["memory"],
+        model_wait_s=options["model_wait"],
+    )

@@ -1,0 +1,121 @@
+"""Models of a server as its pages and figures show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Protocol
+
+from llamaherd.core.outcome import Counts
+from llamaherd.core.stats import Load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from starlette.types import Receive
+
+    from llamaherd.model.model import Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownModel:
+    """A model with a name.
+
+    Attributes:
+        name: Name in requests and answers.
+        parent: Name of the model that a LoRA adapter belongs to; None for a model.
+        state: "unloaded", "loading", "loaded" or "unloading".
+        model: The loaded model; None if it is not loaded.
+        load: Its running and waiting prompts; None if it is not loaded.
+        size_bytes: Size of its files in bytes.
+        n_bytes: Memory in bytes that it takes from `--memory`; 0 for none.
+        n_loads: Number of times that loading began.
+        n_unloads: Number of times that it was unloaded.
+        n_failures: Number of times that loading failed.
+    """
+
+    name: str
+    parent: str | None = None
+    state: str = "loaded"
+    model: Model | None = None
+    load: Load | None = None
+    size_bytes: int = 0
+    n_bytes: int = 0
+    n_loads: int = 1
+    n_unloads: int = 0
+    n_failures: int = 0
+
+
+class InMemory(Protocol):
+    """A model in memory."""
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+
+
+class ModelView(Protocol):
+    """Protocol: one model that is always loaded, or several.
+
+    Attributes:
+        load: Running and waiting prompts of all models.
+        counts: Counts of the engines of all models.
+        is_closed: Whether no prompts can run.
+    """
+
+    @property
+    def load(self) -> Load:
+        """Running and waiting prompts of all models."""
+
+    @property
+    def counts(self) -> Counts:
+        """Counts of the engines of all models."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no prompts can run."""
+
+    @property
+    def has_several(self) -> bool:
+        """Whether figures are by model."""
+
+    def name_of(self, asked: str | None) -> str | None:
+        """Return the name of the model that a request means; None for an unknown one."""
+
+    def lease(
+        self, name: str, receive: Receive, *, is_patient: bool = False
+    ) -> AbstractAsyncContextManager[InMemory]:
+        """Keep a model in memory within a block.
+
+        Args:
+            name: Name of the model.
+            receive: Channel that reports a disconnect.
+            is_patient: Whether models in use need not make room for this request.
+
+        Raises:
+            ApiError: The model cannot be used.
+            ClientGoneError: The client disconnected while it waited.
+        """
+
+    def shown(self) -> Sequence[ShownModel]:
+        """Return all names."""
+
+
+def sum_of_loads(loads: Iterable[Load]) -> Load:
+    """Return the load of several contexts together."""
+    names = [each.name for each in fields(Load)]
+    found = dict.fromkeys(names, 0)
+    for load in loads:
+        for name in names:
+            found[name] += getattr(load, name)
+    return Load(**found)
+
+
+def sum_of_counts(counts: Iterable[Counts]) -> Counts:
+    """Return the counts of several engines together."""
+    names = [each.name for each in fields(Counts)]
+    found = dict.fromkeys(names, 0)
+    for each in counts:
+        for name in names:
+            found[name] += getattr(each, name)
+    return Counts(**found)

@@ -1,0 +1,163 @@
+"""A model file of a server: where it is, who uses it, who waits for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from llamaherd.server.errors import ApiError
+from llamaherd.server.limits import RequestQueue
+from llamaherd.server.model_view import ShownModel, sum_of_loads
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping
+
+    from llamaherd.core.stats import Load
+    from llamaherd.server.models.decision import State
+    from llamaherd.server.models.spec import ModelSpec
+    from llamaherd.server.served_model import ServedModel
+
+
+class InMemoryFile(Protocol):
+    """A model file in memory."""
+
+    @property
+    def served(self) -> Mapping[str, ServedModel]:
+        """The model and its adapters by name."""
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """Reasons of adapters that could not be loaded, by name."""
+
+    @property
+    def n_cache(self) -> int:
+        """Memory of all KV caches in bytes."""
+
+    def has_changed(self, name: str) -> bool:
+        """Whether the file of an adapter with a problem is another by now."""
+
+    def close(self) -> None:
+        """End all requests and free the memory."""
+
+
+@dataclass(eq=False, slots=True)
+class Waiter:
+    """A request that waits for a model.
+
+    Attributes:
+        future: Done when the request counts as one of the model, or is refused.
+        place: Number in the order of arrival.
+        is_urgent: Whether it has waited so long that models in use have to make room.
+    """
+
+    future: asyncio.Future[None]
+    place: int
+    is_urgent: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class ServedFile:
+    """A model file of a server.
+
+    Attributes:
+        spec: File with its adapters.
+        n_weights: Memory of the weights in bytes.
+        n_cache: Memory of all KV caches in bytes.
+        n_waiting: Maximum number of waiting requests.
+        state: Where it is.
+        loaded: The model in memory; None without one.
+        n_leases: Number of requests that use it.
+        used: Number of its last request in the order of arrival.
+        is_held: Whether further requests wait, because it has to make room.
+        waiters: Requests that wait for it.
+        load_s: Seconds that loading took.
+        n_loads: Number of times that loading began.
+        n_unloads: Number of times that it was unloaded.
+        n_failures: Number of times that loading failed.
+        queue: Limit on its requests.
+    """
+
+    spec: ModelSpec
+    n_weights: int
+    n_cache: int
+    n_waiting: int
+    state: State = "unloaded"
+    loaded: InMemoryFile | None = None
+    n_leases: int = 0
+    used: int = 0
+    is_held: bool = False
+    waiters: list[Waiter] = field(default_factory=list)
+    load_s: float = 1.0
+    n_loads: int = 0
+    n_unloads: int = 0
+    n_failures: int = 0
+    queue: RequestQueue = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.queue = RequestQueue(self, self.n_waiting)
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self.spec.name
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory in bytes while it is loaded."""
+        return self.n_weights + self.n_cache
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests can use it now."""
+        return self.state == "loaded" and not self.is_held
+
+    @property
+    def served(self) -> Mapping[str, ServedModel]:
+        """The model and its adapters by name, while they are in memory."""
+        loaded = self.loaded
+        return {} if loaded is None else loaded.served
+
+    @property
+    def load(self) -> Load:
+        """Running and waiting prompts of the model and its adapters."""
+        return sum_of_loads(each.load for each in self.served.values())
+
+    def measure(self) -> None:
+        """Take the present size of the files, which may have been replaced."""
+        if self.state == "unloaded":
+            self.n_weights = self.spec.n_bytes
+
+    def refuse(self, error: ApiError) -> None:
+        """Refuse all waiting requests."""
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            if not waiter.future.done():
+                waiter.future.set_exception(error)
+
+    def shown(self, name: str) -> ShownModel:
+        """Return what pages show of the model or an adapter."""
+        served = self.served.get(name)
+        is_base = name == self.name
+        return ShownModel(
+            name=name,
+            parent=None if is_base else self.name,
+            state=self.state,
+            model=None if served is None else served.model,
+            load=None if served is None else served.load,
+            size_bytes=self.n_weights,
+            n_bytes=self.n_bytes if self.state != "unloaded" and is_base else 0,
+            n_loads=self.n_loads,
+            n_unloads=self.n_unloads,
+            n_failures=self.n_failures,
+        )
+
+
+def not_loaded(name: str, reason: str) -> ApiError:
+    """Return the error of a model that cannot be loaded."""
+    return ApiError(
+        500,
+        f"the model {name!r} cannot be loaded: {reason}",
+        param="model",
+        code="model_not_loaded",
+    )

@@ -1,0 +1,156 @@
+"""Models of a server by name, and the memory that they share."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+from llamaherd.core.errors import ModelLoadError
+from llamaherd.model.header import read_header
+from llamaherd.server.model_view import sum_of_counts, sum_of_loads
+from llamaherd.server.models.model_file import ServedFile, not_loaded
+from llamaherd.server.models.residency import Residency
+from llamaherd.server.models.spec import cache_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from starlette.types import Receive
+
+    from llamaherd.core.outcome import Counts
+    from llamaherd.core.stats import Load
+    from llamaherd.model.header import ModelHeader
+    from llamaherd.server.model_view import ShownModel
+    from llamaherd.server.models.model_file import InMemoryFile
+    from llamaherd.server.models.spec import ModelSpec
+    from llamaherd.server.served_model import ServedModel
+
+_PATIENCE_S = 10.0
+
+
+class ModelRegistry:
+    """`ModelView` of several models. A model is loaded when a request asks for it.
+
+    Args:
+        specs: Models; requests without a name get the first.
+        load: Loads a file; the second argument is the memory of its KV caches in bytes.
+        n_bytes: Memory of weights and KV caches of all models in bytes.
+        n_waiting: Maximum number of waiting requests of each model.
+        wait_s: Maximum time in seconds that a request waits for memory.
+        any_model: Whether requests with an unknown name get the first model.
+        patience_s: Time after which models in use make room for a waiting request.
+    """
+
+    has_several = True
+
+    def __init__(
+        self,
+        specs: Sequence[ModelSpec],
+        load: Callable[[ModelSpec, int], InMemoryFile],
+        *,
+        n_bytes: int,
+        n_waiting: int,
+        wait_s: float,
+        any_model: bool = False,
+        patience_s: float = _PATIENCE_S,
+    ) -> None:
+        weights = [spec.n_bytes for spec in specs]
+        caches = cache_sizes(weights, n_bytes)
+        self._files = [
+            ServedFile(spec, n, n_cache, n_waiting)
+            for spec, n, n_cache in zip(specs, weights, caches, strict=True)
+        ]
+        self._of_name = {name: file for file in self._files for name in file.spec.names}
+        self._any_model = any_model
+        self._headers: dict[str, tuple[object, ModelHeader]] = {}
+        self._residency = Residency(
+            self._files, load, n_bytes=n_bytes, wait_s=wait_s, patience_s=patience_s
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all models and adapters."""
+        return tuple(self._of_name)
+
+    def name_of(self, asked: str | None) -> str | None:
+        """Return the name of the model that a request means; None for an unknown one."""
+        first = next(iter(self._of_name))
+        if asked is None:
+            return first
+        for name in (asked, asked.removesuffix(".gguf")):
+            if name in self._of_name:
+                return name
+        return first if self._any_model else None
+
+    @asynccontextmanager
+    async def lease(
+        self, name: str, receive: Receive, *, is_patient: bool = False
+    ) -> AsyncIterator[ServedModel]:
+        """Keep a model in memory within the block.
+
+        Args:
+            name: Name of the model.
+            receive: Channel that reports a disconnect.
+            is_patient: Whether models in use need not make room for this request.
+
+        Raises:
+            ApiError: The model can never fit, cannot be loaded, got no memory in time, or
+                has too many waiting requests.
+            ClientGoneError: The client disconnected while it waited.
+        """
+        file = self._of_name[name]
+        with nullcontext() if is_patient else file.queue.slot():
+            await self._residency.enter(file, name, receive, is_patient=is_patient)
+            try:
+                served = file.served.get(name)
+                if served is None:
+                    problems = {} if file.loaded is None else file.loaded.problems
+                    raise not_loaded(name, problems.get(name, "it was unloaded"))
+                yield served
+            finally:
+                self._residency.leave(file)
+
+    def header(self, name: str) -> ModelHeader:
+        """Return the metadata of a model file, on any thread; loads no model.
+
+        Raises:
+            ApiError: The file cannot be read.
+        """
+        spec = self._of_name[name].spec
+        state = spec.state
+        known = self._headers.get(spec.name)
+        if known is None or known[0] != state:
+            try:
+                known = (state, read_header(spec.path))
+            except ModelLoadError as error:
+                raise not_loaded(name, str(error)) from None
+            self._headers[spec.name] = known
+        return known[1]
+
+    async def close(self) -> None:
+        """Refuse waiting requests, then unload all models."""
+        await self._residency.close()
+
+    @property
+    def load(self) -> Load:
+        """Running and waiting prompts of all models in memory."""
+        return sum_of_loads(file.load for file in self._files)
+
+    @property
+    def counts(self) -> Counts:
+        """Counts of the engines of all models, unloaded ones included."""
+        return sum_of_counts(
+            [
+                self._residency.past,
+                *(x.counts for file in self._files for x in file.served.values()),
+            ]
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no prompts can run."""
+        return self._residency.is_closed
+
+    def shown(self) -> list[ShownModel]:
+        """Return all models and adapters."""
+        return [file.shown(name) for name, file in self._of_name.items()]

@@ -1,0 +1,93 @@
+"""Models that a server can load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llamaherd.model.file import parts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterSpec:
+    """A LoRA adapter that requests ask for by its name.
+
+    Attributes:
+        name: Name in requests and answers.
+        path: Path of the file.
+    """
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A model file with its adapters, which are loaded and unloaded together.
+
+    Attributes:
+        name: Name in requests and answers.
+        path: Path of the file; of the first one for a split model.
+        adapters: Adapters; each has a context of its own.
+    """
+
+    name: str
+    path: Path
+    adapters: tuple[AdapterSpec, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the model and its adapters."""
+        return (self.name, *(each.name for each in self.adapters))
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the files in bytes: memory of the weights."""
+        return sum(map(_size, parts_of(self.path))) + sum(
+            _size(each.path) for each in self.adapters
+        )
+
+    @property
+    def state(self) -> object:
+        """Value that changes with the content of the model file."""
+        return file_state(self.path)
+
+
+def file_state(path: Path) -> object:
+    """Return a value that changes with the content of a file; None if it is missing."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def cache_sizes(weights: Sequence[int], n_bytes: int) -> list[int]:
+    """Return the memory of the KV caches of each model in bytes.
+
+    As many models as possible can be in memory at once, each with a cache of at least an
+    eighth of its weights. The caches share what these models leave. A model that does not
+    fit alone needs more than `n_bytes`.
+
+    Args:
+        weights: Size of the weights of each model in bytes.
+        n_bytes: Memory of all models in bytes.
+    """
+    share = 0
+    total = needed = 0
+    fitting = sorted((n for n in weights if n + n // 8 <= n_bytes), reverse=True)
+    for n_models, n in enumerate(fitting, 1):
+        total += n
+        needed += n + n // 8
+        if needed > n_bytes:
+            break
+        share = (n_bytes - total) // n_models
+    return [max(share, n // 8) for n in weights]

@@ -1,0 +1,429 @@
+"""Requests for several models, with loads that the test controls."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from llamaherd.core.errors import ModelLoadError
+from llamaherd.core.outcome import Counts
+from llamaherd.core.stats import Load
+from llamaherd.server.errors import ApiError
+from llamaherd.server.messages import ClientGoneError
+from llamaherd.server.models.registry import ModelRegistry
+from llamaherd.server.models.spec import AdapterSpec, ModelSpec
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+SIZE = 800  # of a file; with an eighth for its cache one fits into ROOM, two do not
+ROOM = 1000
+
+
+class FakeServed:
+    """A model that answers nothing."""
+
+    model = None
+    load = Load(n_running=0, n_waiting=0, n_slots=2, n_prefixes=0, n_ctx=0)
+    counts = Counts(n_generated=1)
+
+
+class FakeFile:
+    """A model file in memory."""
+
+    def __init__(self, bench: Bench, spec: ModelSpec, n_cache: int) -> None:
+        self._bench = bench
+        self._name = spec.name
+        self.n_cache = n_cache
+        self.problems = {x.name: "is damaged" for x in spec.adapters if bench.damaged}
+        names = [name for name in spec.names if name not in self.problems]
+        self.served: dict[str, Any] = {name: FakeServed() for name in names}
+
+    def has_changed(self, name: str) -> bool:
+        return name in self.problems and not self._bench.damaged
+
+    def close(self) -> None:
+        with self._bench.lock:
+            self._bench.in_memory.discard(self._name)
+            self._bench.log.append(f"-{self._name}")
+
+
+class Bench:
+    """Loads of a registry, and what they do.
+
+    Attributes:
+        log: "+a" for each load of a that began, "-a" for each that was closed.
+        in_memory: Models in memory.
+        gates: Loads of these models wait until their event is set.
+        broken: Models that cannot be loaded.
+        damaged: Whether adapters cannot be loaded.
+        n_cache: Memory that caches turn out to need; None: as much as they may.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.log: list[str] = []
+        self.in_memory: set[str] = set()
+        self.gates: dict[str, threading.Event] = {}
+        self.broken: set[str] = set()
+        self.damaged = False
+        self.n_cache: int | None = None
+
+    def load(self, spec: ModelSpec, n_cache: int) -> FakeFile:
+        with self.lock:
+            self.log.append(f"+{spec.name}")
+            self.in_memory.add(spec.name)
+        if spec.name in self.gates:
+            assert self.gates[spec.name].wait(600)
+        if spec.name in self.broken:
+            with self.lock:
+                self.in_memory.discard(spec.name)
+            raise ModelLoadError("is broken")
+        return FakeFile(self, spec, n_cache if self.n_cache is None else self.n_cache)
+
+
+async def _connected() -> Any:
+    await asyncio.Event().wait()
+
+
+class Case:
+    """A registry of the models a, b and c, of which one fits."""
+
+    def __init__(self, folder: Path, *, room: int = ROOM, **options: Any) -> None:
+        self.bench = Bench()
+        specs = []
+        for name in "abc":
+            path = folder / f"{name}.gguf"
+            path.write_bytes(bytes(SIZE))
+            adapter = AdapterSpec(f"{name}-lora", folder / "none.gguf")
+            specs.append(ModelSpec(name, path, (adapter,)))
+        given = {"n_waiting": 100, "wait_s": 600.0, "patience_s": 600.0, **options}
+        self.registry = ModelRegistry(specs, self.bench.load, n_bytes=room, **given)
+
+    async def ask(self, name: str, **options: Any) -> Any:
+        """A request that ends at once."""
+        async with self.registry.lease(name, _connected, **options) as served:
+            return served
+
+    def start(self, name: str, **options: Any) -> asyncio.Task[Any]:
+        return asyncio.get_running_loop().create_task(self.ask(name, **options))
+
+    async def until_log(self, *log: str) -> None:
+        """Wait until this has happened, and nothing else."""
+        while self.bench.log[: len(log)] != list(log):
+            assert len(self.bench.log) <= len(log), self.bench.log
+            await asyncio.sleep(0.001)
+
+    async def until_held(self, name: str) -> None:
+        """Wait until a model has to make room."""
+        (file,) = (x for x in self.registry._files if x.name == name)
+        while not file.is_held:  # noqa: ASYNC110 - there is no event for it
+            await asyncio.sleep(0.001)
+
+    def state(self, name: str) -> str:
+        return {each.name: each.state for each in self.registry.shown()}[name]
+
+
+@asynccontextmanager
+async def _case(folder: Path, **options: Any) -> AsyncIterator[Case]:
+    case = Case(folder, **options)
+    try:
+        yield case
+    finally:
+        for gate in case.bench.gates.values():
+            gate.set()
+        await case.registry.close()
+        assert case.bench.in_memory == set()
+
+
+async def _idle() -> None:
+    """Let everything go on that can."""
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+
+
+def test_concurrent_first_requests_load_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path) as case:
+            case.bench.gates["a"] = threading.Event()
+            tasks = [case.start(name) for name in ["a", "a-lora"] * 10]
+            await case.until_log("+a")
+            await _idle()
+            case.bench.gates["a"].set()
+            got = await asyncio.gather(*tasks)
+            assert len(set(map(id, got))) == 2
+            assert case.bench.log == ["+a"]
+
+    asyncio.run(run())
+
+
+def test_loading_a_model_holds_no_request_of_another(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, room=2 * ROOM) as case:
+            await case.ask("a")
+            case.bench.gates["b"] = threading.Event()
+            second = case.start("b")
+            await case.until_log("+a", "+b")
+            for _ in range(50):
+                await case.ask("a")
+            assert not second.done()
+            case.bench.gates["b"].set()
+            await second
+
+    asyncio.run(run())
+
+
+def test_a_broken_file_fails_its_own_requests_and_may_be_tried_again(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with _case(tmp_path) as case:
+            case.bench.broken.add("b")
+            await case.ask("a")
+            for _ in range(2):
+                with pytest.raises(
+                    ApiError, match="'b' cannot be loaded: is broken"
+                ) as e:
+                    await case.ask("b")
+                assert (e.value.status, e.value.code) == (500, "model_not_loaded")
+            case.bench.broken.clear()
+            await case.ask("b")
+            await case.ask("a")
+            assert case.registry.shown()[2].n_failures == 2
+
+    asyncio.run(run())
+
+
+def test_the_least_recently_used_makes_room_and_none_in_use(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, room=2 * ROOM) as case:
+            await case.ask("a")
+            await case.ask("b")
+            await case.ask("a")
+            await case.ask("c")
+            assert case.bench.log == ["+a", "+b", "-b", "+c"]
+            async with case.registry.lease("a", _connected):
+                await case.ask("b")
+            assert case.bench.log[4:] == ["-c", "+b"]
+
+    asyncio.run(run())
+
+
+def test_a_wait_for_memory_is_bounded(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, wait_s=0.01) as case:
+            async with case.registry.lease("a", _connected):
+                with pytest.raises(ApiError, match="no memory for the model 'b'") as e:
+                    await case.ask("b")
+            assert (e.value.status, e.value.code) == (503, "no_memory_for_model")
+            assert dict(e.value.headers)["retry-after"].isdigit()
+            await case.ask("b")  # nothing of the first is left
+
+    asyncio.run(run())
+
+
+def test_loading_may_take_longer_than_the_wait_for_memory(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, wait_s=0.001) as case:
+            case.bench.gates["a"] = threading.Event()
+            task = case.start("a")
+            await asyncio.sleep(0.02)
+            case.bench.gates["a"].set()
+            await task
+
+    asyncio.run(run())
+
+
+def test_a_model_in_use_makes_room_after_a_while(tmp_path: Path) -> None:
+    """Else one client could keep all others from their models."""
+
+    async def run() -> None:
+        async with _case(tmp_path, patience_s=0.01) as case, AsyncExitStack() as first:
+            await first.enter_async_context(case.registry.lease("a", _connected))
+            other = case.start("b")
+            await case.until_held("a")
+            later = case.start("a")  # does not keep a in memory
+            await _idle()
+            assert case.bench.log == ["+a"]
+            assert not later.done()
+            await first.aclose()
+            await asyncio.gather(other, later)
+            assert case.bench.log == ["+a", "-a", "+b", "-b", "+a"]
+
+    asyncio.run(run())
+
+
+def test_requests_of_batches_hold_no_model(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, patience_s=0.0) as case:
+            async with case.registry.lease("a", _connected):
+                patient = case.start("b", is_patient=True)
+                await _idle()
+                await case.ask("a")
+                assert not patient.done()
+            await patient
+
+    asyncio.run(run())
+
+
+def test_a_held_model_goes_on_if_nobody_waits_for_its_room(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, patience_s=0.0) as case:
+            async with case.registry.lease("a", _connected):
+                other = case.start("b")
+                await case.until_held("a")
+                later = case.start("a")
+                await _idle()
+                other.cancel()
+                await later
+            assert case.bench.log == ["+a"]
+
+    asyncio.run(run())
+
+
+def test_a_client_that_goes_leaves_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path) as case:
+            gone = asyncio.Event()
+
+            async def receive() -> Any:
+                await gone.wait()
+                return {"type": "http.disconnect"}
+
+            async def ask() -> None:
+                async with case.registry.lease("a", receive):
+                    raise AssertionError
+
+            case.bench.gates["a"] = threading.Event()
+            task = asyncio.get_running_loop().create_task(ask())
+            await case.until_log("+a")
+            gone.set()
+            with pytest.raises(ClientGoneError):
+                await task
+            case.bench.gates["a"].set()
+            await case.ask("b")  # a is loaded, in use by nobody, and makes room
+            assert case.bench.log == ["+a", "-a", "+b"]
+
+    asyncio.run(run())
+
+
+def test_a_model_that_can_never_fit_is_unknown(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, room=SIZE) as case:
+            with pytest.raises(ApiError, match=r"'a' takes 0\.0 MB .*--memory") as e:
+                await case.ask("a")
+            assert (e.value.status, e.value.code) == (404, "model_not_found")
+            assert e.value.param == "model"
+            assert case.bench.log == []
+
+    asyncio.run(run())
+
+
+def test_a_replaced_file_counts_with_its_size(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, room=3 * ROOM) as case:
+            await case.ask("a")
+            (tmp_path / "b.gguf").write_bytes(bytes(2 * ROOM))
+            await case.ask("b")
+            assert case.bench.log == ["+a", "-a", "+b"]
+            (tmp_path / "c.gguf").write_bytes(bytes(4 * ROOM))
+            with pytest.raises(ApiError) as e:
+                await case.ask("c")
+            assert e.value.status == 404
+
+    asyncio.run(run())
+
+
+def test_caches_larger_than_expected_wait_for_room(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, room=2 * ROOM) as case:
+            await case.ask("a")
+            case.bench.n_cache = 600
+            await case.ask("b")
+            assert case.bench.log == ["+a", "+b", "-b", "-a", "+b"]
+            case.bench.n_cache = 2 * ROOM
+            with pytest.raises(ApiError) as e:
+                await case.ask("c")
+            assert (e.value.status, e.value.code) == (404, "model_not_found")
+
+    asyncio.run(run())
+
+
+def test_a_damaged_adapter_fails_alone_until_it_is_replaced(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path) as case:
+            case.bench.damaged = True
+            await case.ask("a")
+            for _ in range(2):
+                with pytest.raises(ApiError, match=r"'a-lora' cannot be .* is damaged"):
+                    await case.ask("a-lora")
+            assert case.bench.log == ["+a"]
+            case.bench.damaged = False
+            async with case.registry.lease("a", _connected):
+                with pytest.raises(ApiError, match="is damaged"):  # a is in use
+                    await case.ask("a-lora")
+            await case.ask("a-lora")
+            assert case.bench.log == ["+a", "-a", "+a"]
+
+    asyncio.run(run())
+
+
+def test_a_full_queue_of_a_model_refuses_no_request_of_another(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, room=2 * ROOM, n_waiting=1) as case:
+            await case.ask("b")
+            case.bench.gates["a"] = threading.Event()
+            tasks = [case.start("a") for _ in range(2)]  # one waits, one has a slot
+            await case.until_log("+b", "+a")
+            with pytest.raises(ApiError) as e:
+                await case.ask("a")
+            assert e.value.status == 429
+            await case.ask("b")
+            case.bench.gates["a"].set()
+            await asyncio.gather(*tasks)
+
+    asyncio.run(run())
+
+
+def test_the_end_refuses_who_waits(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path) as case:
+            case.bench.gates["a"] = threading.Event()
+            task = case.start("a")
+            await case.until_log("+a")
+            closing = asyncio.get_running_loop().create_task(case.registry.close())
+            with pytest.raises(ApiError, match="is stopping"):
+                await task
+            with pytest.raises(ApiError, match="is stopping"):
+                await case.ask("b")
+            case.bench.gates["a"].set()
+            await closing
+            assert case.bench.log == ["+a", "-a"]
+            assert case.registry.is_closed
+
+    asyncio.run(run())
+
+
+def test_a_thousand_swaps_under_load(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, patience_s=0.0, wait_s=600.0) as case:
+
+            async def client(names: str) -> None:
+                for name in names * 10:
+                    async with case.registry.lease(name, _connected):
+                        assert case.state(name) == "loaded"
+                        assert case.bench.in_memory == {name}
+                        await asyncio.sleep(0)
+
+            await asyncio.gather(*(client(x) for x in ["abc", "cab", "aab", "bca"] * 3))
+            n_loads = sum(each.startswith("+") for each in case.bench.log)
+            n_seen = case.registry.counts.n_generated
+            assert n_seen == 2 * n_loads  # those of unloaded models included
+            files = case.registry._files
+            assert [(file.n_leases, file.waiters) for file in files] == [(0, [])] * 3
+
+    asyncio.run(run())

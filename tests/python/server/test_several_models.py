@@ -1,0 +1,408 @@
+"""Several models on one server: tiny random ones, so that swaps cost little."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import openai
+import psutil
+import pytest
+import tiny_loras
+import tiny_models
+from llamaherd.cli.main import main
+from llamaherd.model.model import Model
+from llamaherd.server.app import create_app
+from llamaherd.server.models.spec import AdapterSpec, ModelSpec
+from served import NAME, served, served_app, served_models, started_with
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from served import Client
+
+ASK = {"prompt": "yes, the answer", "max_tokens": 6, "temperature": 0}
+TEXT = "/v1/completions"
+# Of the tiny llama: input and output of its weights.
+SHAPES = {
+    f"blk.{i}.{name}.weight": (tiny_models.N_EMBD, tiny_models.N_EMBD)
+    for i in range(2)
+    for name in ("attn_q", "attn_output")
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models that answer, an encoder, an adapter of the first."""
+    made = tmp_path_factory.mktemp("models")
+    tiny_models.write(made / "one.gguf", "llama", 1)
+    tiny_models.write(made / "two.gguf", "llama", 2)
+    tiny_models.write(made / "vectors.gguf", "bert")
+    tiny_loras.write(made / "style.gguf", SHAPES, size=1.0)
+    return made
+
+
+def _specs(folder: Path) -> list[ModelSpec]:
+    style = AdapterSpec("style", folder / "style.gguf")
+    return [
+        ModelSpec("one", folder / "one.gguf", (style,)),
+        ModelSpec("two", folder / "two.gguf"),
+        ModelSpec("vectors", folder / "vectors.gguf"),
+    ]
+
+
+def _room_for_one(folder: Path) -> int:
+    """Memory for any of the models, and for no two of them."""
+    sizes = sorted(spec.n_bytes for spec in _specs(folder))
+    return sizes[-1] + sizes[-1] // 4
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[Client]:
+    with served_models(_specs(folder)) as made:
+        yield made
+
+
+def _states(client: Client) -> dict[str, str]:
+    shown = client.ask("GET", "/dashboard.json")[1]["states"]
+    return {each["name"]: each["state"] for each in shown}
+
+
+def _text(client: Client, model: str, **more: Any) -> str:
+    status, got = client.post(TEXT, {**ASK, "model": model, **more})
+    assert status == 200, got
+    assert got["model"] == model
+    text: str = got["choices"][0]["text"]
+    return text
+
+
+def _alone(path: Path, **options: Any) -> str | None:
+    with lh.Model(path, **options) as model, lh.Context(model, n_threads=1) as ctx:
+        return lh.generate(ctx, ASK["prompt"], max_tokens=6).text
+
+
+def test_each_model_answers_as_it_does_alone(client: Client, folder: Path) -> None:
+    texts = {name: _text(client, name) for name in ("one", "two", "style")}
+    assert texts == {
+        "one": _alone(folder / "one.gguf"),
+        "two": _alone(folder / "two.gguf"),
+        "style": _alone(folder / "one.gguf", lora=folder / "style.gguf"),
+    }
+    assert len(set(texts.values())) == 3
+    assert _text(client, "one") == texts["one"]  # its adapter changed nothing
+
+
+def test_every_path_takes_the_name_of_a_model(client: Client) -> None:
+    bodies: dict[str, dict[str, Any]] = {
+        "/generate": {"prompt": "a", "max_tokens": 2},
+        "/v1/completions": {"prompt": "a", "max_tokens": 2},
+        "/v1/score": {"prompts": ["a"], "continuations": ["yes"]},
+        "/v1/classify": {"prompts": ["a"], "labels": ["yes", "no"]},
+        "/v1/embeddings": {"input": "yes"},
+        "/tokenize": {"prompt": "yes"},
+        "/detokenize": {"tokens": [5]},
+    }
+    for path, body in bodies.items():
+        for name, status in [("two", 200), ("style", 200), ("none", 404)]:
+            got = client.post(path, {**body, "model": name})
+            assert got[0] == status, (path, name, got)
+        error = got[1]["error"]
+        assert (error["param"], error["code"]) == ("model", "model_not_found")
+        assert "'one', 'style', 'two' and 'vectors'" in error["message"]
+        assert client.post(path, body)[0] == 200  # the first
+        assert client.post(path, {**body, "model": 1})[0] == 400
+    assert client.post(TEXT, {**ASK, "model": "two.gguf"})[0] == 200
+
+
+def test_an_encoder_embeds_and_answers_nothing(client: Client) -> None:
+    status, got = client.post("/v1/embeddings", {"model": "vectors", "input": "yes"})
+    assert (status, got["model"]) == (200, "vectors")
+    asks: list[tuple[str, dict[str, Any]]] = [
+        (TEXT, ASK),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}),
+        ("/v1/responses", {"input": "a"}),
+        ("/v1/classify", {"prompts": ["a"], "labels": ["yes", "no"]}),
+        ("/v1/score", {"prompts": ["a"], "continuations": ["b"]}),
+        ("/v1/annotate", {"texts": ["a"], "codebook": {}}),
+    ]
+    for path, body in asks:
+        status, got = client.post(path, {**body, "model": "vectors"})
+        assert (status, got["error"]["code"]) == (400, "embeddings_only"), path
+        assert "'vectors' computes embeddings only" in got["error"]["message"]
+    assert client.post("/tokenize", {"model": "vectors", "prompt": "yes"})[0] == 200
+
+
+def test_lists_of_models_have_all_of_them(client: Client) -> None:
+    names = ["one", "style", "two", "vectors"]
+    data = client.ask("GET", "/v1/models")[1]["data"]
+    assert [each["id"] for each in data] == names
+    assert [each.get("parent") for each in data] == [None, "one", None, None]
+    assert client.ask("GET", "/v1/models/style")[1]["parent"] == "one"
+    assert client.ask("GET", "/v1/models/none")[0] == 404
+    models = client.ask("GET", "/api/tags")[1]["models"]
+    assert [each["name"] for each in models] == names
+    assert models[1]["details"]["parent_model"] == "one"
+    for name in ("two", "vectors"):
+        status, got, _ = client.ask("GET", f"/tokenizer_info?model={name}")
+        assert status == 200
+        assert got["model_max_length"] == tiny_models.N_CTX
+    assert client.ask("GET", "/tokenizer_info?model=none")[0] == 404
+    assert client.ask("GET", "/health")[1] == {"status": "ok"}
+
+
+def test_what_ollamas_programs_ask_about_each_model_loads_none(
+    folder: Path, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes((folder / "two.gguf").read_bytes()[:5000])
+    with served_models([*_specs(folder), ModelSpec("bad", bad)]) as client:
+        shown = {}
+        for name in ("one", "style:latest", "two", "vectors"):
+            status, shown[name] = client.post("/api/show", {"model": name})
+            assert status == 200
+        assert client.post("/api/show", {"name": "two"}) == (200, shown["two"])
+        assert shown["style:latest"]["details"]["parent_model"] == "one"
+        assert shown["two"]["capabilities"] == ["completion"]
+        assert shown["vectors"]["capabilities"] == ["embedding"]
+        assert shown["two"]["model_info"]["llama.context_length"] == tiny_models.N_CTX
+        status, got = client.post("/api/show", {"model": "bad"})
+        assert (status, got["error"]["code"]) == (500, "model_not_loaded")
+        assert client.post("/api/show", {"model": "none"})[0] == 404
+        assert client.post("/api/show", {})[0] == 400
+        assert client.ask("GET", "/api/tags")[0] == 200
+        assert set(_states(client).values()) == {"unloaded"}
+        _text(client, "two")
+        loaded = client.post("/api/show", {"model": "two"})[1]
+        assert loaded["model_info"]["general.parameter_count"] > 1000
+        bad.write_bytes((folder / "two.gguf").read_bytes())
+        assert client.post("/api/show", {"model": "bad"})[0] == 200
+
+
+def test_figures_are_by_model(client: Client) -> None:
+    _text(client, "two")
+    _text(client, "style")
+    text = client.ask("GET", "/metrics")[1]
+
+    def value(line: str) -> float:
+        found = re.search(rf"^{re.escape(line)} (\S+)$", text, re.MULTILINE)
+        assert found, line
+        return float(found[1])
+
+    for name in ("two", "style"):
+        assert value(f'llamaherd_generated_tokens_total{{model="{name}"}}') >= 6
+        assert value(f'llamaherd_n_slots{{model="{name}"}}') >= 1
+        path = f'llamaherd_requests_total{{model="{name}",path="{TEXT}",status="200"}}'
+        assert value(path) >= 1
+    assert value('llamaherd_model_n_loads{model="one"}') == 1
+    assert value('llamaherd_model_n_bytes{model="two"}') > 1000
+    assert 'model_n_loads{model="style"}' not in text  # it is loaded with its model
+
+
+def test_batches_use_any_model(client: Client) -> None:
+    lines = [
+        {
+            "custom_id": f"{name}-{i}",
+            "method": "POST",
+            "url": TEXT,
+            "body": {**ASK, "model": name, "prompt": f"the answer {i}"},
+        }
+        for i in range(3)
+        for name in ("one", "two", "style", "none")
+    ]
+    content = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    with openai.OpenAI(base_url=f"{client.url}/v1", api_key="none") as sdk:
+        file = sdk.files.create(file=("in.jsonl", content), purpose="batch")
+        batch = sdk.batches.create(
+            input_file_id=file.id, endpoint=TEXT, completion_window="24h"
+        )
+        wait_until(lambda: sdk.batches.retrieve(batch.id).status == "completed")
+        ended = sdk.batches.retrieve(batch.id)
+        assert ended.request_counts is not None
+        assert (ended.request_counts.completed, ended.request_counts.failed) == (9, 3)
+        text = sdk.files.content(ended.output_file_id or "").text
+    for line in map(json.loads, text.splitlines()):
+        name, _, i = line["custom_id"].partition("-")
+        got = line["response"]["body"]["choices"][0]["text"]
+        assert got == _text(client, name, prompt=f"the answer {i}")
+
+
+@pytest.mark.slow(reason="180 loads: memory of fewer is lost in that of the process")
+def test_swaps_are_alike_and_leave_no_memory(tmp_path: Path, folder: Path) -> None:
+    for path in folder.glob("*.gguf"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    folder = tmp_path
+    with served_models(_specs(folder), memory=_room_for_one(folder)) as client:
+        texts = {name: _text(client, name) for name in ("one", "two", "style")}
+        process = psutil.Process()
+        sizes = []
+        for _ in range(4):
+            for _ in range(15):
+                for name in ("two", "style"):
+                    assert _text(client, name) == texts[name]
+                client.post("/v1/embeddings", {"model": "vectors", "input": "yes"})
+            sizes.append(process.memory_info().rss)
+        figures = client.ask("GET", "/metrics")[1]
+        found = re.search(r'model_n_unloads{model="two"} (\d+)', figures)
+        assert found
+        assert int(found[1]) >= 60
+        assert sizes[3] - sizes[1] < 8 << 20, sizes  # 180 tiny models would be more
+        models = [x for x in gc.get_objects() if isinstance(x, Model)]
+        paths = [x.path for x in models if x.path and x.path.parent == folder]
+        assert len(paths) <= 2  # no model that was unloaded
+
+
+def test_swaps_under_load_lose_no_answer(folder: Path) -> None:
+    names = ["one", "two", "style"]
+    with served_models(_specs(folder), memory=_room_for_one(folder)) as client:
+        expected = {name: _text(client, name) for name in names}
+
+        def ask(i: int) -> bool:
+            name = names[i % 3]
+            if i % 7 == 0:  # goes away at any time
+                client.connect(TEXT, {**ASK, "model": name}).close()
+                return True
+            return _text(client, name) == expected[name]
+
+        with ThreadPoolExecutor(6) as pool:
+            assert all(pool.map(ask, range(90)))
+        assert client.server is not None
+        wait_until(lambda: client.server.shared.queue.n_inside == 0)  # type: ignore[union-attr]
+        assert {_text(client, name) for name in names} == set(expected.values())
+
+
+def test_a_damaged_file_fails_alone_until_it_is_replaced(
+    folder: Path, tmp_path: Path
+) -> None:
+    bad, lora = tmp_path / "bad.gguf", tmp_path / "lora.gguf"
+    bad.write_bytes((folder / "two.gguf").read_bytes()[:5000])
+    lora.write_bytes((folder / "style.gguf").read_bytes()[:300])
+    adapter = AdapterSpec("lora", lora)
+    specs = [ModelSpec("one", folder / "one.gguf", (adapter,)), ModelSpec("bad", bad)]
+    with served_models(specs) as client:
+        for name in ("bad", "lora", "bad", "lora"):
+            status, got = client.post(TEXT, {**ASK, "model": name})
+            assert (status, got["error"]["code"]) == (500, "model_not_loaded")
+            assert f"'{name}' cannot be loaded" in got["error"]["message"]
+            assert _text(client, "one")
+        assert client.ask("GET", "/health")[0] == 200
+        bad.write_bytes((folder / "two.gguf").read_bytes())
+        lora.write_bytes((folder / "style.gguf").read_bytes())
+        assert _text(client, "bad") == _alone(bad)
+        assert _text(client, "lora") == _alone(folder / "one.gguf", lora=lora)
+
+
+def test_a_fixed_context_takes_memory_for_all_of_it(folder: Path) -> None:
+    """Its size is known when the model was read: then it is refused or makes room."""
+    room = _room_for_one(folder)
+    with served_models(_specs(folder), 1 << 20, memory=room) as client:
+        status, got = client.post(TEXT, {**ASK, "model": "two"})
+        assert (status, got["error"]["code"]) == (404, "model_not_found")
+        assert "--memory" in got["error"]["message"]
+    # With the memory limit its cache has a size that the prompt must fit.
+    with served_models(_specs(folder), memory=room) as client:
+        status, got = client.post(TEXT, {**ASK, "model": "two", "max_tokens": 400})
+        assert (status, got["error"]["code"]) == (400, "context_length_exceeded")
+
+
+def test_a_client_that_goes_while_its_model_is_loaded(folder: Path) -> None:
+    with served_models(_specs(folder)) as client:
+        client.connect(TEXT, {**ASK, "model": "two"}).close()
+        wait_until(lambda: _states(client)["two"] == "loaded")
+        wait_until(lambda: client.server.shared.queue.n_inside == 0)  # type: ignore[union-attr]
+        assert _text(client, "two")
+
+
+def test_one_encoder_is_a_server(folder: Path) -> None:
+    with (
+        lh.Model(folder / "vectors.gguf") as model,
+        served_app(lambda known: create_app(model, known)) as client,
+    ):
+        assert client.post("/v1/embeddings", {"input": "yes"})[0] == 200
+        status, got = client.post(TEXT, ASK)
+        assert (status, got["error"]["code"]) == (400, "embeddings_only")
+        for path in ("/v1/models", "/api/tags", "/tokenizer_info", "/health", "/metrics"):
+            assert client.ask("GET", path)[0] == 200, path
+        assert client.ask("GET", "/dashboard.json")[1]["load"]["n_slots"] == 0
+
+
+def test_one_model_beside_one_for_embeddings(folder: Path) -> None:
+    with (
+        lh.Model(folder / "one.gguf") as model,
+        lh.Model(folder / "vectors.gguf") as vectors,
+        lh.Context(model, n_threads=1) as ctx,
+        served(ctx, embedding_model=vectors, embedding_name="vectors") as client,
+    ):
+        assert client.ask("GET", "/v1/models/vectors")[0] == 200
+        tags = client.ask("GET", "/api/tags")[1]["models"]
+        assert [each["name"] for each in tags] == [NAME, "vectors"]
+        for query, found in [
+            ("", model),
+            (f"?model={NAME}", model),
+            ("?model=vectors", vectors),
+        ]:
+            got = client.ask("GET", f"/tokenizer_info{query}")[1]
+            assert got["tokenizer_class"] == found.metadata["tokenizer.ggml.model"]
+        assert client.ask("GET", "/tokenizer_info?model=other")[0] == 404
+
+
+def test_any_name_means_the_first(folder: Path) -> None:
+    with served_models(_specs(folder), any_model=True) as client:
+        status, got = client.post(TEXT, {**ASK, "model": "gpt-4"})
+        assert (status, got["model"]) == (200, "one")
+        assert _text(client, "two")
+
+
+def test_a_model_that_neither_answers_nor_embeds(folder: Path, tmp_path: Path) -> None:
+    path = tiny_models.write(tmp_path / "t5.gguf", "t5")
+    assert main(["serve", str(path), "--port", "0"]) == 1
+    specs = [ModelSpec("one", folder / "one.gguf"), ModelSpec("t5", path)]
+    with served_models(specs) as client:
+        status, got = client.post(TEXT, {**ASK, "model": "t5"})
+        assert (status, got["error"]["code"]) == (500, "model_not_loaded")
+        assert "has an encoder" in got["error"]["message"]
+        assert _text(client, "one")
+
+
+@pytest.mark.slow(reason="two servers that are processes")
+def test_the_command_serves_models_and_adapters(folder: Path) -> None:
+    options = [
+        *("--model", str(folder / "one.gguf"), "--model", f"b={folder / 'two.gguf'}"),
+        *("--lora", f"x={folder / 'style.gguf'}@one", "--memory", "1GB"),
+    ]
+    with started_with(*options) as client:
+        data = client.ask("GET", "/v1/models")[1]["data"]
+        assert [each["id"] for each in data] == ["one", "x", "b"]
+        answers = [_text(client, name) for name in ("one", "x", "b")]
+        assert len(set(answers)) == 3
+    with started_with(str(folder / "vectors.gguf")) as client:
+        assert client.post("/v1/embeddings", {"input": "yes"})[0] == 200
+
+
+def test_requests_go_on_while_another_model_is_loaded(folder: Path) -> None:
+    with served_models(_specs(folder)) as client:
+        _text(client, "one")
+        ends = threading.Event()
+        seen: list[str] = []
+
+        def stream() -> None:
+            while not ends.is_set():
+                seen.append(_text(client, "one"))
+
+        thread = threading.Thread(target=stream)
+        thread.start()
+        try:
+            wait_until(lambda: len(seen) > 2)
+            _text(client, "two")
+            n = len(seen)
+            wait_until(lambda: len(seen) > n + 2)
+        finally:
+            ends.set()
+            thread.join()
+        assert len(set(seen)) == 1

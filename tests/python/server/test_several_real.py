@@ -1,0 +1,68 @@
+"""Real models that take turns: their weights are repacked, which tiny ones' are not."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+import psutil
+import pytest
+import tiny_loras
+from llamaherd.server.models.spec import AdapterSpec, ModelSpec
+from served import served_models
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.model, pytest.mark.slow(reason="loads real models in turns")]
+
+ASK: dict[str, Any] = {"prompt": "The sky is", "max_tokens": 8, "temperature": 0}
+TEXT = "The cat sat on the mat."
+MB = 1 << 20
+
+
+def _alone(path: Path, **options: Any) -> str | None:
+    with lh.Model(path, **options) as model, lh.Context(model, n_threads=1) as ctx:
+        return lh.generate(ctx, ASK["prompt"], max_tokens=8).text
+
+
+def test_real_models_take_turns(
+    smollm2_path: Path,
+    gemma3_path: Path,
+    minilm_path: Path,
+    minilm: lh.Model,
+    tmp_path: Path,
+) -> None:
+    lora = tiny_loras.write(tmp_path / "lora.gguf", tiny_loras.smollm2_shapes())
+    specs = [
+        ModelSpec("smollm2", smollm2_path, (AdapterSpec("lora", lora),)),
+        ModelSpec("gemma", gemma3_path),
+        ModelSpec("minilm", minilm_path),
+    ]
+    expected = {
+        "smollm2": _alone(smollm2_path),
+        "gemma": _alone(gemma3_path),
+        "lora": _alone(smollm2_path, lora=lora),
+    }
+    assert len(set(expected.values())) == 3
+    vector = lh.embed_parallel(minilm, [TEXT]).vectors[0]
+    room = gemma3_path.stat().st_size * 5 // 4  # for each of them, and for no two
+    process = psutil.Process(os.getpid())
+    sizes = []
+    with served_models(specs, memory=room) as client:
+        for _ in range(4):
+            for name, text in expected.items():
+                status, got = client.post("/v1/completions", {**ASK, "model": name})
+                assert status == 200, got
+                assert got["choices"][0]["text"] == text
+            ask = {"model": "minilm", "input": TEXT}
+            status, got = client.post("/v1/embeddings", ask)
+            assert status == 200, got
+            np.testing.assert_allclose(got["data"][0]["embedding"], vector, atol=1e-6)
+            sizes.append(process.memory_info().rss)
+        figures = client.ask("GET", "/metrics")[1]
+    assert 'llamaherd_model_n_unloads{model="gemma"} 4.0' in figures
+    # A model that was not freed would be at least 46 MB.
+    assert max(sizes[1:]) - sizes[0] < 40 * MB, sizes
