@@ -17,7 +17,7 @@
 #' @section Numbers to report:
 #' Report accuracy and macro F1 with their intervals. Next to them report the accuracy of always
 #' predicting the most frequent label, and the agreement of two people. Also report precision and
-#' recall of the labels that the analysis uses, and Krippendorff's alpha between the people. If a
+#' recall of the labels that the analysis uses, and Krippendorff's alpha between the coders. If a
 #' model agrees with a person as often as people agree with each other, it is as good as an
 #' additional coder.
 #'
@@ -207,8 +207,8 @@ models_arguments <- c(
   "include_reliability"
 )
 
-# Adds names to arguments that a call gives by position, in the order of localLLM's validate(),
-# which validate() had before validate_models() existed.
+# Names the positional arguments of a call in the argument order of localLLM's validate(). Our
+# validate() used that order before validate_models() existed.
 validate_by_place <- function(call, env) {
   before <- function(
     annotations,
