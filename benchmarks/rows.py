@@ -95,7 +95,7 @@ def main() -> None:
     import tiny_models  # noqa: PLC0415 - module of the tests
 
     lines = [
-        f"| {options.rows:,} rows | most memory | of which before | first progress |",
+        f"| {options.rows:,} rows | most memory | before the call | first progress |",
         "| --- | ---: | ---: | ---: |",
     ]
     with tempfile.TemporaryDirectory() as folder:

@@ -70,7 +70,7 @@ def coverage(found: dict[str, Any]) -> str:
     ]
     head += ["probabilities, DSL", "probabilities, PPI++"]
     note = (
-        f"{found['draws']} draws a design; Monte Carlo error of a coverage, three "
+        f"{found['draws']} draws per design; Monte Carlo error of a coverage, three "
         f"standard errors: ±{error:.1%}. Cells are coverage and median width.\n"
     )
     lines = [

@@ -78,7 +78,7 @@ def run(
 
 
 def answers(context: lh.Context, asked: list[str], n_rounds: int) -> dict[str, Any]:
-    """Compare all answers with several forced tokens per step to one per step."""
+    """Compare all answers of two modes: several forced tokens per step, and one."""
     times: dict[bool, list[float]] = {False: [], True: []}
     decode: dict[bool, list[float]] = {False: [], True: []}
     last: dict[bool, lh.Results] = {}

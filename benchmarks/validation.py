@@ -103,7 +103,10 @@ def coverage(
 
 
 def selective(found: lh.Validation, labels: list[str], truth: list[str]) -> list[str]:
-    """Return the lines of the table of texts to send to people."""
+    """Return table rows: texts to send to people for each target accuracy.
+
+    A row shows the number of these texts and the accuracy of all other labels.
+    """
     lines = []
     for wanted in WANTED:
         for sure in (False, True):
@@ -129,13 +132,19 @@ def main() -> None:
     parts = {"example": f"```\n{example!r}\n```"}
     head = [
         f"{draws:,} gold samples of {N_GOLD}, one person's codes.\n",
-        "| | all texts | weighted: mean | interval has it | unweighted: mean | has it |",
+        (
+            "| | all texts | weighted: mean | weighted: coverage "
+            "| unweighted: mean | unweighted: coverage |"
+        ),
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     lines = coverage(frame, probs, coders[0], draws)
     parts["coverage"] = "\n".join([*head, *lines])
     head = [
-        "| wanted | reached by | for people | the model keeps | their accuracy |",
+        (
+            "| wanted accuracy | reached by | texts for people "
+            "| texts the model keeps | their accuracy |"
+        ),
         "| ---: | --- | ---: | ---: | ---: |",
     ]
     one = lh.validate(

@@ -48,8 +48,8 @@ MarkerAtStart::Found MarkerAtStart::add_id(int32_t token, std::string_view piece
   return ++n_tokens_ == marker_.n_tokens() ? Found::kYes : Found::kMore;
 }
 
-// A text that writes the marker in more tokens than the marker itself has is not
-// recognized, so that the number of cells of a thought is limited.
+// Does not recognize the marker if the text spells it with more tokens than the marker
+// has. This limits the KV cells that a thought needs.
 MarkerAtStart::Found MarkerAtStart::add_text(std::string_view piece) {
   if (text_.empty()) {
     const size_t begin = std::min(piece.find_first_not_of(kSpace), piece.size());

@@ -20,7 +20,8 @@ constexpr uint32_t kMaxExperts = 1024;
 constexpr size_t kLeastAlignment = 32;
 
 // Architectures whose graphs contain assertions about values in the file, for the pinned
-// libllama (src/models). Keys and values of equal size:
+// libllama (src/models).
+// These assert that K and V heads of the attention have equal size:
 constexpr std::string_view kEqualHeads[] = {
     "apertus",    "arcee",     "arctic",     "baichuan",   "bailingmoe2", "bitnet",
     "bloom",      "chameleon", "chatglm",    "codeshell",  "cohere2",     "command-r",
@@ -33,7 +34,7 @@ constexpr std::string_view kEqualHeads[] = {
     "qwen",       "qwen2",     "qwen2moe",   "qwen2vl",    "qwen3",       "qwen3moe",
     "qwen3next",  "qwen3vl",   "qwen3vlmoe", "refact",     "rnd1",        "smallthinker",
     "smollm3",    "stablelm",  "starcoder",  "starcoder2", "xverse"};
-// Full rotation:
+// These assert that RoPE rotates the whole K head:
 constexpr std::string_view kFullRotation[] = {
     "apertus",  "arcee",       "arctic",    "baichuan",     "chameleon",  "codeshell",
     "dbrx",     "deepseek",    "dots1",     "dream",        "ernie4_5",   "ernie4_5-moe",
@@ -43,9 +44,10 @@ constexpr std::string_view kFullRotation[] = {
     "plamo",    "qwen2",       "qwen2moe",  "qwen2vl",      "qwen3",      "qwen3moe",
     "qwen3vl",  "qwen3vlmoe",  "rnd1",      "smallthinker", "smollm3",    "starcoder2",
     "xverse"};
-// Inner size of a recurrent layer twice the outer size:
+// These assert that the inner size of a recurrent layer is twice embedding_length:
 constexpr std::string_view kTwiceAsWide[] = {"jamba", "granitehybrid"};
-// Inner size divided into ssm.time_step_rank heads and ssm.group_count groups:
+// These assert that the inner size is divisible by ssm.time_step_rank (heads) and by
+// ssm.group_count:
 constexpr std::string_view kSplitState[] = {"mamba2", "granitehybrid", "nemotron_h",
                                             "nemotron_h_moe", "falcon-h1"};
 

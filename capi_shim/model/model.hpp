@@ -107,7 +107,8 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   std::string path_;                      // empty for a borrowed model
   std::shared_ptr<const lh_model> base_;  // owns the weights; null if no other model does
   std::unique_ptr<llama_model, Deleter> owned_;  // null for a borrowed model
-  // declared after owned_, because adapters must be freed before the model
+  // Declared after owned_, so that the adapters are freed before the model: members are
+  // destroyed in reverse order of declaration.
   lh::Adapters adapters_;
   llama_model* model_;
   const llama_vocab* vocab_;
@@ -121,6 +122,8 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   mutable std::mutex pieces_mutex_;
   mutable std::unique_ptr<const lh::TokenPieces> pieces_;
   mutable std::recursive_mutex kept_mutex_;
-  // Each object may use the members above and objects of earlier kinds.
+  // Objects by `Kept`. They must be the last member, and kinds must stay in this order:
+  // an object may use all members above and objects of earlier kinds, so it has to be
+  // destroyed before them (members and elements are destroyed in reverse order).
   mutable std::array<std::shared_ptr<const void>, 2> kept_;
 };

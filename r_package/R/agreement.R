@@ -7,8 +7,8 @@
 #' @section Coefficients to report:
 #' Report `alpha` with its interval, for any number of coders and any scale; `kappa` where reviewers
 #' expect it; `ac1` if one label is much more frequent than all others, because alpha and kappa are
-#' then low whatever the coders do. `percent` alone is not informative: if 95% of the units have one
-#' of two labels, coders who guess agree on 90%.
+#' then low even if the coders agree well. `percent` alone is not informative: if 95% of the units
+#' have one of two labels, coders who guess agree on 90%.
 #'
 #' @section Computation:
 #' * `percent`: share of equal pairs of codes within a unit, averaged over units. Interval: Wilson.
@@ -19,14 +19,14 @@
 #'   (Zapf et al. 2016). `observed` and `expected` are disagreements.
 #' * `ac1`: Gwet (2008), with his standard error and an interval by the t distribution.
 #'
-#' A coefficient is NA if it is undefined: if all codes are equal, there is no disagreement by
-#' chance. If all coders agree, `kappa`, `alpha` and `ac1` have no interval, because their formulas
-#' give width 0.
+#' A coefficient is NA if it is undefined: for example, if all codes are equal, the formulas divide
+#' by 0, because no disagreement is expected by chance. If all coders agree, `kappa`, `alpha` and
+#' `ac1` have no interval, because their formulas give width 0.
 #'
 #' @param ... Codes: a coded [gold_sample()]; a data frame or matrix with one column per coder; or
-#'   one vector per coder. Factors, text or numbers; NA, blank text and `"NA"` are missing. A number
-#'   numbers and logical values are compared by their text, so that 1 equals `"1"`; texts that
-#'   differ only in case or spaces are an error.
+#'   one vector per coder. Factors, text or numbers; NA, blank text and `"NA"` are missing. Numbers
+#'   and logical values are compared by their text, so that 1 equals `"1"`; texts that differ only
+#'   in case or spaces are an error.
 #' @param scale Scale of measurement, which defines distances between codes: `"nominal"`,
 #'   `"ordinal"`, `"interval"` or `"ratio"`. NULL is `"ordinal"` for ordered factors, ordinal
 #'   codebooks and samples drawn from such labels, and `"nominal"` otherwise.
@@ -34,15 +34,16 @@
 #'   Text needs levels for `scale = "ordinal"`.
 #' @param weights Weight of each unit, such as 1 / inclusion probability. NULL uses the inverse
 #'   inclusion probabilities of a gold sample, as [validate()] does, and equal weights otherwise.
-#' @param kappa_weights Disagreement weights for two coders, for the row `weighted kappa`: numbers
-#'   by distance of the labels' positions, starting at 0, such as `c(0, 1, 4)` for three labels, or
-#'   a matrix.
+#' @param kappa_weights Disagreement weights for two coders, for the row `weighted kappa`: a vector
+#'   with the weight of each distance between two positions in the order of labels, from distance 0,
+#'   such as `c(0, 1, 4)` for three labels; or a matrix.
 #' @param level Confidence level.
 #' @param n_bootstrap Number of bootstrap draws for the interval of alpha. 0 computes none.
 #' @param seed Seed of the bootstrap.
 #' @returns A `llamaherd_agreement`: a data frame with one row per coefficient and the columns
-#'   `coefficient`, `value`, `low`, `high`, `se` (NA if the interval is computed without one),
-#'   `observed`, `expected`, `n_units` (units with at least two codes) and `n_coders`.
+#'   `coefficient`, `value`, `low`, `high`, `se` (standard error; NA if the interval is not computed
+#'   from a standard error), `observed`, `expected`, `n_units` (units with at least two codes) and
+#'   `n_coders`.
 #' @references
 #' Cohen (1960), Educational and Psychological Measurement 20; Cohen (1968), Psychological Bulletin
 #' 70; Fleiss, Cohen, Everitt (1969), Psychological Bulletin 72; Gwet (2008), British Journal of

@@ -42,8 +42,8 @@
 #' @param seed,temperature,max_tokens Settings for generated labels, fields and quotes, see
 #'   [generate_parallel()]. Several thoughts per text use `seed`, too.
 #' @param thinking Maximum number of tokens of a thought before the answer, or [thinking()]. NULL
-#'   and FALSE label texts without a thought; with NULL a message says so once if the model would
-#'   think by default. Needs `chat = TRUE`.
+#'   and FALSE label texts without a thought; with NULL a message reports this once if the model
+#'   would think by default. Needs `chat = TRUE`.
 #' @param n_thoughts Number of thoughts per text. The probabilities are the mean over them, see
 #'   [classify_parallel()]. Needs `thinking`.
 #' @param variables,template,merge_system See [generate_parallel()]. Needs `chat = TRUE`.

@@ -9,7 +9,7 @@
 #' Its argument `date` sets the date of one call.
 #'
 #' @param date A Date, or a string like `"2026-01-31"`. NULL is the date of the enclosing
-#'   `with_chat_date()`. Without one it is today; it does not change if the code runs past midnight.
+#'   `with_chat_date()`, or else today's date, which does not change if the code runs past midnight.
 #' @param code Code to run, such as a call of [generate_parallel()].
 #' @returns The value of `code`.
 #' @seealso [generate_parallel()] with `chat = TRUE`, [apply_chat_template()]

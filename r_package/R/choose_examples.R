@@ -1,9 +1,9 @@
 #' Read errors and choose examples from the texts to explore
 #'
 #' @description
-#' `disagreements()` lists the texts whose label differs from the human code, with codes, labels and
-#' probabilities, and with the model's thoughts if it thought. `choose_examples()` adds coded texts
-#' to a codebook as examples. Both use the part `explore` of a split sample, see [gold_split()].
+#' `disagreements()` lists the texts whose label differs from the human code, with codes, labels,
+#' probabilities and, if the model thought, its thoughts. `choose_examples()` adds coded texts to a
+#' codebook as examples. Both use the part `explore` of a split sample, see [gold_split()].
 #'
 #' @section Examples:
 #' Examples are chosen for each label in turn, so that all labels get about the same number. `by =
@@ -13,7 +13,7 @@
 #' (tf-idf). `by = "hardest"` first chooses texts that the model labelled wrongly, the most
 #' confident first, then texts whose right label has the lowest probability.
 #'
-#' Texts that occur in `select` or `evaluate` are never taken; [compare_codebooks()] and
+#' Texts that occur in `select` or `evaluate` are never chosen; [compare_codebooks()] and
 #' [evaluate_codebook()] refuse codebooks with such examples.
 #'
 #' @param gold A coded `llamaherd_gold` with a split, see [gold_split()]; or the path of its CSV
@@ -22,7 +22,7 @@
 #' @param codebook A codebook. Its own examples are kept, and come first.
 #' @param by `"diverse"` or `"hardest"`.
 #' @param coded Return value of [annotate_texts()] that contains the texts of the part; it may
-#'   contain others, too. `choose_examples()` takes it only with `by = "hardest"`.
+#'   contain others, too. `choose_examples()` uses this argument only with `by = "hardest"`.
 #' @param embeddings For `by = "diverse"`: a matrix with one row per text of the sample, in its
 #'   order, see [embed_parallel()].
 #' @param parts Part or parts of the sample. `"evaluate"` is locked (closed) until

@@ -11,8 +11,9 @@
 #' \deqn{\log P(label) = \sum_i \log P(t_i | prompt, t_1 \ldots t_{i-1}) + \log P(end)}
 #'
 #' where \eqn{P(end)} is 1 minus the probabilities of the tokens with which longer labels continue
-#' this label; it is 1 if no label does. The probability of "Sport" therefore does not include that
-#' of "Sport and games". `normalize` determines which values are compared and scaled to sum to 1:
+#' this label; it is 1 if no other label continues this label. The probability of "Sport" therefore
+#' does not include the probability of "Sport and games". `normalize` determines which values are
+#' compared and scaled to sum to 1:
 #'
 #' * `"sum"`: \eqn{\log P(label)}. Labels with more tokens have lower values.
 #' * `"token"`, `"byte"`: the log-probability divided by the number of tokens, or bytes, of the
@@ -46,7 +47,8 @@
 #'   prompt failed. In [dplyr::mutate()] it becomes columns of the data.
 #'
 #'   * `label`: the most probable label, a factor with all labels as levels.
-#'   * `prob`: its probability; `margin`: the difference to the second most probable label.
+#'   * `prob`: its probability; `margin`: the difference between the probabilities of this label and
+#'     of the second most probable label.
 #'   * `entropy`: entropy of the probabilities in nats: 0 if one label has probability 1, `log(k)`
 #'     if k labels are equally probable.
 #'   * `coverage`: total probability of all labels before scaling. A small value means that the

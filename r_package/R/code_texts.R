@@ -15,8 +15,8 @@
 #'
 #' @section Other computers:
 #' By default only this computer can reach the page. With `host = "0.0.0.0"` other computers of the
-#' network can, and every coder needs the key in their link. The connection is not encrypted: use it
-#' in a network that you trust, or through SSH or a web server with HTTPS.
+#' network can reach it, too, and every coder needs the key in their link. The connection is not
+#' encrypted: use it in a network that you trust, or through SSH or a web server with HTTPS.
 #'
 #' @param data A `llamaherd_gold` from [gold_sample()], or a data frame with a column of texts.
 #' @param codebook A [codebook()] with labels, a scale of numbers or passages. `NULL` uses the

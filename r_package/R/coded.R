@@ -195,7 +195,7 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #'   rows, in any order, with any further columns. Labels may be text, as in a CSV file.
 #' @param coded Return value of `annotate_texts()`.
 #' @returns `data` in the form that `annotate_texts()` returns. A row whose text was not labelled,
-#'   or whose label differs from the recorded one, is an error.
+#'   or whose label differs from the recorded label, is an error.
 #' @seealso [report()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

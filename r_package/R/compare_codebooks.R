@@ -17,17 +17,18 @@
 #' within the strata of the draw. Intervals of accuracies are adjusted Wald intervals (Bonett and
 #' Price 2012) with the effective number of texts. With `adjust = "max-t"` the intervals of all
 #' pairs of candidates are simultaneous: the critical value is a quantile of the largest studentised
-#' difference (Hothorn, Bretz and Westfall 2008). They include the comparisons with the best
-#' candidate, whichever that is (Edwards and Hsu 1983). If the interval of the difference to the
-#' best includes 0, the two candidates cannot be distinguished.
+#' difference (Hothorn, Bretz and Westfall 2008). The pairs include every comparison with the best
+#' candidate, whichever candidate is the best (Edwards and Hsu 1983). If the interval of the
+#' difference between a candidate and the best candidate includes 0, the two candidates cannot be
+#' distinguished.
 #'
 #' @section Once:
 #' The value of the best candidate on `select` is too high, because the candidate was chosen by this
-#' value. `evaluate_codebook()` unlocks (opens) the part `evaluate` and records when, and for which
-#' choice: in the file beside the CSV file if `gold` is its path, otherwise in `gold` of the result,
-#' which you should save. If the part was unlocked before, or codes changed since the choice, a
-#' warning and the printed result say so. If the model, the codebook or the settings differ from
-#' those of the choice, this is an error.
+#' value. `evaluate_codebook()` unlocks (opens) the part `evaluate` and records when and for which
+#' choice it did so. The record is stored in the file beside the CSV file if `gold` is its path,
+#' otherwise in `gold` of the result, which you should save. If the part was unlocked before, or
+#' codes changed since the choice, a warning and the printed result say so. If the model, the
+#' codebook or the settings differ from those of the choice, this is an error.
 #'
 #' @param data Data frame that the sample was drawn from; its texts are compared with the sample.
 #'   `NULL` checks nothing.
@@ -39,8 +40,8 @@
 #' @param text Column of texts. `NULL` uses the column of the sample.
 #' @param measure `"accuracy"`, `"balanced_accuracy"`, `"macro_f1"` or `"kappa"`.
 #' @param level Confidence level.
-#' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: each has the
-#'   level by itself.
+#' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: each interval
+#'   has the confidence level by itself.
 #' @param journal Path of a file that stores all answers, so that another comparison computes only
 #'   new ones. `TRUE` creates a file in the working directory.
 #' @param progress,verbosity See [annotate_texts()].
@@ -58,10 +59,11 @@
 #' @returns `compare_codebooks()`: a `llamaherd_codebooks`, a list:
 #'
 #'   * `summary`: a data frame with one row per candidate: `candidate`; the measure with `low` and
-#'     `high`; `difference` to the best with its interval; `verdict`; `seconds` per text;
+#'     `high`; `difference` to the best candidate, with its interval; `verdict`; `seconds` per text;
 #'     `n_failed`. [as.data.frame()] returns it.
 #'   * `pairs`: a data frame with one row per pair: `first`, `second`, `difference`, `low`, `high`,
-#'     `differ` (the share of texts that exactly one of the two labels correctly), and `verdict`.
+#'     `differ` (the share of texts that exactly one of the two candidates labels correctly), and
+#'     `verdict`.
 #'   * `best`, `tied`: name of the best candidate, and names of all that may be the best.
 #'   * `n`: number of texts; `notes`.
 #'

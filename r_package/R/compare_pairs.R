@@ -11,18 +11,18 @@
 #' position cancels. No text is generated, and a tie needs no rule: its log-odds are near 0.
 #'
 #' @section Which pairs are drawn:
-#' With `design = "adaptive"` two random cycles through all texts come first, which connect them.
-#' Then rounds of the most informative pairs alternate with rounds of random pairs. A pair is
-#' informative if its outcome is uncertain or if little information on its two texts exists
-#' (Glickman and Jensen 2005). Rounds of informative pairs alone spread strengths too far and make
-#' intervals too short. No pair is drawn twice. The same `seed`, texts and model draw the same
-#' pairs.
+#' With `design = "adaptive"` the first pairs form two random cycles through all texts, so that all
+#' texts are connected by pairs. Then rounds of the most informative pairs alternate with rounds of
+#' random pairs. A pair is informative if its outcome is uncertain or if little information on its
+#' two texts exists (Glickman and Jensen 2005). Rounds of informative pairs alone spread strengths
+#' too far and make intervals too short. No pair is drawn twice. The same `seed`, texts and model
+#' draw the same pairs.
 #'
 #' @section Standard errors:
 #' Results are probabilities of a model and not coin flips, so the covariance is the sandwich
 #' estimator of a fractional logistic regression with leverages (HC3), with t quantiles. Intervals
 #' describe how strengths would vary with other pairs of the same model. They do not show whether
-#' the model is right: `pair_agreement()` compares it with people.
+#' the model is right: `pair_agreement()` compares the model with people.
 #'
 #' @param texts Texts, 2 to 5,000: a character vector without NA. Its names identify the texts;
 #'   without names they are `"1"`, `"2"` and so on.
@@ -45,16 +45,16 @@
 #' @returns `compare_pairs()`: a `llamaherd_pairs`, a list:
 #'
 #'   * `strengths`: a data frame with one row per text: `name`, `text`, `strength` (mean 0; the
-#'     difference of two is the log-odds that the first wins), `std_error`, `low`, `high`, `rank`,
-#'     `n_pairs`. [as.data.frame()] returns it.
+#'     difference between the strengths of two texts is the log-odds that the first text wins),
+#'     `std_error`, `low`, `high`, `rank`, `n_pairs`. [as.data.frame()] returns it.
 #'   * `pairs`: a data frame with one row per pair: `first`, `second`, `round`, `log_odds` and
 #'     `prob` that the first wins, `position_bias` (log-odds for the text that is read first),
 #'     `consistent` (both orders have the same winner), `coverage`, `error`.
 #'   * `position_bias`: mean with its interval, named `value`, `low`, `high`; `consistent`: share of
 #'     pairs with the same winner in both orders.
 #'   * `reliability`: share of the variance of strengths that is not error; `dispersion`; `df`.
-#'   * `connected`, `n_parts`, `converged`; `correlations`: after each round the rank correlation
-#'     of strengths with those after the round before.
+#'   * `connected`, `n_parts`, `converged`; `correlations`: for each round, the rank correlation
+#'     between the strengths after this round and after the previous round.
 #'   * `notes`, which are also warnings.
 #'
 #'   `summary()` prints only the checks. `plot()` draws the strengths with intervals.

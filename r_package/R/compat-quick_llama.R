@@ -1,7 +1,7 @@
 #' Answer prompts without preparation
 #'
-#' Loads a model, creates a context and answers; both are kept for the next call. For many prompts,
-#' schemas, labels and other options see [generate_parallel()].
+#' Loads a model, creates a context and answers; model and context are kept for the next call. For
+#' many prompts, schemas, labels and other options see [generate_parallel()].
 #'
 #' @section Default model:
 #' Without `model_path`, the model named by the option `llamaherd.model` is used, or else the

@@ -9,13 +9,13 @@
 #'   single long prompt may use all of it; the number of prompts that run at a time depends on what
 #'   fits. `"auto"` fits it to the prompts of each call and the available memory.
 #' @param n_threads Number of threads. `"auto"` or NULL uses the number of physical cores.
-#' @param n_seq_max Maximum number of prompts that run at a time, at most 248. `"auto"` chooses. One
-#'   at a time takes three to five times as long as 32 together.
+#' @param n_seq_max Maximum number of prompts that run at a time, at most 248. `"auto"` chooses.
+#'   Running prompts one at a time takes three to five times as long as running 32 together.
 #' @param verbosity Negative values show errors only; 2 or more adds a line about the context.
 #' @param kv_layout `"per_sequence"` gives each running prompt its own cells, enough for the longest
 #'   prompt of the call. `"unified"` shares all cells among all prompts. It is faster if prompts
-#'   have a long beginning in common and little else, and better if lengths differ and memory is
-#'   short. `"auto"` chooses by the prompts of each call.
+#'   share a long beginning and differ only in a short rest. It also needs less memory if the
+#'   lengths of prompts differ. `"auto"` chooses by the prompts of each call.
 #' @param n_batch Maximum number of prompt tokens per step. NULL chooses.
 #' @param ... Further settings by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE, FALSE or
 #'   `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or `"q8_0"`),

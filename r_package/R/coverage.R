@@ -15,8 +15,8 @@
 #' @param prob Probability of the label of each text. NULL uses the probabilities of the
 #'   [validate()] result.
 #' @param sure TRUE requires the lower end of the confidence interval to reach `accuracy`. With
-#'   FALSE, the accuracy of about half of all selections is somewhat below it, because the threshold
-#'   is chosen on the same texts that measure the accuracy.
+#'   FALSE, the accuracy of about half of all selections is somewhat below `accuracy`, because the
+#'   threshold is chosen on the same texts that measure the accuracy.
 #' @returns `coverage_curve()`: a `llamaherd_coverage`, a data frame with one row per probability
 #'   that occurs, in decreasing order: `threshold`; `coverage`, the share of texts with at least
 #'   that probability; `accuracy` of these texts; `low` and `high` (pointwise Wilson intervals).

@@ -7,7 +7,7 @@
 #' single probability of a right code, and all wrong codes are equally probable.
 #'
 #' Coders' errors must be independent given the right label. Texts that are hard for everybody
-#' violate this, and make coders look better than they are.
+#' violate this assumption; the estimated accuracy of coders is then too high.
 #'
 #' [estimate()] uses the model with `consensus = "dawid_skene"` or `"one_coin"`.
 #'

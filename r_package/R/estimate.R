@@ -14,8 +14,8 @@
 #'   \deqn{\sum_i \psi(\hat D_i; \theta) + \frac{R_i}{\pi_i} (\psi(D_i; \theta) - \psi(\hat D_i;
 #'   \theta)) = 0}
 #'
-#'   It is valid for any labels, whatever their errors, on either side of a formula ([Egami et al.
-#'   2024](https://naokiegami.com/paper/dsl_ss.pdf)).
+#'   It is valid for any pattern of label errors, whether the labels are the outcome or a covariate
+#'   of the formula ([Egami et al. 2024](https://naokiegami.com/paper/dsl_ss.pdf)).
 #' * `"ppi"`, prediction-powered inference with power tuning ([Angelopoulos et al.
 #'   2023](https://arxiv.org/abs/2311.01453)): labels are weighted by `lam`, from 0 to 1, so that
 #'   intervals are not wider than with codes alone. The method assumes a simple sample and labels as
@@ -31,9 +31,9 @@
 #'
 #' If few coded texts of a stratum have a wrong label, the variance estimate contains little
 #' information on errors among the other texts of the stratum. Intervals then combine Wilson's
-#' limits of the error rates over strata (MOVER) and are longer on the side where further errors may
-#' be. A warning names strata with fewer than 5 wrong labels, their share of the texts and their
-#' number of codes; a note names strata without any wrong label.
+#' limits of the error rates over strata (MOVER) and are longer in the direction in which unseen
+#' errors would move the estimate. A warning names strata with fewer than 5 wrong labels, their
+#' share of the texts and their number of codes; a note names strata without any wrong label.
 #'
 #' @param coded Return value of [annotate_texts()], or another data frame with a column of labels:
 #'   all texts that the sample was drawn from.

@@ -8,7 +8,7 @@
 #' @section Interrupting a call:
 #' Ctrl-C ends the call within a fraction of a second and also interrupts the loop or script around
 #' it; a script ends with exit status 1. Finished answers are kept: [last_results()] returns them,
-#' and the interrupt condition has them as `results`:
+#' and the field `results` of the interrupt condition contains them:
 #'
 #'     answers <- tryCatch(
 #'       generate_parallel(context, prompts),
@@ -29,10 +29,9 @@
 #' one column per field; see [type_object()] for types and columns. The JSON has no white space
 #' between its parts.
 #'
-#' The schema guarantees the form of an answer, not its content: the model knows about the fields
-#' only what the prompt says. [schema_prompt()] describes a schema in words. Small models answer
-#' less accurately when they write JSON; a field for reasons before the field for the label may
-#' help.
+#' The schema guarantees the form of an answer, not its content: the model sees only the prompt, not
+#' the schema. [schema_prompt()] describes a schema in words. Small models answer less accurately
+#' when they write JSON; a field for reasons before the field for the label may help.
 #'
 #' Some keywords of JSON Schema, such as `uniqueItems`, cannot be enforced during generation. They
 #' are checked afterwards, and an answer that violates them is generated again with another seed.
@@ -152,8 +151,8 @@
 #'     `choices`, an answer that a text of `stop` ended is complete only if it matches as a whole.
 #'     One warning reports how many of these answers `max_tokens` cut off.
 #'   * `timing`: a data frame with `queue_s`, `first_token_s` and `wall_s`: seconds from the start
-#'     of the call until the prompt got a slot, had its first token, was finished; NA if it did not
-#'     run.
+#'     of the call until the prompt got a slot, until its first token, and until it was finished; NA
+#'     if it did not run.
 #'   * `usage`: a data frame with `n_prompt_tokens`, `n_reused_tokens` (tokens of the prompt that
 #'     were not computed for it alone), `n_generated_tokens` and `seed`.
 #'   * `thoughts`, if the model could think: a data frame with `thinking`, the text of the thought

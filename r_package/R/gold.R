@@ -2,10 +2,10 @@
 #'
 #' @description
 #' A gold-standard sample is a probability sample of the texts that people code. It shows how often
-#' a model's labels are correct, and [estimate()] uses it to correct estimates for the errors. Both
-#' need the probability with which each text was drawn. `gold_sample()` draws the sample and stores
-#' these inclusion probabilities. `write_gold()` writes a CSV file for a spreadsheet program, and
-#' `read_gold()` reads the coded file.
+#' a model's labels are correct, and [estimate()] uses it to correct estimates for the errors. For
+#' both purposes the probability with which each text was drawn must be known. `gold_sample()` draws
+#' the sample and stores these inclusion probabilities. `write_gold()` writes a CSV file for a
+#' spreadsheet program, and `read_gold()` reads the coded file.
 #'
 #' `gold_size()` computes how many texts are needed.
 #'
@@ -59,7 +59,7 @@
 #' @param floor For `"uncertainty"` and `"weights"`: the minimum probability of a text is
 #'   `floor * n / nrow(data)`.
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
-#'   number for each stratum. At least 2 texts are drawn from each stratum that has 2.
+#'   number for each stratum. At least 2 texts are drawn from each stratum with 2 texts or more.
 #' @param names Labels that codes may have. `NULL` uses the labels of `data`.
 #' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
 #' @param several TRUE if a text may have several labels, joined by `"; "`. `NULL` takes the value
@@ -85,10 +85,9 @@
 #'   rows of `data`; their `ids`, `texts`, `labels` and `probs`; `all_probs`, the inclusion
 #'   probability of every row of `data`; `strata`; `names`; `codes`, a list with one character
 #'   vector per coder; `gold`, the majority code; `design`; and `history`, a data frame with one row
-#'   per wave: `wave`, `kind`, `n`, `N` (texts that it was drawn from), `seed` and `n_coded` (codes
-#'   when it was drawn). As a data frame it has one row per
-#'   text: `id`, `text`, `model_label`, `inclusion_prob` and the coders' columns. It can be stored
-#'   with [saveRDS()].
+#'   per wave: `wave`, `kind`, `n`, `N` (texts that it was drawn from), `seed` and `n_coded` (number
+#'   of coded texts when the wave was drawn). As a data frame it has one row per text: `id`, `text`,
+#'   `model_label`, `inclusion_prob` and the coders' columns. It can be stored with [saveRDS()].
 #'
 #'   `write_gold()`: `path`, invisibly.
 #' @references Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992. Hartley, Rao,
@@ -264,10 +263,10 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
 #' with human codes alone, and with a model's labels corrected by the codes.
 #'
 #' With \eqn{V} the part of the variance that depends on the size of the sample and \eqn{N} the
-#' number of all texts, \eqn{n = 1 / ((width^2 / z^2 - p (1 - p) / N) / V + 1 / N)}, without the
-#' subtraction for `target = "texts"`. For codes alone \eqn{V = p (1 - p)}, with \eqn{p} the share;
-#' for DSL the variance of code minus label, \eqn{2 (1 - \kappa) p (1 - p)}; for PPI++
-#' \eqn{(1 - \kappa^2) p (1 - p)}.
+#' number of all texts, \eqn{n = 1 / ((width^2 / z^2 - p (1 - p) / N) / V + 1 / N)}. For
+#' `target = "texts"` the term \eqn{p (1 - p) / N} is not subtracted. For codes alone
+#' \eqn{V = p (1 - p)}, with \eqn{p} the share; for DSL \eqn{V} is the variance of code minus label,
+#' \eqn{2 (1 - \kappa) p (1 - p)}; for PPI++ it is \eqn{(1 - \kappa^2) p (1 - p)}.
 #'
 #' With `compare` the function computes how many texts are needed to distinguish two codebooks whose
 #' accuracies differ by this value: \eqn{n = (z_a \sqrt{s} + z_b \sqrt{s - d^2})^2 / d^2}, with
@@ -283,12 +282,12 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
 #' @param population Number of all texts; `NULL` for an infinite population.
 #' @param target Target of inference, see [estimate()]: the population that the texts are a sample
 #'   of (`"population"`), or the `"texts"` themselves, which needs fewer codes.
-#' @param compare Instead of `width`: difference of the accuracies of two codebooks that is to be
-#'   found.
+#' @param compare Instead of `width`: difference between the accuracies of two codebooks that the
+#'   comparison should detect.
 #' @param differ With `compare`: share of texts that exactly one of the two codebooks labels
 #'   correctly. It is small for codebooks that differ in a few words, and larger for different
 #'   models. `pairs` of [compare_codebooks()] contains it for codebooks that you have compared.
-#' @param power With `compare`: probability that the comparison finds the difference.
+#' @param power With `compare`: probability that the comparison detects the difference.
 #' @param candidates With `compare`: number of codebooks. All pairs of codebooks are compared
 #'   (Bonferroni).
 #' @returns A `llamaherd_gold_size`, a list with the numbers of texts `gold`, `dsl` and `ppi` (`NA`

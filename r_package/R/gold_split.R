@@ -1,9 +1,9 @@
 #' Split a gold-standard sample to explore, select and evaluate
 #'
 #' @description
-#' If you measure the best of several codebooks on the same texts that you chose it by, it looks
-#' better than it is. `gold_split()` therefore divides a gold-standard sample at random into three
-#' parts:
+#' If you measure the best of several codebooks on the same texts by which you chose it, its
+#' measured accuracy is too high. `gold_split()` therefore divides a gold-standard sample at random
+#' into three parts:
 #'
 #' * `explore`: write codebooks, read errors ([disagreements()]), choose examples
 #'   ([choose_examples()]);

@@ -56,9 +56,10 @@
 #' * [gold_sample()] draws texts for people to code, [validate()] compares their codes with the
 #'   labels, [agreement()] measures how much coders agree, and [estimate()] corrects shares, means
 #'   and regressions for errors of the labels.
-#' * [coverage_curve()]: which texts to leave to people. [plot()][plots] draws all of these.
-#'   [report()] writes a page that documents how the labels were made, and [reproduce()] repeats the
-#'   coding. If a join or a CSV file lost the record that a report needs, use [coded_restore()].
+#' * [coverage_curve()]: which texts to leave to people. [plot()][plots] plots the results of these
+#'   functions. [report()] writes a page that documents how the labels were made, and [reproduce()]
+#'   repeats the coding. If a join or a CSV file lost the record that a report needs, use
+#'   [coded_restore()].
 #' * `vignette("llamaherd")` is the first of some short guides. They are installed if you set
 #'   `build_vignettes = TRUE` in `remotes::install_git()`.
 #'

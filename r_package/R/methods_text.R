@@ -12,7 +12,7 @@
 #'   `references` (keys of the entries), and `checklist`, a data frame of questions that reviewers
 #'   ask, with `question`, `state` (`"answered"` or `"open"`), `answer` (the answer, or what to add)
 #'   and `sources`, the guidelines that ask the question.
-#' @seealso [report()], which contains the same
+#' @seealso [report()], which contains this paragraph
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))

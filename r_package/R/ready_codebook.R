@@ -7,9 +7,9 @@
 #' that they follow, and what was measured with them.
 #'
 #' A codebook that follows a definition is not the instrument of the cited work: it is shorter, and
-#' was not validated like that instrument. Adapt it to your texts, add examples, and measure it on
-#' codes of people with [validate()]. [methods_text()] cites the works if you used one of these
-#' codebooks.
+#' was not validated like that instrument. Adapt it to your texts, add examples, and compare its
+#' labels with human codes by [validate()]. [methods_text()] cites the works if you used one of
+#' these codebooks.
 #'
 #' @param name Name of the codebook, see `list_ready_codebooks()`.
 #' @param target For `"stance"`: object of the position, such as `"nuclear energy"`.

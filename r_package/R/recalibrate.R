@@ -16,10 +16,10 @@
 #' probabilities. The penalty of each head is chosen by cross-validation among its own codes.
 #'
 #' @section When it helps:
-#' Probabilities improve most where the model prefers a label. They do not improve where labels are
-#' right already, or where codes are few; a warning reports if accuracy by cross-validation does not
-#' increase. At least 30 codes are needed, and 5 of each label that occurs. A label without any code
-#' gets probability 0, with a warning.
+#' Probabilities improve most where the model prefers a label regardless of the text. They do not
+#' improve where labels are right already, or where codes are few; a warning reports if accuracy by
+#' cross-validation does not increase. At least 30 codes are needed, and 5 of each label that
+#' occurs. A label without any code gets probability 0, with a warning.
 #'
 #' @inheritParams estimate
 #' @param coded Return value of [annotate_texts()] with probabilities (not with `method =

@@ -16,8 +16,8 @@
 #' @param robustness Return value of [robustness()]. Its first variant must be the coding of `x`, as
 #'   in `robustness(x, ...)`.
 #'
-#'   These three results must be computed from the texts and labels of `x`: results of other labels,
-#'   other data or an earlier version are an error.
+#'   `validation`, `estimates` and `robustness` must be computed from the texts and labels of `x`:
+#'   results of other labels, other data or an earlier version are an error.
 #' @param evaluation Return value of [evaluate_codebook()] for the codebook, settings and model of
 #'   `x`.
 #' @param title Title of the page.

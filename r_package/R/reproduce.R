@@ -20,8 +20,8 @@
 #' @returns A `llamaherd_reproduction`, which prints the comparison: a list with `same`, TRUE if
 #'   everything is identical; `n`, the number of compared rows; `n_same` and `n_same_labels`, the
 #'   numbers of rows with identical results and labels; `largest_difference` of two probabilities;
-#'   `deterministic`; `changed`, a data frame of rows with another label; and `versions`, a data
-#'   frame of versions and settings that differ now.
+#'   `deterministic`; `changed`, a data frame of rows whose label is different now; and `versions`,
+#'   a data frame of versions and settings that differ now.
 #' @seealso [report()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

@@ -16,8 +16,8 @@
 #'   vectors. Not for ordinal scales.
 #' @param seeds Seeds for sampling. They need `method = "generate"` and a `temperature`.
 #' @param thinking Values of `thinking` to try, such as `list(FALSE, 128, 512)`; `costs` of the
-#'   result contains the time and the tokens of each. A single value, also one made by [thinking()],
-#'   applies to all variants. Needs `chat = TRUE`.
+#'   result contains the time and the tokens for each value. A single value, also one made by
+#'   [thinking()], applies to all variants. Needs `chat = TRUE`.
 #' @param n_texts Number of texts to draw. NULL uses all texts that are not NA.
 #' @param seed Seed for drawing orders and texts.
 #' @param crossed TRUE runs all combinations; FALSE varies one factor at a time.
@@ -31,7 +31,7 @@
 #' @returns A `llamaherd_robustness`, a list:
 #'
 #'   * `summary`: a data frame with one row per variant: `variant`, its name; `flips`, the share of
-#'     texts whose label differs from that in the first variant; and the share of each label.
+#'     texts whose label differs from the label in the first variant; and the share of each label.
 #'   * `labels`: a data frame with one row per text: `row`, its row in `data`; `unstable`, the share
 #'     of variants whose label differs from the most frequent label of the text; and its label in
 #'     each variant.

@@ -93,15 +93,15 @@ n_samples <- function(x) {
 #'
 #' Among equally frequent labels the label that occurs first among the samples wins, and `is_tie` is
 #' TRUE. Samples that failed or were not finished, and samples for which `key` returns NA, are
-#' counted in `n_failed` and in no share.
+#' counted in `n_failed` and excluded from all shares.
 #'
 #' @param x Return value of `generate_parallel(n = )`, or a list with one character vector per
 #'   prompt.
 #' @param key Function that returns the labels for a character vector of answers, NA for no vote.
 #'   Its argument is the `llamaherd_result` of the answered samples of a prompt, so that `\(x)
 #'   ifelse(attr(x, "complete"), x, NA)` leaves out answers that were cut off. With `schema` its
-#'   argument is their `llamaherd_table`: `\(x) x$field` votes on a field; the default votes on the
-#'   whole answer as JSON.
+#'   argument is the `llamaherd_table` of these samples: `\(x) x$field` votes on a field; the
+#'   default votes on the whole answer as JSON.
 #' @returns A data frame with one row per prompt, in the same order: `name` (if the prompts have
 #'   names); `majority`, the winning label (NA without votes); `agreement`, its share of the votes
 #'   (NaN without votes); `n_votes`; `n_failed`; `is_tie`; and `shares`, a list with one named

@@ -10,7 +10,7 @@
 #'   per prompt, or a list with one vector per prompt. NA in a vector fails its prompt.
 #' @param space Whether to put a space between prompt and continuation. `"auto"` adds one unless
 #'   either has white space there or `chat` is TRUE.
-#' @param texts Texts, in the forms of `prompts`.
+#' @param texts Texts, in the same forms as `prompts`.
 #' @returns `score_parallel()`: a `llamaherd_table`, a data frame with one row per prompt in the
 #'   same order, or one row per continuation if `continuations` is a list; then `prompt` is the
 #'   index of the prompt. NA where a prompt failed.

@@ -2,8 +2,8 @@
 #'
 #' @description
 #' `read_spans()` reads passages with labels from a file: JSON lines, exports of doccano and Label
-#' Studio, or a folder of brat. `validate_spans()` compares a model's passages with them, on the
-#' texts that both contain.
+#' Studio, or a folder of brat. `validate_spans()` compares a model's passages with these passages,
+#' on the texts that both contain.
 #'
 #' @section Files:
 #' * `"jsonl"`: a line per text and coder, with `text`, `spans` (each with `start`, `end`, `label`)

@@ -27,10 +27,10 @@
 #' prompt; with `chat = TRUE` the last message of the user; with `quote_from` of
 #' [generate_parallel()] that text; in [annotate_texts()] the text that is coded. `start` and `end`
 #' are the numbers of the quote's first and last character, as [substr()] takes them. If a quote
-#' occurs several times in the text, they give its first position. A quote has no white space at its
-#' ends. With `unit = "words"` it begins and ends where words do; languages without spaces need
-#' `unit = "characters"`. A text that is shorter than `least` is quoted completely. A text without
-#' any letter or sign cannot be quoted, and its prompt fails.
+#' occurs several times in the text, `start` and `end` give its first position. A quote has no white
+#' space at its ends. With `unit = "words"` a quote begins and ends at the boundaries of words;
+#' languages without spaces need `unit = "characters"`. A text that is shorter than `least` is
+#' quoted completely. A text without any letter or sign cannot be quoted, and its prompt fails.
 #'
 #' @param description,.description Description of the value for the prompt; see below.
 #' @param required,.required FALSE allows answers without this field. The value is then NA, or

@@ -9,15 +9,15 @@
 #' `validate()` calls for a data frame with the columns `sample_id` and `model_id`.
 #'
 #' @section How codes are used:
-#' If several people coded a text, the code of the majority is taken as correct; a text with a tie
-#' is not used for accuracy. Texts drawn by [gold_sample()] are weighted by 1 / inclusion
+#' If several people coded a text, the code of the majority is taken as correct; a text on which
+#' coders tie is not used for accuracy. Texts drawn by [gold_sample()] are weighted by 1 / inclusion
 #' probability, so that all numbers are estimates for all texts. Texts without a label are left out.
 #' Each of these cases adds a warning to the result.
 #'
 #' @section Numbers to report:
 #' Report accuracy and macro F1 with their intervals. Next to them report the accuracy of always
 #' predicting the most frequent label, and the agreement of two people. Also report precision and
-#' recall of the labels that the analysis uses, and Krippendorff's alpha between the people. If a
+#' recall of the labels that the analysis uses, and Krippendorff's alpha between the coders. If a
 #' model agrees with a person as often as people agree with each other, it is as good as an
 #' additional coder.
 #'
@@ -207,8 +207,8 @@ models_arguments <- c(
   "include_reliability"
 )
 
-# Adds names to arguments that a call gives by position, in the order of localLLM's validate(),
-# which validate() had before validate_models() existed.
+# Names the positional arguments of a call in the argument order of localLLM's validate(). Our
+# validate() used that order before validate_models() existed.
 validate_by_place <- function(call, env) {
   before <- function(
     annotations,

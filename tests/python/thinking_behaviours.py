@@ -143,25 +143,28 @@ def _budget(n: int, told: Told) -> Behaviour:
 
 
 _NO_STOP = {
-    "choices": "an answer ends with its choice",
+    "choices": "an answer ends after its choice, before any stop text",
     **dict.fromkeys(
-        ("classify", "score", "annotate"), "labels are scored: there are no stop texts"
+        ("classify", "score", "annotate"),
+        "labels are scored, not generated: stop texts do not apply",
     ),
 }
 _NO_SAMPLES = {
-    "score": "continuations are given: there are no samples",
+    "score": "continuations are given, so none are sampled",
     "CLI": "a row has one answer",
     "HTTP": "a request of /generate has one answer",
 }
 _NOT_STREAMED = {
-    **dict.fromkeys(("classify", "score", "annotate"), "scores come when all are there"),
-    "R": "R gets an answer when it is whole",
+    **dict.fromkeys(
+        ("classify", "score", "annotate"), "all scores are returned together"
+    ),
+    "R": "R gets only complete answers",
     "CLI": "a table is written, not streamed",
 }
-_NO_JOURNAL = {"HTTP": "the server keeps no journal"}
+_NO_JOURNAL = {"HTTP": "the server has no journal"}
 _NOT_CANCELLED = {
-    "R": "Ctrl-C has tests of its own, in processes of their own",
-    "CLI": "Ctrl-C has tests of its own, in processes of their own",
+    "R": "Ctrl-C is tested separately, in separate processes",
+    "CLI": "Ctrl-C is tested separately, in separate processes",
 }
 _SHARED = "a beginning that all texts share, " * 20
 
@@ -208,7 +211,7 @@ BEHAVIOURS = (
         CLOSES,
         CLOSED,
         options={"prefix": "It is: "},
-        lacks={"annotate": "the codebook says how its labels are asked"},
+        lacks={"annotate": "the codebook sets the words before a label"},
     ),
     Behaviour(
         name="a failed prompt beside good ones",
@@ -245,7 +248,7 @@ BEHAVIOURS = (
         told=(Told("aabb" * 50, 100, False, "yes"),) * 8,
         thinking=100,
         context="short",
-        lacks={"Ray": "an actor pauses as a context does; its cache is sized for all"},
+        lacks={"Ray": "actors pause as contexts do; their cache fits all prompts here"},
     ),
     _one("several thoughts", CLOSES, CLOSED, does="samples", lacks=_NO_SAMPLES),
     _one("streamed", CLOSES, CLOSED, does="stream", lacks=_NOT_STREAMED),

@@ -57,7 +57,8 @@ class Constraints:
 
         Args:
             params: Settings of the prompt.
-            i: Index of the prompt in the call, because two Python types may have the same
+            i: Index of the prompt in the call. It selects the prompt's Python type; the
+                schema text alone is ambiguous, because two types may have the same
                 schema.
 
         Raises:

@@ -40,9 +40,11 @@ EXPECTED = (LlamaHerdError, ValueError, TypeError, OSError, ImportError)
 
 
 def status_of(error: BaseException) -> ExitStatus:
-    """Return the exit status of an error; arguments are checked before work begins.
+    """Return the exit status of an error.
 
-    Code that finds an invalid value after work has begun must report the error itself.
+    A ValueError or TypeError counts as wrong use, because arguments are checked before
+    work begins. Code that finds an invalid value after work has begun must report the
+    error itself.
     """
     is_use = isinstance(error, (BadArgumentError, JournalError))
     if isinstance(error, LlamaHerdError) and not is_use:

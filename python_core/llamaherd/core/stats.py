@@ -87,8 +87,8 @@ class RequestStats:
         wall_s: Seconds from submission to the end.
         prefill_s: Share of the decoding time of prompt tokens, in seconds.
         decode_s: Share of the decoding time of generated tokens, in seconds.
-        n_prefill_tokens: Number of decoded prompt tokens.
-        n_decode_tokens: Number of decoded generated tokens.
+        n_prefill_tokens: Number of tokens decoded for prompts.
+        n_decode_tokens: Number of tokens decoded for answers.
         n_draft_tokens: Number of accepted draft tokens, see `Stats`.
         n_pauses: Number of times that the prompt was paused.
     """

@@ -114,9 +114,9 @@ def _failure(
     if isinstance(error, errors.GatedRepoError) or status in {401, 403}:
         has = "the token gives no access" if token else "there is no token"
         return (
-            f"hf:{repo} is a restricted repository, and {has}: accept the model's "
-            f"terms on {endpoint()}/{repo} and pass an access token with set_hf_token(); "
-            "or the name of the repository is wrong"
+            f"cannot access hf:{repo}: {has}. If the repository is restricted, accept "
+            f"the model's terms on {endpoint()}/{repo} and pass an access token with "
+            "set_hf_token(); otherwise check the spelling of its name"
         )
     if isinstance(error, errors.RevisionNotFoundError):
         return f"hf:{repo} has no branch, tag or commit {revision!r}"

@@ -203,5 +203,5 @@ def _as_array(name: Name, ids: Collection[int]) -> array[int]:
         ) from error
     except OverflowError as error:
         raise ArgumentError(
-            f"holds an id that does not fit: {error}", argument=name
+            f"contains a token id outside the range of int32: {error}", argument=name
         ) from error

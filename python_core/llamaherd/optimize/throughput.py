@@ -27,8 +27,8 @@ class Throughput:
     Attributes:
         n_seq_max: Number of concurrent prompts.
         n_prompts: Number of answered prompts.
-        n_prefill_tokens: Number of computed prompt tokens.
-        n_decode_tokens: Number of computed generated tokens.
+        n_prefill_tokens: Number of tokens decoded for prompts.
+        n_decode_tokens: Number of tokens decoded for answers.
         wall_s: Duration of the measurement, in seconds.
         prefill_tokens_per_s: Prompt tokens per second of the time spent on prompts.
         decode_tokens_per_s: Generated tokens of all answers per second of the time spent

@@ -89,7 +89,7 @@ def hashed(files: Sequence[SourceFile], n_model: int) -> list[SourceFile]:
 
 
 def parts(file: SourceFile) -> Iterator[tuple[bytes, bool]]:
-    """Yield pairs of a part of a file and True for the last part."""
+    """Yield (bytes, is_last) for each part of a file."""
     n_left = file.n_bytes
     with Path(file.path).open("rb") as source:
         while n_left > 0:

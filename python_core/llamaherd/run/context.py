@@ -177,7 +177,7 @@ class Context(Host):
             _check_deterministic(sizes, ubatch, attention, {keys, values})
             _warn_of_gpu(model)
             attention = swa_full = True
-        # The sizes of a plan are not included.
+        # n_ctx and n_seq_max stay 0 here: NativeSizing.make sets them from each plan.
         self._params = EngineParams(
             n_ctx=0,
             n_seq_max=0,

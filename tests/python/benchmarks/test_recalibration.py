@@ -43,7 +43,7 @@ def test_simulated_designs_become_a_table(
     monkeypatch.setattr(sys, "argv", ["report", str(output)])
     report.main()
     made = page.read_text(encoding="utf-8")
-    assert "2 draws a design (2 with embeddings)" in made
+    assert "2 draws per design (2 with embeddings)" in made
     assert "| simple, 60 |" in made
 
 

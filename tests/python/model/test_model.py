@@ -125,7 +125,7 @@ def test_bos_is_added_where_the_model_wants_it(gemma3: lh.Model) -> None:
         (lambda m: lh.detokenize(m, "abc"), TypeError, "tokens must be text or a seq"),
         (lambda m: lh.detokenize(m, [1.5]), TypeError, r"tokens\[0\] must be an integ"),
         (lambda m: lh.detokenize(m, [1, True]), TypeError, r"tokens\[1\] must be an i"),
-        (lambda m: lh.detokenize(m, [2**40]), ValueError, "tokens holds an id that"),
+        (lambda m: lh.detokenize(m, [2**40]), ValueError, "tokens contains a token id"),
         (lambda m: lh.detokenize(m, [-1]), ValueError, r"tokens\[0\] is -1"),
         (lambda m: lh.detokenize(m, [1, 49152]), ValueError, r"tokens\[1\] is 49152"),
         (lambda m: lh.detokenize(m, 5), TypeError, "tokens must be"),

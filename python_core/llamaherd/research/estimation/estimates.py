@@ -146,10 +146,11 @@ class Estimates:
         return self.covariances[checks.choice("outcome", outcome, outcomes) or "", method]
 
     def gold_worth(self, method: Method = "dsl") -> float:
-        """Return the number of codes that would give as short intervals without labels.
+        """Return how many codes alone would give intervals as short as those of `method`.
 
-        It is the median over all estimates of n_gold times the variance by codes alone,
-        divided by the variance by this method; NaN if no estimate has both variances.
+        For each estimate this number is n_gold * (variance by codes alone / variance by
+        `method`). The result is the median over all estimates; NaN if no estimate has
+        both variances.
         """
         errors = {
             (row.outcome, row.term, row.group): row.std_error for row in self.by("gold")

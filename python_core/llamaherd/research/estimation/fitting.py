@@ -412,7 +412,7 @@ def _tried(
 
 
 def _filled(row: _Row, found: _Fit | None, weights: Floats, level: float) -> Estimate:
-    """Return the row of a weighted sum of coefficients."""
+    """Return the `Estimate` (row of the result) for a weighted sum of coefficients."""
     value = std_error = low = high = lam = float("nan")
     df = float("inf")
     if found is not None:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 def label_check_of(
     texts: Population, gold: GoldSample | Sequence[Any], prob: object
 ) -> LabelCheck | None:
-    """Compare the labels of coded texts with all labels if `prob` is "simple".
+    """Compare the label distribution of the coded texts with that of all texts.
+
+    Returns:
+        The check; None for a `GoldSample`, or if `prob` is not "simple".
 
     Warns:
         UserWarning: A simple random sample would hardly have these labels.

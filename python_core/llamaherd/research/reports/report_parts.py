@@ -392,7 +392,10 @@ def _robustness(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
 
 
 def _corrected(fields: Mapping[str, Any]) -> list[Block | None]:
-    """Return blocks on the estimates from each variant's labels with the same codes."""
+    """Return blocks with the estimates of each variant.
+
+    The labels of each variant are corrected by the same codes (DSL).
+    """
     found = fields.get("estimates")
     if not found:
         return []

@@ -24,15 +24,18 @@ _SEED = 1
 
 
 def bonferroni(level: float, n: int) -> float:
-    """Return the level of each of n intervals that have `level` together."""
+    """Return the confidence level for each of n intervals (Bonferroni).
+
+    With it, the joint confidence level of the n intervals is at least `level`.
+    """
     return 1 - (1 - level) / max(n, 1)
 
 
 def max_t(level: float, covariance: Floats, df: float) -> float:
-    """Return the level of each interval at which all together have `level`.
+    """Return the confidence level for each interval so that their joint level is `level`.
 
     Args:
-        level: Probability that all intervals together contain the true values.
+        level: Probability that every interval contains its true value.
         covariance: float64[m, m], covariances of the estimates.
         df: Degrees of freedom of the t distribution.
 

@@ -232,7 +232,10 @@ class _Draws:
     def measures(
         self, n: int, compute: Callable[[Integers | None], Mapping[str, float]]
     ) -> dict[str, Measure]:
-        """Return estimates with intervals; the function gets indices of n texts."""
+        """Return bootstrap estimates with intervals.
+
+        `compute` is called with the indices of n resampled texts, or None for all texts.
+        """
         generator = np.random.default_rng(self._seed)
         found = compute(None)
         rows: dict[str, list[float]] = {name: [] for name in found}
