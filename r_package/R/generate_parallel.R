@@ -108,8 +108,8 @@
 #'   [apply_chat_template()] does. A prompt may also be a conversation: a list of messages. Text in
 #'   messages is never read as special tokens.
 #' @param system Text of a system message before each prompt; needs `chat = TRUE`.
-#' @param choices Texts, such as `c("yes", "no")`: each answer is exactly one of them, without
-#'   quotes or a space before it. With `temperature = 0` it is the most probable choice, as in
+#' @param choices Texts; each answer is exactly one of them, without quotes or a space before it:
+#'   `c("yes", "no")`. With `temperature = 0` it is the most probable choice, as in
 #'   [classify_parallel()]. A factor is read as its levels; a list has one vector per prompt, or
 #'   NULL. Thousands of choices are possible. Cannot be combined with `grammar`. Generation ends as
 #'   soon as one choice is left, so an answer may need fewer tokens than its text has.

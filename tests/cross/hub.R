@@ -26,7 +26,7 @@ wrong <- tryCatch(
   model_load(gated, hf_token = "hf_wrong_one", force_redownload = TRUE),
   llamaherd_error_model = conditionMessage
 )
-stopifnot(!grepl("hf_wrong_one", wrong), grepl("no\\s+right", wrong))
+stopifnot(!grepl("hf_wrong_one", wrong), grepl("no\\s+access", wrong))
 cat("gated:", gsub("\\s+", " ", failure), "\n")
 
 best <- model_load(open, optimize = TRUE, show_progress = FALSE)

@@ -79,6 +79,7 @@ def in_python(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 @pytest.mark.filterwarnings("ignore:median coverage")
 @pytest.mark.filterwarnings("ignore:all texts")
+@pytest.mark.slow(reason="starts R, and llguidance compiles a schema for each text")
 def test_r_has_the_quotes_of_python(
     quotes: dict[str, dict[str, list[Any]]], tiny_path: Callable[[str], Path]
 ) -> None:

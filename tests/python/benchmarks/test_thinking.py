@@ -54,22 +54,6 @@ def test_all_tokens_of_thoughts_are_in_the_ideal_time(
     assert asked[-1][3] == (512,)
 
 
-def test_two_trees_take_turns(
-    bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    asked: list[Path] = []
-
-    def seconds_of(folder: Path, workload: str, options: Namespace) -> float:
-        assert workload in bench.thinking.WORKLOADS
-        asked.append(folder)
-        return 2.0 if folder == options.before.resolve() else 3.0
-
-    monkeypatch.setattr(bench.thinking, "seconds_of", seconds_of)
-    lines = bench.thinking.compare(Namespace(before=tmp_path, rounds=2))
-    assert lines[2] == "| distinct | 2.00 | 3.00 | 1.500 | 1.500 | 1.500 |"
-    assert asked[0] == asked[3] != asked[1] == asked[2]
-
-
 def test_ways_of_thinking_are_compared(
     bench: SimpleNamespace, tiny_path: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -89,7 +89,7 @@ def test_a_text_that_libllama_refuses_fails_alone() -> None:
 def test_what_is_no_number_fails_alone() -> None:
     call = run([text(1), text(NAN), text(2)], FakeEmbedder())
     assert [error is None for error in call.errors] == [True, False, True]
-    assert "not finite" in call.errors[1]
+    assert "NaN or infinite" in call.errors[1]
 
 
 def test_what_is_known_to_be_wrong_is_not_computed() -> None:
