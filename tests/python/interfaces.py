@@ -15,7 +15,7 @@ from llamaherd.core.declared import defaults_of
 from llamaherd.core.request import NEUTRAL, Request
 from llamaherd.core.sampling import DEFAULT_SEED, PLAIN_SETTINGS
 from llamaherd.native.shim import ffi, lib
-from llamaherd.server import answer_form, ends
+from llamaherd.server import answer_form
 from llamaherd.server.annotations import AnnotateApi
 from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.generate import GenerateApi
@@ -79,7 +79,7 @@ def of_server(path: str) -> Taken:
     else:
         own = {"model", "prompt", "messages", "max_completion_tokens", "stream_options"}
         own |= {"tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "n"}
-        own |= {*answer_form.FIELDS, *ends.FIELDS, "repeat_penalty"}
+        own |= {*answer_form.FIELDS, "repeat_penalty"}
         own |= {"reasoning_effort", "thinking_budget_tokens"}
         own |= {"continue_final_message", "add_generation_prompt", "echo"}
         names = Completions.fields
@@ -121,7 +121,7 @@ def of_c_request() -> Taken:
         *("id", "tokens", "n_tokens", "fork_from", "sampling", "stop_size", "n_stop"),
         *("call", "draft", "whole", "step_forced", "score", "paths"),
         *("n_logit_bias", "logit_bias_value", "grammar_kind", "n_dry_breakers"),
-        *("n_choices", "choice_size"),
+        *("n_choices", "choice_size", "n_stop_token_ids"),
     }
     names = {name for name, _ in ffi.typeof("lh_request").fields}
     names |= {name for name, _ in ffi.typeof("lh_sampling_params").fields}

@@ -9,7 +9,7 @@ from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.requests import make_requests
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
-from llamaherd.server import answer_form, ends, openai_logprobs, several, tools
+from llamaherd.server import answer_form, openai_logprobs, several, tools
 from llamaherd.server.answer_form import form_of
 from llamaherd.server.api_shape import ParsedRequest
 from llamaherd.server.chats import FIELDS, chat_options, check_last_message
@@ -34,7 +34,6 @@ _COMMON = frozenset(
         *("model", "max_completion_tokens", "stream_options", "n", "logprobs"),
         *ALIASES,
         *answer_form.FIELDS,
-        *ends.FIELDS,
     )
 )
 _OF_STREAMS = ("include_usage", "continuous_usage_stats")
@@ -61,7 +60,6 @@ class Completions:
         if max_tokens is None:
             max_tokens = MAX_TOKENS_OF_COMPLETION
         form = form_of(given)
-        ends.check_ends(given, self._model, form, max_tokens)
         n_top = openai_logprobs.of_completion(given)
         prompts = _prompts(given)
         return ParsedRequest(
@@ -103,7 +101,6 @@ class ChatCompletions:
         check_last_message(given, is_assistants=is_assistants)
         options = chat_options(given, self._settings)
         form = form_of(given)
-        ends.check_ends(given, self._model, form, max_tokens)
         use = tools.tools_of(given, self._model, self._settings.template)
         if use is not None:
             if form.constraint:

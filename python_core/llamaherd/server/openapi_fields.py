@@ -66,6 +66,7 @@ _OF_OPTIONS: dict[str, Schema] = {
     "evidence": {"type": ["boolean", "object"]},
     "date": {"type": "string", "format": "date"},
     "quote_from": _TEXT,
+    "stop_token_ids": _TOKENS,
 }
 _BOTH_OF_OPENAI: dict[str, Schema] = {
     "model": _TEXT,
@@ -95,8 +96,6 @@ _BOTH_OF_OPENAI: dict[str, Schema] = {
         "required": ["type"],
     },
     "structured_outputs": OBJECT,
-    "min_tokens": {"type": "integer", "minimum": 0},
-    "stop_token_ids": _TOKENS,
     "guided_json": {"type": ["object", "boolean", "string"]},
     "guided_regex": _TEXT,
     "guided_choice": {**_TEXTS, "minItems": 1},
