@@ -82,6 +82,7 @@ def of_server(path: str) -> Taken:
         own |= {*answer_form.FIELDS, "repeat_penalty"}
         own |= {"reasoning_effort", "thinking_budget_tokens"}
         own |= {"continue_final_message", "add_generation_prompt", "echo"}
+        own |= {"prompt_logprobs"}
         names = Completions.fields
         made = Completions(SimpleNamespace(), settings).understand({"prompt": "a"})
         if path == "/v1/chat/completions":

@@ -187,7 +187,7 @@ class Answering(Endpoint):
             for prompt in parsed.prompts:
                 _check_ids(prompt, self._shared.ctx.model.n_vocab)
             with errors.renamed(parsed.names):
-                if parsed.echo:
+                if parsed.returns_prompts:
                     return parsed, start_echo(self._shared.ctx, parsed)
                 if parsed.n_answers > 1:
                     return parsed, start_several(self._shared.ctx, parsed)

@@ -32,6 +32,7 @@ _COMMON = frozenset(
     (
         *SERVER["/v1/completions"].expected(),
         *("model", "max_completion_tokens", "stream_options", "n", "logprobs"),
+        "prompt_logprobs",
         *ALIASES,
         *answer_form.FIELDS,
     )
@@ -55,7 +56,9 @@ class Completions:
         given = _given(fields, self.fields)
         check_model(given, self._settings)
         echo = _flag(given, "echo")
-        max_tokens = _given_max_tokens(given, 0 if echo else 1)
+        of_prompt = openai_logprobs.of_prompt(given)
+        returns_prompts = echo or of_prompt is not None
+        max_tokens = _given_max_tokens(given, 0 if returns_prompts else 1)
         is_empty = max_tokens == 0
         if max_tokens is None:
             max_tokens = MAX_TOKENS_OF_COMPLETION
@@ -70,6 +73,7 @@ class Completions:
             stream=_flag(given, "stream"),
             **_usage_options(given),
             echo=echo,
+            prompt_logprobs=of_prompt,
             is_empty=is_empty,
             names=form.names,
         )
@@ -77,7 +81,10 @@ class Completions:
     def answer(self, parsed: ParsedRequest) -> CompletionAnswer:
         """Return the writer of one answer."""
         return CompletionAnswer(
-            self._settings.model_name, parsed, _logprobs(self._model, parsed)
+            self._model,
+            self._settings.model_name,
+            parsed,
+            _logprobs(self._model, parsed),
         )
 
 
@@ -119,6 +126,7 @@ class ChatCompletions:
             stream=_flag(given, "stream"),
             **_usage_options(given),
             tools=use,
+            prompt_logprobs=openai_logprobs.of_prompt(given),
             names=form.names,
         )
 

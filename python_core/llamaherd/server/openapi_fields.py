@@ -96,6 +96,11 @@ _BOTH_OF_OPENAI: dict[str, Schema] = {
         "required": ["type"],
     },
     "structured_outputs": OBJECT,
+    "prompt_logprobs": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": openai_logprobs.MOST,
+    },
     "guided_json": {"type": ["object", "boolean", "string"]},
     "guided_regex": _TEXT,
     "guided_choice": {**_TEXTS, "minItems": 1},

@@ -37,6 +37,7 @@ _OWN = frozenset(
 _OF_CHATS = frozenset(
     {
         *("messages", "max_tokens", "max_completion_tokens", "n", "logprobs"),
+        "prompt_logprobs",
         *("reasoning_effort", "continue_final_message", "add_generation_prompt"),
         *answer_form.FIELDS,
     }
