@@ -38,6 +38,7 @@ from llamaherd.server.scores import ClassifyApi, ScoreApi
 from llamaherd.server.shared_state import SharedState
 from llamaherd.server.tokenizing import (
     DetokenizeApi,
+    InputTokensApi,
     TemplateApi,
     TokenizeApi,
     tokenizer_info,
@@ -143,6 +144,7 @@ def _work_shapes(
         "/score": ScoreApi(ctx, settings),
         "/classify": ClassifyApi(ctx, settings),
         "/annotate": AnnotateApi(ctx, settings),
+        "/responses/input_tokens": InputTokensApi(ctx.model, settings),
     }
 
 

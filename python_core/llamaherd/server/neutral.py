@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+VERBOSITY = (
+    "low",
+    "medium",
+    "high",
+)  # wishes of OpenAI's API, which no other model reads
 # Fields of OpenAI's API and of similar servers, with their neutral values. Null is
 # neutral, too.
 _NEUTRAL: dict[str, tuple[object, ...]] = {
@@ -47,7 +52,7 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "top_logprobs": (0,),
     "truncate_prompt_tokens": (),
     "use_beam_search": (False,),
-    "verbosity": (),
+    "verbosity": VERBOSITY,
     "web_search_options": (),
 }
 # Fields about the client, or for other servers, with the types of their values. They do

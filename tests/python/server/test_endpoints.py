@@ -307,6 +307,21 @@ def test_the_prompt_of_a_chat(client: Client, ctx: lh.Context) -> None:
     assert tokens["count"] == usage["prompt_tokens"]
 
 
+def test_special_tokens_of_a_template_that_begins_with_text_count_as_tokens(
+    tmp_path: Path,
+) -> None:
+    template = "Chat: {% for m in messages %}{{ m.content }}</s>{% endfor %}"
+    path = tiny_models.write(tmp_path / "t.gguf", "llama", chat_template=template)
+    messages = {"messages": [{"role": "user", "content": "U"}]}
+    with lh.Model(path) as model, lh.Context(model) as ctx, served(ctx) as client:
+        tokens = _ok(client, "/tokenize", messages)["tokens"]
+        assert tokens[-1] == model.info.eos
+        usage = _ok(client, "/v1/chat/completions", {**messages, "max_tokens": 1})[
+            "usage"
+        ]
+        assert len(tokens) == usage["prompt_tokens"]
+
+
 @pytest.mark.parametrize(
     ("path", "fields", "param"),
     [
