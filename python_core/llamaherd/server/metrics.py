@@ -15,10 +15,13 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from llamaherd.core.embeddings import EmbedStats
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from llamaherd.core.results import Result
+    from llamaherd.core.stats import Stats
     from llamaherd.run.context import Context
     from llamaherd.server.record import RequestRecord
 
@@ -66,6 +69,12 @@ class Metrics:
             "reused_tokens",
             "Tokens of prompts that the prefix cache had, and were not computed.",
         )
+        self._work = counter(
+            "work_tokens",
+            "Tokens of embeddings, scores, labels and codes: read, read without being "
+            "computed, and written.",
+            ("kind", "part"),
+        )
         self._generated = counter("generated_tokens", "Tokens of answers.")
         self._thinking = counter("thinking_tokens", "Tokens of thoughts before answers.")
         self._seconds = seconds(
@@ -84,6 +93,10 @@ class Metrics:
         self._seconds.labels(path).observe(seconds)
         for result in record.results:
             self._count(result)
+        if record.stats is not None:
+            kind = path.rpartition("/")[2]
+            for part, n in _tokens_of(record.stats).items():
+                self._work.labels(kind, part).inc(n)
 
     def _count(self, result: Result) -> None:
         if result.sample == 0:  # all samples have the same prompt
@@ -99,6 +112,17 @@ class Metrics:
     def text(self) -> bytes:
         """Return all metrics in the format of Prometheus."""
         return generate_latest(self._registry)
+
+
+def _tokens_of(stats: Stats | EmbedStats) -> dict[str, int]:
+    """Return the numbers of tokens by the part of the work that they belong to."""
+    if isinstance(stats, EmbedStats):
+        return {"prompt": stats.n_tokens}
+    return {
+        "prompt": stats.n_prompt_tokens,
+        "reused": stats.n_reused_tokens,
+        "generated": stats.n_generated_tokens + stats.n_thinking_tokens,
+    }
 
 
 class _Load(Collector):

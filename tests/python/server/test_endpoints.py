@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -259,6 +260,38 @@ def test_fields_that_a_codebook_asks_for(client: Client) -> None:
     for row in _ok(client, "/v1/annotate", body)["data"]:
         assert row["n"] in (1, 2)
         assert isinstance(row["all"], bool)
+
+
+@pytest.mark.parametrize(
+    ("path", "ask"),
+    [
+        ("/v1/embeddings", {"input": TEXTS}),
+        ("/embeddings", {"input": TEXTS}),
+        ("/v1/score", {"prompts": ["The sky is"], "continuations": [[" blue", " red"]]}),
+        ("/v1/classify", {"prompts": TEXTS, "labels": LABELS}),
+        ("/v1/annotate", {"texts": TEXTS, "codebook": CODEBOOK.to_dict()}),
+    ],
+)
+def test_metrics_count_tokens_by_kind(
+    client: Client, path: str, ask: dict[str, Any]
+) -> None:
+    kind = path.rpartition("/")[2]
+    before = _work_tokens(client)
+    usage = _ok(client, path, ask)["usage"]
+    after = _work_tokens(client)
+    grown = {key: n - before.get(key, 0) for key, n in after.items()}
+    assert grown.pop((kind, "prompt")) == usage["prompt_tokens"] > 0
+    if kind != "embeddings":
+        reused = usage["prompt_tokens_details"]["cached_tokens"]
+        assert grown.pop((kind, "reused")) == reused
+    assert all(n == 0 for n in grown.values())
+
+
+def _work_tokens(client: Client) -> dict[tuple[str, str], float]:
+    text = client.ask("GET", "/metrics")[1]
+    pattern = r'^llamaherd_work_tokens_total{kind="(\w+)",part="(\w+)"} (\S+)$'
+    found = re.findall(pattern, text, re.MULTILINE)
+    return {(kind, part): float(n) for kind, part, n in found}
 
 
 # ---- tokens ----
