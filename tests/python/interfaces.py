@@ -60,7 +60,10 @@ def of_run_file(table: str) -> Taken:
 
 # Paths that pass options on to the library, and their other fields.
 WHOLE: dict[str, tuple[Any, set[str]]] = {
-    "/v1/embeddings": (EmbeddingsApi, {"input", "encoding_format", "dimensions"}),
+    "/v1/embeddings": (
+        EmbeddingsApi,
+        {*("input", "encoding_format", "dimensions", "truncate_prompt_tokens")},
+    ),
     "/v1/score": (ScoreApi, {"prompts", "continuations"}),
     "/v1/classify": (ClassifyApi, {"prompts"}),
     "/v1/annotate": (AnnotateApi, {"texts", "codebook"}),
@@ -81,6 +84,7 @@ def of_server(path: str) -> Taken:
         own |= {"tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "n"}
         own |= {*answer_form.FIELDS, "repeat_penalty"}
         own |= {"reasoning_effort", "thinking_budget_tokens"}
+        own |= {"enable_thinking", "thinking_budget"}
         own |= {"continue_final_message", "add_generation_prompt", "echo"}
         own |= {"prompt_logprobs"}
         names = Completions.fields

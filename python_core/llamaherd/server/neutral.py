@@ -31,6 +31,7 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "echo": (False,),  # in chats
     "function_call": ("none", "auto"),
     "functions": ([],),
+    "enable_thinking": (),
     "include_reasoning": (True,),
     "include_stop_str_in_output": (False,),
     "length_penalty": (1,),
@@ -45,6 +46,7 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "skip_special_tokens": (True,),
     "suffix": ("",),
     "thinking": (),
+    "thinking_budget": (),
     "thinking_budget_tokens": (),
     "thinking_token_budget": (),
     "tool_choice": ("none", "auto"),  # without tools

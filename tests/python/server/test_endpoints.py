@@ -121,6 +121,14 @@ def test_a_model_for_embeddings(ctx: lh.Context, tmp_path: Path) -> None:
         assert _get(client, "/v1/models/other")["id"] == "other"
 
 
+def test_a_text_is_cut_as_in_vllms_api(client: Client) -> None:
+    long = {"input": "a " * 600}
+    cut = _ok(client, "/v1/embeddings", {**long, "truncate_prompt_tokens": -1})
+    assert (
+        cut["data"] == _ok(client, "/v1/embeddings", {**long, "truncate": True})["data"]
+    )
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
@@ -138,6 +146,8 @@ def test_a_model_for_embeddings(ctx: lh.Context, tmp_path: Path) -> None:
         ({"input": "a", "encoding_format": "hex"}, "encoding_format"),
         ({"input": "a", "pooling": "max"}, "pooling"),
         ({"input": "a", "nonsense": 1}, "nonsense"),
+        ({"input": "a", "truncate_prompt_tokens": 5}, "truncate_prompt_tokens"),
+        ({"input": "a", "truncate_prompt_tokens": True}, "truncate_prompt_tokens"),
     ],
 )
 def test_wrong_embeddings(client: Client, fields: dict[str, Any], param: str) -> None:
