@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VERBOSITY = (
-    "low",
-    "medium",
-    "high",
-)  # wishes of OpenAI's API, which no other model reads
+# Values of `verbosity` in OpenAI's API. Only models that are trained for them read them.
+VERBOSITY = ("low", "medium", "high")
 # Fields of OpenAI's API and of similar servers, with their neutral values. Null is
 # neutral, too.
 _NEUTRAL: dict[str, tuple[object, ...]] = {
