@@ -547,7 +547,16 @@ typedef struct lh_sampling_params {
   float mirostat_tau;
   float mirostat_eta;
   uint32_t seed;
-  int32_t ignore_eos; /* never draw end-of-generation tokens */
+  int32_t ignore_eos; /* never draw end-of-generation tokens, except stop tokens */
+  /* Tokens of the answer before which it does not end, except by max_tokens:
+   * end-of-generation tokens and stop tokens are not drawn, and stop texts that are
+   * complete within these tokens do not end it. 0: off. Only 0 with a grammar or
+   * choices. */
+  int32_t min_tokens;
+  int32_t n_stop_token_ids;
+  /* int32[n_stop_token_ids]: tokens that end the answer and are not part of it. With a
+   * grammar they end it where the grammar allows them. No effect with choices. */
+  const int32_t* stop_token_ids;
   int32_t n_logit_bias;
   const int32_t* logit_bias_token; /* int32[n_logit_bias] */
   const float* logit_bias_value;   /* float32[n_logit_bias], added to the logits */
@@ -641,8 +650,8 @@ typedef struct lh_choice_paths {
  *
  * is_open == 0: the model opens a thought if its first tokens are `start`, after at most
  * LH_MAX_THOUGHT_SPACE tokens of white space. Any other first token begins the answer.
- * Under a constraint, logit bias or ignore_eos, and for a score, that token is dropped,
- * and the request continues as without a thought.
+ * Under a constraint, logit bias, ignore_eos or min_tokens, and for a score, that token
+ * is dropped, and the request continues as without a thought.
  *
  * KV cells that the thought needs: LH_MAX_THOUGHT_SPACE tokens and `start`, unless
  * is_open; the budget; LH_MAX_THOUGHT_OVERRUN tokens; `end`; the longer of `after` and
@@ -732,7 +741,7 @@ typedef enum lh_state {
 typedef enum lh_finish {
   LH_FINISH_NONE = 0,
   LH_FINISH_EOG = 1,    /* the model or its grammar ended the answer */
-  LH_FINISH_STOP = 2,   /* a stop text was generated */
+  LH_FINISH_STOP = 2,   /* a stop text or a stop token was generated */
   LH_FINISH_LENGTH = 3, /* max_tokens tokens were generated */
   LH_FINISH_CANCELLED = 4,
   LH_FINISH_ERROR = 5

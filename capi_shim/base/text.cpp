@@ -6,13 +6,14 @@
 
 namespace lh {
 
-bool TextBuffer::append(std::string_view piece) {
+bool TextBuffer::append(std::string_view piece, bool may_stop) {
   pending_.append(piece);
   const size_t complete = utf8_complete_prefix(pending_.data(), pending_.size());
   const size_t before = text_.size();
   append_valid_utf8(text_, std::string_view(pending_).substr(0, complete));
   pending_.erase(0, complete);
 
+  if (!may_stop) return false;
   size_t cut = std::string::npos;
   for (const std::string& stop : *stops_) {
     // A match may begin in the old text, but must end in the new part.

@@ -20,8 +20,8 @@ class TextBuffer {
       : TextBuffer(std::make_shared<Stops::element_type>(std::move(stops))) {}
 
   // Adds the bytes of one token. Returns true once a stop text is complete; the text then
-  // ends before it.
-  bool append(std::string_view piece);
+  // ends before it. Without `may_stop` no stop text that ends in this token counts.
+  bool append(std::string_view piece, bool may_stop = true);
 
   // Ends the text: all bytes held back become final, except an incomplete character.
   void finish();

@@ -76,7 +76,7 @@ void Answer::sample_row(const StepServices& step, const BatchPart& part, LogitRo
       client.end(step.kv, LH_FINISH_EOG, "");
     } else {
       client.state = LH_STATE_DECODE;
-      const bool is_kept = logprobs_ && is_drawn && !step.model.is_eog(token);
+      const bool is_kept = logprobs_ && is_drawn && !sampler_->ends_answer(token);
       if (is_kept) {
         logprobs_->accept(token, static_cast<size_t>(client.n_generated()));
       }
@@ -120,12 +120,17 @@ void Answer::accept(const StepServices& step, Client& client, int32_t token) {
     client.end(step.kv, LH_FINISH_EOG, "");
     return;
   }
+  if (sampler_->ends_answer(token)) {
+    client.end(step.kv, LH_FINISH_STOP, "");
+    return;
+  }
   client.tokens.push_back(token);
   client.logits.reset();
   if (logprobs_) logprobs_->fill(static_cast<size_t>(client.n_generated()));
   step.statistics.add(client, &lh_stats::n_generated, int64_t{1});
   client.note_first();
-  if (client.text.append(step.model.piece(token))) {
+  const bool may_stop = client.n_generated() > sampler_->min_tokens();
+  if (client.text.append(step.model.piece(token), may_stop)) {
     client.end(step.kv, LH_FINISH_STOP, "");
   } else if (sampler_->is_settled()) {
     client.end(step.kv, LH_FINISH_EOG, "");  // end now; no further step would detect it
@@ -136,7 +141,7 @@ void Answer::accept(const StepServices& step, Client& client, int32_t token) {
 
 void Answer::take(const StepServices& step, Client& client, int32_t token,
                   const float* logits, LogitRow& row) {
-  if (logprobs_ && logits != nullptr && !step.model.is_eog(token)) {
+  if (logprobs_ && logits != nullptr && !sampler_->ends_answer(token)) {
     logprobs_->read(logits, row);
     logprobs_->accept(token, static_cast<size_t>(client.n_generated()));
   }

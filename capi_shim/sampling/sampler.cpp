@@ -56,6 +56,15 @@ void check(const lh_model& model, const lh_sampling_params& p) {
   }
   if (p.n_dry_breakers > 0) deref(p.dry_breakers, "dry_breakers");
   require_range("n_choices", p.n_choices, 0, INT32_MAX);
+  require_range("min_tokens", p.min_tokens, 0, INT32_MAX);
+  require(p.min_tokens == 0 || (!has_grammar(p) && p.n_choices == 0),
+          "min_tokens cannot be given with a grammar or choices, which say where an "
+          "answer ends");
+  require_range("n_stop_token_ids", p.n_stop_token_ids, 0, model.n_vocab());
+  if (p.n_stop_token_ids > 0) deref(p.stop_token_ids, "stop_token_ids");
+  for (int32_t i = 0; i < p.n_stop_token_ids; ++i) {
+    require_range("stop_token_ids element", p.stop_token_ids[i], 0, model.n_vocab() - 1);
+  }
   require(p.n_choices == 0 || !has_grammar(p),
           "grammar and choices cannot be given together: choices are a grammar");
   for (int32_t i = 0; i < p.n_logit_bias; ++i) {
@@ -195,8 +204,13 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
       seed_(p.seed == LLAMA_DEFAULT_SEED ? 0 : p.seed),
       greedy_(p.temperature <= 0.0F),
       ignore_eos_(p.ignore_eos != 0),
+      min_tokens_(p.min_tokens),
       penalties_(p) {
   check(model, p);
+  if (p.n_stop_token_ids > 0 && p.n_choices == 0) {
+    stop_tokens_.assign(p.stop_token_ids, p.stop_token_ids + p.n_stop_token_ids);
+    std::sort(stop_tokens_.begin(), stop_tokens_.end());
+  }
   bias_ = cache.bias(p);
   if (p.dry_multiplier > 0.0F && p.dry_penalty_last_n != 0) {
     dry_ = std::make_unique<Dry>(cache.breakers(model, p), p);
@@ -329,8 +343,13 @@ int32_t Sampler::pick(LogitRow& row, bool is_bound,
 }
 
 void Sampler::read(float* logits, LogitRow& row) noexcept {
-  if (ignore_eos_) {
-    for (const int32_t token : model_->eog_tokens()) logits[token] = kMinusInfinity;
+  if (ignore_eos_ || hides_ends()) {
+    for (const int32_t token : model_->eog_tokens()) {
+      if (!is_stop_token(token)) logits[token] = kMinusInfinity;
+    }
+  }
+  if (hides_ends()) {
+    for (const int32_t token : stop_tokens_) logits[token] = kMinusInfinity;
   }
   for (const int32_t token : model_->suppressed_tokens()) logits[token] = kMinusInfinity;
   for (const auto& [token, value] : *bias_) logits[token] += value;
@@ -341,8 +360,8 @@ void Sampler::read(float* logits, LogitRow& row) noexcept {
 
 int32_t Sampler::sample(LogitRow& row, std::vector<llama_token_data>& candidates) {
   const float highest = row.highest();
-  const bool may_forbid =
-      ignore_eos_ || !bias_->empty() || !model_->suppressed_tokens().empty();
+  const bool may_forbid = ignore_eos_ || hides_ends() || !bias_->empty() ||
+                          !model_->suppressed_tokens().empty();
   if (!std::isfinite(highest) && !(may_forbid && highest == kMinusInfinity)) {
     throw Error(LH_DECODE_ERROR, "the model's logits are not finite numbers");
   }
@@ -361,6 +380,10 @@ int32_t Sampler::sample(LogitRow& row, std::vector<llama_token_data>& candidates
   }
   take(token);
   return token;
+}
+
+bool Sampler::is_stop_token(int32_t token) const {
+  return std::binary_search(stop_tokens_.begin(), stop_tokens_.end(), token);
 }
 
 bool Sampler::is_forbidden(int32_t token) const {
@@ -384,6 +407,7 @@ std::vector<int32_t> Sampler::forced_tokens() {
 
 void Sampler::take(int32_t token) {
   see(token);
+  if (hides_ends()) ++n_taken_;
   if (constraint_) constraint_->accept(token);
   if (chain_) llama_sampler_accept(chain_.get(), token);
 }
@@ -400,7 +424,8 @@ std::string Sampler::why_stuck(const std::string& text) const {
   }
   const std::string after = " after \"" + text.substr(start) + "\"";
   if (!constraint_) {
-    return "no token may come" + after + ": logit_bias and ignore_eos forbid them all";
+    return "no token may come" + after + ": logit_bias" +
+           (min_tokens_ > 0 ? ", min_tokens" : "") + " and ignore_eos forbid them all";
   }
   return (has_choices() ? "choices" : "grammar") + std::string(" cannot be finished") +
          after + ": no token may come there, and the text is not complete" +

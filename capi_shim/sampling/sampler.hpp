@@ -87,7 +87,15 @@ class Sampler {
   uint32_t seed() const { return seed_; }
   bool is_greedy() const { return greedy_; }
   // Tests whether every token may be drawn: there is no constraint and no bias.
-  bool is_free() const { return !constraint_ && bias_->empty() && !ignore_eos_; }
+  bool is_free() const {
+    return !constraint_ && bias_->empty() && !ignore_eos_ && min_tokens_ == 0;
+  }
+  // Tests whether a token ends the answer without being part of it.
+  bool ends_answer(int32_t token) const {
+    return model_->is_eog(token) || is_stop_token(token);
+  }
+  // Number of tokens of the answer in which stop texts do not end it.
+  int32_t min_tokens() const { return min_tokens_; }
 
   // Adds a prompt token for penalties and DRY.
   void see(int32_t token);
@@ -131,6 +139,8 @@ class Sampler {
  private:
   void add_chain(llama_sampler* sampler);
   bool is_forbidden(int32_t token) const;
+  bool is_stop_token(int32_t token) const;
+  bool hides_ends() const { return n_taken_ < min_tokens_; }
   int32_t pick(LogitRow& row, bool is_bound, std::vector<llama_token_data>& candidates);
   void fill(const float* logits, bool is_bound,
             std::vector<llama_token_data>& candidates);
@@ -139,6 +149,9 @@ class Sampler {
   uint32_t seed_;
   bool greedy_;
   bool ignore_eos_;
+  int32_t min_tokens_;
+  int32_t n_taken_ = 0;  // tokens of the answer, counted up to min_tokens_
+  std::vector<int32_t> stop_tokens_;
   int32_t top_k_first_ = 0;  // > 0: the chain needs only the k largest logits
   std::shared_ptr<const SamplerCache::Bias> bias_;
   Penalties penalties_;

@@ -35,7 +35,9 @@ further_kinds <- c(
   mirostat = "whole",
   mirostat_tau = "number",
   mirostat_eta = "number",
-  logit_bias = "bias"
+  logit_bias = "bias",
+  min_tokens = "whole",
+  stop_token_ids = "tokens"
 )
 
 # `env` is the frame of the function that the user called.
@@ -91,7 +93,8 @@ check_sampling <- function(x, kind, arg, n, error_call) {
     choices = check_choices(x, arg, n, error_call),
     schema = check_schema(x, arg, n, error_call),
     sources = check_sources(x, arg, n, error_call),
-    bias = check_bias(x, arg, error_call)
+    bias = check_bias(x, arg, error_call),
+    tokens = as_py_list(if (!is.null(x)) check_tokens(x, arg, error_call))
   )
 }
 

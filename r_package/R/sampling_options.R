@@ -35,6 +35,11 @@
 #' @param mirostat_eta Learning rate of Mirostat.
 #' @param logit_bias Numbers to add to the logits of tokens: a numeric vector with token ids as
 #'   names, such as ``c(`42` = -Inf)`` to forbid token 42. NULL adds nothing.
+#' @param min_tokens Minimum number of tokens of an answer. Before it has that many, no token that
+#'   ends an answer is drawn, and a stop text that is complete within them does not end it. At most
+#'   `max_tokens`, and not together with `schema`, `regex`, `grammar` or `choices`. 0 turns it off.
+#' @param stop_token_ids Tokens that end an answer and are not part of it: token ids. They also
+#'   apply with `ignore_eos = TRUE`. NULL adds none to the model's own end tokens.
 #' @returns A `llamaherd_sampling`: a list of the settings that were given. Numeric settings have
 #'   one value, or one for each prompt of the call.
 #' @seealso [generate_parallel()], [tokenize()] for token ids
@@ -67,13 +72,15 @@ sampling_options <- function(
   mirostat = 0L,
   mirostat_tau = 5,
   mirostat_eta = 0.1,
-  logit_bias = NULL
+  logit_bias = NULL,
+  min_tokens = 0L,
+  stop_token_ids = NULL
 ) {
   error_call <- rlang::current_env()
   check_dots(list(...), character())
   given <- as.character(intersect(names(further_kinds), names(match.call())))
   values <- mget(given, error_call)
-  values <- values[!(names(values) == "logit_bias" & vapply(values, is.null, NA))]
+  values <- values[!vapply(values, is.null, NA)]
   for (name in names(values)) {
     n <- max(length(values[[name]]), 1L) # the number of prompts is not known yet
     check_sampling(values[[name]], further_kinds[[name]], name, n, error_call)

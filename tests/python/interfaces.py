@@ -15,7 +15,7 @@ from llamaherd.core.declared import defaults_of
 from llamaherd.core.request import NEUTRAL, Request
 from llamaherd.core.sampling import DEFAULT_SEED, PLAIN_SETTINGS
 from llamaherd.native.shim import ffi, lib
-from llamaherd.server import answer_form, ends
+from llamaherd.server import answer_form
 from llamaherd.server.annotations import AnnotateApi
 from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.generate import GenerateApi
@@ -60,7 +60,10 @@ def of_run_file(table: str) -> Taken:
 
 # Paths that pass options on to the library, and their other fields.
 WHOLE: dict[str, tuple[Any, set[str]]] = {
-    "/v1/embeddings": (EmbeddingsApi, {"input", "encoding_format", "dimensions"}),
+    "/v1/embeddings": (
+        EmbeddingsApi,
+        {*("input", "encoding_format", "dimensions", "truncate_prompt_tokens")},
+    ),
     "/v1/score": (ScoreApi, {"prompts", "continuations"}),
     "/v1/classify": (ClassifyApi, {"prompts"}),
     "/v1/annotate": (AnnotateApi, {"texts", "codebook"}),
@@ -79,9 +82,11 @@ def of_server(path: str) -> Taken:
     else:
         own = {"model", "prompt", "messages", "max_completion_tokens", "stream_options"}
         own |= {"tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "n"}
-        own |= {*answer_form.FIELDS, *ends.FIELDS, "repeat_penalty"}
+        own |= {*answer_form.FIELDS, "repeat_penalty"}
         own |= {"reasoning_effort", "thinking_budget_tokens"}
+        own |= {"enable_thinking", "thinking_budget"}
         own |= {"continue_final_message", "add_generation_prompt", "echo"}
+        own |= {"prompt_logprobs"}
         names = Completions.fields
         made = Completions(SimpleNamespace(), settings).understand({"prompt": "a"})
         if path == "/v1/chat/completions":
@@ -121,7 +126,7 @@ def of_c_request() -> Taken:
         *("id", "tokens", "n_tokens", "fork_from", "sampling", "stop_size", "n_stop"),
         *("call", "draft", "whole", "step_forced", "score", "paths"),
         *("n_logit_bias", "logit_bias_value", "grammar_kind", "n_dry_breakers"),
-        *("n_choices", "choice_size"),
+        *("n_choices", "choice_size", "n_stop_token_ids"),
     }
     names = {name for name, _ in ffi.typeof("lh_request").fields}
     names |= {name for name, _ in ffi.typeof("lh_sampling_params").fields}

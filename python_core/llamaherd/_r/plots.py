@@ -12,6 +12,7 @@ import numpy as np
 from llamaherd._r.boundary import boundary, clean
 from llamaherd._r.contents import estimates_of
 from llamaherd._r.pairs import comparison_given
+from llamaherd.core.errors import ArgumentError
 from llamaherd.research.reports import (
     pair_pictures,
     pictures,
@@ -77,7 +78,10 @@ def _labels(given: Given) -> Picture:
 
 def _validation(given: Given) -> Picture:
     """Plot a validation, given as `json`; `type` is the type of plot."""
-    return OF_VALIDATION[given["type"]](json.loads(given["json"]))
+    try:
+        return OF_VALIDATION[given["type"]](json.loads(given["json"]))
+    except ArgumentError as error:  # R's argument has another name
+        raise error.moved(argument="type") from None
 
 
 def _agreement(given: Given) -> Picture:

@@ -326,7 +326,7 @@ C_NEWRLLAMA = Interface(
             "localLLM's struct is fixed",
             *(name for name in _FILTERS if name not in _LOCAL_LLM),
             *(*_CONSTRAINTS, "logit_bias", "ignore_eos", "stop", "logprobs", "thinking"),
-            "quote_from",
+            *("quote_from", "min_tokens", "stop_token_ids"),
         ),
     },
 )

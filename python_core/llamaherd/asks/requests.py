@@ -115,7 +115,7 @@ def make_requests(
     for i, (prompt, own) in enumerate(zip(given, each, strict=True)):
         thought = thoughts.of(every[i].thought, own)
         shape, problem = _shape_or_problem(constraints, own, i)
-        problem = problem or bad.get(keys[i], "")
+        problem = problem or bad.get(keys[i], "") or _least_problem(own, of_call)
         tokens, unread = read[i]
         stop, paths = _stop_of(own, of_call), None
         if own.choices is not None:
@@ -274,7 +274,7 @@ def _check_common(
     different = {id(own): own for own in each}.values()
     common = {
         name: getattr(each[0], name)
-        for name in (*CONSTRAINTS, "logit_bias")
+        for name in (*CONSTRAINTS, "logit_bias", "stop_token_ids")
         if all(getattr(own, name) == getattr(each[0], name) for own in different)
     }
     problems = {
@@ -283,15 +283,14 @@ def _check_common(
     }
     if len(problems) == 1 and "" not in problems:
         raise ArgumentError(*problems, argument="stop", code="conflict", form="{problem}")
-    params = SamplingParams(**common)
-    last = max(dict(params.logit_bias), default=0)
-    if last >= model.n_vocab:
+    problems = {_least_problem(own, of_call) for own in different}
+    if len(problems) == 1 and "" not in problems:
         raise ArgumentError(
-            f"is not for a token: the model's token ids are 0 to {model.n_vocab - 1}",
-            argument="logit_bias",
-            place=(Id(last),),
-            code="out_of_range",
+            *problems, argument="min_tokens", code="conflict", form="{problem}"
         )
+    params = SamplingParams(**common)
+    _check_tokens("logit_bias", dict(params.logit_bias), model)
+    _check_tokens("stop_token_ids", params.stop_token_ids, model)
     if len(params.logit_bias) > model.n_vocab:
         raise ArgumentError(
             f"has {len(params.logit_bias)} tokens, but the model's vocabulary "
@@ -301,6 +300,26 @@ def _check_common(
     shape = constraints.shape(params)
     with model.using() as handle:
         check_sampling(handle, params, shape)
+
+
+def _check_tokens(name: str, tokens: Collection[int], model: Model) -> None:
+    last = max(tokens, default=0)
+    if last >= model.n_vocab:
+        raise ArgumentError(
+            f"is not for a token: the model's token ids are 0 to {model.n_vocab - 1}",
+            argument=name,
+            place=(Id(last),),
+            code="out_of_range",
+        )
+
+
+def _least_problem(own: SamplingParams, of_call: SamplingParams) -> str:
+    """Return a message if an answer cannot have its minimum of tokens; "" otherwise."""
+    most = own.max_tokens or of_call.max_tokens or own.n_answer
+    if own.min_tokens <= most:
+        return ""
+    text = f"min_tokens is {own.min_tokens}, more than max_tokens ({most})"
+    return Failure(text, "constraint")
 
 
 def _stop_of(own: SamplingParams, of_call: SamplingParams) -> tuple[str, ...]:

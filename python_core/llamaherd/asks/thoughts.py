@@ -17,6 +17,8 @@ _OF_ANSWER = {
     **dict.fromkeys((*PER_PROMPT, *OF_REQUEST)),
     "logit_bias": (),
     "ignore_eos": False,
+    "min_tokens": 0,
+    "stop_token_ids": (),
 }
 
 

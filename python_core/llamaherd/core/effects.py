@@ -83,7 +83,7 @@ RULES = (
         why="dry_penalty_last_n is 0, so it looks at no token; set it to -1 for all",
     ),
     Rule(
-        names=("ignore_eos", "stop"),
+        names=("ignore_eos", "stop", "stop_token_ids"),
         is_idle=lambda params: params.choices is not None,
         why="an answer with choices ends with its choice; leave it out",
     ),

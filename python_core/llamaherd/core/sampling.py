@@ -136,6 +136,19 @@ def _checked_bias(name: str, bias: object) -> tuple[tuple[int, float], ...]:
     return tuple(sorted(pairs.items()))
 
 
+def _checked_tokens(name: str, tokens: object) -> tuple[int, ...]:
+    """Return sorted token ids without duplicates, so that equal settings are equal."""
+    if isinstance(tokens, (str, bytes, bytearray, Mapping)) or not isinstance(
+        tokens, Collection
+    ):
+        raise ArgumentTypeError(
+            f"must be a list of token ids, not {checks.shown(tokens)}", argument=name
+        )
+    where = argument_of(name)
+    found = {_checked_token(where.at(i), token) for i, token in enumerate(tokens)}
+    return tuple(sorted(found))
+
+
 def _checked_token(where: Argument, token: object) -> int:
     """Convert a key of a mapping to a token id."""
     problem = "is not for a token id, which is an integer of at least 0"
@@ -221,6 +234,13 @@ class SamplingParams:
             with one text per prompt. None uses the prompt, or with `chat` the last
             message of the user. See `structured.type_quote`.
         ignore_eos: Continue until `max_tokens`, ignoring the model's end token.
+        min_tokens: Minimum number of tokens of an answer. Before it has that many, no
+            token that ends an answer is drawn, and a stop text that is complete within
+            them does not end it. At most `max_tokens`, and not together with schema,
+            regex, grammar or choices. 0 turns it off.
+        stop_token_ids: Tokens that end an answer and are not part of it, beside the
+            model's end tokens. With a schema, regex or grammar they end it where the
+            constraint allows them. They also apply with `ignore_eos`.
         max_tokens: Maximum number of tokens to generate per prompt. None uses the value
             of the call. Without a value the maximum is 512 with a schema, large
             enough for every choice with choices, and 100 otherwise.
@@ -265,6 +285,8 @@ class SamplingParams:
     choices: Collection[str] | None = _checked(None, _checked_choices)
     quote_from: str | None = _checked(None, checks.text)
     ignore_eos: bool = _checked(False, checks.flag, is_plain=True)
+    min_tokens: int = _integer(0, 0)
+    stop_token_ids: Collection[int] = _checked((), _checked_tokens)
     max_tokens: int | None = _of_call(1, checks.INT32_MAX)
     stop: str | Sequence[str] | None = _checked(None, checks.stop_texts)
     seed: int | None = _of_call(-(2**31), 2**32 - 1)
@@ -281,6 +303,14 @@ class SamplingParams:
                 f"{' and '.join(given)} cannot be given together: an answer follows one "
                 "of them",
                 argument=given[0],
+                code="conflict",
+                form="{problem}",
+            )
+        if self.min_tokens > 0 and given:
+            raise ArgumentError(
+                f"min_tokens and {given[0]} cannot be given together: the constraint "
+                "decides where an answer ends",
+                argument="min_tokens",
                 code="conflict",
                 form="{problem}",
             )
@@ -349,6 +379,8 @@ class SamplingSettings(TypedDict, total=False):
     choices: Collection[str] | None
     quote_from: str | None
     ignore_eos: bool
+    min_tokens: int
+    stop_token_ids: Collection[int]
     max_tokens: int | None
     stop: str | Sequence[str] | None
     seed: int | None

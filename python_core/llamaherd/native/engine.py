@@ -436,6 +436,10 @@ def _native_sampling(
     native.n_dry_breakers = len(params.dry_breakers)
     native.dry_breakers = breakers
     kept.append(breakers)
+    stops = ffi.new("int32_t[]", list(params.stop_token_ids))
+    native.n_stop_token_ids = len(params.stop_token_ids)
+    native.stop_token_ids = stops
+    kept.append(stops)
     kind, grammar = _grammar(params, shape)
     if kind != lib.LH_GRAMMAR_GBNF:
         llguidance.load()

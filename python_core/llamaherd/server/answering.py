@@ -191,7 +191,7 @@ class Answering(Endpoint):
             for prompt in parsed.prompts:
                 _check_ids(prompt, self._ctx.model.n_vocab)
             with errors.renamed(parsed.names):
-                if parsed.echo:
+                if parsed.returns_prompts:
                     return parsed, start_echo(self._ctx, parsed)
                 if parsed.n_answers > 1:
                     return parsed, start_several(self._ctx, parsed)

@@ -29,7 +29,9 @@ class ParsedRequest:
         n_prompt_tokens: Number of tokens of the prompt, for the usage so far.
         tools: Functions that the answer may call; None if there are none.
         echo: Whether the answer contains the prompt before the generated text.
-        is_empty: Whether no tokens are generated; only with `echo`.
+        prompt_logprobs: Number of alternatives for each token of the prompts whose
+            log-probabilities the answer contains; None for no log-probabilities.
+        is_empty: Whether no tokens are generated; only if the answer contains the prompt.
         names: Field of the request by argument of the library, for errors.
         repeated: Settings of the request that the answer repeats.
     """
@@ -44,9 +46,15 @@ class ParsedRequest:
     n_prompt_tokens: int = 0
     tools: ToolUse | None = None
     echo: bool = False
+    prompt_logprobs: int | None = None
     is_empty: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
     repeated: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def returns_prompts(self) -> bool:
+        """Whether answers have something of their prompts."""
+        return self.echo or self.prompt_logprobs is not None
 
     @property
     def n_answers(self) -> int:

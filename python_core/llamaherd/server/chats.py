@@ -26,6 +26,7 @@ KWARGS = "chat_template_kwargs"
 FIELDS = frozenset(
     {
         *("messages", "thinking", KWARGS, "reasoning_effort", "thinking_budget_tokens"),
+        *("enable_thinking", "thinking_budget"),
         *("continue_final_message", "add_generation_prompt"),
     }
 )
@@ -69,13 +70,17 @@ def chat_options(given: Mapping[str, object], settings: ServerSettings) -> dict[
     effort = given.get("reasoning_effort")
     if effort is not None and checks.text("reasoning_effort", effort) != _NO_EFFORT:
         variables = {"reasoning_effort": effort, **variables}
+    if "enable_thinking" in given:
+        is_on = checks.flag("enable_thinking", given["enable_thinking"])
+        variables = {"enable_thinking": is_on, **variables}
     switch = next((variables[n] for n in _SWITCHES if n in variables), None)
     if effort == _NO_EFFORT or switch is False:
         found["thinking"] = False
     elif (effort is not None or switch is True) and settings.thinking is False:
         found["thinking"] = None  # -1: the template decides
-    if "thinking_budget_tokens" in given:
-        found["thinking"] = _budget("thinking_budget_tokens", given)
+    for name in ("thinking_budget", "thinking_budget_tokens"):
+        if name in given:
+            found["thinking"] = _budget(name, given)
     if "thinking" in given:
         found["thinking"] = _thinking(given["thinking"])
     if variables:

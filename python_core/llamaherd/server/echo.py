@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 from llamaherd.api.generate import prepare_generate
 from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.prompt_scores import PromptScores, ScoredPrompts
+from llamaherd.asks.rendering import rendered_prompts
+from llamaherd.asks.requests import parsing
+from llamaherd.asks.thoughts import is_constrained
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import PromptError
 from llamaherd.core.failure import Failure
 from llamaherd.core.results import Result, Results
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.core.stats import Stats
+from llamaherd.model.conversations import Refused
 from llamaherd.model.tokens import prompt_tokens, token_bytes
 from llamaherd.native.vocabulary import ends_answer
 from llamaherd.run.call import Call
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.core.stats import Progress
+    from llamaherd.model.model import Model
     from llamaherd.run.host import Host
     from llamaherd.server.api_shape import ParsedRequest
 
@@ -42,17 +47,17 @@ class EchoedResult(Result):
     """Answer with its prompt.
 
     Attributes:
-        echo: Text of the prompt.
+        echo: Text of the prompt, which the answer begins with; None to leave it out.
         scores_of_prompt: Tokens of the prompt with their log-probabilities; None without
             log-probabilities.
     """
 
-    echo: str
+    echo: str | None
     scores_of_prompt: PromptScores | None = None
 
 
 def start_echo(ctx: Host, parsed: ParsedRequest) -> SeveralAnswers:
-    """Start a call for the answers of a request with `echo`.
+    """Start a call for answers that contain their prompts.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -77,15 +82,16 @@ class _EchoCall:
         ctx.check_open()
         self._model = ctx.model
         self._n = parsed.n
-        n_top = parsed.options.get("logprobs")
-        tokens = [
-            prompt_tokens(ctx.model, Argument("prompt", (i,)), prompt)
-            for i, prompt in enumerate(parsed.prompts)
-        ]
-        _check_all(tokens)
+        asked = [parsed.options.get("logprobs")] if parsed.echo else []
+        n_top = max(
+            (n for n in (*asked, parsed.prompt_logprobs) if n is not None), default=None
+        )
+        options = GenerateOptions(
+            **parsed.options, params=parsed.params, n=parsed.n, on_error="return"
+        )
+        tokens = _tokens(ctx.model, parsed.prompts, parsed.params, options)
         self._echoes = [
-            prompt if isinstance(prompt, str) else self._text(prompt)
-            for prompt in parsed.prompts
+            self._echo(prompt) if parsed.echo else None for prompt in parsed.prompts
         ]
         self._tokens = tokens
         self._scored: ScoredPrompts | None = None
@@ -95,13 +101,13 @@ class _EchoCall:
             call = Call(self._scored.requests, seed=0, on_error="return")
             self._scoring = HostedCall(ctx, call)
         self._is_read = (
-            self._scored is not None and not parsed.is_empty and _is_plain(parsed)
+            self._scored is not None
+            and not parsed.is_empty
+            and not options.chat
+            and _is_plain(parsed)
         )
         self._answering: HostedCall[Results] | None = None
         if not self._is_read and not parsed.is_empty:
-            options = GenerateOptions(
-                **parsed.options, params=parsed.params, n=parsed.n, on_error="return"
-            )
             self._answering = prepare_generate(ctx, parsed.prompts, options)
 
     @property
@@ -173,9 +179,41 @@ class _EchoCall:
             top_logprobs=[following] if tokens else [],
         )
 
+    def _echo(self, prompt: str | Sequence[int]) -> str:
+        return prompt if isinstance(prompt, str) else self._text(prompt)
+
     def _text(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, including special tokens."""
         return b"".join(token_bytes(self._model, tokens)).decode(errors="replace")
+
+
+def _tokens(
+    model: Model,
+    prompts: Sequence[object],
+    params: SamplingParams,
+    options: GenerateOptions,
+) -> list[array[int]]:
+    """Return the tokens of each prompt, of a chat those of the rendered messages.
+
+    Raises:
+        PromptError: A prompt has no tokens, or the template refuses its messages.
+    """
+    name = "messages" if options.chat else "prompt"
+    is_bound = is_constrained(params)
+    # The call for the answers, which follows, warns.
+    every = rendered_prompts(
+        model, prompts, options, [is_bound] * len(prompts), is_silent=True
+    )
+    special = parsing(options.parse_special, chat=options.chat)
+    found = []
+    for i, each in enumerate(every):
+        if isinstance(each.prompt, Refused):
+            raise _failed(Failure(each.prompt.reason, "chat_template"))
+        tokens = prompt_tokens(model, Argument(name, (i,)), each.prompt, special)
+        if not tokens:
+            raise _failed(Failure("the prompt is empty: it has no tokens", "empty"))
+        found.append(tokens)
+    return found
 
 
 def _is_plain(parsed: ParsedRequest) -> bool:
@@ -188,15 +226,7 @@ def _is_plain(parsed: ParsedRequest) -> bool:
     )
 
 
-def _check_all(prompts: Sequence[array[int]]) -> None:
-    """Check that no prompt is empty.
-
-    Raises:
-        PromptError: A prompt has no tokens.
-    """
-    if all(prompts):
-        return
-    reason = Failure("the prompt is empty: it has no tokens", "empty")
+def _failed(reason: Failure) -> PromptError:
     result = Result(
         index=0,
         text=None,
@@ -208,4 +238,4 @@ def _check_all(prompts: Sequence[array[int]]) -> None:
         n_reused_tokens=0,
         seed=0,
     )
-    raise PromptError(f"the prompt failed: {reason}", Results([result], Stats()))
+    return PromptError(f"the prompt failed: {reason}", Results([result], Stats()))

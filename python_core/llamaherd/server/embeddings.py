@@ -39,7 +39,9 @@ class EmbeddingsApi:
         model: Model for embeddings; None uses `own`.
     """
 
-    fields = _OPTIONS | {"model", "input", "encoding_format", "dimensions"}
+    fields = _OPTIONS | {
+        *("model", "input", "encoding_format", "dimensions", "truncate_prompt_tokens")
+    }
 
     def __init__(
         self, own: Model, settings: ServerSettings, model: Model | None = None
@@ -62,6 +64,12 @@ class EmbeddingsApi:
             size = checks.integer("dimensions", given["dimensions"], 1, n_embd)
         texts = _texts(given["input"])
         options = {name: given[name] for name in _OPTIONS & given.keys()}
+        if "truncate_prompt_tokens" in given:
+            n = given["truncate_prompt_tokens"]
+            if isinstance(n, bool) or n != -1:
+                text = "truncate_prompt_tokens must be -1: the maximum of the model"
+                raise bad_field("truncate_prompt_tokens", text)
+            options.setdefault("truncate", True)
         is_scaled = checks.flag("normalize", options.get("normalize", True))
         with renamed({"texts": "input"}):
             try:

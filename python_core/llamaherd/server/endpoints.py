@@ -13,7 +13,12 @@ from llamaherd.server.ollama import ShowApi
 from llamaherd.server.openai import ChatCompletions, Completions
 from llamaherd.server.responses import Responses
 from llamaherd.server.scores import ClassifyApi, ScoreApi
-from llamaherd.server.tokenizing import DetokenizeApi, TemplateApi, TokenizeApi
+from llamaherd.server.tokenizing import (
+    DetokenizeApi,
+    InputTokensApi,
+    TemplateApi,
+    TokenizeApi,
+)
 from llamaherd.server.work_api import Working
 
 if TYPE_CHECKING:
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
 OF_OPENAI = frozenset(
     {
         *("/completions", "/chat/completions", "/responses", "/embeddings"),
-        *("/score", "/classify", "/annotate"),
+        *("/responses/input_tokens", "/score", "/classify", "/annotate"),
     }
 )
 # Fields of the requests of each path.
@@ -42,6 +47,7 @@ FIELDS: Mapping[str, frozenset[str]] = {
     "/completions": Completions.fields,
     "/chat/completions": ChatCompletions.fields,
     "/responses": Responses.fields,
+    "/responses/input_tokens": InputTokensApi.fields,
     "/embeddings": EmbeddingsApi.fields,
     "/score": ScoreApi.fields,
     "/classify": ClassifyApi.fields,
@@ -106,6 +112,7 @@ def _work_shapes(
             "/score": ScoreApi(ctx, settings),
             "/classify": ClassifyApi(ctx, settings),
             "/annotate": AnnotateApi(ctx, settings),
+            "/responses/input_tokens": InputTokensApi(model, settings),
         }
     return found
 

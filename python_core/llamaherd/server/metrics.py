@@ -15,10 +15,13 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from llamaherd.core.embeddings import EmbedStats
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from llamaherd.core.results import Result
+    from llamaherd.core.stats import Stats
     from llamaherd.server.model_view import ModelView, ShownModel
     from llamaherd.server.record import RequestRecord
 
@@ -82,6 +85,12 @@ class Metrics:
         self._thinking = counter(
             "thinking_tokens", "Tokens of thoughts before answers.", of_model
         )
+        self._work = counter(
+            "work_tokens",
+            "Tokens of embeddings, scores, labels and codes: read, read without being "
+            "computed, and written.",
+            ("kind", "part", *of_model),
+        )
         self._seconds = seconds(
             "request",
             "Seconds from a request's arrival to the end of its answer.",
@@ -103,6 +112,10 @@ class Metrics:
         self._seconds.labels(path, *model).observe(seconds)
         for result in record.results:
             self._count(result, model)
+        if record.stats is not None:
+            kind = path.rpartition("/")[2]
+            for part, n in _tokens_of(record.stats).items():
+                self._work.labels(kind, part, *model).inc(n)
 
     def _count(self, result: Result, model: tuple[str, ...]) -> None:
         def of(metric: _Metric) -> _Metric:
@@ -121,6 +134,17 @@ class Metrics:
     def text(self) -> bytes:
         """Return all metrics in the format of Prometheus."""
         return generate_latest(self._registry)
+
+
+def _tokens_of(stats: Stats | EmbedStats) -> dict[str, int]:
+    """Return the numbers of tokens by the part of the work that they belong to."""
+    if isinstance(stats, EmbedStats):
+        return {"prompt": stats.n_tokens}
+    return {
+        "prompt": stats.n_prompt_tokens,
+        "reused": stats.n_reused_tokens,
+        "generated": stats.n_generated_tokens + stats.n_thinking_tokens,
+    }
 
 
 class _Load(Collector):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Values of `verbosity` in OpenAI's API. Only models that are trained for them read them.
+VERBOSITY = ("low", "medium", "high")
 # Fields of OpenAI's API and of similar servers, with their neutral values. Null is
 # neutral, too.
 _NEUTRAL: dict[str, tuple[object, ...]] = {
@@ -26,6 +28,7 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "echo": (False,),  # in chats
     "function_call": ("none", "auto"),
     "functions": ([],),
+    "enable_thinking": (),
     "include_reasoning": (True,),
     "include_stop_str_in_output": (False,),
     "length_penalty": (1,),
@@ -40,6 +43,7 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "skip_special_tokens": (True,),
     "suffix": ("",),
     "thinking": (),
+    "thinking_budget": (),
     "thinking_budget_tokens": (),
     "thinking_token_budget": (),
     "tool_choice": ("none", "auto"),  # without tools
@@ -47,7 +51,7 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "top_logprobs": (0,),
     "truncate_prompt_tokens": (),
     "use_beam_search": (False,),
-    "verbosity": (),
+    "verbosity": VERBOSITY,
     "web_search_options": (),
 }
 # Fields about the client, or for other servers, with the types of their values. They do

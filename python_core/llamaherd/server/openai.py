@@ -9,7 +9,7 @@ from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.requests import make_requests
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
-from llamaherd.server import answer_form, ends, openai_logprobs, several, tools
+from llamaherd.server import answer_form, openai_logprobs, several, tools
 from llamaherd.server.answer_form import form_of
 from llamaherd.server.api_shape import ParsedRequest
 from llamaherd.server.chats import FIELDS, chat_options, check_last_message
@@ -32,9 +32,9 @@ _COMMON = frozenset(
     (
         *SERVER["/v1/completions"].expected(),
         *("model", "max_completion_tokens", "stream_options", "n", "logprobs"),
+        "prompt_logprobs",
         *ALIASES,
         *answer_form.FIELDS,
-        *ends.FIELDS,
     )
 )
 _OF_STREAMS = ("include_usage", "continuous_usage_stats")
@@ -56,12 +56,13 @@ class Completions:
         given = _given(fields, self.fields)
         check_model(given, self._settings)
         echo = _flag(given, "echo")
-        max_tokens = _given_max_tokens(given, 0 if echo else 1)
+        of_prompt = openai_logprobs.of_prompt(given)
+        returns_prompts = echo or of_prompt is not None
+        max_tokens = _given_max_tokens(given, 0 if returns_prompts else 1)
         is_empty = max_tokens == 0
         if max_tokens is None:
             max_tokens = MAX_TOKENS_OF_COMPLETION
         form = form_of(given)
-        ends.check_ends(given, self._model, form, max_tokens)
         n_top = openai_logprobs.of_completion(given)
         prompts = _prompts(given)
         return ParsedRequest(
@@ -72,6 +73,7 @@ class Completions:
             stream=_flag(given, "stream"),
             **_usage_options(given),
             echo=echo,
+            prompt_logprobs=of_prompt,
             is_empty=is_empty,
             names=form.names,
         )
@@ -79,7 +81,10 @@ class Completions:
     def answer(self, parsed: ParsedRequest) -> CompletionAnswer:
         """Return the writer of one answer."""
         return CompletionAnswer(
-            self._settings.model_name, parsed, _logprobs(self._model, parsed)
+            self._model,
+            self._settings.model_name,
+            parsed,
+            _logprobs(self._model, parsed),
         )
 
 
@@ -103,7 +108,6 @@ class ChatCompletions:
         check_last_message(given, is_assistants=is_assistants)
         options = chat_options(given, self._settings)
         form = form_of(given)
-        ends.check_ends(given, self._model, form, max_tokens)
         use = tools.tools_of(given, self._model, self._settings.template)
         if use is not None:
             if form.constraint:
@@ -122,6 +126,7 @@ class ChatCompletions:
             stream=_flag(given, "stream"),
             **_usage_options(given),
             tools=use,
+            prompt_logprobs=openai_logprobs.of_prompt(given),
             names=form.names,
         )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from llamaherd.server.api_shape import usage
 from llamaherd.server.echo import EchoedResult
 from llamaherd.server.messages import dumps
+from llamaherd.server.openai_logprobs import LogprobsWriter
 from llamaherd.server.tool_stream import CallStream
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Result
     from llamaherd.model.model import Model
     from llamaherd.server.api_shape import ParsedRequest
-    from llamaherd.server.openai_logprobs import LogprobsWriter
     from llamaherd.server.tools import FunctionCall
 
 _DONE = "data: [DONE]\n\n"
@@ -29,6 +29,7 @@ class _OpenAiAnswer(ABC):
     """Base of both kinds of answers.
 
     Args:
+        model: Model with the vocabulary.
         model_name: Name of the model in answers.
         parsed: Request.
         logprobs: Writer of log-probabilities; None for a request without them.
@@ -39,8 +40,13 @@ class _OpenAiAnswer(ABC):
     _chunk_object: str
 
     def __init__(
-        self, model_name: str, parsed: ParsedRequest, logprobs: LogprobsWriter | None
+        self,
+        model: Model,
+        model_name: str,
+        parsed: ParsedRequest,
+        logprobs: LogprobsWriter | None,
     ) -> None:
+        self._model = model
         self._id = f"{self._prefix}-{secrets.token_hex(12)}"
         self._created = int(time.time())
         self._model_name = model_name
@@ -60,7 +66,22 @@ class _OpenAiAnswer(ABC):
             for i, result in enumerate(results)
         ]
         head = self._head(self._object)
-        return {**head, "choices": choices, "usage": usage(results)}
+        whole = {**head, "choices": choices, "usage": usage(results)}
+        n_top = self._parsed.prompt_logprobs
+        if n_top is not None:
+            writer = LogprobsWriter(self._model, n_top)
+            self._add_prompts(whole, choices, [writer.prompt(each) for each in results])
+        return whole
+
+    def _add_prompts(
+        self,
+        whole: dict[str, object],  # noqa: ARG002 - of a chat
+        choices: Sequence[dict[str, object]],
+        each: Sequence[object],
+    ) -> None:
+        """Add the log-probabilities of the prompts where vLLM's API has them."""
+        for choice, prompt in zip(choices, each, strict=True):
+            choice["prompt_logprobs"] = prompt
 
     def end(self, results: Sequence[Result]) -> str:
         """See `AnswerWriter`. The last chunk of a choice has log-probabilities."""
@@ -146,8 +167,8 @@ class CompletionAnswer(_OpenAiAnswer):
         )
 
     def _all(self, result: Result) -> dict[str, object]:
-        echo = result.echo if isinstance(result, EchoedResult) else ""
-        return {"text": f"{echo}{result.text or ''}"}
+        echo = result.echo if isinstance(result, EchoedResult) else None
+        return {"text": f"{echo or ''}{result.text or ''}"}
 
     def _late(self, index: int, result: Result) -> list[dict[str, object]]:
         return [{"index": index, **self._all(result), **_OPEN}]
@@ -183,8 +204,7 @@ class ChatAnswer(_OpenAiAnswer):
         parsed: ParsedRequest,
         logprobs: LogprobsWriter | None,
     ) -> None:
-        super().__init__(model_name, parsed, logprobs)
-        self._model = model
+        super().__init__(model, model_name, parsed, logprobs)
         self._reads: dict[int, tuple[str | None, list[FunctionCall], str]] = {}
         use = parsed.tools
         # A forced call, whose arguments are streamed.
@@ -232,6 +252,14 @@ class ChatAnswer(_OpenAiAnswer):
 
     def _reason(self, result: Result) -> str:
         return self._read(result)[2]
+
+    def _add_prompts(
+        self,
+        whole: dict[str, object],
+        choices: Sequence[dict[str, object]],  # noqa: ARG002 - of completions
+        each: Sequence[object],
+    ) -> None:
+        whole["prompt_logprobs"] = each[0]  # all answers have the same prompt
 
     def _all(self, result: Result) -> dict[str, object]:
         content, calls, _ = self._read(result)

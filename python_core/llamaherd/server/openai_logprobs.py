@@ -40,6 +40,22 @@ def of_chat(given: Mapping[str, object]) -> int | None:
     return n if is_asked else None
 
 
+def of_prompt(given: Mapping[str, object]) -> int | None:
+    """Return the number of alternatives to each token of the prompt; None for none.
+
+    Raises:
+        ApiError: The answer is a stream.
+        TypeError: `prompt_logprobs` is not a number.
+        ValueError: It is out of range.
+    """
+    if "prompt_logprobs" not in given:
+        return None
+    if given.get("stream"):
+        text = 'prompt_logprobs cannot be given with "stream": true'
+        raise bad_field("prompt_logprobs", text)
+    return checks.integer("prompt_logprobs", given["prompt_logprobs"], 0, MOST)
+
+
 def of_completion(given: Mapping[str, object]) -> int | None:
     """Return the number of alternatives that a completion requests; None if none.
 
@@ -92,6 +108,33 @@ class LogprobsWriter:
             found["top_logprobs"][0] = None
         return {**found}
 
+    def prompt(self, result: Result) -> list[dict[str, object] | None]:
+        """Return the `prompt_logprobs` of vLLM's API: a map from token id for each token.
+
+        The first token has none. The rank of a token counts the more likely ones from 1;
+        it is null for a token of the prompt that is not among the alternatives.
+        """
+        scores = result.scores_of_prompt if isinstance(result, EchoedResult) else None
+        if scores is None:
+            return []
+        found: list[dict[str, object] | None] = [None]
+        for token, logprob, top in zip(
+            scores.tokens[1:], scores.logprobs, scores.top, strict=True
+        ):
+            ranks = {each: 1 + i for i, each in enumerate(top)}
+            shown = {token: logprob, **dict(list(top.items())[: self._n])}
+            found.append(
+                {
+                    str(each): {
+                        "logprob": _number(value),
+                        "rank": ranks.get(each),
+                        "decoded_token": _decoded(self._bytes(each)),
+                    }
+                    for each, value in shown.items()
+                }
+            )
+        return found
+
     def _prompt(self, result: Result) -> tuple[list[_Row], int]:
         """Return an echoed prompt's rows, and how many first characters its text lacks.
 
@@ -99,7 +142,7 @@ class LogprobsWriter:
         insert before a text.
         """
         scores = result.scores_of_prompt if isinstance(result, EchoedResult) else None
-        if scores is None or not isinstance(result, EchoedResult):
+        if scores is None or not isinstance(result, EchoedResult) or result.echo is None:
             return [], 0
         logprobs, tops = [math.nan, *scores.logprobs], [{}, *scores.top]
         rows = [

@@ -14,6 +14,7 @@ _TEXT: Schema = {"type": "string"}
 _OBJECT: Schema = {"type": ["object", "null"]}
 SUMMARIES = {
     "/v1/responses": "Answer a conversation, as OpenAI's Responses API does.",
+    "/v1/responses/input_tokens": "Count the tokens of a conversation.",
     "/v1/files": "Store or list files of batches.",
     "/v1/files/{id}": "Describe or remove a file.",
     "/v1/files/{id}/content": "Return the content of a file.",
@@ -22,6 +23,7 @@ SUMMARIES = {
     "/v1/batches/{id}/cancel": "Cancel a batch.",
 }
 _CHATS = "/v1/chat/completions"
+_RESPONSES = ("/v1/responses", "/v1/responses/input_tokens")
 _OF_RESPONSES: dict[str, Schema] = {
     "input": {"type": ["string", "array"], "minLength": 1, "minItems": 1},
     "instructions": {"type": ["string", "null"]},
@@ -71,7 +73,7 @@ def request_content(path: str) -> Schema | None:
         return None
     if path == "/v1/batches":
         return {"application/json": {"schema": _BATCH}}
-    schema = _responses() if path == "/v1/responses" else request_schema(path)
+    schema = _responses() if path in _RESPONSES else request_schema(path)
     return {"application/json": {"schema": schema}}
 
 

@@ -40,6 +40,7 @@ _BIAS: Schema = {
     "propertyNames": {"pattern": "^[0-9]{1,10}$"},
     "additionalProperties": {"type": "number"},
 }
+_BUDGET: Schema = {"type": "integer", "minimum": -1, "maximum": MOST_TOKENS}
 _THINKING: Schema = {
     "anyOf": [_FLAG, {"type": "integer", "minimum": 0, "maximum": MOST_TOKENS}, OBJECT]
 }
@@ -66,6 +67,7 @@ _OF_OPTIONS: dict[str, Schema] = {
     "evidence": {"type": ["boolean", "object"]},
     "date": {"type": "string", "format": "date"},
     "quote_from": _TEXT,
+    "stop_token_ids": _TOKENS,
 }
 _BOTH_OF_OPENAI: dict[str, Schema] = {
     "model": _TEXT,
@@ -95,8 +97,11 @@ _BOTH_OF_OPENAI: dict[str, Schema] = {
         "required": ["type"],
     },
     "structured_outputs": OBJECT,
-    "min_tokens": {"type": "integer", "minimum": 0},
-    "stop_token_ids": _TOKENS,
+    "prompt_logprobs": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": openai_logprobs.MOST,
+    },
     "guided_json": {"type": ["object", "boolean", "string"]},
     "guided_regex": _TEXT,
     "guided_choice": {**_TEXTS, "minItems": 1},
@@ -138,11 +143,9 @@ _OWN: dict[str, dict[str, Schema]] = {
         "tool_choice": {"anyOf": [{"enum": ["none", "auto", "required"]}, OBJECT]},
         "parallel_tool_calls": _FLAG,
         "reasoning_effort": _TEXT,
-        "thinking_budget_tokens": {
-            "type": "integer",
-            "minimum": -1,
-            "maximum": MOST_TOKENS,
-        },
+        "enable_thinking": _FLAG,
+        "thinking_budget": _BUDGET,
+        "thinking_budget_tokens": _BUDGET,
         "continue_final_message": _FLAG,
         "add_generation_prompt": _FLAG,
     },
@@ -157,6 +160,7 @@ _OWN: dict[str, dict[str, Schema]] = {
             ]
         },
         "encoding_format": {"enum": ["float", "base64"]},
+        "truncate_prompt_tokens": {"const": -1},
         "dimensions": {"type": "integer", "minimum": 1},
     },
     "/v1/score": {

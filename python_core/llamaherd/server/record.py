@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.core.embeddings import EmbedStats
     from llamaherd.core.results import Result
+    from llamaherd.core.stats import Stats
 
 CLIENT_GONE = 499  # status in logs only, as in nginx
 
@@ -22,16 +24,19 @@ class RequestRecord:
     Attributes:
         is_background: See above.
         results: Answers of the request; none if no prompt ran.
+        stats: Statistics of the embeddings, scores, labels or codes of the request; None
+            for other requests.
         status: HTTP status; 0 before the response.
         is_gone: Whether the client disconnected first.
         model: Name of the model that was asked, with several models; "" without one.
     """
 
-    __slots__ = ("is_background", "is_gone", "model", "results", "status")
+    __slots__ = ("is_background", "is_gone", "model", "results", "stats", "status")
 
     def __init__(self, *, is_background: bool = False) -> None:
         self.is_background = is_background
         self.results: Sequence[Result] = ()
+        self.stats: Stats | EmbedStats | None = None
         self.status = 0
         self.is_gone = False
         self.model = ""

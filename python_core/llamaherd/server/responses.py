@@ -13,7 +13,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.server import answer_form, tools
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
-from llamaherd.server.neutral import asks_nothing, is_known
+from llamaherd.server.neutral import VERBOSITY, asks_nothing, is_known
 from llamaherd.server.openai import ChatCompletions
 from llamaherd.server.openai_logprobs import LogprobsWriter
 from llamaherd.server.responses_answer import ResponseAnswer
@@ -38,6 +38,7 @@ _OWN = frozenset(
 _OF_CHATS = frozenset(
     {
         *("messages", "max_tokens", "max_completion_tokens", "n", "logprobs"),
+        "prompt_logprobs",
         *("reasoning_effort", "continue_final_message", "add_generation_prompt"),
         *answer_form.FIELDS,
     }
@@ -150,12 +151,9 @@ def _text_settings(value: object) -> dict[str, object]:
     """Return the format of the answer as `response_format` of chats."""
     text = _object("text", value)
     for name, each in text.items():
-        if name == "verbosity":
-            if each not in (None, "medium"):
-                text_ = (
-                    f"text.verbosity cannot be {_shown(each)}: ask for it in the input"
-                )
-                raise _unsupported("text.verbosity", text_)
+        if name == "verbosity":  # without an effect
+            if each is not None:
+                checks.choice(Argument("text", (Field(name),)), each, VERBOSITY)
         elif name != "format":
             raise unknown_field(f"text.{name}", ["text.format"])
     if text.get("format") is None:
@@ -239,11 +237,13 @@ def _repeated(
         "top_logprobs": 0,
         "top_p": 1.0,
     }
-    form = _object("text", given.get("text", {})).get("format") or {"type": "text"}
+    text = _object("text", given.get("text", {}))
+    verbosity = {name: each for name, each in text.items() if name == "verbosity"}
+    form = text.get("format") or {"type": "text"}
     reasoning = {"effort": None, "summary": None}
     return {
         **{name: given.get(name, value) for name, value in defaults.items()},
-        "text": {"format": form},
+        "text": {"format": form, **verbosity},
         "reasoning": {**reasoning, **_object("reasoning", given.get("reasoning", {}))},
         "metadata": fields.get("metadata") or {},
     }

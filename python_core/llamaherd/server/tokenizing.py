@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.rendering import rendered_prompts
+from llamaherd.asks.requests import parsing
 from llamaherd.core import checks
 from llamaherd.core.errors import ChatTemplateError
 from llamaherd.model.conversations import Refused
 from llamaherd.model.tokens import detokenize, prompt_tokens, token_bytes, tokenize
 from llamaherd.server.errors import ApiError, bad_field
 from llamaherd.server.openai import ChatCompletions
+from llamaherd.server.responses import Responses
 from llamaherd.server.work_api import check_model, given_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llamaherd.model.model import Model
+    from llamaherd.server.api_shape import ParsedRequest
     from llamaherd.server.settings import ServerSettings
 
 # Fields of `/tokenize` with a text: of vLLM, then of llama-server.
@@ -51,8 +54,8 @@ class TokenizeApi:
         if fields.get("messages") is not None:
             wants_texts = _flag(fields, "return_token_strs", default=False)
             chat = {n: v for n, v in fields.items() if n != "return_token_strs"}
-            prompt = rendered_chat(self._model, self._settings, chat)
-            tokens = prompt_tokens(self._model, "messages", prompt).tolist()
+            parsed = ChatCompletions(self._model, self._settings).understand(chat)
+            tokens = _tokens_of(self._model, "messages", parsed)
             return self._answer(tokens, wants_texts=wants_texts)
         given = given_fields(fields, _OF_TEXTS)
         check_model(given, self._settings)
@@ -137,19 +140,44 @@ class TemplateApi:
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
-        return {"prompt": rendered_chat(self._model, self._settings, fields)}
+        parsed = ChatCompletions(self._model, self._settings).understand(fields)
+        return {"prompt": _rendered(self._model, parsed)}
 
 
-def rendered_chat(
-    model: Model, settings: ServerSettings, fields: dict[str, object]
-) -> str:
+class InputTokensApi:
+    """Format of `/v1/responses/input_tokens`: the number of tokens of a conversation.
+
+    Args:
+        model: Model with the chat template.
+        settings: Settings of the server.
+    """
+
+    fields = Responses.fields
+
+    def __init__(self, model: Model, settings: ServerSettings) -> None:
+        self._model = model
+        self._settings = settings
+
+    def prepare(self, fields: dict[str, object]) -> dict[str, object]:
+        """See `WorkShape`."""
+        parsed = Responses(self._model, self._settings).understand(fields)
+        tokens = _tokens_of(self._model, "input", parsed)
+        return {"object": "response.input_tokens", "input_tokens": len(tokens)}
+
+
+def _tokens_of(model: Model, name: str, parsed: ParsedRequest) -> list[int]:
+    """Return the tokens of the prompt of a chat."""
+    prompt = _rendered(model, parsed)
+    special = parsing("auto", chat=True)
+    return prompt_tokens(model, name, prompt, special).tolist()
+
+
+def _rendered(model: Model, parsed: ParsedRequest) -> str:
     """Return the prompt that the model reads for the request of a chat.
 
     Raises:
-        ApiError: A field is unknown or invalid.
         ChatTemplateError: The template refuses the messages.
     """
-    parsed = ChatCompletions(model, settings).understand(fields)
     options = GenerateOptions(**parsed.options)
     is_held = any(
         getattr(parsed.params, name) is not None

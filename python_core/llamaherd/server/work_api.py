@@ -92,6 +92,7 @@ class Working(Endpoint):
         running = self._shared.enter(Running(job, receive, timeout_s))
         try:
             results = await running.outcome()
+            record.stats = results.stats
             body = await asyncio.wrap_future(
                 self._shared.pool.submit(made.render, results)
             )

@@ -153,6 +153,7 @@ test_that("settings arrive with Python's types", {
     grammar = "root ::= \"a\"",
     mirostat = 2,
     logit_bias = c(`42` = -Inf, `7` = 1),
+    stop_token_ids = c(2, 1),
     parse_special = TRUE,
     on_error = "return"
   )
@@ -166,6 +167,7 @@ test_that("settings arrive with Python's types", {
     "'grammar': 'root ::= \"a\"'",
     "'mirostat': 2,",
     "'logit_bias': [[42, -inf], [7, 1.0]]",
+    "'stop_token_ids': [2, 1]",
     "'ignore_eos': False",
     "'each': {}",
     "'parse_special': True",

@@ -469,7 +469,10 @@ test_that("labels that are numbers are compared as numbers", {
   expect_identical(validate(model + 0.5, truth + 0.5)$scale, "interval")
   expect_identical(validate(as.character(model), as.character(truth))$scale, "nominal")
   drawn <- plot(found, type = "numbers")
-  expect_error(plot(validate(c("a", "b"), c("a", "b")), type = "numbers"), "no numbers")
+  expect_error(
+    plot(validate(c("a", "b"), c("a", "b")), type = "numbers"),
+    "type cannot be 'numbers': the labels are not numbers"
+  )
   withr::local_options(llamaherd.graphics = "base")
   withr::local_pdf(withr::local_tempfile())
   shape <- plot(found, type = "numbers")

@@ -61,6 +61,14 @@ TEST_CASE("a stop text is found across tokens and cut off") {
   CHECK(text.n_stable() == 4);
 }
 
+TEST_CASE("a stop text that ends in a token that may not stop does not count") {
+  TextBuffer text({"STOP"});
+  CHECK_FALSE(text.append("STOP, ST", false));
+  CHECK_FALSE(text.append("art, ST", false));
+  CHECK(text.append("OP"));
+  CHECK(text.text() == "STOP, STart, ");
+}
+
 TEST_CASE("the earliest of several stop texts counts, also when they overlap") {
   TextBuffer text({"bcd", "abc"});
   CHECK(text.append("xxabcd"));

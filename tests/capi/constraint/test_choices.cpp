@@ -163,6 +163,39 @@ TEST_CASE("a stop text ends an answer well only where its grammar does") {
   }
 }
 
+TEST_CASE("a stop token ends an answer well only where its grammar may end") {
+  struct Case {
+    const char* gbnf;
+    const char* text;
+    int32_t complete;
+  };
+  const Case cases[] = {
+      {"root ::= \"ab;c\"", "ab", 0},
+      {"root ::= \"ab\" (\";\" \"c\"?)?", "ab", 1},
+      {"root ::= \"ab\"", "ab", 1},
+  };
+  const int32_t stop[] = {';'};
+  for (const Case& c : cases) {
+    CAPTURE(std::string(c.gbnf));
+    const Answer a = answer(9, [&](Request& r) {
+      r.sampling.grammar = c.gbnf;
+      r.sampling.ignore_eos = 1;
+      r.sampling.n_stop_token_ids = 1;
+      r.sampling.stop_token_ids = stop;
+    });
+    CHECK(a.text == c.text);
+    CHECK(a.info.complete == c.complete);
+  }
+  const Texts texts({"a;b", "c;d"});
+  const Answer chosen = answer(9, [&](Request& r) {
+    texts.put(r.sampling);
+    r.sampling.n_stop_token_ids = 1;
+    r.sampling.stop_token_ids = stop;
+  });
+  CHECK(chosen.text.size() == 3);
+  CHECK(chosen.info.complete == 1);
+}
+
 TEST_CASE("an answer is one of the choices, whatever they are") {
   const std::vector<std::vector<std::string>> lists = {
       {"yes", "no"},

@@ -1,6 +1,7 @@
 // The engine, step by step, on the toy model.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
@@ -13,6 +14,24 @@
 #include "guard.hpp"
 
 using toy::Request;
+
+namespace {
+
+std::vector<int32_t> tokens_of(const lh_client_info& info) {
+  return {info.tokens, info.tokens + info.n_generated};
+}
+
+// Tokens of the answer to kHello without stop texts.
+std::vector<int32_t> plain_tokens(Fixture& f, int32_t n) {
+  toy::submit(f.engine, Request(1, kHello, n));
+  toy::run_all(f.engine);
+  std::vector<int32_t> tokens = tokens_of(f.engine.get(1));
+  f.engine.release(1);
+  REQUIRE(tokens.size() == static_cast<size_t>(n));
+  return tokens;
+}
+
+}  // namespace
 
 TEST_CASE("clients decode together and each gets what it gets alone") {
   Fixture f;
@@ -199,6 +218,62 @@ TEST_CASE("stop texts end a client before them") {
   toy::run_all(f.engine);
   CHECK(f.engine.get(1).finish == LH_FINISH_STOP);
   CHECK(f.text(1) == whole.substr(0, whole.find(stop_text)));
+}
+
+TEST_CASE("stop tokens end a client before them, not within min_tokens") {
+  Fixture f;
+  fake::settings().eos_share = 0;
+  const std::vector<int32_t> all = plain_tokens(f, 30);
+  const int32_t stop = all[12];
+  const auto first =
+      static_cast<int32_t>(std::find(all.begin(), all.end(), stop) - all.begin());
+  Request request(1, kHello, 30);
+  request.sampling.n_stop_token_ids = 1;
+  request.sampling.stop_token_ids = &stop;
+  request.native.logprobs = 1;
+  f.engine.submit(request.native);
+  Request longer(2, kHello, 30);
+  longer.sampling = request.sampling;
+  longer.sampling.min_tokens = first + 1;
+  longer.native.draft = 1;
+  f.engine.submit(longer.native);
+  toy::run_all(f.engine);
+
+  const lh_client_info before = f.engine.get(1);
+  CHECK(before.finish == LH_FINISH_STOP);
+  CHECK(before.complete == 1);
+  CHECK(before.n_logprobs == first);
+  CHECK(tokens_of(before) == std::vector<int32_t>(all.begin(), all.begin() + first));
+  // Within min_tokens the stop token is not drawn, so the answer becomes another one.
+  const std::vector<int32_t> later = tokens_of(f.engine.get(2));
+  CHECK(later.size() > static_cast<size_t>(first));
+  CHECK(std::equal(all.begin(), all.begin() + first, later.begin()));
+  CHECK(std::count(later.begin(), later.end(), stop) == 0);
+}
+
+TEST_CASE("stop texts that are complete within min_tokens do not end a client") {
+  Fixture f;
+  fake::settings().eos_share = 0;
+  const std::vector<int32_t> all = plain_tokens(f, 30);
+  const auto at = std::find_if(all.begin(), all.end(),
+                               [](int32_t token) { return token > 0 && token < 0x80; });
+  REQUIRE(at != all.end());
+  const auto n = static_cast<int32_t>(at - all.begin()) + 1;  // ends with the stop text
+  const std::string text(1, static_cast<char>(*at));
+  const char* const stops[] = {text.c_str()};
+  const int32_t size[] = {1};
+  for (const int32_t least : {0, n - 1, n}) {
+    CAPTURE(least);
+    Request request(1, kHello, 30);
+    request.native.stop = stops;
+    request.native.stop_size = size;
+    request.native.n_stop = 1;
+    request.sampling.min_tokens = least;
+    f.engine.submit(request.native);
+    toy::run_all(f.engine);
+    CHECK((f.engine.get(1).n_generated == n) == (least < n));
+    f.engine.release(1);
+  }
 }
 
 TEST_CASE("bad requests are refused with a reason and leave no trace") {

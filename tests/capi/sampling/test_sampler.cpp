@@ -147,6 +147,58 @@ TEST_CASE("bias, ignore_eos and penalties move the greedy choice") {
   CHECK(draw(penalised, row) == 8);
 }
 
+TEST_CASE("no token that ends an answer is drawn before min_tokens") {
+  const auto model = toy::model();
+  lh::SamplerCache cache;
+  std::vector<float> row(fake::kVocab, 0.0F);
+  row[fake::kEos] = 5.0F;
+  row[7] = 4.0F;
+  row[8] = 3.0F;
+  auto p = toy::greedy();
+  const int32_t stop[] = {9, 7, 7};
+  p.n_stop_token_ids = 3;
+  p.stop_token_ids = stop;
+  p.min_tokens = 2;
+  for (const float temperature : {0.0F, 0.01F}) {
+    p.temperature = temperature;
+    lh::Sampler sampler(*model, p, cache);
+    CHECK_FALSE(sampler.is_free());
+    sampler.see(1);  // tokens of the prompt do not count
+    CHECK(draw(sampler, row) == 8);
+    CHECK(draw(sampler, row) == 8);
+    CHECK(draw(sampler, row) == fake::kEos);
+  }
+  p.ignore_eos = 1;
+  p.temperature = 0;
+  lh::Sampler sampler(*model, p, cache);
+  for (const int32_t expected : {8, 8, 7, 7}) CHECK(draw(sampler, row) == expected);
+}
+
+TEST_CASE("stop tokens end an answer, also the model's own with ignore_eos") {
+  const auto model = toy::model();
+  lh::SamplerCache cache;
+  std::vector<float> row(fake::kVocab, 0.0F);
+  row[fake::kEos] = 5.0F;
+  auto p = toy::greedy();
+  p.ignore_eos = 1;
+  const int32_t stop[] = {7, fake::kEos};
+  p.stop_token_ids = stop;
+  for (const int32_t n : {1, 2}) {
+    p.n_stop_token_ids = n;
+    lh::Sampler sampler(*model, p, cache);
+    CHECK(sampler.ends_answer(7));
+    CHECK(sampler.ends_answer(fake::kEos));
+    CHECK_FALSE(sampler.ends_answer(8));
+    CHECK((draw(sampler, row) == fake::kEos) == (n == 2));
+  }
+  std::vector<float> only(fake::kVocab, -INFINITY);
+  only[7] = 1.0F;
+  p.min_tokens = 1;
+  lh::Sampler sampler(*model, p, cache);
+  CHECK(draw(sampler, only) == lh::Sampler::kNothingLeft);
+  CHECK(sampler.why_stuck("").find("min_tokens") != std::string::npos);
+}
+
 TEST_CASE("greedy takes the first of the largest, whatever was changed") {
   const auto model = toy::model();
   std::mt19937 random(17);
@@ -244,5 +296,15 @@ TEST_CASE("settings out of range are named") {
           p.logit_bias_token = outside;
           p.logit_bias_value = zero;
         }).find("260") != std::string::npos);
+  CHECK(message([](P& p) { p.min_tokens = -1; }).find("min_tokens") == 0);
+  CHECK(message([](P& p) {
+          p.min_tokens = 1;
+          p.grammar = "root ::= \"a\"";
+        }).find("min_tokens cannot be given with a grammar") == 0);
+  CHECK(message([](P& p) { p.n_stop_token_ids = 1; }).find("stop_token_ids") == 0);
+  CHECK(message([](P& p) {
+          p.n_stop_token_ids = 1;
+          p.stop_token_ids = outside;
+        }).find("stop_token_ids element must be between 0 and 259") == 0);
   CHECK(message([](P&) {}).empty());
 }

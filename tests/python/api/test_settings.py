@@ -42,8 +42,9 @@ def test_the_shim_has_the_same_settings_and_defaults() -> None:
     lib.lh_sampling_default_params(native)
     members = {name for name, _ in ffi.typeof("lh_sampling_params").fields}
     others = {"logit_bias_token", "logit_bias_value", "choice_size", "seed"}
+    others |= {"n_stop_token_ids"}
     counts = {"struct_size", "n_logit_bias", "n_dry_breakers", "n_choices"}
-    pointers = {"dry_breakers", "grammar", "choices"}
+    pointers = {"dry_breakers", "grammar", "choices", "stop_token_ids"}
     grammars = {"schema", "regex", "quote_from"}  # by their kind
     assert members == {*PLAIN_SETTINGS, *pointers, *others, *counts, "grammar_kind"}
     assert {*PLAIN_SETTINGS, *pointers, *grammars, *OF_REQUEST, "logit_bias"} == set(

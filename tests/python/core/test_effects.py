@@ -38,6 +38,8 @@ EFFECTIVE: dict[str, tuple[object, dict[str, object]]] = {
     "choices": (("a", "b"), {}),
     "quote_from": ("a b", {}),  # a call without quotes refuses it
     "ignore_eos": (True, {}),
+    "min_tokens": (3, {}),
+    "stop_token_ids": ((5,), {}),
     "max_tokens": (5, {}),
     "stop": ("x", {}),
     "seed": (5, {"temperature": 1.0}),
@@ -58,6 +60,7 @@ IDLE = [
     ({"dry_base": 2.0, "dry_breakers": ()}, ["dry_base"]),
     ({"dry_multiplier": 0.8, "dry_penalty_last_n": 0}, ["dry_multiplier"]),
     ({"choices": ["a"], "ignore_eos": True, "stop": "x"}, ["ignore_eos", "stop"]),
+    ({"choices": ["a"], "stop_token_ids": [3]}, ["stop_token_ids"]),
 ]
 
 

@@ -248,6 +248,8 @@ OTHER = {
     "choices": ["a", "b"],
     "quote_from": "a text",
     "ignore_eos": True,
+    "min_tokens": 2,
+    "stop_token_ids": [5],
 }
 
 
@@ -321,6 +323,8 @@ DEFAULTS = {
     "choices": None,
     "quote_from": None,
     "ignore_eos": False,
+    "min_tokens": 0,
+    "stop_token_ids": (),
 }
 
 

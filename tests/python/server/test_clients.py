@@ -64,7 +64,38 @@ BODIES: list[tuple[str, str, dict[str, Any]]] = [
         },
     ),
     (
-        "guidellm",
+        "vllm bench serve, openai-embeddings",
+        "/v1/embeddings",
+        {"input": "Hello", "truncate_prompt_tokens": -1},
+    ),
+    (
+        "guidellm, completions",
+        TEXT,
+        {
+            "model": "small",
+            "prompt": "Hello",
+            "stream": True,
+            "stream_options": {**USAGE, "continuous_usage_stats": True},
+            "max_tokens": 4,
+            "stop": None,
+            "ignore_eos": True,
+        },
+    ),
+    (
+        "guidellm, chats",
+        CHAT,
+        {
+            "model": "small",
+            "messages": TURNS,
+            "stream": True,
+            "stream_options": {**USAGE, "continuous_usage_stats": True},
+            "max_completion_tokens": 4,
+            "stop": None,
+            "ignore_eos": True,
+        },
+    ),
+    (
+        "guidellm before 0.4",
         TEXT,
         {
             "prompt": "Hello",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 import tiny_models
+from llamaherd.model.tokens import token_bytes
 from served import served
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from served import Client
 
 TEXT = "/v1/completions"
+CHAT = "/v1/chat/completions"
+TEMPLATE = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+HELLO = [{"role": "user", "content": "Hi"}]
 CONTEXTS = ["The sky is", "The sky is", "Two words and then", "x"]
 ENDINGS = [" blue today", " green", " no", " yz"]
 ASK = {"max_tokens": 1, "logprobs": 1, "echo": True, "temperature": 0, "seed": 1234}
@@ -25,7 +29,7 @@ ASK = {"max_tokens": 1, "logprobs": 1, "echo": True, "temperature": 0, "seed": 1
 def ctx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
     path = tmp_path_factory.mktemp("echo") / "tiny.gguf"
     with (
-        lh.Model(tiny_models.write(path, "llama")) as model,
+        lh.Model(tiny_models.write(path, "llama", chat_template=TEMPLATE)) as model,
         lh.Context(model, n_seq_max=4, deterministic=True) as made,
     ):
         yield made
@@ -187,3 +191,72 @@ def test_the_end_of_an_answer_counts_as_its_token(tmp_path: Path) -> None:
             tokens = lh.tokenize(model, prompt)
             (choice,) = _choices(client, {**ASK, "prompt": tokens})
             assert len(choice["logprobs"]["token_logprobs"]) == len(tokens) + 1
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_prompt_logprobs_are_those_of_vllms_api(
+    client: Client, ctx: lh.Context, n: int
+) -> None:
+    prompts = _requests(ctx.model)
+    ask = {"prompt": prompts, "max_tokens": 2, "temperature": 0, "prompt_logprobs": n}
+    choices = _choices(client, ask)
+    plain = _choices(client, {**ask, "prompt_logprobs": None})
+    for prompt, choice, other in zip(prompts, choices, plain, strict=True):
+        assert (choice["text"], choice["logprobs"]) == (other["text"], None)
+        first, *found = choice["prompt_logprobs"]
+        assert first is None
+        assert len(found) == len(prompt) - 1
+        values = [
+            each[str(t)]["logprob"] for t, each in zip(prompt[1:], found, strict=True)
+        ]
+        assert values == pytest.approx(_expected(ctx, prompt), abs=1e-6)
+        for token, each in zip(prompt[1:], found, strict=True):
+            assert n <= len(each) <= n + 1
+            own = each[str(token)]
+            (text,) = token_bytes(ctx.model, [token])
+            assert own["decoded_token"].encode() == text
+            best = sorted(each.values(), key=lambda one: -one["logprob"])
+            ranks = [one["rank"] for one in best]
+            assert ranks[:n] == list(range(1, n + 1))
+            # Beyond the alternatives the rank of a token is not known.
+            assert all(rank is None for rank in ranks[max(n, 1) :])
+            assert own["rank"] in {None, *range(1, max(n, 1) + 1)}
+
+
+def test_prompt_logprobs_beside_echo_and_in_chats(
+    client: Client, ctx: lh.Context
+) -> None:
+    ask = {"prompt": "one two", "max_tokens": 0, "temperature": 0, "prompt_logprobs": 1}
+    (choice,) = _choices(client, ask)
+    assert choice["text"] == ""
+    (both,) = _choices(client, {**ask, "echo": True, "logprobs": 2, "max_tokens": 1})
+    assert both["prompt_logprobs"] == choice["prompt_logprobs"]
+    assert both["text"].startswith("one two")
+    assert len(both["logprobs"]["top_logprobs"][1]) >= 2
+
+    chat = {"messages": HELLO, "max_tokens": 3, "n": 2}
+    status, got = client.post(CHAT, {**chat, "prompt_logprobs": 2, "logprobs": True})
+    assert status == 200, got
+    assert len(got["choices"]) == 2
+    assert all("prompt_logprobs" not in each for each in got["choices"])
+    assert len(got["choices"][0]["logprobs"]["content"]) <= 3
+    rendered = lh.apply_chat_template(ctx.model, HELLO)
+    tokens = lh.tokenize(ctx.model, rendered, parse_special=True)
+    assert len(got["prompt_logprobs"]) == len(tokens) == got["usage"]["prompt_tokens"]
+    values = [
+        each[str(token)]["logprob"]
+        for token, each in zip(tokens[1:], got["prompt_logprobs"][1:], strict=True)
+    ]
+    assert values == pytest.approx(_expected(ctx, tokens), abs=1e-6)
+
+
+@pytest.mark.parametrize("value", [-1, 21, 1.5, True, "1"])
+def test_wrong_prompt_logprobs(client: Client, value: object) -> None:
+    status, got = client.post(TEXT, {"prompt": "a", "prompt_logprobs": value})
+    assert (status, got["error"]["param"]) == (400, "prompt_logprobs")
+
+
+def test_a_stream_has_no_prompt_logprobs(client: Client) -> None:
+    for path, ask in ((TEXT, {"prompt": "a"}), (CHAT, {"messages": HELLO})):
+        status, got = client.post(path, {**ask, "prompt_logprobs": 1, "stream": True})
+        assert (status, got["error"]["param"]) == (400, "prompt_logprobs")

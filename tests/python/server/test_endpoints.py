@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -120,6 +121,14 @@ def test_a_model_for_embeddings(ctx: lh.Context, tmp_path: Path) -> None:
         assert _get(client, "/v1/models/other")["id"] == "other"
 
 
+def test_a_text_is_cut_as_in_vllms_api(client: Client) -> None:
+    long = {"input": "a " * 600}
+    cut = _ok(client, "/v1/embeddings", {**long, "truncate_prompt_tokens": -1})
+    assert (
+        cut["data"] == _ok(client, "/v1/embeddings", {**long, "truncate": True})["data"]
+    )
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
@@ -137,6 +146,8 @@ def test_a_model_for_embeddings(ctx: lh.Context, tmp_path: Path) -> None:
         ({"input": "a", "encoding_format": "hex"}, "encoding_format"),
         ({"input": "a", "pooling": "max"}, "pooling"),
         ({"input": "a", "nonsense": 1}, "nonsense"),
+        ({"input": "a", "truncate_prompt_tokens": 5}, "truncate_prompt_tokens"),
+        ({"input": "a", "truncate_prompt_tokens": True}, "truncate_prompt_tokens"),
     ],
 )
 def test_wrong_embeddings(client: Client, fields: dict[str, Any], param: str) -> None:
@@ -261,6 +272,38 @@ def test_fields_that_a_codebook_asks_for(client: Client) -> None:
         assert isinstance(row["all"], bool)
 
 
+@pytest.mark.parametrize(
+    ("path", "ask"),
+    [
+        ("/v1/embeddings", {"input": TEXTS}),
+        ("/embeddings", {"input": TEXTS}),
+        ("/v1/score", {"prompts": ["The sky is"], "continuations": [[" blue", " red"]]}),
+        ("/v1/classify", {"prompts": TEXTS, "labels": LABELS}),
+        ("/v1/annotate", {"texts": TEXTS, "codebook": CODEBOOK.to_dict()}),
+    ],
+)
+def test_metrics_count_tokens_by_kind(
+    client: Client, path: str, ask: dict[str, Any]
+) -> None:
+    kind = path.rpartition("/")[2]
+    before = _work_tokens(client)
+    usage = _ok(client, path, ask)["usage"]
+    after = _work_tokens(client)
+    grown = {key: n - before.get(key, 0) for key, n in after.items()}
+    assert grown.pop((kind, "prompt")) == usage["prompt_tokens"] > 0
+    if kind != "embeddings":
+        reused = usage["prompt_tokens_details"]["cached_tokens"]
+        assert grown.pop((kind, "reused")) == reused
+    assert all(n == 0 for n in grown.values())
+
+
+def _work_tokens(client: Client) -> dict[tuple[str, str], float]:
+    text = client.ask("GET", "/metrics")[1]
+    pattern = r'^llamaherd_work_tokens_total{kind="(\w+)",part="(\w+)"} (\S+)$'
+    found = re.findall(pattern, text, re.MULTILINE)
+    return {(kind, part): float(n) for kind, part, n in found}
+
+
 # ---- tokens ----
 
 
@@ -305,6 +348,21 @@ def test_the_prompt_of_a_chat(client: Client, ctx: lh.Context) -> None:
     asked = {"messages": messages, "max_tokens": 1, "seed": 1}
     usage = _ok(client, "/v1/chat/completions", asked)["usage"]
     assert tokens["count"] == usage["prompt_tokens"]
+
+
+def test_special_tokens_of_a_template_that_begins_with_text_count_as_tokens(
+    tmp_path: Path,
+) -> None:
+    template = "Chat: {% for m in messages %}{{ m.content }}</s>{% endfor %}"
+    path = tiny_models.write(tmp_path / "t.gguf", "llama", chat_template=template)
+    messages = {"messages": [{"role": "user", "content": "U"}]}
+    with lh.Model(path) as model, lh.Context(model) as ctx, served(ctx) as client:
+        tokens = _ok(client, "/tokenize", messages)["tokens"]
+        assert tokens[-1] == model.info.eos
+        usage = _ok(client, "/v1/chat/completions", {**messages, "max_tokens": 1})[
+            "usage"
+        ]
+        assert len(tokens) == usage["prompt_tokens"]
 
 
 @pytest.mark.parametrize(

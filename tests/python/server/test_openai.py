@@ -308,7 +308,7 @@ BAD_BOTH = [
     ({"metadata": "a"}, "metadata"),
     ({"tool_choice": "required"}, "tool_choice"),
     ({"repetition_penalty": -1.1}, "repetition_penalty"),
-    ({"min_tokens": 1}, "min_tokens"),
+    ({"min_tokens": 1, "guided_regex": "a"}, "min_tokens"),
     ({"samplers": ["top_k"]}, "samplers"),
     ({"ignore_eos": 1}, "ignore_eos"),
     (

@@ -348,7 +348,7 @@ def test_log_probabilities(real: openai.OpenAI) -> None:
         ({"max_output_tokens": 0}, "max_output_tokens"),
         ({"max_output_tokens": 999999}, "input"),
         ({"include": ["file_search_call.results"]}, "include"),
-        ({"text": {"verbosity": "low"}}, "text.verbosity"),
+        ({"text": {"verbosity": "loud"}}, "text"),
         ({"text": {"format": {"type": "xml"}}}, "text"),
         ({"text": {"format": {"type": "json_schema"}}}, "text.format.schema"),
         ({"text": 3}, "text"),
@@ -407,3 +407,34 @@ def test_an_error_in_a_stream_is_raised_by_its_package(
     stream = sdk.responses.create(model=NAME, input="a", max_output_tokens=5, stream=True)
     with pytest.raises(openai.APIError):
         list(stream)
+
+
+@pytest.mark.parametrize("more", [{}, {"tools": [PAINT]}, {"text": FORM}])
+def test_the_tokens_of_a_conversation_are_counted(
+    real: openai.OpenAI, more: dict[str, Any]
+) -> None:
+    ask: dict[str, Any] = {"input": "Hello", "instructions": "Short.", **more}
+    counted = real.responses.input_tokens.count(model=NAME, **ask)
+    assert counted.object == "response.input_tokens"
+    got = real.responses.create(model=NAME, max_output_tokens=1, **ask)
+    assert got.usage is not None
+    assert counted.input_tokens == got.usage.input_tokens
+    with pytest.raises(openai.BadRequestError, match="input must be a text"):
+        real.responses.input_tokens.count(model=NAME)
+
+
+@pytest.mark.parametrize("wish", ["low", "medium", "high"])
+def test_verbosity_changes_nothing(real: openai.OpenAI, wish: Any) -> None:
+    ask: dict[str, Any] = {"model": NAME, "input": "Hello", "temperature": 0}
+    plain = real.responses.create(max_output_tokens=4, **ask)
+    got = real.responses.create(max_output_tokens=4, text={"verbosity": wish}, **ask)
+    assert got.output_text == plain.output_text
+    assert got.text is not None
+    assert got.text.verbosity == wish
+    chat: dict[str, Any] = {"model": NAME, "temperature": 0, "max_tokens": 4}
+    chat["messages"] = [{"role": "user", "content": "Hello"}]
+    answers = [
+        real.chat.completions.create(**chat, **more).choices[0].message.content
+        for more in ({}, {"verbosity": wish})
+    ]
+    assert answers[0] == answers[1]

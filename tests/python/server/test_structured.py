@@ -535,22 +535,30 @@ def test_each_piece_may_have_the_usage_so_far(client: Client, path: str) -> None
     assert all("usage" not in event for event in events)
 
 
-def test_the_end_of_an_answer_in_fields_of_vllm(client: Client, ctx: lh.Context) -> None:
-    ask = {"prompt": "a", "max_tokens": 5}
+@pytest.mark.parametrize("path", [CHAT, TEXT, "/generate"])
+def test_the_end_of_an_answer_in_fields_of_vllm(
+    client: Client, ctx: lh.Context, path: str
+) -> None:
+    ask = {**_ask(TEXT if path == "/generate" else path), "max_tokens": 9, "seed": 1}
     eos = ctx.model.info.eos
-    fields = {"min_tokens": 5, "ignore_eos": True, "stop_token_ids": [eos], "stop": []}
-    status, got = client.post(TEXT, {**ask, **fields})
-    assert (status, got["usage"]["completion_tokens"]) == (200, 5)
-    for wrong, name in (
-        ({"min_tokens": 2}, "min_tokens"),
-        ({"min_tokens": 6, "ignore_eos": True}, "min_tokens"),
-        ({"min_tokens": 2, "ignore_eos": True, "stop": "x"}, "min_tokens"),
-        ({"min_tokens": 2, "ignore_eos": True, "guided_regex": "a"}, "min_tokens"),
+    bias = {str(eos): 100}
+    status, got = client.post(path, {**ask, "min_tokens": 4, "logit_bias": bias})
+    assert (status, got["usage"]["completion_tokens"]) == (200, 4)
+    stop = {"ignore_eos": True, "stop_token_ids": [eos], "logit_bias": bias}
+    status, got = client.post(path, {**ask, **stop})
+    assert (status, got["usage"]["completion_tokens"]) == (200, 0)
+    wrong: list[tuple[dict[str, object], str]] = [
+        ({"min_tokens": 10}, "min_tokens"),
         ({"min_tokens": -1}, "min_tokens"),
-        ({"stop_token_ids": [eos + 3]}, "stop_token_ids"),
+        ({"min_tokens": True}, "min_tokens"),
         ({"stop_token_ids": [1 << 40]}, "stop_token_ids"),
+        ({"stop_token_ids": [ctx.model.n_vocab]}, "stop_token_ids"),
         ({"stop_token_ids": [True]}, "stop_token_ids"),
         ({"stop_token_ids": 5}, "stop_token_ids"),
-    ):
-        status, got = client.post(TEXT, {**ask, **wrong})
-        assert (status, got["error"]["param"]) == (400, name), got
+    ]
+    if path != "/generate":
+        wrong.append(({"min_tokens": 2, "guided_regex": "a"}, "min_tokens"))
+    for fields, name in wrong:
+        status, got = client.post(path, {**ask, **fields})
+        assert status == 400, got
+        assert name in str(got["error"]["param"]), got

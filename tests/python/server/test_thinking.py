@@ -94,6 +94,15 @@ WAYS = [
     ({"thinking_budget_tokens": 9}, {"thinking": 9}),
     ({"thinking_budget_tokens": 0}, {"thinking": False}),
     ({"thinking_budget_tokens": -1}, {"thinking": None}),
+    ({"thinking_budget": 9}, {"thinking": 9}),
+    (
+        {"enable_thinking": True, "thinking_budget": 7},
+        {"thinking": 7, "variables": {"enable_thinking": True}},
+    ),
+    (
+        {"enable_thinking": False},
+        {"thinking": False, "variables": {"enable_thinking": False}},
+    ),
     ({"reasoning_effort": "none"}, {"thinking": False}),
     ({"reasoning_effort": "low"}, {"variables": {"reasoning_effort": "low"}}),
     (
@@ -131,6 +140,8 @@ BAD = [
     ({"thinking": {"type": "enabled", "x": 1}}, "thinking", 'has no field "x"'),
     ({"thinking_budget_tokens": 1.5}, "thinking_budget_tokens", "an integer, not 1.5"),
     ({"thinking_budget_tokens": -2}, "thinking_budget_tokens", "between -1 and"),
+    ({"enable_thinking": 1}, "enable_thinking", "must be true or false, not 1"),
+    ({"thinking_budget": -2}, "thinking_budget", "between -1 and"),
     ({"reasoning_effort": 1}, "reasoning_effort", "must be a string, not 1"),
     ({"chat_template_kwargs": [1]}, "chat_template_kwargs", "chat_template_kwargs must"),
     (

@@ -1,0 +1,124 @@
+"""Where answers end: `min_tokens` and `stop_token_ids`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.model
+PROMPT = "The capital of France is"
+
+
+@pytest.fixture(scope="module")
+def context(smollm2: lh.Model) -> Iterator[lh.Context]:
+    with lh.Context(smollm2, deterministic=True) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def plain(context: lh.Context) -> lh.Result:
+    return lh.generate(context, PROMPT, max_tokens=24, ignore_eos=True, logprobs=0)
+
+
+def test_a_stop_token_ends_the_answer_before_it(
+    context: lh.Context, plain: lh.Result
+) -> None:
+    at = 7
+    stop = plain.tokens[at]
+    first = plain.tokens.index(stop)
+    for more in ({}, {"ignore_eos": True}):
+        found = lh.generate(
+            context, PROMPT, max_tokens=24, stop_token_ids=[stop], logprobs=0, **more
+        )
+        assert found.tokens == plain.tokens[:first]
+        assert plain.text.startswith(found.text)
+        assert (found.finish_reason, found.complete) == ("stop", True)
+        assert len(found.logprobs or ()) == first
+    pieces = lh.generate(
+        context, PROMPT, max_tokens=24, stop_token_ids=[stop], stream=True
+    )
+    assert "".join(pieces) == found.text
+
+
+def test_min_tokens_puts_off_every_end(context: lh.Context, plain: lh.Result) -> None:
+    stop = plain.tokens[3]
+    ends: dict[str, Any] = {"stop_token_ids": [stop, *_ends(context)]}
+    short = lh.generate(context, PROMPT, max_tokens=24, **ends)
+    assert len(short.tokens) <= 3
+    for least in (4, 9):
+        found = lh.generate(context, PROMPT, max_tokens=24, min_tokens=least, **ends)
+        assert len(found.tokens) >= least
+        assert stop not in found.tokens
+    # A stop text that is complete within the tokens does not count.
+    text = lh.detokenize(context.model, plain.tokens[2:3])
+    cut = lh.generate(context, PROMPT, max_tokens=24, stop=text)
+    long = lh.generate(context, PROMPT, max_tokens=24, stop=text, min_tokens=6)
+    assert len(cut.tokens) <= 3
+    assert len(long.tokens) > 6
+
+
+def _ends(context: lh.Context) -> list[int]:
+    eos = context.model.info.eos
+    return [] if eos is None else [eos]
+
+
+def test_an_end_token_may_be_named_beside_ignore_eos(context: lh.Context) -> None:
+    # The end token is by far the likeliest here.
+    bias = dict.fromkeys(_ends(context), 100.0)
+    settings: dict[str, Any] = {"max_tokens": 6, "logit_bias": bias}
+    assert lh.generate(context, PROMPT, **settings).tokens == []
+    free = lh.generate(context, PROMPT, ignore_eos=True, **settings)
+    assert len(free.tokens) == 6
+    named = {"ignore_eos": True, "stop_token_ids": list(bias)}
+    assert lh.generate(context, PROMPT, **named, **settings).tokens == []
+    least = lh.generate(context, PROMPT, min_tokens=4, **settings)
+    assert least.tokens == free.tokens[:4]
+
+
+def test_the_answer_after_a_thought_has_its_own_ends(context: lh.Context) -> None:
+    # The thought is of the tokens that the answer must not have.
+    thought = lh.Thinking(budget=5, start="<think>", end="</think>")
+    plain = lh.generate(
+        context, PROMPT, chat=True, thinking=thought, max_tokens=8, ignore_eos=True
+    )
+    found = lh.generate(
+        context,
+        PROMPT,
+        chat=True,
+        thinking=thought,
+        max_tokens=8,
+        ignore_eos=True,
+        stop_token_ids=plain.tokens[:1],
+    )
+    assert found.tokens == []
+    assert found.thinking == plain.thinking
+
+
+def test_what_cannot_be_combined_is_named(context: lh.Context) -> None:
+    for bound in ({"choices": ["a", "b"]}, {"regex": "a"}, {"schema": {}}):
+        with pytest.raises(ValueError, match=r"min_tokens and \w+ cannot be given toget"):
+            lh.generate(context, PROMPT, min_tokens=1, **bound)
+    with pytest.raises(ValueError, match=r"min_tokens is 9, more than max_tokens \(8\)"):
+        lh.generate(context, PROMPT, min_tokens=9, max_tokens=8)
+    n_vocab = context.model.n_vocab
+    with pytest.raises(ValueError, match=r"stop_token_ids\[\d+\] is of no token"):
+        lh.generate(context, PROMPT, stop_token_ids=[1, n_vocab])
+    params = [lh.SamplingParams(min_tokens=n, max_tokens=4) for n in (4, 5)]
+    found = lh.generate_parallel(context, [PROMPT] * 2, params=params)
+    assert found.errors == [None, "min_tokens is 5, more than max_tokens (4)"]
+
+
+def test_a_constraint_and_a_stop_token(context: lh.Context) -> None:
+    comma = lh.tokenize(context.model, "a,b", add_special=False)[1]
+    asked: dict[str, Any] = {"max_tokens": 9, "stop_token_ids": [comma]}
+    for grammar, complete in (('"a,b"', False), ('"a" (",b")?', True)):
+        found = lh.generate(context, PROMPT, grammar=f"root ::= {grammar}", **asked)
+        assert (found.text, found.complete) == ("a", complete)
+    with pytest.warns(UserWarning, match="stop_token_ids has no effect"):
+        found = lh.generate(context, PROMPT, choices=["a,b", "a,c"], **asked)
+    assert found.text in {"a,b", "a,c"}
