@@ -66,3 +66,9 @@ def _moved_spans(label: str) -> str:
     for span in content[SPANS]:
         span["start"] += 1
     return json.dumps(content, ensure_ascii=False)
+
+
+def spans_label(rows: str) -> str:
+    """Return the label of a text from its passages in R, as JSON with R's positions."""
+    spans = [{**span, "start": span["start"] - 1} for span in json.loads(rows)]
+    return json.dumps({SPANS: spans}, ensure_ascii=False)

@@ -12,9 +12,7 @@ from llamaherd.research.reports import validation_pictures as of_validation
 from llamaherd.research.reports.highlights import (
     N_COLOURS,
     Passage,
-    passage_counts,
     passages_of,
-    passages_picture,
     pieces_of,
 )
 from llamaherd.research.reports.method_parts import (
@@ -22,6 +20,10 @@ from llamaherd.research.reports.method_parts import (
     choice_blocks,
     methods_blocks,
     references_blocks,
+)
+from llamaherd.research.reports.passage_pictures import (
+    passage_counts,
+    passages_picture,
 )
 from llamaherd.research.validation.numbers import NUMBERS
 
@@ -151,12 +153,20 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
     elif _are_passages(contents):
         counts = passage_counts(contents["labels"]["values"], _span_labels(contents))
         rows = [
-            [shown(each["label"]), f"{each['n']:,}", f"{each['n_texts']:,}"]
+            [
+                shown(each["label"]),
+                f"{each['n']:,}",
+                f"{each['n_texts']:,}",
+                _share(each["share"]),
+                _number(each["mean_length"], 0),
+            ]
             for each in counts
         ]
-        blocks.append(_table(["label", "passages", "different texts"], rows))
+        head = ["label", "passages", "different texts", "share", "mean length"]
+        blocks.append(_table(head, rows))
         different = len(contents["labels"]["values"])
         blocks.append(draw(lambda: passages_picture(counts, different)))
+        blocks.append(_text("The mean length is in characters."))
     else:
         blocks.append(_text("The answers are fields of a schema, stored in the data."))
     recalibration = contents["run"].get("recalibration")
