@@ -163,3 +163,20 @@ def test_quotes_of_labels_are_highlighted(context: lh.Context, tmp_path: Path) -
     assert len(shown(page)) == len(quotes)
     marks = re.findall(r"<mark class=\"label\d.*?</small>(.*?)</mark>", page)
     assert [unescape(each) for each in marks] == quotes
+
+
+def test_fields_named_like_quotes_are_no_quotes(
+    context: lh.Context, tmp_path: Path
+) -> None:
+    word = {"type": "string", "maxLength": 3}
+    names = ("quote", "start", "end")
+    schema = {
+        "type": "object",
+        "properties": dict.fromkeys(names, word),
+        "required": list(names),
+    }
+    book = lh.Codebook("When?", type="fields", schema=schema)
+    coded = lh.annotate({"text": ["He sang."]}, "text", book, context, max_tokens=99)
+    assert coded.errors == [None]
+    page = lh.report(coded, tmp_path / "d.html").read_text(encoding="utf-8")
+    assert shown(page) == []
