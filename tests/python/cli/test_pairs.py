@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore:the model favours", "ignore:.*texts won")
 ROWS = [
-    "id,text,known",
-    "a,It rains.,1",
-    "b,I hate it!,5",
-    'c,"Fine, {first}.",2',
-    "d,Oh,",
+    "id,text,known,known_by",  # the last column has words
+    "a,It rains.,1,Ann",
+    "b,I hate it!,5,Ann",
+    'c,"Fine, {first}.",2,Bob',
+    "d,Oh,,Bob",
 ]
 ASKED = ["pairs", "texts.csv", "--question", "Which is angrier?", "-m", "model.gguf"]
 
