@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.research.reports.checklist import OPEN
 from llamaherd.research.reports.methods import methods_of
 from llamaherd.research.reports.methods_words import measured, several
+from llamaherd.research.selection.comparison import TITLES
 
 if TYPE_CHECKING:
     from llamaherd.research.reports.report_data import Contents
@@ -34,7 +35,7 @@ def choice_blocks(contents: Contents) -> list[Block | None]:
     found = contents.get("evaluation")
     if found is None:
         return []
-    measure = str(found["measure"]).replace("_", " ")
+    measure = TITLES[found["measure"]]
     tied = ", ".join(found["tied"]) or "none"
     rows = [
         ["chosen", f"{found['name']}, of {several(found['n_candidates'], 'candidate')}"],
