@@ -51,7 +51,7 @@ def test_strengths_and_pairs_are_written(capsys: pytest.CaptureFixture[str]) -> 
     said = capsys.readouterr().err
     assert "4 texts, 6 pairs" in said
     assert "Spearman's correlation with known scores" in said
-    assert "1 pairs without a winner are left out" in said
+    assert "1 pair without a winner is left out" in said
     first = rows
     assert main([*ASKED, *out, *more]) == 2  # the outputs exist
     assert "exists already" in capsys.readouterr().err
