@@ -23,9 +23,7 @@ from llamaherd.research.selection.candidates import check_codebook, checked_name
 from llamaherd.research.selection.compare import (
     check_data,
     check_options,
-    checked_measure,
     compared,
-    is_of_numbers,
     journal_path,
 )
 from llamaherd.research.selection.evaluation import (
@@ -35,6 +33,7 @@ from llamaherd.research.selection.evaluation import (
     prepared,
 )
 from llamaherd.research.selection.given_labels import GivenLabels
+from llamaherd.research.selection.measures import checked_measure, is_of_numbers
 from llamaherd.research.selection.part_codes import codes_of_part
 from llamaherd.research.selection.split import opened_sample
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,11 +24,16 @@ from llamaherd.research.selection.candidates import (
 )
 from llamaherd.research.selection.comparison import CodebookComparison, ComparedCandidate
 from llamaherd.research.selection.given_labels import GivenLabels
+from llamaherd.research.selection.measures import (
+    checked_measure,
+    is_of_numbers,
+    measured,
+)
 from llamaherd.research.selection.part_codes import codes_of_part
 from llamaherd.research.selection.split import opened_sample, record_of
 from llamaherd.research.selection.timing import seconds_per_text
-from llamaherd.research.statistics import paired, paired_numbers
 from llamaherd.research.statistics.intervals import level_of
+from llamaherd.research.statistics.paired import ADJUST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,8 +50,6 @@ if TYPE_CHECKING:
     from llamaherd.run.host import Host
 
     Given = Codebook | CodebookCandidate
-
-SCALE = "scale"  # type of codebooks whose labels are numbers of a scale
 
 
 def compare_codebooks(
@@ -199,28 +201,6 @@ def compared(
     )
 
 
-def measured(
-    codes: PartCodes,
-    labels: Sequence[GivenLabels],
-    measure: SelectionMeasure,
-    *,
-    level: float,
-    adjust: Adjust = "max-t",
-) -> paired.Paired:
-    """Return the measure of each candidate, and their differences."""
-    if measure == "mae" or measure == "rmse" or measure == "pearson":  # noqa: PLR1714 - mypy
-        names = [float(each) for each in labels[0].names or codes.names]
-        ends = min(names, default=math.nan), max(names, default=math.nan)
-        units = paired_numbers.UnitNumbers(
-            numbers=codes.numbers, weights=codes.weights, strata=codes.strata, ends=ends
-        )
-        return paired_numbers.compare_numbers(
-            [each.numbers for each in labels], units, measure, level=level, adjust=adjust
-        )
-    members = [codes.members(codes.sets_of(each.labels)) for each in labels]
-    return paired.compare(members, codes.units, measure, level=level, adjust=adjust)
-
-
 def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
     """Return notes on failed texts and on identical candidates."""
     count_as = "the wrong end of the scale" if of_numbers else "wrong"
@@ -241,36 +221,6 @@ def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
     return notes
 
 
-def checked_measure(given: object, books: Sequence[Codebook]) -> SelectionMeasure:
-    """Return a measure that fits all codebooks; None selects the default.
-
-    Raises:
-        ValueError: The measure is unknown, or does not fit a codebook.
-    """
-    if given is None:
-        return "mae" if any(each.type == SCALE for each in books) else "accuracy"
-    known = (*paired.MEASURES, *paired_numbers.NUMBER_MEASURES)
-    chosen = checks.choice("measure", given, known)
-    of_numbers = is_of_numbers(chosen)
-    fits = all(
-        each.numbers is not None if of_numbers else each.type != SCALE for each in books
-    )
-    if not fits:
-        has = "labels that are numbers" if of_numbers else "labels, not for a scale"
-        others = paired.MEASURES if of_numbers else paired_numbers.NUMBER_MEASURES
-        raise ArgumentError(
-            f"{chosen!r} is for {has}; take {', '.join(map(repr, others))}",
-            argument="measure",
-            code="conflict",
-        )
-    return chosen
-
-
-def is_of_numbers(measure: SelectionMeasure) -> bool:
-    """True for a measure of numbers, False for a measure of labels."""
-    return measure in paired_numbers.NUMBER_MEASURES
-
-
 def check_options(level: float, adjust: object) -> None:
     """Check the options of a comparison before any text is coded.
 
@@ -278,7 +228,7 @@ def check_options(level: float, adjust: object) -> None:
         ValueError: An option is out of range.
     """
     level_of(level)
-    checks.choice("adjust", adjust, paired.ADJUST)
+    checks.choice("adjust", adjust, ADJUST)
 
 
 def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: ANN401

@@ -21,9 +21,9 @@ from llamaherd.research.selection.candidates import (
     texts_of,
 )
 from llamaherd.research.selection.choice import CodebookChoice, checked_choice
-from llamaherd.research.selection.compare import is_of_numbers, measured
 from llamaherd.research.selection.comparison import TITLES, wrapped_notes
 from llamaherd.research.selection.given_labels import GivenLabels
+from llamaherd.research.selection.measures import is_of_numbers, measured
 from llamaherd.research.selection.part_codes import codes_of_part
 from llamaherd.research.selection.split import (
     SPLIT,
