@@ -10,8 +10,9 @@
 #' @section What is compared:
 #' Only the texts of the part `select` are labelled, see [gold_split()], and all candidates label
 #' the same texts. Values are weighted by 1 / inclusion probability, so that they describe all
-#' texts. A text that a candidate fails to label counts as wrong. Texts on which coders tie are left
-#' out.
+#' texts. A text that a candidate fails to label counts as wrong; for numbers, as the end of the
+#' scale that is farther from the code. Texts on which coders tie are left out; of numbers the mean
+#' is used.
 #'
 #' Differences are paired, text by text. The variance of a difference is computed by linearisation,
 #' within the strata of the draw. Intervals of accuracies are adjusted Wald intervals (Bonett and
@@ -38,7 +39,10 @@
 #' @param context Context to run in. `compare_codebooks()` uses it for candidates without a context
 #'   of their own.
 #' @param text Column of texts. `NULL` uses the column of the sample.
-#' @param measure `"accuracy"`, `"balanced_accuracy"`, `"macro_f1"` or `"kappa"`.
+#' @param measure `"accuracy"`, `"balanced_accuracy"`, `"macro_f1"` or `"kappa"`. For labels that
+#'   are numbers `"mae"` (mean absolute error), `"rmse"` (root mean squared error) or `"pearson"`
+#'   (correlation), of the expected values and the mean of the coders' numbers. `NULL` is `"mae"`
+#'   for a codebook with `type = "scale"`, and `"accuracy"` otherwise.
 #' @param level Confidence level.
 #' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: each interval
 #'   has the confidence level by itself.
@@ -50,7 +54,7 @@
 #'   `chat` or `temperature`. For `compare_codebooks()`: the same arguments, for all candidates that
 #'   do not set them.
 #' @param comparison Return value of `compare_codebooks()`.
-#' @param prefer `"value"`: the candidate with the largest value. `"speed"`: the fastest of the
+#' @param prefer `"value"`: the candidate with the best value. `"speed"`: the fastest of the
 #'   candidates that cannot be distinguished from it.
 #' @param name Name of the candidate to choose, in place of `prefer`.
 #' @param choice Return value of `best_codebook()`.
@@ -110,7 +114,7 @@ compare_codebooks <- function(
   context = NULL,
   ...,
   text = NULL,
-  measure = c("accuracy", "balanced_accuracy", "macro_f1", "kappa"),
+  measure = NULL,
   level = 0.95,
   adjust = c("max-t", "none"),
   journal = NULL,
@@ -126,10 +130,7 @@ compare_codebooks <- function(
   text <- text %||% if (!is.null(data)) coded_columns(data)$text
   options <- list(
     text = text,
-    measure = check_choice(
-      measure,
-      c("accuracy", "balanced_accuracy", "macro_f1", "kappa")
-    ),
+    measure = check_string(measure, null = TRUE),
     level = check_number(level),
     adjust = check_choice(adjust, c("max-t", "none")),
     journal = journal_given(journal, error_call),
@@ -146,6 +147,7 @@ compare_codebooks <- function(
     options
   )
   options["journal"] <- list(plan[["journal"]])
+  options$measure <- plan[["measure"]]
   verbosity <- check_whole(verbosity)
   runs <- run_candidates(plan, tried, check_flag(progress), verbosity, error_call)
   found <- new_comparison(plan, runs$done, options, error_call)

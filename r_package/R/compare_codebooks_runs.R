@@ -64,11 +64,9 @@ run_candidates <- function(plan, tried, progress, verbosity, error_call) {
     if (run$interrupted) {
       return(list(done = done, interrupted = TRUE))
     }
-    done[[i]] <- list(
-      name = tried[[i]]$name,
-      labels = text_list(as_text(run$columns[["labels"]])),
-      run = run$columns[["run"]]
-    )
+    labels <- labels_of_run(plan, run$columns)
+    labels["codebook"] <- list(NULL)
+    done[[i]] <- c(list(name = tried[[i]]$name), labels)
   }
   list(done = done, interrupted = FALSE)
 }
@@ -178,11 +176,15 @@ labels_given <- function(coded, error_call, arg = "coded") {
   probs <- unname(record$probs[record$names])
   has_probs <- length(probs) == length(record$names) && all(probs %in% names(coded))
   thoughts <- as.list(record$columns)$thinking
+  mean <- as.list(record$columns)$mean
   list(
     texts = text_list(as_utf8(as.character(columns[[known$text]]))),
     labels = text_list(as_utf8(as.character(columns[[known$label]]))),
     names = as_py_list(record$names),
     probs = if (has_probs) rows_of(do.call(cbind, columns[probs])),
+    expected = if (isTRUE(record$codebook$is_numeric) && isTRUE(mean %in% names(coded))) {
+      as_py_numbers(columns[[mean]])
+    },
     thoughts = if (!is.null(thoughts) && thoughts %in% names(coded)) {
       text_list(as_utf8(as.character(columns[[thoughts]])))
     },
@@ -195,12 +197,16 @@ labels_given <- function(coded, error_call, arg = "coded") {
 labels_of_run <- function(plan, found) {
   names <- as_text(found[["names"]])
   probs <- found[["columns"]][paste0("p_", names)]
+  means <- found[["columns"]][["mean"]]
   has_probs <- !any(vapply(probs, is.null, logical(1)))
   list(
     texts = as.list(as_text(plan[["texts"]])),
     labels = text_list(as_text(found[["labels"]])),
     names = as_py_list(names),
     probs = if (has_probs) rows_of(do.call(cbind, lapply(probs, numbers_of))),
+    expected = if (!is.null(found[["numbers"]]) && !is.null(means)) {
+      as_py_numbers(numbers_of(means))
+    },
     thoughts = NULL,
     codebook = plan[["content"]],
     run = found[["run"]]

@@ -1,4 +1,4 @@
-#' Plots of labels, validations, agreement, estimates, robustness and calls
+#' Plots of labels, passages, validations, agreement, estimates, robustness and calls
 #'
 #' @description
 #' Plots objects of this package with their confidence intervals. The colours are distinct for all
@@ -8,17 +8,21 @@
 #' installed.
 #'
 #' @param x Return value of [annotate_texts()], [classify_parallel()], [validate()],
-#'   [coverage_curve()], [agreement()], [estimate()], [robustness()], [compare_codebooks()],
-#'   [compare_pairs()] or [generate_parallel()], or the attribute `stats` of a result.
+#'   [validate_spans()], [coverage_curve()], [agreement()], [estimate()], [robustness()],
+#'   [compare_codebooks()], [compare_pairs()] or [generate_parallel()], or the attribute `stats` of
+#'   a result.
 #' @param type For [classify_parallel()]: `"labels"`, or `"time"`, the times at which each prompt
 #'   waited and was computed. For a validation: `"measures"` (accuracy and agreement), `"labels"`
 #'   (precision, recall and F1 of each label), `"confusion"`, `"calibration"` (a reliability
 #'   diagram), `"coverage"` (accuracy of the most certain labels) or `"numbers"` (a Bland-Altman
-#'   plot of labels that are numbers).
+#'   plot of labels that are numbers). For a validation of passages: `"measures"` (all labels
+#'   together) or `"labels"` (F1 and alpha of each label).
 #' @param ... Ignored, except for tables without labels, which are plotted as data frames.
 #' @returns With ggplot2 the plot, otherwise the data frame that is drawn; invisibly.
 #' @details
 #' * Labels: number of texts or prompts with each label, in shades by the probability of the label.
+#' * Passages (codebook with `type = "spans"`): number of passages with each label, the share of
+#'   texts with such a passage, and the mean length of the passages.
 #' * Validation: see `type`. The accuracy of a rule that always predicts the most frequent label is
 #'   shown next to the accuracy.
 #' * Coverage curve: the same plot as `type = "coverage"` of a validation.
@@ -70,6 +74,14 @@ plot.llamaherd_validation <- function(
   known <- c("measures", "labels", "confusion", "calibration", "coverage", "numbers")
   type <- if (missing(type)) known[[1]] else check_choice(type, known)
   draw(picture_validation(x, type, rlang::current_env()))
+}
+
+#' @rdname plots
+#' @export
+plot.llamaherd_span_validation <- function(x, type = c("measures", "labels"), ...) {
+  known <- c("measures", "labels")
+  type <- if (missing(type)) known[[1]] else check_choice(type, known)
+  draw(picture_span_validation(x, type, rlang::current_env()))
 }
 
 #' @rdname plots

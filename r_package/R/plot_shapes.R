@@ -120,6 +120,9 @@ factor_at <- function(at, names) {
 
 picture_coded <- function(x, error_call = rlang::caller_env()) {
   coding <- attr(x, "llamaherd")
+  if (identical(coding$codebook$type, "spans")) {
+    return(picture_passages(x, error_call))
+  }
   probs <- unname(coding$probs[coding$names])
   has_probs <- length(probs) == length(coding$names) && all(probs %in% names(x))
   columns <- unclass(x)
@@ -131,6 +134,34 @@ picture_coded <- function(x, error_call = rlang::caller_env()) {
     things = "texts"
   )
   picture("labels", given, error_call)
+}
+
+picture_passages <- function(x, error_call) {
+  coding <- attr(x, "llamaherd")
+  spans <- x[[coding$columns[["spans"]] %||% "spans"]]
+  if (!is.list(spans)) {
+    abort_argument("x", "coded texts with their list column of passages", x, error_call)
+  }
+  given <- list(
+    spans = lapply(unname(spans), passages_json),
+    names = as_py_list(coding$span_labels)
+  )
+  picture("passages", given, error_call)
+}
+
+picture_span_validation <- function(x, type, error_call) {
+  columns <- list(
+    part = text_list(x$part),
+    measure = text_list(x$measure),
+    label = text_list(ifelse(is.na(x$label), "", x$label))
+  )
+  numbers <- lapply(unclass(x)[c("value", "low", "high")], as_py_numbers)
+  given <- list(
+    columns = c(columns, numbers, list(n = as_py_list(x$n))),
+    level = attr(x, "level"),
+    type = type
+  )
+  picture("span_validation", given, error_call)
 }
 
 picture_classes <- function(x, error_call = rlang::caller_env()) {

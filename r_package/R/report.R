@@ -3,8 +3,9 @@
 #' Writes a self-contained HTML page, without scripts or network access: a methods paragraph and its
 #' references for your article, a checklist of questions that reviewers ask, the codebook, the exact
 #' prompts, the model's file with its SHA-256, settings, versions, machine, tables, plots, and texts
-#' on which model and people disagree. The page also contains all data as JSON, from which
-#' [reproduce()] repeats the coding.
+#' on which model and people disagree. Passages of a codebook with `type = "spans"`, and quotes of
+#' `evidence = TRUE`, are highlighted in the texts. The page also contains all data as JSON, from
+#' which [reproduce()] repeats the coding.
 #'
 #' @param x Return value of [annotate_texts()]; rows may have been removed or sorted. Use
 #'   [coded_restore()] for a data frame that has lost the record of its labels, for example after a
@@ -179,9 +180,21 @@ coded_for_report <- function(x, error_call) {
       )
     },
     errors = text_list(as.character(errors)),
+    quotes = quotes_for_report(x, coding),
     run = coding$run_json,
     stats = stats_for_report(coding$stats)
   )
+}
+
+# Returns first and last character of the quote that supports each label; NULL without `evidence`.
+quotes_for_report <- function(x, coding) {
+  places <- unname(coding$columns[c("start", "end")])
+  is_generated <- isTRUE(coding$codebook$type %in% c("fields", "spans"))
+  if (is_generated || anyNA(places) || !all(places %in% names(x))) {
+    return(NULL)
+  }
+  columns <- unclass(x)[places]
+  stats::setNames(lapply(columns, as_py_numbers), c("start", "end"))
 }
 
 # reticulate would convert a data frame to a pandas data frame.

@@ -38,7 +38,8 @@
 #' @references
 #' Krippendorff (2004), Measuring the reliability of qualitative text analysis data, Quality &
 #' Quantity 38, 787-800.
-#' @seealso [codebook()] for `type = "spans"`, [coded_spans()], [validate()] for labels of texts
+#' @seealso [codebook()] for `type = "spans"`, [coded_spans()], [plots], [validate()] for labels of
+#'   texts
 #' @export
 #' @examplesIf llamaherd_available()
 #' path <- tempfile(fileext = ".jsonl")
@@ -123,6 +124,7 @@ validate_spans <- function(
     abort_argument("gold", "what read_spans() returns", gold, error_call)
   }
   known <- attr(coded, "llamaherd")
+  level <- check_number(level)
   text <- check_string(text, null = TRUE) %||% known$text
   spans <- coded[[known$columns[["spans"]] %||% "spans"]]
   if (is.null(text) || is.null(coded[[text]]) || !is.list(spans)) {
@@ -136,7 +138,7 @@ validate_spans <- function(
     lapply(unname(spans), passages_json),
     attr(gold, "content"),
     list(
-      level = check_number(level),
+      level = level,
       n_bootstrap = check_whole(n_bootstrap, min = 0),
       seed = check_whole(seed, min = 0)
     ),
@@ -150,7 +152,8 @@ validate_spans <- function(
   structure(
     new_frame(c(texts, numbers), length(texts$part)),
     class = c("llamaherd_span_validation", "data.frame"),
-    notes = as_text(found[["notes"]])
+    notes = as_text(found[["notes"]]),
+    level = level
   )
 }
 

@@ -64,4 +64,8 @@ jsonlite::write_json(
   files[[2]],
   na = "null"
 )
+page <- function(name) file.path(dirname(files[[2]]), paste0(name, ".html"))
+report(labels, page("evidence"))
+report(labels[3:2, ], page("rows"))
+report(spans, page("spans"))
 close(model)

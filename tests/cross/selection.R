@@ -39,7 +39,22 @@ second <- withCallingHandlers(
   }
 )
 coded <- annotate_texts(data, text, book, context)
+angry <- function(task) codebook(task, number_scale(0, 4))
+rated <- gold_sample(data, 60, text = text, names = as.character(0:4), seed = 3)
+numbers <- (rated$rows - 1) %% 5
+sheet <- data.frame(id = rated$ids, anna = numbers, ben = pmin(numbers + 1, 4))
+rated <- gold_split(read_gold(sheet, rated), 0, 1 / 2, 1 / 2, seed = 4)
+scales <- compare_codebooks(
+  data,
+  list(one = angry("How angry?"), other = angry("Rate the anger.")),
+  rated,
+  context
+)
+scale_choice <- best_codebook(scales)
 results <- list(
+  scales = scales$summary,
+  scale_pairs = scales$pairs,
+  scale_value = evaluate_codebook(scale_choice, rated, context)$value,
   parts = gold$parts,
   probs = gold_part(gold, "select")$probs,
   shots = shots$hash,

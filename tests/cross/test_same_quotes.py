@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -30,20 +31,31 @@ FIELD = {
 
 
 @pytest.fixture(scope="module")
-def quotes(
+def folder(
     tiny_path: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, dict[str, list[Any]]]:
+) -> Path:
+    """Folder with the quotes and the reports that R wrote."""
     folder = tmp_path_factory.mktemp("quotes")
     job = {"model": str(tiny_path("llama")), "texts": TEXTS}
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     rscript.run("quotes.R", folder / "job.json", folder / "quotes.json")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def quotes(folder: Path) -> dict[str, dict[str, list[Any]]]:
     found: dict[str, dict[str, list[Any]]] = json.loads(
         (folder / "quotes.json").read_text(encoding="utf-8")
     )
     return found
 
 
-def in_python(path: Path) -> dict[str, list[dict[str, Any]]]:
+def marked(page: Path) -> list[str]:
+    """Return the texts with highlighted passages of a report, as HTML."""
+    return re.findall(r'<p class="marked".*?</p>', page.read_text("utf-8"), re.DOTALL)
+
+
+def in_python(path: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
     data = {"text": TEXTS}
     with (
         lh.Model(path) as model,
@@ -53,13 +65,17 @@ def in_python(path: Path) -> dict[str, list[dict[str, Any]]]:
             context, ["Quote: "] * 3, schema=FIELD, quote_from=TEXTS, max_tokens=150
         )
         topics = lh.Codebook("Which topic?", ["Sports", "Business"])
-        labels = lh.annotate(data, "text", topics, context, evidence=True).frame
+        coded = lh.annotate(data, "text", topics, context, evidence=True)
+        labels = coded.frame
+        lh.report(coded, folder / "evidence_of_python.html")
         book = lh.Codebook("Why?", type="fields", schema=FIELD)
         found = lh.annotate(data, "text", book, context, max_tokens=80).frame
         marks = lh.Codebook("Mark.", ["a", "b"], type="spans", max_spans=2)
-        spans = lh.annotate(
+        coded = lh.annotate(
             data, "text", marks, context, max_tokens=200, temperature=99.0
-        ).spans()
+        )
+        lh.report(coded, folder / "spans_of_python.html")
+        spans = coded.spans()
     names = ("quote", "start", "end")
     return {
         "generate": [each["why"] for each in answers.parsed],  # type: ignore[index]
@@ -81,9 +97,11 @@ def in_python(path: Path) -> dict[str, list[dict[str, Any]]]:
 @pytest.mark.filterwarnings("ignore:all texts")
 @pytest.mark.slow(reason="starts R, and llguidance compiles a schema for each text")
 def test_r_has_the_quotes_of_python(
-    quotes: dict[str, dict[str, list[Any]]], tiny_path: Callable[[str], Path]
+    quotes: dict[str, dict[str, list[Any]]],
+    folder: Path,
+    tiny_path: Callable[[str], Path],
 ) -> None:
-    for name, rows in in_python(tiny_path("llama")).items():
+    for name, rows in in_python(tiny_path("llama"), folder).items():
         found = quotes[name]
         assert found["quote"] == [row["quote"] for row in rows], name
         assert found["start"] == [row["start"] + 1 for row in rows], name
@@ -93,3 +111,13 @@ def test_r_has_the_quotes_of_python(
         for i, row in enumerate(rows):
             text = row.get("text") or TEXTS[i]
             assert text[row["start"] : row["end"]] == row["quote"]
+    for name in ("evidence", "spans"):
+        page = marked(folder / f"{name}.html")
+        assert page == marked(folder / f"{name}_of_python.html")
+        assert "<mark" in "".join(page)
+    # Rows in another order have their own quotes.
+    own, every = marked(folder / "rows.html"), marked(folder / "evidence.html")
+    number = re.compile(r'<span class="row">.*?</span>')
+    assert [number.sub("", text) for text in own] == [
+        number.sub("", text) for text in (every[2], every[1])
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import numpy as np
@@ -19,7 +19,32 @@ TEXTS = [f"Text {i} says {'this' if i % 3 else 'größer'}" for i in range(80)]
 CODES = ["a" if i % 3 else "b" for i in range(80)]
 
 
-@pytest.mark.slow(reason="R loads a model and codes 260 texts")
+def compare_scales(from_r: dict[str, Any], context: lh.Context) -> None:
+    """Codebooks of numbers: R and Python have the same errors and differences."""
+    names = list(map(str, range(5)))
+    gold = lh.gold_sample({"text": TEXTS}, 60, text="text", names=names, seed=3)
+    anna = [row % 5 for row in gold.rows]
+    codes = {"anna": anna, "ben": [min(each + 1, 4) for each in anna]}
+    gold = gold.with_codes({name: list(map(str, own)) for name, own in codes.items()})
+    gold = lh.gold_split(gold, 0, 1 / 2, 1 / 2, seed=4)
+    tried = {
+        name: lh.Codebook(task, type="scale", scale=lh.number_scale(0, 4))
+        for name, task in (("one", "How angry?"), ("other", "Rate the anger."))
+    }
+    found = lh.compare_codebooks(None, tried, gold, context)
+    rows = found.to_dicts()
+    for name in ("mae", "low", "high", "difference"):
+        np.testing.assert_allclose(
+            from_r["scales"][name], [row[name] for row in rows], rtol=1e-9
+        )
+    assert from_r["scales"]["verdict"] == [row["verdict"] for row in rows]
+    np.testing.assert_allclose(from_r["scale_pairs"]["low"], found.differences[0].low)
+    value = lh.evaluate_codebook(lh.best_codebook(found), gold, context).value
+    assert from_r["scale_value"]["measure"] == ["mae"]
+    assert from_r["scale_value"]["value"] == pytest.approx([value.value])
+
+
+@pytest.mark.slow(reason="R loads a model and codes 380 texts")
 def test_r_says_what_python_says(
     tiny_path: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,6 +79,7 @@ def test_r_says_what_python_says(
         choice = lh.best_codebook(found, name="plain")
         first = lh.evaluate_codebook(choice, gold, context)
         coded = lh.annotate(data, "text", book, context)
+        compare_scales(from_r, context)
     table = {
         name: [row[name] for row in found.to_dicts()] for name in found.to_dicts()[0]
     }

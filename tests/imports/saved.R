@@ -15,14 +15,20 @@ verbs <- list(
   str = utils::str,
   head = \(x) print(utils::head(x, 2)),
   `[` = \(x) print(x[1]),
-  # A call whose prompts all came from the journal has no times to plot, fields no labels.
   plot = \(x) {
     tryCatch(
       graphics::plot(x),
-      llamaherd_error = \(e) if (!e$code %in% c("nothing_to_plot", "no_labels")) stop(e)
+      llamaherd_error = \(e) if (!identical(e$code, reason_of_no_plot(x))) stop(e)
     )
   }
 )
+# Fields are no labels; a call whose prompts all came from the journal has no times to plot.
+reason_of_no_plot <- function(x) {
+  if (identical(attr(x, "llamaherd")$codebook$type, "fields")) {
+    return("no_labels")
+  }
+  if (inherits(x, c("llamaherd_result", "llamaherd_table"))) "nothing_to_plot"
+}
 # Base R has some of these for other classes only.
 has_method <- function(verb, x) {
   verb %in%

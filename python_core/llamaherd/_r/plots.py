@@ -12,9 +12,11 @@ import numpy as np
 from llamaherd._r.boundary import boundary, clean
 from llamaherd._r.contents import estimates_of
 from llamaherd._r.pairs import comparison_given
+from llamaherd._r.quotes import spans_label
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.reports import (
     pair_pictures,
+    passage_pictures,
     pictures,
     selection_pictures,
     validation_pictures,
@@ -74,6 +76,24 @@ def _labels(given: Given) -> Picture:
         several=given["several"],
     )
     return pictures.labels_picture(summary, len(given["labels"]), given["things"])
+
+
+def _passages(given: Given) -> Picture:
+    """Plot `spans`, the passages of each text as JSON or None; `names` are the labels."""
+    labels = [None if each is None else spans_label(each) for each in given["spans"]]
+    counts = passage_pictures.passage_counts(labels, given["names"])
+    return passage_pictures.passages_picture(counts, len(labels))
+
+
+def _span_validation(given: Given) -> Picture:
+    """Plot the `columns` of a validation of passages, with `level` and `type`."""
+    columns = given["columns"]
+    rows = [
+        dict(zip(columns, values, strict=True))
+        for values in zip(*columns.values(), strict=True)
+    ]
+    make = passage_pictures.OF_SPANS[given["type"]]
+    return make({"rows": rows, "level": given["level"]})
 
 
 def _validation(given: Given) -> Picture:
@@ -139,6 +159,8 @@ def _pairs(given: Given) -> Picture:
 
 _MAKERS: dict[str, Callable[[Given], Picture]] = {
     "labels": _labels,
+    "passages": _passages,
+    "span_validation": _span_validation,
     "validation": _validation,
     "coverage": _coverage,
     "agreement": _agreement,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.research.coding.span_type import SPANS
 from llamaherd.structured.quotable import counted_from_one, quotes_in
@@ -66,3 +66,42 @@ def _moved_spans(label: str) -> str:
     for span in content[SPANS]:
         span["start"] += 1
     return json.dumps(content, ensure_ascii=False)
+
+
+def spans_label(rows: str) -> str:
+    """Return the label of a text from its passages in R, as JSON with R's positions."""
+    spans = [{**span, "start": span["start"] - 1} for span in json.loads(rows)]
+    return json.dumps({SPANS: spans}, ensure_ascii=False)
+
+
+class QuoteColumns(NamedTuple):
+    """Columns of quotes for `Coded`.
+
+    Attributes:
+        frame: Start and end of each quote, with Python's positions, by column name.
+        names: Column name of each role.
+    """
+
+    frame: dict[str, list[int | None]]
+    names: dict[str, str]
+
+
+def columns_of_quotes(
+    text: str, places: Mapping[str, Sequence[float]] | None
+) -> QuoteColumns:
+    """Return the columns of quotes with R's positions; no columns without quotes.
+
+    Args:
+        text: Name of the column of texts, which the new names contain.
+        places: `start` and `end` of each quote, NaN for rows without a quote.
+    """
+    if places is None:
+        return QuoteColumns({}, {})
+    names = {role: f"{text}: {role} of the quote" for role in _PLACE}
+    frame = {
+        names[role]: [
+            None if math.isnan(each) else int(each) - offset for each in places[role]
+        ]
+        for role, offset in zip(_PLACE, (1, 0), strict=True)
+    }
+    return QuoteColumns(frame, names)

@@ -11,6 +11,7 @@ import numpy as np
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd._r.contents import estimates_of, evaluation_of, robustness_of
+from llamaherd._r.quotes import columns_of_quotes
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.stats import ActorStats
 from llamaherd.research.coding.texts import hash_of_texts
@@ -35,7 +36,8 @@ def report(
 
     Args:
         coded: `text`, name of the column; `texts`; `labels`; `names`; `probs`, rows of
-            probabilities of all labels, or None; `errors`; `run`, as JSON; `stats`;
+            probabilities of all labels, or None; `errors`; `quotes`, `start` and `end` of
+            each quote with R's positions, or None; `run`, as JSON; `stats`;
             `original`, the model's `labels` and `probs` if `labels` are recalibrated, or
             None.
         path: Path of the report to write.
@@ -146,11 +148,12 @@ def _coded(given: Mapping[str, Any]) -> lh.Coded:
     made = None
     if probs is not None:
         made = np.array(probs, dtype=np.float64).reshape(len(probs), len(names))
+    quotes = columns_of_quotes(given["text"], given.get("quotes"))
     return lh.Coded(
-        frame={given["text"]: list(given["texts"])},
+        frame={given["text"]: list(given["texts"]), **quotes.frame},
         text=given["text"],
         codebook=codebook,
-        columns={},
+        columns=quotes.names,
         names=names,
         labels=list(given["labels"]),
         probs=made,

@@ -33,11 +33,15 @@ from llamaherd.research.selection.evaluation import (
     prepared,
 )
 from llamaherd.research.selection.given_labels import GivenLabels
+from llamaherd.research.selection.measures import checked_measure, is_of_numbers
 from llamaherd.research.selection.part_codes import codes_of_part
 from llamaherd.research.selection.split import opened_sample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from llamaherd.research.selection.comparison import SelectionMeasure
+    from llamaherd.research.selection.part_codes import PartCodes
 
 _COUNTS = ("part_tokens", "max_tokens", "seed", "n_thoughts")  # R sends them as floats
 
@@ -87,21 +91,24 @@ def compare_plan(
             candidates.
 
     Returns:
-        `texts`; for each candidate its `settings` as JSON; `journal`; `gold` as JSON.
+        `texts`; `measure`; for each candidate its `settings` as JSON; `journal`; `gold`
+        as JSON.
     """
     sample = opened_sample(gold["path"] if gold["json"] is None else _sample(gold))
     check_data(data, sample, options["text"])
-    check_options(options["measure"], options["level"], options["adjust"])
+    check_options(options["level"], options["adjust"])
     shared = checked_names(_settings(options["settings"]))
     made = []
-    for each in candidates:
-        book = _codebook(each["content"])
+    books = [_codebook(each["content"]) for each in candidates]
+    for each, book in zip(candidates, books, strict=True):
         check_codebook(each["name"], book, sample)
         own = {**shared, **_settings(each["settings"])}
         checked_settings(book, "model", own)
         made.append(json.dumps(own))
+    measure = checked_measure(options["measure"], books)
     return {
-        "texts": [clean(text) for text in codes_of_part(sample, "select").texts],
+        "texts": [clean(text) for text in _codes(sample, measure).texts],
+        "measure": measure,
         "settings": made,
         "journal": journal_path(options["journal"], sample),
         "gold": sample.to_json(),
@@ -116,16 +123,15 @@ def compare_make(
 
     Args:
         sample: Sample as JSON.
-        runs: For each candidate its `name`, `labels` and `run` as JSON.
+        runs: For each candidate its `name` and its labels, see `_given`.
         options: As in `compare_plan`.
     """
     gold = GoldSample.from_json(sample)
     found = compared(
         gold,
-        codes_of_part(gold, "select"),
+        _codes(gold, options["measure"]),
         [each["name"] for each in runs],
-        [list(each["labels"]) for each in runs],
-        [json.loads(each["run"]) for each in runs],
+        [_given(each) for each in runs],
         measure=options["measure"],
         level=options["level"],
         adjust=options["adjust"],
@@ -284,15 +290,20 @@ def disagreements(
     }
 
 
+def _codes(gold: GoldSample, measure: SelectionMeasure) -> PartCodes:
+    return codes_of_part(gold, "select", as_numbers=is_of_numbers(measure))
+
+
 def _given(coded: Mapping[str, Any]) -> GivenLabels:
     """Convert labels from R.
 
     Args:
-        coded: `texts`, `labels`, `names`; `probs`, a list of rows, and `thoughts`, each
-            or None; `codebook` and `run` as JSON, each or None.
+        coded: `texts`, `labels`, `names`; `probs`, a list of rows, `expected`, a list of
+            numbers, and `thoughts`, each or None; `codebook` and `run` as JSON, each or
+            None.
     """
     names = tuple(coded["names"])
-    probs = coded["probs"]
+    probs, expected = coded["probs"], coded.get("expected")
     return GivenLabels(
         texts=list(coded["texts"]),
         labels=list(coded["labels"]),
@@ -300,6 +311,7 @@ def _given(coded: Mapping[str, Any]) -> GivenLabels:
         probs=None
         if probs is None
         else np.array(probs, dtype=np.float64).reshape(-1, len(names)),
+        expected=None if expected is None else np.array(expected, dtype=np.float64),
         thoughts=None if coded["thoughts"] is None else list(coded["thoughts"]),
         codebook=None if coded["codebook"] is None else _codebook(coded["codebook"]),
         run=json.loads(coded["run"] or "{}"),

@@ -42,7 +42,8 @@ _EPILOG = """\
 Exit status: 0 success; 1 failed while running; 2 invalid arguments, nothing was computed;
 130 Ctrl-C; 143 SIGTERM.
 """
-_MEASURES = ("accuracy", "balanced_accuracy", "macro_f1", "kappa")
+_OF_LABELS = ("accuracy", "balanced_accuracy", "macro_f1", "kappa")
+_MEASURES = (*_OF_LABELS, "mae", "rmse", "pearson")
 _MODEL = "A GGUF file, hf:owner/repo, ollama:name, or a name in the cache."
 
 
@@ -102,7 +103,11 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     required=True,
     help=f"{_MODEL} Repeat it for others.",
 )
-@option("--measure", type=click.Choice(_MEASURES), default="accuracy", help="Measure.")
+@option(
+    "--measure",
+    type=click.Choice(_MEASURES),
+    help="Measure. Default: mae for a scale of numbers, otherwise accuracy.",
+)
 @option("--chat", is_flag=True, help=help_of(AnnotateOptions, "chat"))
 @option("--method", type=click.Choice(METHODS), help=help_of(AnnotateOptions, "method"))
 @option(

@@ -31,6 +31,7 @@ COMMANDS = {
     "annotate": "Code each row of a table by a codebook.",
     "spans": "List the passages of coded texts, a row each.",
     "pairs": "Compare texts in pairs, and rank them.",
+    "gold": "Draw texts for people to code, also in waves.",
     "codebooks": "Choose a codebook by a gold sample, and measure it once.",
     "code": "Code texts in a browser: several people, no model.",
     "embed": "Compute an embedding of each row of a table.",

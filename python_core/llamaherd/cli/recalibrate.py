@@ -61,7 +61,7 @@ def recalibrate(**options: Any) -> None:  # noqa: ANN401 - types of click
     )
 
     check_free(options["out"], overwrite=options["overwrite"])
-    data = read_whole(options["table"], ("p_",))
+    data = read_whole(options["table"], ("p_*",))
     with shown_warnings(), ExitStack() as open_models:
         gold = lh.read_gold(options["gold"])
         embeddings = None

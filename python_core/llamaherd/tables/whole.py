@@ -27,7 +27,8 @@ def read_whole(path: str, numbers: Sequence[str] = ()) -> Any:  # noqa: ANN401 -
 
     Args:
         path: Path of a .csv, .tsv, .jsonl or .parquet file.
-        numbers: Prefixes of the names of CSV columns that contain numbers.
+        numbers: Names of CSV columns that contain numbers; "p_*" stands for all names
+            that begin with "p_".
 
     Raises:
         ValueError: The file cannot be read, a row is invalid, or a cell is not a number.
@@ -58,7 +59,7 @@ def read_whole(path: str, numbers: Sequence[str] = ()) -> Any:  # noqa: ANN401 -
                 values.append(row.values.get(name))
     if kind == "csv":
         for name, values in columns.items():
-            is_number = any(name.startswith(start) for start in numbers)
+            is_number = any(_matches(name, each) for each in numbers)
             columns[name] = [
                 _cell(name, i, each, is_number) for i, each in enumerate(values)
             ]
@@ -118,6 +119,12 @@ def _write_text(frame: Any, stream: Any, delimiter: str) -> None:  # noqa: ANN40
     writer = TextWriter(stream, names, {}, delimiter=delimiter)
     writer.write(Block(0, rows), [])
     writer.close()
+
+
+def _matches(name: str, pattern: str) -> bool:
+    if pattern.endswith("*"):
+        return name.startswith(pattern[:-1])
+    return name == pattern
 
 
 def _delimiter(path: str) -> str:

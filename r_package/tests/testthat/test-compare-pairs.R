@@ -71,7 +71,7 @@ test_that("strengths are compared with people's pairs and known scores", {
   expect_equal(value("spearman"), 1)
   expect_equal(agreement$n[agreement$measure == "accuracy"], 2L)
   expect_equal(attr(agreement, "n_ties"), 1L)
-  expect_output(print(agreement), "1 pairs without a winner")
+  expect_output(print(agreement), "1 pair without a winner is left out")
   expect_equal(
     pair_agreement(found, known = c(3, NA, 1))$n,
     c(2L, 2L)

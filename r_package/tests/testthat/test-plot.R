@@ -459,3 +459,62 @@ test_that("names that plots cut stay different", {
   expect_identical(levels(frame$row), c("a", "a.1"))
   expect_identical(frame$low, c(NA, 1))
 })
+
+spans_frame_of <- function() {
+  spans <- function(label, start, end) {
+    data.frame(label = label, quote = rep("x", length(label)), start = start, end = end)
+  }
+  x <- data.frame(text = c(sprintf("%030d", 1:2), NA))
+  x$spans <- list(
+    spans(c("a", "b"), c(1L, 10L), c(5L, 12L)),
+    spans("a", 4L, 9L),
+    NULL
+  )
+  as_coded(
+    x,
+    list(
+      text = "text",
+      names = character(),
+      columns = c(spans = "spans"),
+      codebook = list(type = "spans"),
+      span_labels = c("a", "b", "none"),
+      needs = c("text", "spans")
+    )
+  )
+}
+
+test_that("passages are counted by label, also of some rows", {
+  local_real()
+  found <- picture_coded(spans_frame_of())
+  expect_equal(as.character(found$data$row), c("a", "b", "none"))
+  expect_equal(found$data$n, c(2, 1, 0))
+  expect_equal(found$notes, c("2 (100%; 6)", "1 (50%; 3)", "0"))
+  expect_equal(picture_coded(spans_frame_of()[2, ])$data$n, c(1, 0, 0))
+  without <- spans_frame_of()
+  without$spans <- NULL
+  attr(without, "llamaherd") <- attr(spans_frame_of(), "llamaherd")
+  expect_error(picture_coded(without), class = "llamaherd_error_argument")
+})
+
+test_that("passages and their validation are drawn", {
+  local_real()
+  path <- withr::local_tempfile(fileext = ".jsonl")
+  texts <- sprintf("%030d", 1:2)
+  line <- '{"text": "%s", "coder": "eve", "spans": [%s]}'
+  marked <- '{"start": 0, "end": 5, "label": "a"}, {"start": 9, "end": 14, "label": "b"}'
+  writeLines(sprintf(line, texts, c(marked, "")), path)
+  found <- validate_spans(spans_frame_of(), read_spans(path), n_bootstrap = 0)
+  expect_equal(attr(found, "level"), 0.95)
+  for (engine in c("ggplot2", "base")) {
+    local_graphics(engine)
+    expect_no_error(plot(spans_frame_of()))
+    expect_no_error(plot(found))
+    expect_no_error(plot(found, type = "labels"))
+  }
+  drawn <- picture_span_validation(found, "labels", rlang::current_env())
+  expect_equal(levels(drawn$data$row), c("a", "b"))
+  expect_equal(levels(drawn$data$series), c("exact F1", "overlap F1", "unitizing alpha"))
+  exact <- drawn$data$value[drawn$data$series == "exact F1"]
+  expect_equal(exact, c(2 / 3, 0))
+  expect_error(plot(found, type = "confusion"), class = "llamaherd_error_argument")
+})

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore:the model favours", "ignore:.*texts won")
 ROWS = [
-    "id,text,known",
-    "a,It rains.,1",
-    "b,I hate it!,5",
-    'c,"Fine, {first}.",2',
-    "d,Oh,",
+    "id,text,known,known_by",  # the last column has words
+    "a,It rains.,1,Ann",
+    "b,I hate it!,5,Ann",
+    'c,"Fine, {first}.",2,Bob',
+    "d,Oh,,Bob",
 ]
 ASKED = ["pairs", "texts.csv", "--question", "Which is angrier?", "-m", "model.gguf"]
 
@@ -51,7 +51,7 @@ def test_strengths_and_pairs_are_written(capsys: pytest.CaptureFixture[str]) -> 
     said = capsys.readouterr().err
     assert "4 texts, 6 pairs" in said
     assert "Spearman's correlation with known scores" in said
-    assert "1 pairs without a winner are left out" in said
+    assert "1 pair without a winner is left out" in said
     first = rows
     assert main([*ASKED, *out, *more]) == 2  # the outputs exist
     assert "exists already" in capsys.readouterr().err

@@ -55,7 +55,7 @@ def test_files_of_all_formats_give_the_same(
         assert (
             main(["recalibrate", f"coded.{kind}", "--gold", "gold.csv", "-o", out]) == 0
         )
-        made[kind] = read_whole(str(folder / out), ("p_", "raw_p_"))
+        made[kind] = read_whole(str(folder / out), ("p_*", "raw_p_*"))
     shown = capsys.readouterr()
     assert not shown.out
     assert "difference +" in shown.err

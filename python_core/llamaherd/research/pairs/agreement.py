@@ -77,7 +77,9 @@ class ComparisonAgreement:
             for name, each in self.measures.items()
         ]
         if self.n_ties:
-            lines.append(f"{self.n_ties} pairs without a winner are left out")
+            left = "1 pair" if self.n_ties == 1 else f"{self.n_ties} pairs"
+            verb = "is" if self.n_ties == 1 else "are"
+            lines.append(f"{left} without a winner {verb} left out")
         return "\n".join(["<ComparisonAgreement>", *lines])
 
     __repr__ = __str__

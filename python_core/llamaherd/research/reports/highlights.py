@@ -1,17 +1,15 @@
-"""Splits texts into marked pieces for a page, and counts passages by label."""
+"""Splits texts into marked pieces for a page."""
 
 from __future__ import annotations
 
 import json
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from llamaherd.core.errors import ArgumentError
 from llamaherd.research.coding.span_type import SPANS
-from llamaherd.research.reports.shapes import Bars, Words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 N_COLOURS = 6  # number of colours in the page's style; further labels reuse them
 
@@ -63,40 +61,3 @@ def pieces_of(text: str, passages: Iterable[Passage]) -> list[MarkedPiece]:
         )
         for start, end in pairwise(cuts)
     ]
-
-
-def passage_counts(
-    labels: Sequence[str | None], names: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Count passages, and texts with a passage, for each label."""
-    found = [passages_of(label) for label in labels]
-    others = {each.label for own in found for each in own} - set(names)
-    return [
-        {
-            "label": name,
-            "n": sum(each.label == name for own in found for each in own),
-            "n_texts": sum(any(each.label == name for each in own) for own in found),
-        }
-        for name in [*names, *sorted(others)]
-    ]
-
-
-def passages_picture(counts: Sequence[dict[str, Any]], n_texts: int) -> Bars:
-    """Show the number of passages with each label.
-
-    Raises:
-        ValueError: There are no labels.
-    """
-    if not counts:
-        raise ArgumentError("has no passages", argument="x", code="nothing_to_plot")
-    return Bars(
-        words=Words(
-            title=f"Passages in {n_texts:,} texts",
-            x="number of passages",
-            alt="; ".join(f"{each['label']}: {each['n']} passages" for each in counts),
-        ),
-        rows=[str(each["label"]) for each in counts],
-        parts=[("passages", [float(each["n"]) for each in counts])],
-        notes=[f"{each['n']:,} in {each['n_texts']:,} texts" for each in counts],
-        legend=None,
-    )

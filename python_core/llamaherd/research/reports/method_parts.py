@@ -8,6 +8,7 @@ from llamaherd.research.references import REFERENCES
 from llamaherd.research.reports.checklist import ASKED_BY, OPEN
 from llamaherd.research.reports.methods import methods_of
 from llamaherd.research.reports.methods_words import measured, several
+from llamaherd.research.selection.comparison import TITLES
 
 if TYPE_CHECKING:
     from llamaherd.research.reports.report_data import Contents
@@ -35,7 +36,7 @@ def choice_blocks(contents: Contents) -> list[Block | None]:
     found = contents.get("evaluation")
     if found is None:
         return []
-    measure = str(found["measure"]).replace("_", " ")
+    measure = TITLES[found["measure"]]
     tied = ", ".join(found["tied"]) or "none"
     rows = [
         ["chosen", f"{found['name']}, of {several(found['n_candidates'], 'candidate')}"],

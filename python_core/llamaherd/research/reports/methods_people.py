@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.research.estimation.gold_waves import WAVES
 from llamaherd.research.reports.methods_words import cite, listed, measured, several
+from llamaherd.research.selection.comparison import TITLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +37,7 @@ def chosen(contents: Contents) -> Iterator[str]:
     found = contents.get("evaluation")
     if found is None:
         return
-    measure = str(found["measure"]).replace("_", " ")
+    measure = TITLES[found["measure"]]
     yield (
         f"Codebook, settings and model were chosen among "
         f"{several(found['n_candidates'], 'candidate')} by their {measure} on one part "

@@ -56,7 +56,7 @@ def labels_picture(
     """
     if not summary:
         raise ArgumentError(
-            "has no labels to count: its codebook has fields or passages",
+            "has no labels to count: its codebook has fields",
             argument="x",
             code="no_labels",
         )

@@ -18,11 +18,11 @@ from llamaherd.research.pairs.comparison import PairComparison
 from llamaherd.research.reports import (
     drawing,
     pair_pictures,
+    passage_pictures,
     pictures,
     selection_pictures,
     validation_pictures,
 )
-from llamaherd.research.reports.highlights import passage_counts, passages_picture
 from llamaherd.research.reports.report_data import (
     estimates_dict,
     robustness_dict,
@@ -32,6 +32,7 @@ from llamaherd.research.reports.report_data import (
 from llamaherd.research.selection.comparison import CodebookComparison
 from llamaherd.research.statistics.agreement import Agreement
 from llamaherd.research.statistics.coverage import CoverageCurve
+from llamaherd.research.validation.spans import SpanValidation
 from llamaherd.research.validation.validation import Validation
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
     """Plot coded labels, a validation, agreement, estimates, robustness, or a call.
 
     Args:
-        x: Return value of `annotate`, `classify_parallel`, `validate`, `estimate`,
-            `robustness`, `compare_codebooks`, `compare_pairs` or
+        x: Return value of `annotate`, `classify_parallel`, `validate`, `validate_spans`,
+            `estimate`, `robustness`, `compare_codebooks`, `compare_pairs` or
             `generate_parallel`; the `stats` of a call; the `coverage` of a validation;
             or a coefficient such as the result of `cohen_kappa`, or a list of them.
         ax: Axes to draw on; None for a new pyplot figure, 6.5 inches wide with 300 dots
@@ -66,7 +67,9 @@ def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
             (accuracy and agreement), "labels" (precision, recall and F1 of each label),
             "confusion", "calibration" (a reliability diagram), "coverage" (accuracy of
             the most confident labels) or "numbers" (a Bland-Altman plot of labels that
-            are numbers). None for the first kind. All other objects have a single kind.
+            are numbers). For a validation of passages: "measures" (all labels together)
+            or "labels" (F1 and alpha of each label). None for the first kind. All other
+            objects have a single kind.
 
     Returns:
         The axes; `ax.figure.savefig("plot.png")` writes them.
@@ -92,7 +95,7 @@ def picture_of(x: object, kind: str | None = None) -> Picture:
         TypeError: Objects of this type have no plot.
         ValueError: The object has no such plot, or nothing to show.
     """
-    if isinstance(x, (Validation, ClassifyResults)):
+    if isinstance(x, (Validation, ClassifyResults, SpanValidation)):
         return _of_kind(x, kind)
     if kind is not None:
         raise ArgumentError(
@@ -104,9 +107,9 @@ def picture_of(x: object, kind: str | None = None) -> Picture:
     if _are_coefficients(x):
         return _of_coefficients(cast("list[Agreement]", x))
     raise ArgumentTypeError(
-        "must be a Coded, ClassifyResults, Validation, Estimates, Robustness, "
-        "CodebookComparison, PairComparison, Results, Stats, CoverageCurve or "
-        f"Agreement, not {checks.shown(x)}",
+        "must be a Coded, ClassifyResults, Validation, SpanValidation, Estimates, "
+        "Robustness, CodebookComparison, PairComparison, Results, Stats, CoverageCurve "
+        f"or Agreement, not {checks.shown(x)}",
         argument="x",
     )
 
@@ -128,9 +131,8 @@ def _of_coded(x: Coded) -> Picture:
     """Show labels, or for type "spans" passages by label."""
     if x.codebook.type != SPANS:
         return pictures.labels_picture(summary_of(x), len(x))
-    return passages_picture(
-        passage_counts(x.labels, list(x.codebook.definitions)), len(x)
-    )
+    counts = passage_pictures.passage_counts(x.labels, list(x.codebook.definitions))
+    return passage_pictures.passages_picture(counts, len(x))
 
 
 def _of_results(x: Results) -> Picture:
@@ -146,8 +148,14 @@ def _of_robustness(x: Robustness) -> Picture:
     return pictures.robustness_picture(robustness_dict(x))
 
 
-def _of_kind(x: Validation | ClassifyResults, kind: str | None) -> Picture:
+def _of_kind(
+    x: Validation | ClassifyResults | SpanValidation, kind: str | None
+) -> Picture:
     """Return the plot of an object that has several kinds; None for the first kind."""
+    if isinstance(x, SpanValidation):
+        makers = passage_pictures.OF_SPANS
+        make = makers[checks.choice("kind", kind or "measures", tuple(makers))]
+        return make({"rows": x.to_dicts(), "level": x.level})
     if isinstance(x, Validation):
         chosen = checks.choice("kind", kind or "measures", tuple(OF_VALIDATION))
         return OF_VALIDATION[chosen](x.to_dict())

@@ -399,7 +399,8 @@ def _examples(
 
 def _quotes(coded: Coded) -> dict[int, list[int]]:
     """Return start and end of the quote that supports each label, by row."""
-    if not {"quote", "start", "end"} <= coded.columns.keys():
+    is_generated = coded.codebook.kind.is_generated  # fields may have these names
+    if is_generated or not {"start", "end"} <= coded.columns.keys():
         return {}
     columns = (
         frames.column(coded.frame, coded.columns[role], "coded")

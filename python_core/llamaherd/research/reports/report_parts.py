@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.research.reports import pictures
 from llamaherd.research.reports import validation_pictures as of_validation
-from llamaherd.research.reports.highlights import (
-    passage_counts,
-    passages_picture,
-)
 from llamaherd.research.reports.method_parts import (
     checklist_blocks,
     choice_blocks,
     methods_blocks,
     references_blocks,
+)
+from llamaherd.research.reports.passage_pictures import (
+    passage_counts,
+    passages_picture,
 )
 from llamaherd.research.reports.report_blocks import (
     duration_text,
@@ -153,12 +153,20 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
     elif are_passages(contents):
         counts = passage_counts(contents["labels"]["values"], span_labels(contents))
         rows = [
-            [shown(each["label"]), f"{each['n']:,}", f"{each['n_texts']:,}"]
+            [
+                shown(each["label"]),
+                f"{each['n']:,}",
+                f"{each['n_texts']:,}",
+                share_text(each["share"]),
+                number_text(each["mean_length"], 0),
+            ]
             for each in counts
         ]
-        blocks.append(table_block(["label", "passages", "different texts"], rows))
+        head = ["label", "passages", "different texts", "share", "mean length"]
+        blocks.append(table_block(head, rows))
         different = len(contents["labels"]["values"])
         blocks.append(draw(lambda: passages_picture(counts, different)))
+        blocks.append(text_block("The mean length is in characters."))
     else:
         blocks.append(
             text_block("The answers are fields of a schema, stored in the data.")

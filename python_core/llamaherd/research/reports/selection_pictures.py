@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from llamaherd.research.reports.picture_parts import apart, interval, short
 from llamaherd.research.reports.shapes import Forest, Point, Tradeoff, Words
 from llamaherd.research.selection.comparison import TITLES
+from llamaherd.research.statistics.paired import MEASURES
 
 if TYPE_CHECKING:
     from llamaherd.research.selection.comparison import CodebookComparison
@@ -20,6 +21,8 @@ def comparison_picture(x: CodebookComparison) -> Tradeoff | Forest:
     """Show agreement against seconds per text; without seconds, a row per candidate."""
     measure = TITLES[x.measure]
     names = short(list(x.names))
+    if x.is_error:
+        measure += " (smaller is better)"
     what = f"{measure} on {x.n:,} texts, with {interval(x.level)}"
     rows = [i for i, each in enumerate(x.candidates) if not math.isnan(each.value.value)]
     timed = [i for i in rows if not math.isnan(x.candidates[i].seconds)]
@@ -38,7 +41,7 @@ def comparison_picture(x: CodebookComparison) -> Tradeoff | Forest:
                 Point(row=row, series=kinds[i], value=v.value, low=v.low, high=v.high)
                 for row, (i, v) in enumerate(zip(rows, values, strict=True))
             ],
-            is_share=x.measure != "kappa",
+            is_share=x.measure in MEASURES and x.measure != "kappa",
         )
     left = len(rows) - len(timed)
     without = f" ({left} with unknown time omitted)" if left else ""

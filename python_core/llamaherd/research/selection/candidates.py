@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # Arguments of `annotate` that a candidate must not set.
 NOT_SETTINGS = ("columns", "journal", "versions", "on_error")
-_COMPARED = ("label", "ordinal", "multiple")  # types of codebooks
+_COMPARED = ("label", "ordinal", "scale", "multiple")  # types of codebooks
 _CLOSED = ("select", "evaluate")  # parts that must not contain examples
 
 

@@ -19,7 +19,7 @@ from llamaherd.research.selection.comparison import (
 )
 
 if TYPE_CHECKING:
-    from llamaherd.research.statistics.paired import MeasureName
+    from llamaherd.research.selection.comparison import SelectionMeasure
 
 Prefer = Literal["value", "speed"]
 PREFER: tuple[Prefer, ...] = ("value", "speed")
@@ -37,7 +37,7 @@ class CodebookChoice:
         settings: Settings of the coding, as arguments of `annotate`.
         model: Record of the model file.
         measure: Measure by which the candidate was chosen.
-        value: Value of this measure on "select". It is too high, because the best of
+        value: Value of this measure on "select". It is too good, because the best of
             several candidates was chosen by it.
         level: Confidence level of the comparison.
         n_candidates: Number of candidates that were compared.
@@ -52,7 +52,7 @@ class CodebookChoice:
     content: dict[str, Any]
     settings: dict[str, Any]
     model: dict[str, Any]
-    measure: MeasureName
+    measure: SelectionMeasure
     value: float
     level: float
     n_candidates: int
@@ -139,7 +139,7 @@ def best_codebook(
 
     Args:
         comparison: Result of `compare_codebooks`.
-        prefer: "value" chooses the candidate with the largest value; among equal values
+        prefer: "value" chooses the candidate with the best value; among equal values
             the fastest. "speed" chooses the fastest among the best candidate and those
             that cannot be told apart from it.
         name: Name of a candidate to choose instead.

@@ -23,11 +23,17 @@ from llamaherd.research.selection.candidates import (
     texts_of,
 )
 from llamaherd.research.selection.comparison import CodebookComparison, ComparedCandidate
+from llamaherd.research.selection.given_labels import GivenLabels
+from llamaherd.research.selection.measures import (
+    checked_measure,
+    is_of_numbers,
+    measured,
+)
 from llamaherd.research.selection.part_codes import codes_of_part
 from llamaherd.research.selection.split import opened_sample, record_of
 from llamaherd.research.selection.timing import seconds_per_text
-from llamaherd.research.statistics import paired
 from llamaherd.research.statistics.intervals import level_of
+from llamaherd.research.statistics.paired import ADJUST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +44,9 @@ if TYPE_CHECKING:
     from llamaherd.research.coding.codebook import Codebook
     from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.selection.candidates import CodebookCandidate
+    from llamaherd.research.selection.comparison import SelectionMeasure
     from llamaherd.research.selection.part_codes import PartCodes
-    from llamaherd.research.statistics.paired import Adjust, MeasureName
+    from llamaherd.research.statistics.paired import Adjust
     from llamaherd.run.host import Host
 
     Given = Codebook | CodebookCandidate
@@ -52,7 +59,7 @@ def compare_codebooks(
     context: Host | Llama | None = None,
     *,
     text: str | None = None,
-    measure: MeasureName = "accuracy",
+    measure: SelectionMeasure | None = None,
     level: float = 0.95,
     adjust: Adjust = "max-t",
     journal: bool | str | os.PathLike[str] | None = None,
@@ -63,7 +70,8 @@ def compare_codebooks(
 
     All candidates code the same texts. Measures are weighted by 1 / inclusion
     probability, so that they describe all texts. A text on which a candidate fails is
-    counted as wrong. Differences are paired, text by text.
+    counted as wrong; for numbers, as the end of the scale that is farther from the code.
+    Differences are paired, text by text.
 
     Args:
         data: Data frame from which the sample was drawn, to check that it has not
@@ -73,7 +81,10 @@ def compare_codebooks(
         gold: Sample with codes, split by `gold_split`; or the path of its CSV file.
         context: Context of the candidates that have no context of their own.
         text: Column of texts in `data`; None for that of the sample.
-        measure: "accuracy", "balanced_accuracy", "macro_f1" or "kappa".
+        measure: "accuracy", "balanced_accuracy", "macro_f1" or "kappa". For labels that
+            are numbers "mae", the mean absolute error, "rmse", the root mean squared
+            error, or "pearson", the correlation: of the expected values and the mean of
+            the coders' numbers. None: "mae" for the type "scale", else "accuracy".
         level: Confidence level.
         adjust: "max-t": the intervals of all differences are simultaneous: together they
             contain the true differences with probability `level`, so that you may choose
@@ -105,15 +116,15 @@ def compare_codebooks(
                 f"is missing, but candidate {name!r} has no context of its own",
                 argument="context",
             )
-    check_options(measure, level, adjust)
-    codes = codes_of_part(sample, "select")
+    check_options(level, adjust)
+    chosen = checked_measure(measure, [each.codebook for each in tried.values()])
+    codes = codes_of_part(sample, "select", as_numbers=is_of_numbers(chosen))
     kept = journal_path(journal, sample)
-    labels: list[list[str | None]] = []
-    runs: list[dict[str, Any]] = []
+    labels: list[GivenLabels] = []
 
     def result() -> CodebookComparison:
         return compared(
-            sample, codes, list(tried)[: len(runs)], labels, runs, measure=measure,
+            sample, codes, list(tried)[: len(labels)], labels, measure=chosen,
             level=level, adjust=adjust, journal=kept,
         )  # fmt: skip
 
@@ -130,9 +141,8 @@ def compare_codebooks(
                     **{**shared, **each.settings},
                 )
             except Interrupted:
-                raise Interrupted(result() if runs else None) from None
-            labels.append(coded.labels)
-            runs.append(coded.run)
+                raise Interrupted(result() if labels else None) from None
+            labels.append(GivenLabels.of(coded))
     return result()
 
 
@@ -140,10 +150,9 @@ def compared(
     gold: GoldSample,
     codes: PartCodes,
     names: Sequence[str],
-    labels: Sequence[Sequence[str | None]],
-    runs: Sequence[Mapping[str, Any]],
+    labels: Sequence[GivenLabels],
     *,
-    measure: MeasureName,
+    measure: SelectionMeasure,
     level: float,
     adjust: Adjust,
     journal: str | None = None,
@@ -154,16 +163,15 @@ def compared(
         gold: The split sample.
         codes: Codes of the part "select".
         names: m names.
-        labels: For each candidate n labels.
-        runs: Provenance of each candidate's labels, see `Coded.run`.
+        labels: For each candidate n labels with their provenance.
         measure: As in `compare_codebooks`.
         level: As in `compare_codebooks`.
         adjust: As in `compare_codebooks`.
         journal: Path of the journal, beside which times of earlier runs are stored; None
             without a journal.
     """
-    members = [codes.members(codes.sets_of(each)) for each in labels]
-    found = paired.compare(members, codes.units, measure, level=level, adjust=adjust)
+    runs = [each.run for each in labels]
+    found = measured(codes, labels, measure, level=level, adjust=adjust)
     made = []
     for i, name in enumerate(names):
         key = hash_of(runs[i])
@@ -174,7 +182,7 @@ def compared(
                 codebook=dict(runs[i]["codebook"]["content"]),
                 settings=dict(runs[i]["settings"]),
                 model=dict(runs[i]["model"]),
-                labels=tuple(labels[i]),
+                labels=tuple(labels[i].labels),
                 value=found.values[i],
                 seconds=seconds_per_text(runs[i], journal),
             )
@@ -189,15 +197,16 @@ def compared(
         ids=tuple(codes.ids),
         codes_sha256=codes.sha256,
         split_sha256=record_of(gold)["sha256"],
-        notes=(*codes.notes, *_notes(made)),
+        notes=(*codes.notes, *_notes(made, is_of_numbers(measure))),
     )
 
 
-def _notes(made: Sequence[ComparedCandidate]) -> list[str]:
+def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
     """Return notes on failed texts and on identical candidates."""
+    count_as = "the wrong end of the scale" if of_numbers else "wrong"
     notes = [
         f"{each.n_failed} of {len(each.labels)} texts have no label by {each.name!r}; "
-        "they count as wrong"
+        f"they count as {count_as}"
         for each in made
         if each.n_failed
     ]
@@ -212,15 +221,14 @@ def _notes(made: Sequence[ComparedCandidate]) -> list[str]:
     return notes
 
 
-def check_options(measure: object, level: float, adjust: object) -> None:
+def check_options(level: float, adjust: object) -> None:
     """Check the options of a comparison before any text is coded.
 
     Raises:
         ValueError: An option is out of range.
     """
-    checks.choice("measure", measure, paired.MEASURES)
     level_of(level)
-    checks.choice("adjust", adjust, paired.ADJUST)
+    checks.choice("adjust", adjust, ADJUST)
 
 
 def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: ANN401

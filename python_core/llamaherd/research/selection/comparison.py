@@ -6,12 +6,13 @@ import json
 import math
 import textwrap
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research.statistics.intervals import Measure
 from llamaherd.research.statistics.paired import MeasureName, PairedDifference
+from llamaherd.research.statistics.paired_numbers import ERRORS, NumberMeasure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,9 +25,13 @@ TITLES: dict[str, str] = {
     "balanced_accuracy": "balanced accuracy",
     "macro_f1": "macro F1",
     "kappa": "Cohen's kappa",
+    "mae": "mean absolute error",
+    "rmse": "root mean squared error",
+    "pearson": "Pearson's correlation",
 }
+SelectionMeasure = MeasureName | NumberMeasure
 _NOT_YET = (
-    "The value of the best is too high, because it was chosen by this value: "
+    "The value of the best is too {good}, because it was chosen by this value: "
     "best_codebook() freezes the choice, and evaluate_codebook() measures it on other "
     "texts."
 )
@@ -45,7 +50,8 @@ class ComparedCandidate:
         codebook: Content of the codebook.
         settings: Settings of the coding, see `Coded.run`.
         model: Record of the model file.
-        labels: Label of each text; None for failed texts, which are counted as wrong.
+        labels: Label of each text; None for failed texts, which are counted as wrong;
+            for a comparison of numbers, as the end of the scale farther from the code.
         value: The measure; its interval is not adjusted for several candidates.
         seconds: Computing time in seconds per text; NaN if all answers came from a
             journal without times.
@@ -86,7 +92,7 @@ class CodebookComparison:
 
     candidates: tuple[ComparedCandidate, ...]
     differences: tuple[PairedDifference, ...]
-    measure: MeasureName
+    measure: SelectionMeasure
     level: float
     adjust: Adjust
     n: int
@@ -102,7 +108,10 @@ class CodebookComparison:
 
     @property
     def best(self) -> int:
-        """Index of the candidate with the largest value; of equal values the fastest."""
+        """Index of the best candidate: of equal values the fastest.
+
+        The best value is the smallest of errors, and the largest of other measures.
+        """
         known = [
             i
             for i, each in enumerate(self.candidates)
@@ -114,7 +123,15 @@ class CodebookComparison:
                 argument="comparison",
                 code="undefined",
             )
-        return min(known, key=lambda i: (-self.candidates[i].value.value, self._slow(i)))
+        sign = 1 if self.is_error else -1
+        return min(
+            known, key=lambda i: (sign * self.candidates[i].value.value, self._slow(i))
+        )
+
+    @property
+    def is_error(self) -> bool:
+        """True if smaller values of the measure are better."""
+        return self.measure in ERRORS
 
     def _slow(self, i: int) -> float:
         seconds = self.candidates[i].seconds
@@ -133,7 +150,9 @@ class CodebookComparison:
     def is_tied(self, i: int) -> bool:
         """True for the best candidate, and for candidates that may equal it."""
         found = self.to_best(i)
-        return found is None or not (found.high < 0)
+        if found is None:
+            return True
+        return not (found.low > 0 if self.is_error else found.high < 0)
 
     @property
     def tied(self) -> tuple[int, ...]:
@@ -241,7 +260,8 @@ class CodebookComparison:
                 f"{best} and {named} cannot be told apart by {self.n} texts: any of them "
                 "may be the best."
             )
-        return textwrap.fill(f"{said} {_NOT_YET}", _LINE)
+        not_yet = _NOT_YET.format(good="low" if self.is_error else "high")
+        return textwrap.fill(f"{said} {not_yet}", _LINE)
 
     def to_json(self) -> str:
         """Return the comparison as JSON text, which `from_json` reads."""
@@ -273,7 +293,7 @@ class CodebookComparison:
             raise ArgumentError(
                 f"is no stored comparison: {error!r}", argument="text"
             ) from error
-        if form != _FORMAT or made.measure not in get_args(MeasureName):
+        if form != _FORMAT or made.measure not in TITLES:
             raise ArgumentError(
                 f"is a comparison of another format, {form!r}", argument="text"
             )

@@ -6,7 +6,7 @@ import os
 import warnings
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from llamaherd.research.selection.candidates import (
 from llamaherd.research.selection.choice import CodebookChoice, checked_choice
 from llamaherd.research.selection.comparison import TITLES, wrapped_notes
 from llamaherd.research.selection.given_labels import GivenLabels
+from llamaherd.research.selection.measures import is_of_numbers, measured
 from llamaherd.research.selection.part_codes import codes_of_part
 from llamaherd.research.selection.split import (
     SPLIT,
@@ -31,7 +32,6 @@ from llamaherd.research.selection.split import (
     record_of,
     store_record,
 )
-from llamaherd.research.statistics import paired
 from llamaherd.research.validation.validate import validate
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
     from llamaherd.core.stats import ProgressOption
     from llamaherd.research.coding.coded import Coded
+    from llamaherd.research.selection.comparison import SelectionMeasure
     from llamaherd.research.selection.part_codes import PartCodes
     from llamaherd.research.statistics.intervals import Measure
-    from llamaherd.research.statistics.paired import MeasureName
     from llamaherd.research.validation.validation import Validation
     from llamaherd.run.host import Host
 
@@ -70,7 +70,7 @@ class Evaluation:
     """
 
     choice: CodebookChoice
-    measure: MeasureName
+    measure: SelectionMeasure
     value: Measure
     validation: Validation
     n: int
@@ -97,7 +97,8 @@ class Evaluation:
             on_select,
         ]
         if self.n_failed:
-            lines.append(f"{self.n_failed} texts have no label and count as wrong")
+            end = "the wrong end of the scale" if is_of_numbers(self.measure) else "wrong"
+            lines.append(f"{self.n_failed} texts have no label and count as {end}")
         first = self.opened[0]
         if self.is_first:
             lines.append(f"evaluate was opened for the first time, {first['at']}")
@@ -200,7 +201,11 @@ def prepared(choice: CodebookChoice, gold: GoldSample) -> PartCodes:
             code="changed",
         )
     check_codebook(choice.name, choice.codebook, gold)
-    return codes_of_part(gold, "evaluate")
+    return _codes(gold, "evaluate", choice)
+
+
+def _codes(gold: GoldSample, part: str, choice: CodebookChoice) -> PartCodes:
+    return codes_of_part(gold, part, as_numbers=is_of_numbers(choice.measure))
 
 
 def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
@@ -261,8 +266,7 @@ def evaluated(
         path: CSV file beside which the evaluation is recorded; None to return the record
             only in the result.
     """
-    members = codes.members(codes.sets_of(labels.labels))
-    value = paired.compare([members], codes.units, choice.measure, level=level).values[0]
+    (value,) = measured(codes, [labels], choice.measure, level=level).values
     record = record_of(gold)
     before = _merged(record["opened"], _OPENED.get(record["sha256"], []))
     now = {
@@ -273,7 +277,7 @@ def evaluated(
         "measure": choice.measure,
         "value": value.value,
     }
-    changed = codes_of_part(gold, "select").sha256 != choice.codes_sha256
+    changed = _codes(gold, "select", choice).sha256 != choice.codes_sha256
     opened = [*before, now]
     _OPENED[record["sha256"]] = opened
     made = {**record, "opened": opened}
@@ -283,7 +287,7 @@ def evaluated(
         choice=choice,
         measure=choice.measure,
         value=value,
-        validation=_validation(gold, codes, labels, level),
+        validation=_validation(gold, codes, labels, choice.measure, level),
         n=len(codes),
         n_failed=sum(label is None for label in labels.labels),
         opened=tuple(opened),
@@ -310,7 +314,11 @@ def _coded_now(
 
 
 def _validation(
-    gold: GoldSample, codes: PartCodes, labels: GivenLabels, level: float
+    gold: GoldSample,
+    codes: PartCodes,
+    labels: GivenLabels,
+    measure: SelectionMeasure,
+    level: float,
 ) -> Validation:
     """Return all measures on the texts of "evaluate", from the codes of all coders."""
     part = part_of(gold, "evaluate")
@@ -335,8 +343,12 @@ def _validation(
             labels=labels.names or codes.names,
             level=level,
             several=codes.several,
-            scale="ordinal" if gold.design.get("scale") == "ordinal" else None,
+            scale="interval" if is_of_numbers(measure) else _scale(gold),
         )
+
+
+def _scale(gold: GoldSample) -> Literal["ordinal"] | None:
+    return "ordinal" if gold.design.get("scale") == "ordinal" else None
 
 
 def _notes(

@@ -30,6 +30,8 @@ class GivenLabels:
         labels: n labels; None for missing texts and failed ones.
         names: The k labels of the codebook; () if unknown.
         probs: float64[n, k], probabilities of the labels; None if unknown.
+        expected: float64[n], expected values of labels that are numbers, NaN for failed
+            texts; None to compute them from `probs`.
         thoughts: n texts that the model thought; None if it did not think.
         codebook: The codebook; None if unknown.
         run: Provenance, see `Coded.run`; {} if unknown.
@@ -39,6 +41,7 @@ class GivenLabels:
     labels: list[str | None]
     names: tuple[str, ...] = ()
     probs: Floats | None = None
+    expected: Floats | None = None
     thoughts: list[str | None] | None = None
     codebook: Codebook | None = None
     run: dict[str, Any] = field(default_factory=dict)
@@ -82,6 +85,13 @@ class GivenLabels:
             run=dict(coded.run),
         )
 
+    @property
+    def numbers(self) -> Floats:
+        """Expected values if they are known, else the labels; float64[n]."""
+        if self.expected is not None:
+            return self.expected
+        return numbers_of(self.labels, self.names, self.probs)
+
     def of_texts(self, texts: Sequence[str], *, partly: bool = False) -> GivenLabels:
         """Return the labels of these texts, found by their content.
 
@@ -121,6 +131,11 @@ class GivenLabels:
             labels=[self.labels[i] if i >= 0 else None for i in at],
             names=self.names,
             probs=probs,
+            expected=(
+                None
+                if self.expected is None
+                else np.array([self.expected[i] if i >= 0 else np.nan for i in at])
+            ),
             thoughts=(
                 None if known is None else [known[i] if i >= 0 else None for i in at]
             ),
@@ -131,3 +146,23 @@ class GivenLabels:
 
 def _form(text: str) -> str:
     return " ".join(text.split())
+
+
+def numbers_of(
+    labels: Sequence[str | None], names: Sequence[str], probs: Floats | None
+) -> Floats:
+    """Return the number of each text: its expected value, or its label.
+
+    Args:
+        labels: n labels that are numbers; None for failed texts.
+        names: The k labels of the codebook.
+        probs: float64[n, k], probabilities of the labels; None if unknown.
+
+    Returns:
+        float64[n], NaN for failed texts.
+    """
+    if probs is not None:
+        found = np.asarray(probs, dtype=np.float64) @ np.array(list(map(float, names)))
+        failed = np.array([label is None for label in labels], dtype=bool)
+        return np.where(failed, np.nan, found)
+    return np.array([np.nan if each is None else float(each) for each in labels])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.research.codes import number_in
 from llamaherd.research.coding.label_sets import in_order, labels_in, majority
 from llamaherd.research.estimation.nonresponse import answered
 from llamaherd.research.selection.split import part_of
@@ -34,7 +35,8 @@ class PartCodes:
         part: Name of the part.
         ids: n identifiers.
         texts: n texts.
-        codes: n tuples of labels; each has one label, unless a text may have several.
+        codes: n tuples of labels; each has one label, unless a text may have several. For
+            numbers the mean of the coders' numbers, as a text.
         weights: float64[n], 1 / probability that a text is in the part and coded.
         strata: int64[n], strata of the draw.
         names: Labels.
@@ -62,6 +64,11 @@ class PartCodes:
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     @property
+    def numbers(self) -> Floats:
+        """Codes as numbers, float64[n]; see the argument `as_numbers`."""
+        return np.array([float(code) for (code,) in self.codes])
+
+    @property
     def units(self) -> UnitCodes:
         """Codes as a boolean matrix of labels, with weights and strata."""
         return UnitCodes(
@@ -86,15 +93,22 @@ class PartCodes:
         ]
 
 
-def codes_of_part(gold: GoldSample, part: str) -> PartCodes:
-    """Return the codes of a part, decided by the majority of coders.
+def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> PartCodes:
+    """Return the codes of a part.
+
+    Args:
+        gold: The split sample.
+        part: Name of the part.
+        as_numbers: True for the mean of the coders' numbers, False for the code of the
+            majority of coders.
 
     Raises:
         ValueError: The sample has no split, or fewer than two texts of the part have a
-            code, or the sample has no texts or no labels.
+            code, or the sample has no texts or no labels; or a code is no number.
     """
     sample = part_of(gold, part)
-    decided = [_decided(each, sample) for each in zip(*sample.codes, strict=True)]
+    decide = _mean if as_numbers else _decided
+    decided = [decide(each, sample) for each in zip(*sample.codes, strict=True)]
     coded = [
         i
         for i, each in enumerate(zip(*sample.codes, strict=True))
@@ -139,6 +153,21 @@ def codes_of_part(gold: GoldSample, part: str) -> PartCodes:
         several=sample.several,
         notes=notes,
     )
+
+
+def _mean(codes: Sequence[str | None], sample: GoldSample) -> Labels | None:
+    """Return the mean of the coders' numbers as a text; None if there is no code."""
+    given = [(code, number_in(code)) for code in codes if code is not None]
+    for code, number in given:
+        if number is None:
+            of = f" of {sample.design['label']!r}" if sample.design.get("label") else ""
+            raise ArgumentError(
+                f"has the code {code!r}{of}, which is no number",
+                argument="gold",
+                code="no_number",
+            )
+    numbers = [float(number) for _, number in given if number is not None]
+    return (repr(sum(numbers) / len(numbers)),) if numbers else None
 
 
 def _decided(codes: Sequence[str | None], sample: GoldSample) -> Labels | None:

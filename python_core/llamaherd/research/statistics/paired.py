@@ -159,11 +159,11 @@ def compare(
         for (has, is_given), hit in zip(given, hits, strict=True)
     ]
     influences = np.array([own for _, own in made]).reshape(len(made), -1)
-    covariance, df = _covariance(influences, units)
+    covariance, df = covariance_of(influences, units.strata)
     m = len(made)
     critical = student_quantile(level, df)
     if adjust == "max-t" and m > 2:
-        critical = _critical(covariance, df, level, seed)
+        critical = critical_of(covariance, df, level, seed)
     values = tuple(
         share(hit, units.weights, level)
         if measure == "accuracy"
@@ -276,13 +276,17 @@ def _kappa(has: Flags, should: Flags, w: Floats) -> tuple[float, Floats]:
     return value, w * slope / (n * (1 - by_chance))
 
 
-def _covariance(influences: Floats, units: UnitCodes) -> tuple[Floats, float]:
+def covariance_of(influences: Floats, strata: Integers) -> tuple[Floats, float]:
     """Return the covariance of the measures, float64[m, m], and degrees of freedom.
 
     Units are treated as drawn with replacement within strata. Strata that have only one
     unit are merged.
+
+    Args:
+        influences: float64[m, n], influence of each unit on each measure, weighted.
+        strata: int64[n], strata of the units.
     """
-    strata = np.unique(units.strata, return_inverse=True)[1]
+    strata = np.unique(strata, return_inverse=True)[1]
     sizes = np.bincount(strata)
     alone = np.flatnonzero(sizes == 1)
     if len(alone) and len(sizes) > 1:
@@ -300,7 +304,7 @@ def _covariance(influences: Floats, units: UnitCodes) -> tuple[Floats, float]:
     return covariance, float(max(n - len(names), 1))
 
 
-def _critical(covariance: Floats, df: float, level: float, seed: int) -> float:
+def critical_of(covariance: Floats, df: float, level: float, seed: int) -> float:
     """Return the quantile of the largest studentized difference among all pairs."""
     generator = np.random.default_rng(seed)
     sizes, vectors = np.linalg.eigh(covariance)

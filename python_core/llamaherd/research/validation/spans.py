@@ -135,10 +135,12 @@ class SpanValidation:
         measures: Estimates with intervals by part, measure and label; label "" for all
             labels together.
         notes: Notes on what was compared.
+        level: Confidence level of the intervals.
     """
 
     measures: Mapping[tuple[str, str, str], Measure]
     notes: tuple[str, ...]
+    level: float
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return a dict for each measure: part, measure, label, value, low, ..."""
@@ -220,7 +222,7 @@ def validate_spans(
     comparison.agree(f"{MODEL} and people", [model, *people])
     if len(people) > 1:
         comparison.agree("between people", people)
-    return SpanValidation(comparison.measures, tuple(_notes(model, gold)))
+    return SpanValidation(comparison.measures, tuple(_notes(model, gold)), level)
 
 
 class _Draws:

@@ -189,7 +189,7 @@ def test_agreement_with_pairs_of_people(made: Made) -> None:
     assert agreement.n_ties == 1
     frame = pd.DataFrame(people, columns=["first", "second", "winner"])
     assert lh.pair_agreement(x, frame).measures == agreement.measures
-    assert "1 pairs without a winner" in str(agreement)
+    assert "1 pair without a winner is left out" in str(agreement)
 
 
 def test_pairs_with_a_common_text_widen_the_interval(made: Made) -> None:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
+from llamaherd.research.codes.span_files import Unit
 from llamaherd.research.reports.highlights import (
     Passage,
-    passage_counts,
     passages_of,
     pieces_of,
 )
+from llamaherd.research.reports.passage_pictures import passage_counts
+from llamaherd.research.reports.plots import picture_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,12 +79,14 @@ def test_a_text_is_cut_at_overlapping_passages() -> None:
 def test_passages_are_counted() -> None:
     labels = [json.dumps({"spans": each}) for each in SPANS]
     counts = passage_counts([*labels, None], ["actor", "place", "none"])
-    assert [(each["label"], each["n"], each["n_texts"]) for each in counts] == [
-        ("actor", 1, 1),
-        ("place", 2, 2),
-        ("none", 0, 0),
-        ("<b>bold", 1, 1),
+    assert [tuple(each.values()) for each in counts] == [
+        ("actor", 1, 1, 0.5, 5.0),
+        ("place", 2, 2, 1.0, 17.0),
+        ("none", 0, 0, 0.0, None),
+        ("<b>bold", 1, 1, 0.5, 8.0),
     ]
+    (nothing,) = passage_counts([None], ["actor"])
+    assert nothing["share"] is None
 
 
 def test_a_report_highlights_passages_and_escapes_all(
@@ -96,6 +100,8 @@ def test_a_report_highlights_passages_and_escapes_all(
     assert second == "2 actorPeter sang in placeParis."
     assert 'title="<b' not in page
     assert "Passages in 2 texts" in page
+    words = " ".join(re.sub("<[^<>]*>", " ", page).split())
+    assert "place 2 2 100.0% 17" in words
 
 
 def test_a_report_without_texts_has_no_passages(coded: lh.Coded, tmp_path: Path) -> None:
@@ -108,6 +114,42 @@ def test_passages_are_plotted(coded: lh.Coded) -> None:
     axes = lh.plot(coded)
     names = {label.get_text() for label in axes.get_yticklabels()}
     assert {"actor", "place"} <= names
+    bars = picture_of(coded)
+    assert dict(zip(bars.rows, bars.notes, strict=True))["place"] == "2 (100%; 17)"
+
+
+def spans_of(coder: str, *texts: list[list[object]]) -> lh.SpanCodes:
+    """Passages of one coder in texts of 30 characters: start, end and label of each."""
+    codes = {
+        f"{i:030d}": tuple(Unit(*unit) for unit in units) for i, units in enumerate(texts)
+    }
+    return lh.SpanCodes({coder: codes}, {text: text for text in codes})
+
+
+def test_validations_of_passages_are_plotted() -> None:
+    model = spans_of("model", [[0, 5, "a"], [9, 12, "b"]], [[3, 9, "a"]])
+    anna = spans_of("anna", [[0, 5, "a"], [9, 14, "b"]], [])
+    found = lh.validate_spans(model, anna, n_bootstrap=0)
+    bars = picture_of(found)
+    assert bars.series == ["model and anna", "model and people"]
+    value = {bars.rows[p.row]: p.value for p in bars.points}
+    assert value["exact precision"] == pytest.approx(1 / 3)
+    assert value["overlap recall"] == 1
+    assert {"exact F1", "unitizing alpha"} <= set(value)
+    labels = picture_of(found, "labels")
+    assert labels.rows == ["a", "b"]
+    assert labels.series == ["exact F1", "overlap F1", "unitizing alpha"]
+    exact = [p.value for p in labels.points if p.series == 0]
+    assert exact == pytest.approx([2 / 3, 0])
+    assert "95% interval" in lh.plot(found, kind="labels").get_xlabel()
+    ben = lh.SpanCodes({**anna.coders, "ben": model.coders["model"]}, anna.ids)
+    two = picture_of(lh.validate_spans(model, ben, n_bootstrap=0), "labels")
+    assert two.series[:2] == ["exact F1, model and anna", "exact F1, model and ben"]
+    single = spans_of("model", [[0, 5, "a"]])
+    with pytest.raises(ValueError, match="same label"):
+        picture_of(lh.validate_spans(single, single, n_bootstrap=0), "labels")
+    with pytest.raises(ValueError, match="kind"):
+        picture_of(found, "confusion")
 
 
 def test_quotes_of_labels_are_highlighted(context: lh.Context, tmp_path: Path) -> None:
@@ -121,3 +163,20 @@ def test_quotes_of_labels_are_highlighted(context: lh.Context, tmp_path: Path) -
     assert len(shown(page)) == len(quotes)
     marks = re.findall(r"<mark class=\"label\d.*?</small>(.*?)</mark>", page)
     assert [unescape(each) for each in marks] == quotes
+
+
+def test_fields_named_like_quotes_are_no_quotes(
+    context: lh.Context, tmp_path: Path
+) -> None:
+    word = {"type": "string", "maxLength": 3}
+    names = ("quote", "start", "end")
+    schema = {
+        "type": "object",
+        "properties": dict.fromkeys(names, word),
+        "required": list(names),
+    }
+    book = lh.Codebook("When?", type="fields", schema=schema)
+    coded = lh.annotate({"text": ["He sang."]}, "text", book, context, max_tokens=99)
+    assert coded.errors == [None]
+    page = lh.report(coded, tmp_path / "d.html").read_text(encoding="utf-8")
+    assert shown(page) == []

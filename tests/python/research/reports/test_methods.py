@@ -176,7 +176,7 @@ def test_a_choice_is_told_with_its_evaluation(contents: dict[str, Any]) -> None:
     }
     whole = {**contents, "evaluation": evaluation}
     text = methods_of(whole).text
-    assert "chosen among 10 candidates by their macro f1" in text
+    assert "chosen among 10 candidates by their macro F1" in text
     assert "0.70 (95% interval 0.60 to 0.80)" in text
     assert "used before (1 earlier evaluation)" in text
     answers = {item.question: item for item in checklist_of(whole)}

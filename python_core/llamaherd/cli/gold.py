@@ -1,0 +1,219 @@
+"""`llamaherd gold`: draw texts for people to code, also in waves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llamaherd.cli.conventions import Command, Commands, Whole, section
+from llamaherd.cli.tables import shown_warnings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.estimation.gold_drawn import GoldSample
+
+_HELP = """\
+Draw texts for people to code, with known inclusion probabilities.
+
+`sample` writes a sheet with the texts to code, and the design of the sample beside it in
+SHEET.csv.json. With --after it draws more texts after the sheet of earlier waves. `show`
+prints the design, the draws and the number of codes of a sheet.
+"""
+_EXAMPLES = """\
+llamaherd gold sample coded.csv -n 200 --seed 1 --coders anna,ben \\
+  -o first.csv
+llamaherd gold sample coded.csv -n 100 --seed 2 --after first.csv \\
+  -o both.csv
+llamaherd gold show both.csv
+"""
+_EPILOG = """\
+Exit status: 0 success; 1 failed while running; 2 invalid arguments, nothing was drawn;
+130 Ctrl-C; 143 SIGTERM.
+"""
+_DESIGNS = ("simple", "stratified", "uncertainty", "weights")
+_MARGIN = "margin"  # of the two most probable labels, in outputs of annotate
+_drawn = section("How texts are drawn")
+_columns = section("Columns of the table")
+_sheet = section("The sheet")
+
+
+def _names(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> list[str] | None:
+    del ctx, param
+    return None if value is None else [name.strip() for name in value.split(",")]
+
+
+@click.group("gold", cls=Commands, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
+def gold() -> None:
+    """See `_HELP`."""
+
+
+@gold.command(
+    "sample",
+    cls=Command,
+    help="Draw texts, and write them to a sheet for people to code.\n\nTABLE is an "
+    "output of `llamaherd annotate` or `classify`, or another table of texts. The same "
+    "seed draws the same texts as gold_sample() in Python and R.",
+    examples="llamaherd gold sample coded.csv -n 200 --seed 1 -o first.csv\n"
+    "llamaherd gold sample coded.csv -n 200 --by label --allocation equal \\\n"
+    "  -o first.csv\n"
+    "llamaherd gold sample coded.csv -n 100 --after first.csv -o both.csv\n",
+)
+@click.argument("table", metavar="TABLE")
+@_drawn("-n", "n", required=True, type=Whole(1), metavar="N", help="Number of texts.")
+@_drawn(
+    "--after",
+    metavar="SHEET.csv",
+    multiple=True,
+    help="The sheet of the earlier waves, with its codes: N more texts are drawn, in the "
+    "same design unless --prob, --prob-column or --by is given. Several sheets: the "
+    "newest first.",
+)
+@_drawn(
+    "--prob",
+    type=click.Choice(_DESIGNS),
+    help="Design. Default: stratified with --by, otherwise simple; with --after the "
+    "design of the earlier waves.",
+)
+@_drawn(
+    "--prob-column",
+    metavar="NAME",
+    help="Column of numbers to draw by, in place of a design: probabilities with the sum "
+    "N; with --after they are scaled.",
+)
+@_drawn(
+    "--by",
+    metavar="NAME",
+    multiple=True,
+    help="Column whose values are strata; may be given several times.",
+)
+@_drawn(
+    "--allocation",
+    type=click.Choice(["proportional", "equal"]),
+    default="proportional",
+    help="Number of texts of each stratum. Default proportional.",
+)
+@_drawn(
+    "--floor",
+    type=float,
+    default=0.3,
+    help="For uncertainty and weights: share of the texts that is drawn evenly. Default "
+    "0.3.",
+)
+@_drawn("--seed", type=Whole(0), metavar="N", help="Seed; default: a random one.")
+@_columns("--text", metavar="NAME", help="Texts. Default text, if it exists.")
+@_columns("--label", metavar="NAME", help="Labels. Default label, if it exists.")
+@_columns("--id", "id_", metavar="NAME", help="Identifiers. Default id, if unique.")
+@_columns(
+    "--confidence",
+    metavar="NAME",
+    help="For uncertainty: confidence from 0 to 1. Default margin, if it exists.",
+)
+@_columns("--weights", metavar="NAME", help="For weights: survey weights.")
+@_columns("--several", is_flag=True, help="A text may have several labels.")
+@_sheet("-o", "--out", "output", required=True, metavar="SHEET.csv", help="The sheet.")
+@_sheet(
+    "--coders",
+    metavar="NAME,NAME",
+    callback=_names,
+    help="Columns for codes. Default: those of --after, or code.",
+)
+@_sheet(
+    "--name",
+    "names",
+    metavar="LABEL",
+    multiple=True,
+    help="Label that codes may have; repeat it. Default: the labels of the table.",
+)
+@_sheet("--uncoded", is_flag=True, help="Write only texts that nobody has coded yet.")
+@_sheet("--overwrite", is_flag=True, help="Replace an existing sheet.")
+def sample(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
+    """Draw a sample, write its sheet, and print its design."""
+    import llamaherd as lh  # noqa: PLC0415 - loads the engine
+    from llamaherd.research import frames  # noqa: PLC0415
+    from llamaherd.tables.whole import check_free, read_whole  # noqa: PLC0415
+
+    if given["prob"] is not None and given["prob_column"] is not None:
+        raise click.UsageError("--prob and --prob-column exclude each other.")
+    check_free(given["output"], overwrite=given["overwrite"])
+    named = [given[each] for each in ("prob_column", "weights", "confidence")]
+    data = read_whole(table, [each for each in (*named, _MARGIN) if each is not None])
+    there = frames.names(data)
+    prob = given["prob"]
+    if given["prob_column"] is not None:
+        prob = frames.column(data, given["prob_column"], "prob")
+    with shown_warnings():
+        after = lh.read_gold(list(given["after"])) if given["after"] else None
+        drawn = lh.gold_sample(
+            data,
+            given["n"],
+            _one_or_all(given["by"]),
+            prob,
+            text=given["text"] or _default("text", there),
+            label=given["label"] or _default("label", there),
+            id=given["id_"],
+            confidence=_confidence(given, there, after),
+            floor=given["floor"],
+            allocation=given["allocation"],
+            names=given["names"],
+            seed=given["seed"],
+            several=True if given["several"] else None,
+            after=after,
+            weights=given["weights"],
+        )
+        drawn.write(
+            given["output"],
+            coders=given["coders"],
+            overwrite=given["overwrite"],
+            uncoded=given["uncoded"],
+        )
+    _tell(drawn)
+
+
+@gold.command(
+    "show",
+    cls=Command,
+    help="Print the draws of a sheet, and the number of its codes.\n\nOf several sheets "
+    "of one sample, give the newest first.",
+    examples="llamaherd gold show both.csv\n",
+)
+@click.argument("sheets", metavar="SHEET.csv", nargs=-1, required=True)
+def show(sheets: Sequence[str]) -> None:
+    """Print a record of each draw."""
+    import llamaherd as lh  # noqa: PLC0415 - loads the engine
+
+    with shown_warnings():
+        _tell(lh.read_gold(list(sheets)))
+
+
+def _tell(drawn: GoldSample) -> None:
+    """Print a row for each draw, and the numbers of texts and codes."""
+    click.echo("wave\tdesign\tdrawn\tfrom\tseed\tcoded_before")
+    for each in drawn.history:
+        row = (each[name] for name in ("wave", "kind", "n", "N", "seed", "n_coded"))
+        click.echo("\t".join(map(str, row)))
+    n_coded = sum(code is not None for code in drawn.gold)
+    click.echo(f"{len(drawn)} texts, {n_coded} coded", err=True)
+
+
+def _confidence(
+    given: dict[str, Any], there: Sequence[str], after: GoldSample | None
+) -> str | None:
+    """Return the column of confidence of an uncertainty sample, which may be a wave."""
+    again = after is not None and given["prob"] is None and not given["by"]
+    kind = after.design["kind"] if again and after is not None else given["prob"]
+    if given["confidence"] is not None or kind != "uncertainty":
+        name: str | None = given["confidence"]
+        return name
+    return _default(_MARGIN, there)
+
+
+def _default(name: str, there: Sequence[str]) -> str | None:
+    return name if name in there else None
+
+
+def _one_or_all(names: Sequence[str]) -> str | list[str] | None:
+    return names[0] if len(names) == 1 else list(names) or None

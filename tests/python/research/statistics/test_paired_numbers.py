@@ -1,0 +1,130 @@
+"""Numbers of several raters, compared with the right numbers of the same units."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from llamaherd.research.statistics import paired_numbers
+from llamaherd.research.statistics.number_agreement import number_agreement
+from llamaherd.research.statistics.paired_numbers import (
+    NUMBER_MEASURES,
+    NumberMeasure,
+    compare_numbers,
+)
+
+
+def rated(rng: np.random.Generator, n: int, spreads: tuple[float, ...]) -> Any:
+    """Right numbers, and numbers with errors of several sizes, of a shared part."""
+    truth = rng.normal(5, 2, n)
+    shared = rng.normal(0, 0.5, n)
+    return truth, [truth + shared + rng.normal(0, spread, n) for spread in spreads]
+
+
+def units(
+    truth: Any, weights: Any = None, strata: Any = None
+) -> paired_numbers.UnitNumbers:
+    n = len(truth)
+    return paired_numbers.UnitNumbers(
+        numbers=truth,
+        weights=np.ones(n) if weights is None else weights,
+        strata=np.zeros(n, dtype=np.int64) if strata is None else strata,
+        ends=(0.0, 10.0),
+    )
+
+
+def test_values_are_those_of_validate() -> None:
+    rng = np.random.default_rng(1)
+    truth, given = rated(rng, 60, (0.5, 1.0))
+    w = rng.uniform(1, 9, 60)
+    for measure in NUMBER_MEASURES:
+        found = compare_numbers(given, units(truth, w), measure)
+        for own, value in zip(given, found.values, strict=True):
+            wanted = number_agreement([own, truth], unit_weights=w).measures[measure]
+            assert value == wanted
+        (pair,) = found.differences
+        assert pair.value == pytest.approx(found.values[0].value - found.values[1].value)
+        assert pair.low < pair.value < pair.high
+        assert pair.differ == pytest.approx(1)
+    error = abs(given[0] - truth)
+    mae = compare_numbers(given, units(truth, w), "mae").values[0]
+    assert mae.value == pytest.approx(np.average(error, weights=w))
+
+
+@pytest.mark.parametrize("measure", NUMBER_MEASURES)
+def test_influence_is_the_derivative_by_weight(measure: NumberMeasure) -> None:
+    rng = np.random.default_rng(2)
+    truth, (given,) = rated(rng, 30, (1.0,))
+    w = rng.uniform(1, 5, 30)
+    step = 1e-6
+    _, found = paired_numbers._influence(measure, given, units(truth, w))
+    for i in (0, 7, 29):
+        values = []
+        for sign in (1, -1):
+            moved = w.copy()
+            moved[i] += sign * step
+            values.append(
+                paired_numbers._influence(measure, given, units(truth, moved))[0]
+            )
+        slope = (values[0] - values[1]) / (2 * step)
+        assert found[i] == pytest.approx(w[i] * slope, rel=1e-4, abs=1e-9)
+
+
+def test_the_difference_of_mean_errors_is_a_paired_t_test() -> None:
+    rng = np.random.default_rng(3)
+    truth, given = rated(rng, 40, (0.5, 1.0))
+    (pair,) = compare_numbers(given, units(truth), "mae").differences
+    apart = abs(given[0] - truth) - abs(given[1] - truth)
+    # scipy.stats.ttest_rel has this interval; the quantile of t with 39 degrees is 2.0227
+    reach = 2.022691 * apart.std(ddof=1) / math.sqrt(40)
+    assert (pair.low, pair.high) == pytest.approx(
+        (apart.mean() - reach, apart.mean() + reach), rel=1e-6
+    )
+
+
+def expected_difference(measure: NumberMeasure) -> float:
+    """Difference of raters whose errors have the spreads 0.6 and 0.9, and 0.5 shared."""
+    variances = [0.25 + spread**2 for spread in (0.6, 0.9)]
+    if measure == "pearson":
+        one, other = (2 / math.sqrt(4 + each) for each in variances)
+    else:
+        one, other = map(math.sqrt, variances)
+    return (one - other) * (math.sqrt(2 / math.pi) if measure == "mae" else 1)
+
+
+@pytest.mark.parametrize("measure", NUMBER_MEASURES)
+def test_intervals_hold_for_correlated_raters(measure: NumberMeasure) -> None:
+    rng = np.random.default_rng(4)
+    wanted = expected_difference(measure)
+    draws = 600
+    inside = 0
+    for _ in range(draws):
+        truth, given = rated(rng, 120, (0.6, 0.9))
+        (pair,) = compare_numbers(given, units(truth), measure).differences
+        inside += pair.low <= wanted <= pair.high
+    assert 0.92 < inside / draws < 0.98  # 0.95; the standard error is 0.009
+
+
+def test_simultaneous_intervals_are_wider() -> None:
+    truth, given = rated(np.random.default_rng(6), 80, (0.5, 0.6, 0.7, 0.8))
+    each = compare_numbers(given, units(truth), adjust="none")
+    together = compare_numbers(given, units(truth), adjust="max-t")
+    assert together.critical > each.critical
+    assert together.values == each.values
+
+
+def test_a_missing_number_is_the_farther_end() -> None:
+    truth = np.array([1.0, 9.0, 5.0, 4.0])
+    found = compare_numbers([np.array([1.0, np.nan, 5.0, np.nan])], units(truth), "mae")
+    assert found.values[0].value == pytest.approx((9 + 6) / 4)
+
+
+def test_undefined_values_are_nan() -> None:
+    truth = np.array([1.0, 2.0, 3.0])
+    equal = compare_numbers([truth, np.ones(3)], units(truth), "pearson")
+    assert math.isnan(equal.values[1].value)
+    assert math.isnan(equal.differences[0].value)
+    perfect = compare_numbers([truth, truth], units(truth), "rmse")
+    assert perfect.differences[0].value == 0
