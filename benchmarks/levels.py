@@ -31,12 +31,12 @@ NATIVE, CHOSEN = "native", "chosen"
 Ratios = dict[str, dict[str, dict[str, float]]]  # by model, level and call
 # Name; prompts, words of each, tokens of each answer.
 CALLS = {
-    "read 16 texts of 200 words": (16, 200, 1),
-    "write 16 x 32 tokens": (16, 8, 32),
-    "write 2 x 64 tokens": (2, 8, 64),
+    "read 4 texts of 200 words": (4, 200, 1),
+    "write 16 x 16 tokens": (16, 8, 16),
+    "write 2 x 32 tokens": (2, 8, 32),
 }
 PROGRAM = """
-import sys, time, random
+import random, sys, time
 import llamaherd as lh
 from llamaherd.native import shim
 words = "river stone paper light winter garden market letter window music".split()
@@ -81,11 +81,15 @@ def run(model: str, folder: Path | None) -> tuple[list[float], str]:
 
 def only(folder: Path, level: str, into: Path) -> Path:
     """A folder with the libraries of another, and the backend of one level alone."""
-    into.mkdir()
+    made = into / "llama_cpp/lib"
+    made.mkdir(parents=True)
     for path in folder.iterdir():
         if "ggml-cpu" not in path.name or path.name == f"libggml-cpu-{level}.so":
-            (into / path.name).symlink_to(path.resolve())
-    return into
+            (made / path.name).symlink_to(path)
+    # libgomp, which the libraries find beside their package.
+    beside = "llama_cpp_python.libs"
+    (into / beside).symlink_to(folder.parents[1] / beside)
+    return made
 
 
 def measure(options: argparse.Namespace) -> None:

@@ -18,7 +18,7 @@ scripts/check_llama_pin.sh "$VERSION"
 make_venv() {
   mkdir -p "$DIR"
   "$VENV_PYTHON" -m venv --clear "$DIR/venv"
-  CMAKE_ARGS="-DLLAVA_BUILD=OFF ${CMAKE_ARGS:-}" "$PYTHON" -m pip --disable-pip-version-check install "llama-cpp-python==$VERSION" \
+  CMAKE_ARGS="-DLLAVA_BUILD=OFF ${CMAKE_ARGS:-}" "$PYTHON" -m pip --disable-pip-version-check install --verbose "llama-cpp-python==$VERSION" \
     -r scripts/requirements-dev.txt
   touch "$MADE"
 }

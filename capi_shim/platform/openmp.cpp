@@ -1,7 +1,6 @@
 #include "openmp.hpp"
 
 #if defined(__linux__) && defined(__LP64__)
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -13,28 +12,24 @@
 #include <cstring>
 #include <string_view>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include "cpu_backend.hpp"
 #include "ggml-cpu.h"
 #include "threads.hpp"
 
+// libgomp's own functions, for threads that run its work; null without libgomp.
+extern "C" {
+[[gnu::weak]] void GOMP_barrier();
+[[gnu::weak]] bool GOMP_single_start();
+[[gnu::weak]] int omp_get_thread_num();
+[[gnu::weak]] int omp_get_num_threads();
+}
+
 namespace lh {
 namespace {
 
 // ---- replacements of libgomp's functions -----------------------------------------
-
-// libgomp's own functions, for threads that run its work; null without libgomp. Set
-// before the first replacement. The backend may be loaded at run time, so the shim finds
-// libgomp through it: the linker would look among the libraries that the shim names.
-struct Libgomp {
-  void (*barrier)() = nullptr;
-  bool (*single_start)() = nullptr;
-  int (*thread_num)() = nullptr;
-  int (*num_threads)() = nullptr;
-};
-Libgomp libgomp;
 
 // n_threads 0: number of processors.
 void parallel(void (*run)(void*), void* data, unsigned n_threads, unsigned /*flags*/) {
@@ -45,24 +40,24 @@ void parallel(void (*run)(void*), void* data, unsigned n_threads, unsigned /*fla
 void barrier() {
   if (team_place() != nullptr) {
     team_barrier();
-  } else if (libgomp.barrier != nullptr) {
-    libgomp.barrier();
+  } else if (GOMP_barrier != nullptr) {
+    GOMP_barrier();
   }
 }
 
 bool single_start() {
   if (team_place() != nullptr) return team_single();
-  return libgomp.single_start == nullptr || libgomp.single_start();
+  return GOMP_single_start == nullptr || GOMP_single_start();
 }
 
 int thread_num() {
   if (const Place* place = team_place()) return place->i_thread;
-  return libgomp.thread_num == nullptr ? 0 : libgomp.thread_num();
+  return omp_get_thread_num == nullptr ? 0 : omp_get_thread_num();
 }
 
 int num_threads() {
   if (const Place* place = team_place()) return place->n_threads;
-  return libgomp.num_threads == nullptr ? 1 : libgomp.num_threads();
+  return omp_get_num_threads == nullptr ? 1 : omp_get_num_threads();
 }
 
 struct Function {
@@ -196,31 +191,10 @@ bool write(const Library& library, const Slot& slot) {
 
 // NOLINTEND(performance-no-int-to-ptr)
 
-// Finds libgomp's functions in the order in which the linker does for the backend that
-// has `inside`: in what is visible to all (R names libgomp), then in what it names.
-Libgomp libgomp_of(const void* inside) {
-  Libgomp found;
-  Dl_info info{};
-  if (dladdr(inside, &info) == 0) return found;
-  void* backend = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  const auto find = [&](auto& function, const char* name) {
-    void* address = dlsym(RTLD_DEFAULT, name);
-    if (address == nullptr && backend != nullptr) address = dlsym(backend, name);
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(address);
-  };
-  find(found.barrier, "GOMP_barrier");
-  find(found.single_start, "GOMP_single_start");
-  find(found.thread_num, "omp_get_thread_num");
-  find(found.num_threads, "omp_get_num_threads");
-  if (backend != nullptr) dlclose(backend);  // it stays loaded
-  return found;
-}
-
 bool redirect() {
   const auto inside =
       cpu_function<decltype(&ggml_threadpool_new)>(cpu_device(), "ggml_threadpool_new");
   if (inside == nullptr || !can_make_teams()) return false;
-  libgomp = libgomp_of(reinterpret_cast<const void*>(inside));
   Search search{reinterpret_cast<uintptr_t>(inside), {}};
   dl_iterate_phdr(look_at_library, &search);
   if (search.found.dynamic == nullptr) return false;
