@@ -14,8 +14,8 @@ repository <- "https://github.com/llamaherd/llamaherd"
 #'   `LLAMAHERD_PYTHON` to the path of its Python.
 #' @param path The address of a Git repository, also with a branch, tag or commit after an `@`; or a
 #'   folder with the sources of llamaherd, for example a clone of its repository; or a folder with
-#'   wheels (compiled packages) of llamaherd and llama-cpp-python, as `make wheels` fills in a clone.
-#'   NULL uses the default.
+#'   wheels (compiled packages) of llamaherd and llama-cpp-python, as made by `make wheels` in a
+#'   clone. NULL uses the default.
 #' @param python Path of the Python program that creates the environment. NULL searches for one.
 #' @param pip_options Further options for `pip install`, as a character vector.
 #' @returns The path of the environment's Python, invisibly.
@@ -147,7 +147,7 @@ install_source <- function(path, error_call) {
   if (!file.exists(file.path(folder, "pyproject.toml"))) {
     abort_argument(
       "path",
-      "a folder with wheels or with the sources of llamaherd (a file pyproject.toml), or an address",
+      "a folder with wheels or with the sources of llamaherd (pyproject.toml), or an address",
       path,
       error_call
     )
