@@ -76,7 +76,7 @@ $(TEMPLATES): | $(DEV)
 
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-long cross-arm64 try-llama test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-long cross-arm64 wheels wheels-bare try-llama test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers reliability strangers bench bench-quick bench-report
 
 help: ## this list
@@ -133,6 +133,13 @@ test-imports: system-dev setup $(SMOLLM2_Q4_0) ## R in a library that has the Im
 
 cross-arm64: system-dev $(DEV) models ## the shim and its C tests for ARM Linux, under qemu; writes the README's table
 	@scripts/cross.sh arm64
+
+wheels: system $(DEV) $(SMOLLM2) ## packages that install without a compiler, into build/wheelhouse: libllama for any x86-64 processor, llamaherd, R's
+	@LLAMAHERD_TEST_SMOLLM2=$(SMOLLM2) scripts/wheels.sh
+
+SUITE ?= bookworm
+wheels-bare: $(SMOLLM2) ## install these in a bare Debian and label a text (root): make wheels-bare SUITE=trixie
+	@scripts/wheels/bare.sh $(SUITE) $(SMOLLM2)
 
 try-llama: $(DEV) ## try another llama-cpp-python: make try-llama VERSION=0.3.37
 	@scripts/try_llama.sh $(VERSION)
@@ -214,7 +221,7 @@ lint-imports: $(DEV)
 	PYTHONPATH=python_core .venv/bin/lint-imports --no-cache --no-logo
 
 lint-sh: $(DEV)
-	.venv/bin/shellcheck --external-sources scripts/*.sh benchmarks/*.sh tests/cluster/*.sh .ci/run
+	.venv/bin/shellcheck --external-sources scripts/*.sh scripts/wheels/*.sh benchmarks/*.sh tests/cluster/*.sh .ci/run
 
 lint-c: system-dev $(DEV)
 	@scripts/lint_c.sh

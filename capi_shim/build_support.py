@@ -18,6 +18,11 @@ def locate() -> Path:
     return Path(str(distribution("llama-cpp-python").locate_file(""))).resolve()
 
 
+def version() -> str:
+    """Version of llama-cpp-python, without the label of a build of the same sources."""
+    return distribution("llama-cpp-python").version.partition("+")[0]
+
+
 def cdef_of(header: str) -> str:
     """Return the declarations of a plain C header in the form of cffi's cdef."""
     text = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
@@ -36,7 +41,7 @@ def build_info() -> str:
     hashes = {name: sha256((root / name).read_bytes()).hexdigest() for name in HEADERS}
     return (
         '"""Written by the build: what the shim was compiled against."""\n\n'
-        f"LLAMA_CPP_PYTHON_VERSION = {distribution('llama-cpp-python').version!r}\n"
+        f"LLAMA_CPP_PYTHON_VERSION = {version()!r}\n"
         f"LLAMA_BUILD_COMMIT = {commit.group(1)!r}\n"
         f"HEADER_SHA256 = {hashes!r}\n"
     )
@@ -47,7 +52,7 @@ def main(argv: list[str]) -> None:
     if argv == ["locate"]:
         sys.stdout.write(f"{locate()}\n")
     elif argv == ["version"]:
-        sys.stdout.write(f"{distribution('llama-cpp-python').version}\n")
+        sys.stdout.write(f"{version()}\n")
     elif len(argv) == 3 and argv[0] == "cdef":
         Path(argv[2]).write_text(cdef_of(Path(argv[1]).read_text()))
     elif len(argv) == 2 and argv[0] == "build-info":

@@ -25,11 +25,13 @@ fi
 includes=(-isystem "$headers" -I capi_shim)
 for room in capi_shim/*/; do includes+=(-I "$room"); done
 failed=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 for source in capi_shim/*/*.cpp; do
   if ! "${CXX:-c++}" -std=c++17 -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror \
-    -DLH_LLAMA_CPP_PYTHON_VERSION='"another"' "${includes[@]}" "$source" 2>build/llama-pin.log; then
+    -DLH_LLAMA_CPP_PYTHON_VERSION='"another"' "${includes[@]}" "$source" 2>"$log"; then
     failed=1
-    grep -E 'error:' build/llama-pin.log
+    grep -E "error:" "$log"
   fi
 done
 if ((failed)); then die "the shim does not compile against $headers: docs/moving-llama.md"; fi

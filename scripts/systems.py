@@ -32,6 +32,7 @@ COLUMNS = {
     "python": "Python",
     "r": "R",
     "real_model": "real model",
+    "wheel": "wheel",
 }
 STATES = {"run": "run", "emulated": "run in emulation", "compiled": "compiled"}
 NOT_TRIED = "not tried"

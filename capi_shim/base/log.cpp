@@ -5,6 +5,7 @@
 #include <deque>
 #include <mutex>
 
+#include "backends.hpp"
 #include "llama.h"
 #include "memory.hpp"
 
@@ -58,11 +59,7 @@ void on_log(ggml_log_level level, const char* text, void* /*user_data*/) {
   if (next != nullptr) next(level, text, next_data);
 }
 
-}  // namespace
-
-void backend_init(bool chain) {
-  llama_backend_init();
-  throw_assertions();
+void redirect_log(bool chain) {
   ggml_log_callback current = nullptr;
   void* data = nullptr;
   llama_log_get(&current, &data);
@@ -73,6 +70,15 @@ void backend_init(bool chain) {
     the_log().next_data = chain ? data : nullptr;
   }
   llama_log_set(on_log, nullptr);
+}
+
+}  // namespace
+
+void backend_init(bool chain) {
+  llama_backend_init();
+  throw_assertions();
+  redirect_log(chain);
+  load_backends();  // after the log is redirected, as ggml reports each one
 }
 
 void backend_free() { llama_backend_free(); }

@@ -6,15 +6,16 @@ repository <- "https://github.com/llamaherd/llamaherd"
 #' Creates a Python virtual environment and installs the Python package llamaherd in it. The
 #' installation compiles llama.cpp for this machine's processor, which takes some minutes. It needs
 #' Python 3.10 or later, a C++ compiler and, if the source is an address, git. If one of these is
-#' missing, an error names it before anything is installed. An existing environment of this name is
-#' kept, and its package is updated.
+#' missing, an error names it before anything is installed. A folder of wheels needs neither a
+#' compiler nor git. An existing environment of this name is kept, and its package is updated.
 #'
 #' @param envname Name or path of the virtual environment. The package finds
 #'   `r-llamaherd` by itself; for another one, set the environment variable
 #'   `LLAMAHERD_PYTHON` to the path of its Python.
 #' @param path The address of a Git repository, optionally with a branch, tag or commit after an
-#'   `@`; or a folder with the sources of llamaherd, for example a clone of its repository. NULL
-#'   uses the default.
+#'   `@`; or a folder with the sources of llamaherd, for example a clone of its repository; or a
+#'   folder with wheels (compiled packages) of llamaherd and llama-cpp-python, as `make wheels` in a
+#'   clone makes them. NULL uses the default.
 #' @param python Path of the Python program that creates the environment. NULL searches for one.
 #' @param pip_options Further options for `pip install`, as a character vector.
 #' @returns The path of the environment's Python, invisibly.
@@ -25,6 +26,7 @@ repository <- "https://github.com/llamaherd/llamaherd"
 #' install_llamaherd()
 #' install_llamaherd(path = "https://github.com/llamaherd/llamaherd@main")
 #' install_llamaherd(path = "~/src/llamaherd")
+#' install_llamaherd(path = "~/Downloads/wheelhouse")
 #' }
 install_llamaherd <- function(
   envname = "r-llamaherd",
@@ -42,7 +44,12 @@ install_llamaherd <- function(
   if (is_new) {
     python <- python_to_start_from(python, error_call)
   }
-  check_compiler(error_call)
+  compiles <- !has_wheels(path)
+  if (compiles) {
+    check_compiler(error_call)
+  } else {
+    pip_options <- c(pip_options, "--find-links", shQuote(normalizePath(path)))
+  }
   if (is_address(path)) {
     check_repository(path, error_call)
   }
@@ -60,7 +67,10 @@ install_llamaherd <- function(
     cli::cli_inform("Using the virtual environment {.val {envname}}.")
   }
   cli::cli_inform(
-    "Installing {.val {package}}. Compiling llama.cpp takes some minutes."
+    c(
+      "Installing {.val {package}}.",
+      i = if (compiles) "Compiling llama.cpp takes some minutes."
+    )
   )
   run_python(
     with_compiler_flags(
@@ -96,16 +106,48 @@ how_to_use <- function(installed, envname) {
 
 is_address <- function(path) grepl("^(git\\+)?(https|http|ssh|git|file)://", path)
 
+# Wheels of llamaherd in a folder; none for an address.
+wheels_in <- function(path) {
+  if (is_address(path)) {
+    return(character())
+  }
+  list.files(path.expand(path), "^llamaherd-.*[.]whl$", full.names = TRUE)
+}
+
+has_wheels <- function(path) length(wheels_in(path)) > 0
+
+# Returns the wheel for this system; the names of wheels end with the system and the processor.
+wheel_for <- function(wheels, error_call, info = Sys.info()) {
+  system <- switch(info[["sysname"]], Darwin = "macosx", Windows = "win", "linux")
+  machine <- switch(info[["machine"]], "x86-64" = "amd64", info[["machine"]])
+  fits <- grepl(paste0("-[^-]*", system, "[^-]*_", machine, "[.]whl$"), wheels)
+  if (!any(fits)) {
+    abort(
+      c(
+        "{.arg path} has no wheel of llamaherd for this system ({system}, {machine}).",
+        i = "It has {.file {basename(wheels)}}."
+      ),
+      "python",
+      error_call
+    )
+  }
+  utils::tail(sort(wheels[fits]), 1)
+}
+
 # Includes the extras for reports for Word, models of the Hugging Face hub and plots in reports.
 install_source <- function(path, error_call) {
   if (is_address(path)) {
     return(paste0("llamaherd[docx,hub,plot] @ git+", sub("^git\\+", "", path)))
   }
   folder <- path.expand(path)
+  if (has_wheels(folder)) {
+    wheel <- wheel_for(wheels_in(folder), error_call)
+    return(paste0(normalizePath(wheel), "[docx,hub,plot]"))
+  }
   if (!file.exists(file.path(folder, "pyproject.toml"))) {
     abort_argument(
       "path",
-      "a folder with the sources of llamaherd (with a file pyproject.toml), or an address",
+      "a folder with wheels or with the sources of llamaherd (pyproject.toml), or an address",
       path,
       error_call
     )

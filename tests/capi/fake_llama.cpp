@@ -284,8 +284,13 @@ Counts& counts() {
   static Counts the;
   return the;
 }
+std::string& backends_folder() {
+  static std::string the;
+  return the;
+}
 void reset() {
   settings() = {};
+  backends_folder().clear();
   counts().n_begun = 0;
   counts().n_decodes = 0;
   counts().n_tokens = 0;
@@ -345,6 +350,13 @@ void llama_backend_init(void) {}
 void llama_backend_free(void) {}
 
 // ---- model and vocabulary -------------------------------------------------------------
+
+// ggml's own list would measure the processor, too.
+size_t ggml_backend_reg_count() { return fake::settings().n_backends; }
+void ggml_backend_load_all_from_path(const char* folder) {
+  fake::backends_folder() = folder;
+  fake::settings().n_backends = 1;
+}
 
 // No processor to look for AMX on, no GPU: valgrind would not know their instructions.
 bool llama_supports_gpu_offload() { return false; }

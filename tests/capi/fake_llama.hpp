@@ -42,9 +42,13 @@ struct Settings {
   bool fail_copy = false;      // memory_seq_cp has no memory left
   int32_t uniform_rows = 1;    // every computation must have a multiple of so many rows
   int32_t decode_ms = 0;       // time one decode takes, until aborted
+  size_t n_backends = 1;       // that ggml has, until it loads them from a folder
   // Asked before each decode with its number and the sequence ids in the batch.
   std::function<Fault(int64_t, const std::vector<int32_t>&)> fault;
 };
+
+// Folder that ggml was told to load its backends from; "" since reset().
+std::string& backends_folder();
 
 // A file that can be loaded as the toy: a GGUF header with nothing behind it.
 constexpr const char* kModelPath = LH_EMPTY_GGUF;

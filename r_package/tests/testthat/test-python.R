@@ -72,6 +72,51 @@ test_that("install_llamaherd() takes the address of a Git repository", {
   expect_identical(formals(install_llamaherd)$path, repository)
 })
 
+test_that("install_llamaherd() takes a folder of wheels, and the wheel for this system", {
+  folder <- withr::local_tempdir()
+  expect_false(has_wheels(folder))
+  names <- sprintf(
+    "llamaherd-0.1.0-cp310-abi3-%s.whl",
+    c("manylinux_2_34_x86_64", "manylinux_2_34_aarch64", "macosx_14_0_arm64", "win_amd64")
+  )
+  file.create(file.path(folder, names))
+  expect_true(has_wheels(folder))
+  expect_false(has_wheels(paste0("file://", folder)))
+  wheel <- function(sysname, machine) {
+    info <- c(sysname = sysname, machine = machine)
+    basename(wheel_for(wheels_in(folder), rlang::current_env(), info))
+  }
+  expect_identical(wheel("Linux", "x86_64"), names[1])
+  expect_identical(wheel("Linux", "aarch64"), names[2])
+  expect_identical(wheel("Darwin", "arm64"), names[3])
+  expect_identical(wheel("Windows", "x86-64"), names[4])
+  expect_error(wheel("Linux", "riscv64"), "no wheel of llamaherd for this system")
+  skip_if_not(Sys.info()[["sysname"]] == "Linux" && Sys.info()[["machine"]] == "x86_64")
+  expect_identical(
+    install_source(folder, rlang::current_env()),
+    paste0(file.path(normalizePath(folder), names[1]), "[docx,hub,plot]")
+  )
+})
+
+test_that("wheels are installed without a compiler and without git", {
+  skip_on_os("windows")
+  skip_if_no_python()
+  folder <- withr::local_tempdir()
+  name <- sprintf("llamaherd-0.1.0-cp310-abi3-manylinux_%s.whl", Sys.info()[["machine"]])
+  skip_if_not(Sys.info()[["sysname"]] == "Linux")
+  writeLines("no wheel", file.path(folder, name))
+  bin <- file.path(folder, "bin")
+  dir.create(bin)
+  python <- Sys.which("python3")[[1]]
+  withr::local_envvar(PATH = bin, CXX = NA)
+  # pip comes as far as to look into the file.
+  expect_error(
+    suppressMessages(install_llamaherd(file.path(folder, "env"), folder, python)),
+    "pip could not install",
+    class = "llamaherd_error_python"
+  )
+})
+
 test_that("what is missing to install is named before anything is done", {
   skip_on_os("windows")
   skip_if_no_python()

@@ -27,6 +27,21 @@ def test_another_version_is_refused() -> None:
         abi.check_installation("0.0.1", HASHES)
 
 
+def test_another_build_of_the_same_version_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A label says how it was built: the wheel for any processor is X.Y.Z+portable."""
+    installed = abi.distribution("llama-cpp-python")
+
+    class Labelled:
+        version = f"{VERSION}+portable"
+        files = installed.files
+
+    monkeypatch.setattr(abi, "distribution", lambda _: Labelled)
+    abi.check_installation(VERSION, HASHES)
+    Labelled.version = f"{VERSION}.1+portable"
+    with pytest.raises(AbiMismatchError, match=r"\.1\+portable is installed"):
+        abi.check_installation(VERSION, HASHES)
+
+
 def test_another_header_is_refused() -> None:
     wrong = {**HASHES, "include/ggml.h": "00" * 32}
     with pytest.raises(AbiMismatchError, match=r"another include/ggml\.h.*Reinstall"):

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Makes packages that install without a compiler, in build/wheelhouse:
+#   wheels.sh llama     llama-cpp-python for any processor of this kind and system
+#   wheels.sh package   llamaherd
+#   wheels.sh r         the R package, as sources and installed
+#   wheels.sh try       installs the wheels in a new environment, and labels a text
+# Without an argument, all of these. docs/install.md says how to use them. Tried on Linux;
+# macOS and Windows (in Git's bash) are prepared.
+# WHEEL_DIR (build/wheels) keeps sources and builds, WHEELHOUSE the results.
+# shellcheck source=scripts/common.sh
+source "$(dirname "$0")/common.sh"
+# shellcheck source=scripts/llama_source.sh
+source scripts/llama_source.sh
+
+DIR=$(realpath -m "${WHEEL_DIR:-build/wheels}")
+HOUSE=$(realpath -m "${WHEELHOUSE:-build/wheelhouse}")
+# The build's own Python: that of .venv, or PYTHON in a system that has no .venv.
+BASE_PYTHON=$VENV_PYTHON
+if [[ ! -x $BASE_PYTHON ]]; then BASE_PYTHON=${PYTHON:-python3}; fi
+BIN=$DIR/venv/bin
+# shellcheck disable=SC2016 # the loader's word for the folder of a library
+BESIDE='$ORIGIN'
+case $(uname -s) in
+  Darwin) BESIDE='@loader_path' ;;
+  MINGW* | MSYS*) BIN=$DIR/venv/Scripts ;;
+esac
+PYTHON=$BIN/python
+VENV_PYTHON=$PYTHON
+VERSION=$(grep -om1 'llama-cpp-python==[0-9.]*' pyproject.toml)
+VERSION=${VERSION#*==}
+
+pip() { "$PYTHON" -m pip --disable-pip-version-check "$@"; }
+
+make_venv() {
+  mkdir -p "$DIR" "$HOUSE"
+  if [[ -x $PYTHON ]] && cmp -s "$DIR/.requirements" <(cat scripts/requirements-{build,wheels}.txt); then return; fi
+  "$BASE_PYTHON" -m venv --clear "$DIR/venv"
+  pip install -r scripts/requirements-build.txt -r scripts/requirements-wheels.txt
+  cat scripts/requirements-{build,wheels}.txt >"$DIR/.requirements"
+}
+
+# repair WHEEL OPTION...: puts it into the wheelhouse in place of an older one. On Linux,
+# names the oldest glibc that it needs, and adds libraries that a system may lack.
+repair() {
+  local wheel=$1 name
+  shift
+  name=$(basename "$wheel")
+  if [[ $name != *linux_* ]]; then
+    cp "$wheel" "$HOUSE"
+    return
+  fi
+  rm -f "$HOUSE/${name%%-*}"-*_"${name##*linux_}"
+  PATH="$BIN:$PATH" auditwheel repair --wheel-dir "$HOUSE" "$@" "$wheel"
+}
+
+# One ggml backend for each level of processors, chosen when it is loaded. Installed beside
+# libggml, where nothing of the build's folders is recorded. Without -fno-dse GCC before the
+# cure of its bug 114098 breaks the code for AMX (decision 0022). libmtmd (pictures) and
+# second copies of the libraries stay out: a wheel stores links as files.
+build_llama() {
+  local excluded='lib/*.so*;lib/pkgconfig;llama_cpp/lib/*.so.*.*;llama_cpp/lib/libggml-cpu-*.so.*'
+  [[ -d $DIR/source ]] || fetch_llama_source "$VERSION" "$DIR/source"
+  "$PYTHON" scripts/wheels/portable.py "$DIR/source"
+  rm -rf "$DIR/llama"
+  CXXFLAGS="${CXXFLAGS:-} -fno-dse" \
+    CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON -DGGML_CPU_ALL_VARIANTS=ON \
+-DLLAVA_BUILD=OFF -DCMAKE_INSTALL_BINDIR=llama_cpp/lib -DCMAKE_INSTALL_RPATH=$BESIDE ${CMAKE_ARGS:-}" \
+    pip wheel --verbose --no-deps --no-build-isolation --wheel-dir "$DIR/llama" \
+    --config-settings=build-dir="$DIR/build-llama" \
+    --config-settings=wheel.exclude="$excluded" "$DIR/source"
+  repair "$DIR"/llama/*.whl
+}
+
+make_llama() {
+  say "llama-cpp-python $VERSION for any $(uname -m) processor (some 10 minutes on 2 cores, once)"
+  logged wheel-llama build_llama
+}
+
+# libllama and ggml are llama-cpp-python's.
+build_package() {
+  pip install --no-deps --no-index --force-reinstall --find-links "$HOUSE" "llama-cpp-python==$VERSION"
+  rm -rf "$DIR/package"
+  pip wheel --no-deps --no-build-isolation --wheel-dir "$DIR/package" \
+    --config-settings=build-dir="$DIR/build-package" .
+  repair "$DIR"/package/*.whl --exclude 'libllama.so*' --exclude 'libggml*.so*'
+  PATH="$BIN:$PATH" abi3audit --strict "$DIR"/package/*.whl
+}
+
+make_package() {
+  say "llamaherd's wheel"
+  logged wheel-package build_package
+}
+
+# What R CMD INSTALL --build packs is for this R and this system.
+build_r() (
+  rm -f "$HOUSE"/llamaherd_*
+  rm -rf "$DIR/r" && mkdir -p "$DIR/r/library"
+  sources=$PWD/r_package
+  cd "$DIR/r"
+  options=()
+  command -v pandoc >/dev/null || options+=(--no-build-vignettes)
+  R CMD build "${options[@]}" "$sources"
+  R_LIBS="$DIR/r/library:$R_LIBRARY" \
+    R CMD INSTALL --build --no-test-load --library="$DIR/r/library" llamaherd_*.tar.gz
+  cp llamaherd_* "$HOUSE"
+)
+
+make_r() {
+  say 'the R package, as sources and installed'
+  logged wheel-r build_r
+}
+
+try_it() {
+  "$BASE_PYTHON" -m venv --clear "$DIR/try"
+  "$DIR/try/bin/python" -m pip --disable-pip-version-check install --only-binary :all: \
+    --find-links "$HOUSE" "$HOUSE"/llamaherd-*_"$(uname -m)".whl
+  "$DIR/try/bin/python" scripts/wheels/first_label.py "$1"
+}
+
+make_try() {
+  say 'the wheels in a new environment'
+  logged wheel-try try_it "${LLAMAHERD_TEST_SMOLLM2:?names no model file}"
+  tail -n 3 "$LOG_DIR/wheel-try.log"
+}
+
+logged wheel-venv make_venv
+if (($# == 0)); then set -- llama package r try; fi
+for step in "$@"; do "make_$step"; done

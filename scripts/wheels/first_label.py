@@ -1,0 +1,49 @@
+"""Labels one text with an installed llamaherd, and checks what a wheel promises.
+
+    first_label.py MODEL
+
+Prints the level of processor that ggml was loaded for, and the seconds from the start of
+Python to the label. Fails if the label is not one of the codebook's or if there are two
+libllama in the process.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+START = time.perf_counter()
+
+import llamaherd as lh  # noqa: E402 - part of what is timed
+from llamaherd.native import shim  # noqa: E402
+
+LABELS = ["positive", "negative"]
+
+
+def libraries() -> set[str]:
+    """Names of ggml's and llama.cpp's libraries in this process (Linux)."""
+    maps = Path("/proc/self/maps")
+    words = maps.read_text().split() if maps.exists() else []
+    paths = {Path(word) for word in words if word.startswith("/")}
+    return {str(p) for p in paths if p.name.startswith(("libllama.", "libggml"))}
+
+
+def main(path: str) -> None:
+    """Label one text."""
+    book = lh.Codebook(question="Is the review positive or negative?", labels=LABELS)
+    with lh.Model(path) as model, lh.Context(model) as context:
+        coded = lh.annotate({"text": ["A wonderful film."]}, "text", book, context)
+    import llama_cpp  # noqa: F401, PLC0415 - shares the libraries, in this order too
+
+    loaded = libraries()
+    if sys.platform == "linux" and sum("libllama." in name for name in loaded) != 1:
+        sys.exit(f"not one libllama: {sorted(loaded)}")
+    backends = [Path(name).name for name in loaded if "libggml-cpu" in name]
+    label = coded.labels[0]
+    print(f"ggml: {' '.join(backends)}; own threads: {shim.own_threads()}")
+    print(f"label {label!r} after {time.perf_counter() - START:.1f} s")
+    if label not in LABELS:
+        sys.exit(f"{label!r} is none of {LABELS}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,53 @@
+"""Turns sources of llama-cpp-python into those of a build for any processor of its kind.
+
+    portable.py FOLDER
+
+FOLDER holds the unpacked source distribution. The build gets the version X.Y.Z+portable,
+so that pip prefers it to the source distribution X.Y.Z and nobody takes it for that, and
+a module that loads ggml's backends when `llama_cpp` is imported. It leaves out
+libllama-common, which no Python code uses.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+LABEL = "portable"
+COMMON = "set(LLAMA_BUILD_COMMON ON "
+MODULE = Path(__file__).with_name("load_backends.py")
+IMPORT = "from . import _backends\n"
+
+
+def adapt(folder: Path) -> str:
+    """Change the sources, once, and return the new version.
+
+    Args:
+        folder: Unpacked source distribution of llama-cpp-python.
+
+    Raises:
+        SystemExit: The sources are not as expected.
+    """
+    package = folder / "llama_cpp"
+    start = package / "__init__.py"
+    text, n = re.subn(
+        r'^__version__ = "([0-9.]+)(?:\+\w+)?"$',
+        rf'__version__ = "\1+{LABEL}"',
+        start.read_text(),
+        flags=re.MULTILINE,
+    )
+    version = re.search(r'^__version__ = "(.*)"$', text, flags=re.MULTILINE)
+    if n != 1 or version is None:
+        sys.exit(f"{start} has no line __version__")
+    start.write_text(text if text.endswith(IMPORT) else text.rstrip() + "\n\n" + IMPORT)
+    (package / "_backends.py").write_text(MODULE.read_text())
+    build = folder / "CMakeLists.txt"
+    build.write_text(build.read_text().replace(COMMON, COMMON.replace(" ON ", " OFF ")))
+    return version[1]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    print(adapt(Path(sys.argv[1])))

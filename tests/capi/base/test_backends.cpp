@@ -1,0 +1,37 @@
+// ggml's backends that are files of their own.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "backends.hpp"
+#include "fake_llama.hpp"
+#include "log.hpp"
+
+namespace fs = std::filesystem;
+
+TEST_CASE("the folder of ggml is the one that its library was loaded from") {
+  const fs::path folder = fs::u8path(lh::ggml_folder());
+  CHECK(folder.is_absolute());
+  bool has_library = false;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder)) {
+    has_library |= file.path().filename().string().find("ggml-base") != std::string::npos;
+  }
+  CHECK(has_library);
+}
+
+TEST_CASE("backends that are files are loaded from the folder of ggml, once") {
+  fake::reset();
+  fake::settings().n_backends = 0;
+  lh::backend_init(false);
+  CHECK(fake::backends_folder() == lh::ggml_folder());
+  fake::backends_folder().clear();
+  lh::backend_init(false);
+  CHECK(fake::backends_folder().empty());
+  fake::reset();
+}
+
+TEST_CASE("a ggml with linked backends loads no other") {
+  fake::reset();
+  lh::backend_init(false);
+  CHECK(fake::backends_folder().empty());
+}

@@ -1,0 +1,84 @@
+"""The build of llama-cpp-python for any processor: what it changes in the sources."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def portable() -> ModuleType:
+    path = ROOT / "scripts" / "wheels" / "portable.py"
+    spec = importlib.util.spec_from_file_location("portable", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """Sources of a llama_cpp whose library records what it is asked to load."""
+    package = tmp_path / "llama_cpp"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        'from .llama_cpp import *\n\n__version__ = "0.3.36"\n'
+    )
+    (package / "llama_cpp.py").write_text(
+        "from os import environ, fsdecode\n"
+        "class _lib:\n"
+        "    ggml_backend_reg_count = lambda: int(environ['N_LINKED'])\n"
+        "    ggml_backend_load_all_from_path = lambda path: print(fsdecode(path))\n"
+    )
+    (tmp_path / "CMakeLists.txt").write_text(
+        'set(LLAMA_BUILD_COMMON ON CACHE BOOL "Build it" FORCE)\n'
+    )
+    return tmp_path
+
+
+def loaded(sources: Path, n_linked: int, **variables: str) -> str:
+    environment = {"PYTHONPATH": str(sources), "N_LINKED": str(n_linked), **variables}
+    return subprocess.run(
+        [sys.executable, "-c", "import llama_cpp"],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+
+
+def test_the_version_has_a_label(portable: ModuleType, sources: Path) -> None:
+    assert portable.adapt(sources) == "0.3.36+portable"
+    start = sources / "llama_cpp" / "__init__.py"
+    changed = start.read_text()
+    assert '__version__ = "0.3.36+portable"' in changed
+    assert portable.adapt(sources) == "0.3.36+portable"
+    assert start.read_text() == changed
+    build = (sources / "CMakeLists.txt").read_text()
+    assert build.startswith("set(LLAMA_BUILD_COMMON OFF CACHE")
+
+
+def test_sources_without_a_version_are_refused(
+    portable: ModuleType, sources: Path
+) -> None:
+    (sources / "llama_cpp" / "__init__.py").write_text("")
+    with pytest.raises(SystemExit, match="no line __version__"):
+        portable.adapt(sources)
+
+
+def test_importing_loads_the_backends_beside_the_library(
+    portable: ModuleType, sources: Path
+) -> None:
+    portable.adapt(sources)
+    assert loaded(sources, 0) == str(sources / "llama_cpp" / "lib")
+    assert loaded(sources, 0, LLAMA_CPP_LIB_PATH="/srv/lib") == "/srv/lib"
+    assert loaded(sources, 2) == ""
