@@ -119,7 +119,7 @@ def test_jobs_of_several_models(path: Path, tmp_path: Path) -> None:
     assert remote.start_server(models, lora=lora) == server
     assert server.model == f"one={path}, two={other}, style={style}@two"
     for changed in (models, [path, other], path):
-        with pytest.raises(lh.ArgumentError, match="a server of"):
+        with pytest.raises(lh.ArgumentError, match="a running server with"):
             remote.start_server(changed)
     options = {"max_tokens": 6, "temperature": 0.0}
     jobs_by_name = {

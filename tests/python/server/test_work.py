@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,10 +34,10 @@ class _Work:
         self.is_cancelled.set()
         self.may_end.set()
 
-    def run(self) -> str:
+    def run(self) -> SimpleNamespace:
         self.has_begun.set()
         assert self.may_end.wait(LIMIT_S)
-        return "done"
+        return SimpleNamespace(text="done", stats=None)
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> _Work:
     made = _Work()
 
     def prepare(_self: ScoreApi, _fields: dict[str, object]) -> Prepared[Any]:
-        return Prepared(made, lambda results: {"results": results})
+        return Prepared(made, lambda results: {"results": results.text})
 
     monkeypatch.setattr(ScoreApi, "prepare", prepare)
     return made

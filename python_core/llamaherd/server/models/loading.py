@@ -45,7 +45,7 @@ def load_files(
         ModelLoadError: The model cannot be loaded.
         LlamaHerdError: The settings do not suit the model.
     """
-    problems: dict[str, _Problem] = {}
+    problems: dict[str, _LoadProblem] = {}
     with ExitStack() as stack:
         base = stack.enter_context(Model(spec.path))
         models = {spec.name: base}
@@ -54,7 +54,7 @@ def load_files(
             try:
                 models[each.name] = stack.enter_context(base.adapted(each.path))
             except LlamaHerdError as error:
-                problems[each.name] = _Problem(str(error), each.path, state)
+                problems[each.name] = _LoadProblem(str(error), each.path, state)
         served = {}
         n_needed = 0
         for name, model in models.items():
@@ -79,7 +79,7 @@ def context_of(model: Model, options: Mapping[str, Any]) -> Context | None:
     return None if only_embeds else Context(model, **options)
 
 
-class _Problem:
+class _LoadProblem:
     """Reason of an adapter that could not be loaded.
 
     Args:
@@ -106,7 +106,7 @@ class ModelFiles:
     def __init__(
         self,
         served: dict[str, ServedModel],
-        problems: Mapping[str, _Problem],
+        problems: Mapping[str, _LoadProblem],
         n_cache: int,
     ) -> None:
         self.served = served
