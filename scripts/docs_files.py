@@ -22,7 +22,7 @@ HEAD = """# Every file in one line
 [architecture.md](architecture.md) says how the files work together. Search this page for
 a word of what you look for: most behaviours are in the file whose line names them.
 """
-_SENTENCE = re.compile(r"(?<=[.:!?])\s")
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
 _PLACES = {
     "Python": ("python_core/llamaherd", "*.py"),
     "R": ("r_package/R", "*.R"),
@@ -36,11 +36,18 @@ def first_of_python(text: str) -> str:
 
 
 def first_of_r(text: str) -> str:
-    """Return the title of the first help page, or the first comment."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    mark = "#'" if lines and lines[0].startswith("#'") else "#"
-    block = takewhile(lambda line: line.startswith(mark) and line != "#'", lines)
-    return " ".join(line.removeprefix(mark).strip() for line in block)
+    """Return the first comment on the whole file, or the title of the first help page.
+
+    A comment directly above code is about that code.
+    """
+    for block in re.split(r"\n\s*\n", text):
+        lines = block.strip().splitlines()
+        if lines and lines[0].startswith("#'"):
+            page = takewhile(lambda line: line.startswith("#'") and line != "#'", lines)
+            return " ".join(line.removeprefix("#'").strip() for line in page)
+        if lines and all(line.startswith("#") for line in lines):
+            return " ".join(line.removeprefix("#").strip() for line in lines)
+    return ""
 
 
 def first_of_cpp(text: str) -> str:
