@@ -1,14 +1,14 @@
-"""Cost of a libllama that is built for every processor, by level of processor.
+"""Speed of a libllama built for every processor, compared with one built for this one.
 
     python benchmarks/levels.py FOLDER MODEL... [--levels haswell zen4] [--rounds 5]
     python benchmarks/levels.py --page    # results into docs/decisions/0046-wheels.md
 
-FOLDER holds the libraries of the portable build, one ggml backend for each level
-(`scripts/wheels.sh llama`; the folder llama_cpp/lib of the wheel). They are compared with
-the libraries of this environment, compiled with -march=native, in turns, each run in a
-process of its own after a call to warm up. Measured is the processor time of one thread,
-which other programs on the machine disturb least. "chosen" takes all levels, of which
-ggml loads the best; a level takes its backend alone.
+FOLDER contains the libraries of the portable build, with one ggml backend for each level
+(`scripts/wheels.sh llama`; the folder llama_cpp/lib of the wheel). The benchmark compares
+them with the libraries of this environment, compiled with -march=native. It runs them in
+turns, each in its own process after a call to warm up, and measures the processor time of
+one thread, which other programs on the machine disturb least. In the row "chosen" all
+backends are available, and ggml loads the best; in the row of a level only its backend.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ assert shim.own_threads()
 
 
 def run(model: str, folder: Path | None) -> tuple[list[float], str]:
-    """Processor seconds of each call, and the name of the backend's library.
+    """Return the processor seconds of each call, and the name of the backend's library.
 
     Args:
         model: Path of a model.
@@ -80,20 +80,20 @@ def run(model: str, folder: Path | None) -> tuple[list[float], str]:
 
 
 def only(folder: Path, level: str, into: Path) -> Path:
-    """A folder with the libraries of another, and the backend of one level alone."""
+    """Create a folder with the libraries of another, but only one level's backend."""
     made = into / "llama_cpp/lib"
     made.mkdir(parents=True)
     for path in folder.iterdir():
         if "ggml-cpu" not in path.name or path.name == f"libggml-cpu-{level}.so":
             (made / path.name).symlink_to(path)
-    # libgomp, which the libraries find beside their package.
+    # The libraries look for libgomp beside their package.
     beside = "llama_cpp_python.libs"
     (into / beside).symlink_to(folder.parents[1] / beside)
     return made
 
 
 def measure(options: argparse.Namespace) -> None:
-    """Measure all models and print each ratio, time to the time of native."""
+    """Measure all models; store and print ratios to the times of the native build."""
     folder = options.folder.resolve()
     found: Ratios = {}
     loaded = ""
@@ -104,7 +104,7 @@ def measure(options: argparse.Namespace) -> None:
         for model in options.models:
             times: dict[str, list[list[float]]] = {kind: [] for kind in kinds}
             for i in range(options.rounds):
-                # Forwards and backwards, as the machine's speed drifts.
+                # Every second round is in reverse order, as the machine's speed drifts.
                 for kind in list(kinds)[:: 1 if i % 2 == 0 else -1]:
                     seconds, backend = run(str(model), kinds[kind])
                     times[kind].append(seconds)
@@ -124,7 +124,7 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def table(loaded: str, ratios: Ratios) -> str:
-    """The ratios in Markdown."""
+    """Return the ratios as a table in Markdown."""
     lines = ["| model | level | " + " | ".join(CALLS) + " |"]
     lines.append("| --- | --- |" + " ---: |" * len(CALLS))
     for model, kinds in ratios.items():
@@ -138,7 +138,7 @@ def table(loaded: str, ratios: Ratios) -> str:
 
 
 def main() -> None:
-    """Read the command line; measure, or write the page."""
+    """Read the command line, then measure or write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("models", type=Path, nargs="*")

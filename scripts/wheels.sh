@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Makes packages that install without a compiler, in build/wheelhouse:
-#   wheels.sh llama     llama-cpp-python for any processor of this kind and system
+#   wheels.sh llama     llama-cpp-python for any processor of this architecture
 #   wheels.sh package   llamaherd
 #   wheels.sh r         the R package, as sources and installed
 #   wheels.sh try       installs the wheels in a new environment, and labels a text
 # Without an argument, all of these. docs/install.md says how to use them. Tried on Linux;
 # macOS and Windows (in Git's bash) are prepared.
-# WHEEL_DIR (build/wheels) keeps sources and builds, WHEELHOUSE the results.
+# WHEEL_DIR (build/wheels) contains sources and builds, WHEELHOUSE the packages.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 # shellcheck source=scripts/llama_source.sh
@@ -14,11 +14,11 @@ source scripts/llama_source.sh
 
 DIR=$(realpath -m "${WHEEL_DIR:-build/wheels}")
 HOUSE=$(realpath -m "${WHEELHOUSE:-build/wheelhouse}")
-# The build's own Python: that of .venv, or PYTHON in a system that has no .venv.
+# Python that creates the environments: that of .venv, or PYTHON without a .venv.
 BASE_PYTHON=$VENV_PYTHON
 if [[ ! -x $BASE_PYTHON ]]; then BASE_PYTHON=${PYTHON:-python3}; fi
 BIN=$DIR/venv/bin
-# shellcheck disable=SC2016 # the loader's word for the folder of a library
+# shellcheck disable=SC2016 # the dynamic loader's name for the folder of a library
 BESIDE='$ORIGIN'
 case $(uname -s) in
   Darwin) BESIDE='@loader_path' ;;
@@ -39,8 +39,9 @@ make_venv() {
   cat scripts/requirements-{build,wheels}.txt >"$DIR/.requirements"
 }
 
-# repair WHEEL OPTION...: puts it into the wheelhouse in place of an older one. On Linux,
-# names the oldest glibc that it needs, and adds libraries that a system may lack.
+# repair WHEEL OPTION...: puts a wheel into the wheelhouse in place of an older one. On
+# Linux, auditwheel names it after the oldest glibc with which it runs, and adds libraries
+# that a system may lack.
 repair() {
   local wheel=$1 name
   shift
@@ -53,10 +54,11 @@ repair() {
   PATH="$BIN:$PATH" auditwheel repair --wheel-dir "$HOUSE" "$@" "$wheel"
 }
 
-# One ggml backend for each level of processors, chosen when it is loaded. Installed beside
-# libggml, where nothing of the build's folders is recorded. Without -fno-dse GCC before the
-# cure of its bug 114098 breaks the code for AMX (decision 0022). libmtmd (pictures) and
-# second copies of the libraries stay out: a wheel stores links as files.
+# Builds one ggml backend for each level of processors; ggml chooses one when it is loaded.
+# The backends are installed beside libggml, and libraries find each other by their own
+# folder, so that no path of the build is recorded. Without -fno-dse, versions of GCC with
+# bug 114098 break the code for AMX (decision 0022). The wheel contains no libmtmd
+# (pictures), and no links to libraries, which it would store as copies.
 build_llama() {
   local excluded='lib/*.so*;lib/pkgconfig;llama_cpp/lib/*.so.*.*;llama_cpp/lib/libggml-cpu-*.so.*'
   [[ -d $DIR/source ]] || fetch_llama_source "$VERSION" "$DIR/source"
@@ -76,7 +78,7 @@ make_llama() {
   logged wheel-llama build_llama
 }
 
-# libllama and ggml are llama-cpp-python's.
+# libllama and ggml come from llama-cpp-python's wheel, and are excluded from this one.
 build_package() {
   pip install --no-deps --no-index --force-reinstall --find-links "$HOUSE" "llama-cpp-python==$VERSION"
   rm -rf "$DIR/package"
@@ -91,7 +93,7 @@ make_package() {
   logged wheel-package build_package
 }
 
-# What R CMD INSTALL --build packs is for this R and this system.
+# R CMD INSTALL --build makes a package for only this version of R and this system.
 build_r() (
   rm -f "$HOUSE"/llamaherd_*
   rm -rf "$DIR/r" && mkdir -p "$DIR/r/library"

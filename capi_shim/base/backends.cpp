@@ -17,13 +17,13 @@
 namespace lh {
 namespace {
 
-// Path of the library that holds ggml's base functions; it lies where libggml does.
+// Returns the path of libggml-base, which is in the folder of libggml; "" if unknown.
 std::filesystem::path ggml_path() {
 #if defined(_WIN32)
   for (const wchar_t* name : {L"ggml-base.dll", L"libggml-base.dll"}) {
     const HMODULE library = GetModuleHandleW(name);
     if (library == nullptr) continue;
-    std::array<wchar_t, 32768> path{};  // the longest that Windows knows
+    std::array<wchar_t, 32768> path{};  // maximum length of a path
     const DWORD n =
         GetModuleFileNameW(library, path.data(), static_cast<DWORD>(path.size()));
     return std::wstring(path.data(), n);
@@ -41,7 +41,7 @@ std::filesystem::path ggml_path() {
 std::string ggml_folder() { return ggml_path().parent_path().u8string(); }
 
 void load_backends() {
-  static std::mutex mutex;  // ggml's list has none
+  static std::mutex mutex;  // ggml's list of backends has none
   const std::scoped_lock lock(mutex);
   if (ggml_backend_reg_count() > 0) return;
   const std::string folder = ggml_folder();

@@ -30,7 +30,7 @@ void check_tokens(const lh_model& model, const char* name, const int32_t* tokens
   }
 }
 
-// Returns the tokens of a text's rest, which begins after its first n_bytes bytes.
+// Returns the tokens of the rest of a text, without its first n_bytes bytes.
 std::vector<int32_t> rest_of(const lh_model& model, const std::vector<int32_t>& tokens,
                              size_t n_bytes, std::string_view rest) {
   size_t n = 0;
@@ -237,8 +237,8 @@ void Thought::flush(WrittenThought& thought, size_t n_held) {
 }
 
 // Returns the tokens that follow an end marker. If the last token contains further text
-// after the marker and `after` begins with this text, only the rest of `after` follows.
-// Otherwise tokens of the marker replace the last token.
+// after the marker and `after_` begins with this text, the token stays and only the rest
+// of `after_` follows. Otherwise tokens of only the marker's text in it replace it.
 std::vector<int32_t> Thought::behind_marker(const lh_model& model, Client& client,
                                             std::string_view piece) const {
   const std::vector<int32_t>& after = after_.tokens();

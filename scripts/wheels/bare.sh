@@ -22,7 +22,7 @@ finish() {
 }
 trap finish EXIT
 
-# apt's and pip's settings for the network are those of this machine.
+# apt and pip use the network settings of this machine.
 make_base() {
   rm -rf "$BASE"
   mkdir -p "$(dirname "$BASE")"

@@ -1,10 +1,10 @@
-"""Labels one text with an installed llamaherd, and checks what a wheel promises.
+"""Labels one text with an installed llamaherd, to test its wheels.
 
     first_label.py MODEL
 
-Prints the level of processor that ggml was loaded for, and the seconds from the start of
-Python to the label. Fails if the label is not one of the codebook's or if there are two
-libllama in the process.
+Prints the loaded backend of ggml, which is for one level of processors, and the seconds
+from the start of Python to the label. Fails if the label is not one of the codebook's
+labels, or if the process has loaded two copies of libllama.
 """
 
 import sys

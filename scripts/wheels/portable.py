@@ -1,10 +1,10 @@
-"""Turns sources of llama-cpp-python into those of a build for any processor of its kind.
+"""Changes sources of llama-cpp-python for a build that runs on any processor.
 
     portable.py FOLDER
 
-FOLDER holds the unpacked source distribution. The build gets the version X.Y.Z+portable,
-so that pip prefers it to the source distribution X.Y.Z and nobody takes it for that, and
-a module that loads ggml's backends when `llama_cpp` is imported. It leaves out
+FOLDER contains the unpacked source distribution. The build gets the version
+X.Y.Z+portable, which pip prefers to the source distribution X.Y.Z and which distinguishes
+the two, and a module that loads ggml's backends when `llama_cpp` is imported. It omits
 libllama-common, which no Python code uses.
 """
 
@@ -21,7 +21,7 @@ IMPORT = "from . import _backends\n"
 
 
 def adapt(folder: Path) -> str:
-    """Change the sources, once, and return the new version.
+    """Change the sources and return the new version; a second call changes nothing.
 
     Args:
         folder: Unpacked source distribution of llama-cpp-python.

@@ -44,7 +44,8 @@ class Reply:
 
         Raises:
             Interrupted: Ctrl-C cancelled the answer; `results[0].partial` has its text.
-            GenerationError: After the last piece; for all errors see `Handle.result`.
+            GenerationError: The answer failed; raised after the last piece. For all
+                errors see `Handle.result`.
         """
         return (piece for piece in self.pieces() if piece.kind == "answer")
 

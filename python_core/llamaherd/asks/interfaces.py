@@ -110,7 +110,7 @@ _ROWS = {
     **_for("a row quotes its prompt; annotate quotes its text", "quote_from"),
 }
 _IN_R = _for("settings are separate arguments", "params")
-# Options of a chat that is rendered.
+# Options that apply only if a chat template renders the prompt.
 _CHAT = ("variables", "template", "prefix", "merge_system")
 _INTERACTIVE = {"progress": ("interactive()", "scripts show no bar")}
 

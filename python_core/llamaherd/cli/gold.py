@@ -190,7 +190,7 @@ def show(sheets: Sequence[str]) -> None:
 
 
 def _tell(drawn: GoldSample) -> None:
-    """Print a row for each draw, and the numbers of texts and codes."""
+    """Print a row for each draw, and the number of texts and of codes."""
     click.echo("wave\tdesign\tdrawn\tfrom\tseed\tcoded_before")
     for each in drawn.history:
         row = (each[name] for name in ("wave", "kind", "n", "N", "seed", "n_coded"))
@@ -202,7 +202,10 @@ def _tell(drawn: GoldSample) -> None:
 def _confidence(
     given: dict[str, Any], there: Sequence[str], after: GoldSample | None
 ) -> str | None:
-    """Return the column of confidence of an uncertainty sample, which may be a wave."""
+    """Return the column of confidence; in an uncertainty sample `margin` by default.
+
+    A wave without a design of its own has the design of the earlier waves.
+    """
     again = after is not None and given["prob"] is None and not given["by"]
     kind = after.design["kind"] if again and after is not None else given["prob"]
     if given["confidence"] is not None or kind != "uncertainty":

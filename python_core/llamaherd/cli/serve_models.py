@@ -18,11 +18,11 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|[kmgt]b)", re.IGNORECASE)
 
 
 class GivenModel(NamedTuple):
-    """A model as it is named on the command line.
+    """A model as given on the command line.
 
     Attributes:
         name: Name for clients.
-        source: File, or another source.
+        source: Path, or another source that `hub.fetch.model_path` accepts.
     """
 
     name: str
@@ -30,11 +30,11 @@ class GivenModel(NamedTuple):
 
 
 class GivenLora(NamedTuple):
-    """A LoRA adapter as it is named on the command line.
+    """A LoRA adapter as given on the command line.
 
     Attributes:
         name: Name for clients.
-        path: File.
+        path: Path of the file.
         parent: Name of its model.
     """
 
@@ -56,17 +56,18 @@ def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int |
 
 
 def _split(text: str) -> tuple[str | None, str]:
-    """Split NAME=FILE; None for a file without a name."""
+    """Split NAME=FILE into name and file; the name of a plain FILE is None."""
     name, sign, source = text.partition("=")
     is_name = sign and not re.search(r"[?\\]|://", name) and not Path(text).exists()
     return (name.strip(), source) if is_name else (None, text)
 
 
 def given_models(model: str | None, more: Sequence[str]) -> list[GivenModel]:
-    """Return the models of the command line, that of the argument first.
+    """Return the models given on the command line, the argument MODEL first.
 
     Raises:
-        click.UsageError: There is none, or two have the same name.
+        click.UsageError: No model is given, a model is neither FILE nor NAME=FILE, or two
+            models have the same name.
     """
     found = [] if model is None else [GivenModel(Path(model).stem, model)]
     for text in more:
@@ -81,10 +82,11 @@ def given_models(model: str | None, more: Sequence[str]) -> list[GivenModel]:
 
 
 def given_loras(texts: Sequence[str], models: Sequence[GivenModel]) -> list[GivenLora]:
-    """Return the adapters of the command line.
+    """Return the adapters given on the command line.
 
     Raises:
-        click.UsageError: One has no name, the name of another, or an unknown model.
+        click.UsageError: An adapter is not given as NAME=FILE, has the name of another
+            adapter or of a model, or names an unknown model.
     """
     names = [each.name for each in models]
     found = []
@@ -114,7 +116,7 @@ def _check_names(names: Sequence[str]) -> None:
 def specs_of(
     models: Sequence[GivenModel], loras: Sequence[GivenLora], *, progress: bool
 ) -> list[ModelSpec]:
-    """Return the files of models; those of other machines are downloaded.
+    """Return models and adapters with their paths; download models if necessary.
 
     Raises:
         ModelLoadError: A file does not exist.
@@ -138,10 +140,10 @@ def specs_of(
 
 
 def check_goes_with_several(options: dict[str, object]) -> None:
-    """Check that no option is for one model only.
+    """Check that no option requires a server with one model.
 
     Raises:
-        click.UsageError: There is one.
+        click.UsageError: An option is only for a server with one model.
     """
     hints = {
         "aliases": ("--alias", "name models with --model NAME=FILE"),

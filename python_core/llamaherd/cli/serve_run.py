@@ -84,10 +84,11 @@ def serve_on(
     """Run the server and return the exit status.
 
     Args:
-        bound: Socket that is bound.
-        host: Name or address that was bound.
-        options: Options of the command; `models` and `loras` as they are named.
-        key: Key that clients must send; None for none.
+        bound: Bound socket.
+        host: Name or address to which the socket is bound.
+        options: Options of the command; `models` and `loras` are lists of `GivenModel`
+            and `GivenLora`.
+        key: Key that clients must send; None if they need none.
     """
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
 
@@ -117,7 +118,7 @@ def serve_on(
 
 
 def _of_contexts(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a context."""
+    """Return the arguments of `Context` other than the model."""
     return {
         "n_ctx": options["n_ctx"] or "auto",
         "n_seq_max": options["n_seq_max"] or "auto",

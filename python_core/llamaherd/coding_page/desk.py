@@ -124,8 +124,8 @@ class Desk:
     def next_text(self, coder: str, after: int | None = None) -> int | None:
         """Return the next text without a code; None if no such text is left.
 
-        Skipped texts come after all other texts, in the coder's order, starting after the
-        text `after`.
+        Searches the texts in the coder's order, from the text after `after` and then from
+        the beginning. Skipped texts come last, without `after` itself.
         """
         texts = self.texts_of(coder)
         start = texts.index(after) + 1 if after in texts else 0

@@ -38,9 +38,10 @@ class Result:
             tokens that distinguish it from the other choices.
         finish_reason: "stop" (end of generation or of the grammar, or a stop text),
             "length" (max_tokens), "cancelled" (the call ended first) or "error".
-        complete: Whether the answer ended by itself, which requires "stop". An answer
-            under a grammar or choices that a stop text ended is complete only if the text
-            before it is. An answer that `max_tokens` cut off is never complete, even if
+        complete: Whether the answer ended by itself, which requires "stop". If a stop
+            text ended an answer under a grammar or choices, the answer is complete only
+            if the text before the stop text is complete under that grammar or those
+            choices. An answer that `max_tokens` cut off is never complete, even if
             the grammar allows its end: the last digits of a number may be missing.
         error: Reason of the failure; None if the prompt did not fail. Programs should use
             `error_code`.

@@ -1,9 +1,9 @@
-"""Words of messages that differ between Python and R: types, constants, settings.
+"""Terms in messages that differ between Python and R: types, constants, settings.
 
 The code that checks an argument creates the message for users of both languages: in
-Python "must be True or False", in R "must be TRUE or FALSE". `words()` returns the words
-of the current caller. Calls from `_r` use the words of R, by `spoken_in`; jobs keep the
-words with which they were started.
+Python "must be True or False", in R "must be TRUE or FALSE". `words()` returns the terms
+of the current caller's language. Calls from `_r` use the terms of R, by `spoken_in`; jobs
+keep the terms of the caller that started them.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ _CURRENT: ContextVar[LanguageTerms] = ContextVar("words", default=PYTHON)
 
 
 def words() -> LanguageTerms:
-    """Return the words of the caller."""
+    """Return the terms of the caller's language."""
     return _CURRENT.get()
 
 
 @contextmanager
 def spoken_in(language: LanguageTerms) -> Iterator[None]:
-    """Use the words of a language in messages within the block."""
+    """Use the terms of a language in messages within the block."""
     token = _CURRENT.set(language)
     try:
         yield

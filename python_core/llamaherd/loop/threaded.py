@@ -72,7 +72,10 @@ class ThreadedLoop(ABC):
             raise MemoryError(f"the {self._name}'s thread ended because memory ran out")
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end of all work and of the thread, except on this thread."""
+        """Wait until all work and the loop's thread have ended; return whether they have.
+
+        Called on the loop's own thread, it returns False at once.
+        """
         if get_ident() == self._thread:
             return False
         return wait_for(self._has_left, timeout_s, self._worker)

@@ -141,7 +141,8 @@ def start_thread(job: Cancellable, run: Callable[[], None]) -> Worker:
         check_not_exiting()
         _jobs.add(job)
         try:
-            # Messages of the job use the words of the caller that started it.
+            # The thread runs in a copy of the caller's context, so that the job's
+            # messages use the notation of the caller's language, such as Python or R.
             return Worker(partial(copy_context().run, run))
         except BaseException:
             _jobs.discard(job)  # it has no thread to cancel

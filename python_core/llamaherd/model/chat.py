@@ -91,7 +91,7 @@ def chat_prompts(
         system: Text of a leading system message; None for no message.
         template: Jinja template to use instead of that of the model.
         variables: Further variables for the template.
-        prefix: Text that each answer starts with; None for no such text.
+        prefix: Text that each answer starts with; None without one.
         merge_system: Put the system text into the first message of the user where the
             template refuses a system message.
         tools: See `apply_chat_template`.

@@ -19,8 +19,8 @@ class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
     Args:
         text: Text of the message.
         mark: Puts literal marks around texts of special tokens.
-        is_part: Whether it is part of a text with texts of special tokens. Such a part is
-            marked as a whole, so that joined parts remain literal.
+        is_part: Whether the text was made from another LiteralText. Such a text is marked
+            as a whole, because joined parts could form the text of a special token.
     """
 
     _mark: Callable[[str], str]
@@ -41,7 +41,14 @@ class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
         return super().__str__()
 
     def part(self, text: str) -> LiteralText:
-        """Return a part of this text."""
+        """Return a text made from this text as a LiteralText with the same `mark`.
+
+        Args:
+            text: Text made from this text: a slice, a concatenation, a repetition.
+
+        Returns:
+            The marked text; this object if the text is the same.
+        """
         return self if text == self.text else LiteralText(text, self._mark, is_part=True)
 
     def __str__(self) -> str:

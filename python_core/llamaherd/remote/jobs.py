@@ -181,7 +181,7 @@ def job_status(server: RemoteServer, job_id: str) -> RemoteJob:
     """Return the state of a job.
 
     Raises:
-        ServerError: There is no such job, or the server does not answer.
+        ServerError: No job has this id, or the server does not answer.
     """
     return _job(server.ask_json("GET", f"/v1/batches/{_safe(job_id)}"))
 

@@ -1,4 +1,4 @@
-"""Models of a server in another process, as arguments of its command."""
+"""Command-line arguments for the models of a server in another process."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Models: TypeAlias = "StrPath | Sequence[StrPath] | Mapping[str, StrPath]"
 
 
 def model_arguments(model: Models) -> tuple[list[str], str]:
-    """Return the arguments for models, and the models as a text.
+    """Return the command-line arguments for models, and a text that names the models.
 
     Args:
-        model: A model, several, or several by name.
+        model: Path of a model, a list of paths, or paths by name.
 
     Raises:
-        TypeError: `model` has another form.
+        TypeError: `model` is none of these.
         ValueError: There is no model, or a name cannot be used.
     """
     if isinstance(model, (str, os.PathLike)):
@@ -43,13 +43,13 @@ def model_arguments(model: Models) -> tuple[list[str], str]:
 
 
 def lora_arguments(lora: object) -> list[str]:
-    """Return the arguments for adapters.
+    """Return the command-line arguments for adapters.
 
     Args:
-        lora: Paths by name; None for none.
+        lora: Paths by name; None without adapters.
 
     Raises:
-        TypeError: `lora` has another form.
+        TypeError: `lora` is neither None nor a map of names to paths.
         ValueError: A name cannot be used.
     """
     if lora is None:

@@ -159,7 +159,8 @@ class Handle:
         """Iterate over the pieces of the answer, which add up to its text.
 
         Raises:
-            GenerationError: After the last piece; for all errors see `result`.
+            GenerationError: The answer failed; raised after the last piece. For all
+                errors see `result`.
         """
         return (piece for piece in self._iterate() if piece.kind == "answer")
 

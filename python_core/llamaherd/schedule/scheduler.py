@@ -241,7 +241,9 @@ class Scheduler:
     def _has_slot(self, client: Client, actions: list[Action]) -> bool:
         """Whether a slot is free, or was freed by pausing a client of lower priority.
 
-        A prefix takes no slot, but starts only if its children could have one.
+        A prefix takes no slot and pauses no client. It starts only if a slot is free, or
+        a prompt of lower priority could be paused to free one for the prompts that
+        continue the prefix.
         """
         if self._n_slots_used < self._limits.n_slots:
             return True

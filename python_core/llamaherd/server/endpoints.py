@@ -34,14 +34,15 @@ if TYPE_CHECKING:
     from llamaherd.server.shared_state import SharedState
     from llamaherd.server.work_api import WorkShape
 
-# Paths of OpenAI's clients, which have them with and without /v1.
+# Paths that OpenAI's clients use. The server offers each with and without /v1, because
+# clients differ in this.
 OF_OPENAI = frozenset(
     {
         *("/completions", "/chat/completions", "/responses", "/embeddings"),
         *("/responses/input_tokens", "/score", "/classify", "/annotate"),
     }
 )
-# Fields of the requests of each path.
+# Names of the fields that a request to each path may have.
 FIELDS: Mapping[str, frozenset[str]] = {
     "/generate": GenerateApi.fields,
     "/completions": Completions.fields,
@@ -73,7 +74,7 @@ def endpoints_of(
         model: Model that answers.
         ctx: Its context; None for a model that computes embeddings only.
         settings: Settings of the server, with the names of the model.
-        embedding_model: Model for embeddings; None to take `model`.
+        embedding_model: Model for embeddings; None to use `model`.
     """
     found: dict[str, Endpoint] = {}
     if ctx is not None:
@@ -99,7 +100,7 @@ def _work_shapes(
     settings: ServerSettings,
     embedding_model: Model | None,
 ) -> dict[str, WorkShape]:
-    """Return the formats of paths whose answers are whole."""
+    """Return the formats of paths whose answers are never streamed."""
     found: dict[str, WorkShape] = {
         "/embeddings": EmbeddingsApi(model, settings, embedding_model),
         "/tokenize": TokenizeApi(model, settings),
@@ -118,7 +119,7 @@ def _work_shapes(
 
 
 class _WithoutAnswers(Endpoint):
-    """Path that a model for embeddings cannot answer.
+    """Application of a path that a model for embeddings cannot answer.
 
     Args:
         shared: State shared by all requests.

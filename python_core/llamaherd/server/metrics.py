@@ -46,10 +46,10 @@ _SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 class Metrics:
     """Counters of answered requests, in a separate registry.
 
-    With several models all figures have the label `model`.
+    With several models all metrics have the label `model`.
 
     Args:
-        models: Models, whose load is read for each request of the metrics.
+        models: Models; each request for metrics reads their load.
     """
 
     def __init__(self, models: ModelView) -> None:
@@ -137,7 +137,7 @@ class Metrics:
 
 
 def _tokens_of(stats: Stats | EmbedStats) -> dict[str, int]:
-    """Return the numbers of tokens by the part of the work that they belong to."""
+    """Return the number of tokens for each part of the work."""
     if isinstance(stats, EmbedStats):
         return {"prompt": stats.n_tokens}
     return {
@@ -154,7 +154,7 @@ class _Load(Collector):
         self._models = models
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield one gauge per number."""
+        """Yield a gauge for each number."""
         if self._models.has_several:
             yield from _of_models(self._models.shown())
             return
@@ -163,7 +163,7 @@ class _Load(Collector):
 
 
 def _of_models(shown: Sequence[ShownModel]) -> Iterator[GaugeMetricFamily]:
-    """Yield gauges with a label for each model; one that is not loaded has no load."""
+    """Yield gauges with a label for each model; without load for unloaded models."""
     for name, text in OF_LOAD.items():
         found = GaugeMetricFamily(f"llamaherd_{name}", text, labels=("model",))
         for each in shown:

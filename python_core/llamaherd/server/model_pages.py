@@ -1,4 +1,4 @@
-"""Routes of GET requests: models, state and figures of a server."""
+"""Routes of GET requests: models, state and metrics of a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ModelPages:
 
     Args:
         models: Models of the server.
-        metrics: Figures of the server.
+        metrics: Metrics of the server.
 
     Attributes:
         document: OpenAPI document of all routes.
@@ -45,7 +45,7 @@ class ModelPages:
         self.document: dict[str, object] = {}
 
     def routes_of_openai(self) -> list[Route]:
-        """Return the routes that also begin with `/v1`."""
+        """Return the routes that the server offers with and without `/v1`."""
         return [
             Route("/models", self.models),
             Route("/models/{name:path}", self.model),

@@ -1,4 +1,4 @@
-"""Models of a server as its pages and figures show them."""
+"""Models of a server as its pages and metrics show them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownModel:
-    """A model with a name.
+    """A model or adapter as pages and metrics show it.
 
     Attributes:
         name: Name in requests and answers.
@@ -28,7 +28,8 @@ class ShownModel:
         model: The loaded model; None if it is not loaded.
         load: Its running and waiting prompts; None if it is not loaded.
         size_bytes: Size of its files in bytes.
-        n_bytes: Memory in bytes that it takes from `--memory`; 0 for none.
+        n_bytes: Memory in bytes that it takes from `--memory`; 0 for an adapter or an
+            unloaded model.
         n_loads: Number of times that loading began.
         n_unloads: Number of times that it was unloaded.
         n_failures: Number of times that loading failed.
@@ -55,7 +56,7 @@ class InMemory(Protocol):
 
 
 class ModelView(Protocol):
-    """Protocol: one model that is always loaded, or several.
+    """Protocol of the models of a server: one that is always loaded, or several.
 
     Attributes:
         load: Running and waiting prompts of all models.
@@ -77,20 +78,21 @@ class ModelView(Protocol):
 
     @property
     def has_several(self) -> bool:
-        """Whether figures are by model."""
+        """Whether the server has several models, and metrics by model."""
 
     def name_of(self, asked: str | None) -> str | None:
-        """Return the name of the model that a request means; None for an unknown one."""
+        """Return the name of the model for a request; None if `asked` is unknown."""
 
     def lease(
         self, name: str, receive: Receive, *, is_patient: bool = False
     ) -> AbstractAsyncContextManager[InMemory]:
-        """Keep a model in memory within a block.
+        """Load a model if it is not in memory, and keep it there within the block.
 
         Args:
             name: Name of the model.
             receive: Channel that reports a disconnect.
-            is_patient: Whether models in use need not make room for this request.
+            is_patient: True if the request waits until other models are idle; False if
+                models in use make room for it after a while.
 
         Raises:
             ApiError: The model cannot be used.
@@ -98,11 +100,11 @@ class ModelView(Protocol):
         """
 
     def shown(self) -> Sequence[ShownModel]:
-        """Return all names."""
+        """Return an entry for each name of a model or an adapter."""
 
 
 def sum_of_loads(loads: Iterable[Load]) -> Load:
-    """Return the load of several contexts together."""
+    """Return the sum of the loads of several contexts."""
     names = [each.name for each in fields(Load)]
     found = dict.fromkeys(names, 0)
     for load in loads:
@@ -112,7 +114,7 @@ def sum_of_loads(loads: Iterable[Load]) -> Load:
 
 
 def sum_of_counts(counts: Iterable[Counts]) -> Counts:
-    """Return the counts of several engines together."""
+    """Return the sum of the counts of several engines."""
     names = [each.name for each in fields(Counts)]
     found = dict.fromkeys(names, 0)
     for each in counts:

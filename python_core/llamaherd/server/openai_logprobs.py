@@ -41,12 +41,12 @@ def of_chat(given: Mapping[str, object]) -> int | None:
 
 
 def of_prompt(given: Mapping[str, object]) -> int | None:
-    """Return the number of alternatives to each token of the prompt; None for none.
+    """Return the number of alternatives to each prompt token; None if not requested.
 
     Raises:
         ApiError: The answer is a stream.
         TypeError: `prompt_logprobs` is not a number.
-        ValueError: It is out of range.
+        ValueError: `prompt_logprobs` is out of range.
     """
     if "prompt_logprobs" not in given:
         return None

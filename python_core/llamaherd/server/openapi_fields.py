@@ -44,7 +44,8 @@ _BUDGET: Schema = {"type": "integer", "minimum": -1, "maximum": MOST_TOKENS}
 _THINKING: Schema = {
     "anyOf": [_FLAG, {"type": "integer", "minimum": 0, "maximum": MOST_TOKENS}, OBJECT]
 }
-# Options for which a schema can state more than their check.
+# Hand-written schemas of options, used instead of the schema derived from the option's
+# check function, which would be less exact or is not possible.
 _OF_OPTIONS: dict[str, Schema] = {
     "logit_bias": _BIAS,
     "dry_breakers": _TEXTS,

@@ -69,13 +69,13 @@ class ServedModel(LoadedModel):
         shared: State shared by all requests.
         loaded: Model with its context.
         settings: Settings of the server, with the names of this model.
-        embedding_model: Model for embeddings; None to take this model.
+        embedding_model: Model for embeddings; None to use this model.
 
     Attributes:
         endpoints: Application of each path, without `/v1`.
 
     Raises:
-        ValueError: The model cannot think as the settings say.
+        ValueError: The model does not support the setting `thinking`.
         ChatTemplateError: The template of the settings cannot be used.
     """
 
@@ -98,7 +98,7 @@ def _warm_up(model: Model, settings: ServerSettings) -> None:
     """Compile the chat template, so that no request waits for it; check the settings.
 
     Raises:
-        ValueError: The model cannot think as the settings say.
+        ValueError: The model does not support the setting `thinking`.
         ChatTemplateError: The template of the settings cannot be used.
     """
     options = GenerateOptions(chat=True, **with_defaults({}, settings))
@@ -146,7 +146,7 @@ class OneModel:
         return self._loaded.is_closed
 
     def name_of(self, asked: str | None) -> str | None:
-        """Return the name of the model that a request means; None for another model."""
+        """Return the name of the model for a request; None if `asked` is unknown."""
         if asked is not None and asked == self._settings.embedding_name:
             return asked
         name = self._settings.model_name if asked is None else asked
@@ -160,7 +160,7 @@ class OneModel:
         *,
         is_patient: bool = False,  # noqa: ARG002
     ) -> AsyncIterator[InMemory]:
-        """Return the model of a name, which is always in memory."""
+        """Return the model with this name, which is always in memory."""
         other = self._embedding_model
         if other is not None and name == self._settings.embedding_name:
             yield LoadedModel(other, None)
@@ -168,7 +168,7 @@ class OneModel:
             yield self._loaded
 
     def shown(self) -> list[ShownModel]:
-        """Return the names of the model, and that of the model for embeddings."""
+        """Return an entry for each name of the model and for the model for embeddings."""
         own = self._settings.embedding_name
         names = [
             ShownModel(name=name, model=self._loaded.model)

@@ -82,7 +82,7 @@ class Task(ABC, Generic[_R]):
             host: Context in which the call runs; a model for embeddings.
             texts: Texts, one per row.
             places: Positions of the rows, from which seeds are made.
-            journal: Open journal that stores the results; None for none.
+            journal: Open journal that stores the results; None without one.
         """
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Task(ABC, Generic[_R]):
             host: Context in which the call runs; a model for embeddings.
             texts: Texts, one per row.
             places: Positions of the rows, from which seeds are made.
-            journal: Open journal that stores the results; None for none.
+            journal: Open journal that stores the results; None without one.
             report: Progress callback.
 
         Returns:

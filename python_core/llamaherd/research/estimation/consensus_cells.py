@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Ints
 
 _LEAST = 10  # texts of a cell; in smaller cells a text would determine its own prior
-_VALUES = 8  # numbers with more values are cut into thirds; other columns are left out
+# Columns with more values are cut into thirds if they are numbers, else left out.
+_VALUES = 8
 
 
 def cells_of(
@@ -27,7 +28,7 @@ def cells_of(
     labels: Sequence[object],
     compared: Sequence[Sequence[object]] = (),
 ) -> Ints:
-    """Return the cell of each of n coded texts, int64[n]; -1 for no cell.
+    """Return the cell of each of n coded texts, int64[n]; -1 for a text without one.
 
     Texts of a cell have the same stratum, label and compared values. If fewer than ten
     texts have the same values, the last column is left out, then the column before it,
@@ -54,7 +55,10 @@ def cells_of(
 
 
 def _classes(values: Sequence[object]) -> list[int] | None:
-    """Number the values; cut many numbers into thirds; None for many other values."""
+    """Return the class of each value: one class for each of at most 8 values.
+
+    With more values, numbers are cut into thirds; None if they are not all numbers.
+    """
     found = _numbered(values)
     if max(found, default=0) < _VALUES:
         return found

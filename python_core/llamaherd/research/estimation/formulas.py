@@ -228,7 +228,8 @@ def averaged(
     """Return matrices averaged over all labels, weighted by their probabilities.
 
     Args:
-        plain: Matrices by labels; `x` and `y`, which use codes, are not changed.
+        plain: Matrices with `x_hat` and `y_hat` computed from the labels, which the
+            averages replace. `x` and `y`, computed from the codes, stay as they are.
         predicted: Predictions.
         kept: int64[m], rows used.
         by_name: Function of a label that returns covariates, float64[m, p], and outcome,
@@ -248,7 +249,7 @@ def averaged(
 
 
 def _evaluated(formula: str, columns: Any, mixed: Any) -> tuple[Any, Any]:  # noqa: ANN401 - of pandas
-    """Return the matrix by labels, and the matrix by codes with the same terms."""
+    """Return the matrices computed from labels and from codes, with the same terms."""
     formulaic = _formulaic()
     left, right = split(formula)
     with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
 """References of methods, codebooks and guidelines, by their keys.
 
 Reports cite a reference only if its method or codebook was used; the checklist cites the
-guidelines. A test checks that keys, DOIs and citations in words are unique.
+guidelines. A test checks that keys, DOIs and citations in text are unique.
 """
 
 from __future__ import annotations

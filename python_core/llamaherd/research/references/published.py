@@ -1,4 +1,4 @@
-"""Published works, as BibTeX and in words."""
+"""Published works, with BibTeX entries and citations in text."""
 
 from __future__ import annotations
 

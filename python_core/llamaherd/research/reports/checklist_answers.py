@@ -62,7 +62,7 @@ def prompt(contents: Contents) -> str:
 
 
 def alone(contents: Contents) -> str:
-    """State the other texts' data that a text's label depends on."""
+    """State whether labels depend on other texts, by calibration or recalibration."""
     run = contents["run"]
     shared = []
     if run["settings"].get("calibrate") == "batch":
@@ -100,7 +100,7 @@ def varies(contents: Contents) -> str | None:
 
 
 def versions(contents: Contents) -> str:
-    """State versions, processor and date."""
+    """State software versions, processor and date."""
     run = contents["run"]
     kept = ("llamaherd", "llama-cpp-python")
     named = [

@@ -57,7 +57,7 @@ def rarest(contents: Contents) -> str | None:
 
 
 def blind(contents: Contents) -> str | None:
-    """Return the recorded statement, if any; `write_gold` omits labels by default."""
+    """Return the recorded statement on blind coding, if any."""
     design = (contents["validation"] or {}).get("design")
     return None if design is None else design.get("blind")
 
@@ -147,7 +147,7 @@ def baseline(contents: Contents) -> str | None:
 
 
 def errors_by_group(contents: Contents) -> str | None:
-    """State that corrected estimates account for errors that differ."""
+    """State that corrected estimates account for errors that differ by group."""
     found = contents["estimates"]
     if found is None or not _is_corrected(found):
         return None
@@ -167,13 +167,13 @@ def _is_corrected(found: Mapping[str, Any]) -> bool:
 
 
 def tried(contents: Contents) -> str | None:
-    """Count candidates."""
+    """Count the candidates among which the codebook was chosen."""
     found = contents.get("evaluation")
     return None if found is None else several(found["n_candidates"], "candidate")
 
 
 def apart(contents: Contents) -> str | None:
-    """State the result of the chosen codebook on other texts."""
+    """State the value of the chosen codebook on texts not used to choose it."""
     found = contents.get("evaluation")
     if found is None:
         return None

@@ -37,9 +37,9 @@ def passage_counts(
 
     Returns:
         For each label: "n", the number of passages; "n_texts" and "share", the number of
-        texts with such a passage and its share of the texts with an answer; and
-        "mean_length" of the passages in characters. A share of no texts and a mean of no
-        passages are None.
+        texts with such a passage and their share of the texts with an answer; and
+        "mean_length" of the passages in characters. The share is None without answers,
+        and the mean without passages.
     """
     found = [passages_of(label) for label in labels]
     n_answered = sum(label is not None for label in labels)
@@ -95,7 +95,7 @@ def span_measures_picture(fields: Fields) -> Forest:
     """Show precision, recall, F1 and alpha of all labels together, by pair of coders.
 
     Args:
-        fields: "rows", the `to_dicts` of a validation of passages; "level".
+        fields: "rows", from `to_dicts` of a validation of passages, and "level".
     """
     found = [row for row in fields["rows"] if not row["label"]]
     measures = [name for name in _MEASURES if any(r["measure"] == name for r in found)]
@@ -112,7 +112,7 @@ def span_labels_picture(fields: Fields) -> Forest:
     """Show F1 and alpha of each label, of the model and people.
 
     Args:
-        fields: "rows", the `to_dicts` of a validation of passages; "level".
+        fields: "rows", from `to_dicts` of a validation of passages, and "level".
 
     Raises:
         ValueError: The passages have a single label.

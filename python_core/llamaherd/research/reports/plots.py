@@ -68,8 +68,8 @@ def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
             "confusion", "calibration" (a reliability diagram), "coverage" (accuracy of
             the most confident labels) or "numbers" (a Bland-Altman plot of labels that
             are numbers). For a validation of passages: "measures" (all labels together)
-            or "labels" (F1 and alpha of each label). None for the first kind. All other
-            objects have a single kind.
+            or "labels" (F1 and alpha of each label). None selects the first kind. All
+            other objects have a single kind.
 
     Returns:
         The axes; `ax.figure.savefig("plot.png")` writes them.
@@ -151,7 +151,7 @@ def _of_robustness(x: Robustness) -> Picture:
 def _of_kind(
     x: Validation | ClassifyResults | SpanValidation, kind: str | None
 ) -> Picture:
-    """Return the plot of an object that has several kinds; None for the first kind."""
+    """Return one of the plots of an object that has several; None selects the first."""
     if isinstance(x, SpanValidation):
         makers = passage_pictures.OF_SPANS
         make = makers[checks.choice("kind", kind or "measures", tuple(makers))]

@@ -1,4 +1,4 @@
-"""Measures of a comparison: of labels, or of labels that are numbers."""
+"""Measures by which candidates are compared: for labels, or for numbers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def measured(
     level: float,
     adjust: Adjust = "max-t",
 ) -> paired.Paired:
-    """Return the measure of each candidate, and their differences."""
+    """Return the value of the measure for each candidate, and their differences."""
     if measure == "mae" or measure == "rmse" or measure == "pearson":  # noqa: PLR1714 - mypy
         names = [float(each) for each in labels[0].names or codes.names]
         ends = min(names, default=math.nan), max(names, default=math.nan)

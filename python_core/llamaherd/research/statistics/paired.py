@@ -137,7 +137,8 @@ def compare(
         units: Correct labels.
         measure: Measure to compare.
         level: Confidence level.
-        adjust: "max-t", or "none" for intervals that each have the level alone.
+        adjust: "max-t" for simultaneous intervals, "none" for intervals each of
+            which has the level on its own.
         seed: Seed of the random draws.
 
     Raises:

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 NumberMeasure = Literal["mae", "rmse", "pearson"]
 NUMBER_MEASURES: tuple[NumberMeasure, ...] = ("mae", "rmse", "pearson")
-ERRORS = ("mae", "rmse")  # measures of which smaller values are better
+ERRORS = ("mae", "rmse")  # for these measures smaller values are better
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UnitNumbers:
-    """Right numbers of n units and how the units were drawn.
+    """Right numbers of n units, with the weights and strata of their sample.
 
     Attributes:
         numbers: float64[n], right numbers.
@@ -87,7 +87,8 @@ def compare_numbers(
         measure: "mae" and "rmse": mean absolute and root mean squared error. "pearson":
             Pearson's correlation.
         level: Confidence level.
-        adjust: "max-t", or "none" for intervals that each have the level alone.
+        adjust: "max-t" for simultaneous intervals, "none" for intervals each of
+            which has the level on its own.
         seed: Seed of the random draws.
 
     Raises:

@@ -16,11 +16,10 @@ class Resident:
     """State of a model.
 
     Attributes:
-        n_bytes: Memory that it takes from the start of its loading to the end of its
-            unloading.
-        state: Where the model is.
+        n_bytes: Memory in bytes, taken from the start of loading to the end of unloading.
+        state: Loading state: "unloaded", "loading", "loaded" or "unloading".
         n_leases: Number of requests that run or wait in its context.
-        used: Time of its last request, in any unit.
+        used: Time or number of its last request; only the order matters.
     """
 
     n_bytes: int
@@ -34,7 +33,7 @@ class Wanted:
     """A model that requests wait for.
 
     Attributes:
-        name: Its name.
+        name: Name of the model.
         is_urgent: Whether the requests have waited so long that models in use have to
             make room.
     """
@@ -50,8 +49,8 @@ class Decision:
     Attributes:
         load: Models to load.
         unload: Models without requests to unload.
-        hold: Models in use that have to make room: their requests end, and further ones
-            wait until the model is loaded again.
+        hold: Models in use that have to make room: running requests finish, new ones
+            wait.
     """
 
     load: tuple[str, ...] = ()
@@ -64,9 +63,10 @@ def decide(
 ) -> Decision:
     """Decide which models to load and to unload.
 
-    Room is made by unloading models without requests, the least recently used first.
-    While a model cannot get room, later ones may be loaded that fit without it, unless it
-    is urgent.
+    Models without requests are unloaded to make room, the least recently used first. If
+    this does not make enough room for a model, later models that fit into the free memory
+    may be loaded before it. An urgent model also gets the room of models in use, and free
+    memory is reserved for it.
 
     Args:
         models: All models by name.
@@ -98,7 +98,7 @@ def decide(
         idle = [name for name in victims if models[name].n_leases == 0]
         unload += idle
         hold.update(name for name in victims if name not in idle)
-        # What is free or comes free is for this model.
+        # Reserve free memory, and memory that becomes free, for this model.
         coming += sum(models[name].n_bytes for name in idle)
         rest = model.n_bytes - min(free, model.n_bytes)
         free -= min(free, model.n_bytes)
@@ -109,9 +109,10 @@ def decide(
 def _victims(
     models: Mapping[str, Resident], short: int, *, with_used: bool
 ) -> list[str] | None:
-    """Return models that free some bytes; None if they do not suffice.
+    """Return models whose unloading frees `short` bytes; None if none suffice.
 
-    Models without requests come first, then the least recently used.
+    Models without requests come first, and among them the least recently used. Models
+    with requests are chosen only with `with_used`.
     """
     if short <= 0:
         return []
@@ -127,7 +128,7 @@ def _victims(
         total += models[name].n_bytes
     if total < short:
         return None
-    for name in tuple(chosen):  # a later, larger one may suffice
+    for name in tuple(chosen):  # not needed if a later, larger one suffices
         if total - models[name].n_bytes >= short:
             chosen.remove(name)
             total -= models[name].n_bytes

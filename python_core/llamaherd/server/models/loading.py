@@ -39,7 +39,7 @@ def load_files(
         n_cache: Maximum memory of all KV caches in bytes, unless `n_ctx` is fixed.
         shared: State shared by all requests.
         settings: Settings of the server.
-        options: Arguments of the contexts, beside the model.
+        options: Arguments of `Context` other than the model.
 
     Raises:
         ModelLoadError: The model cannot be loaded.
@@ -69,7 +69,7 @@ def load_files(
 
 
 def context_of(model: Model, options: Mapping[str, Any]) -> Context | None:
-    """Return a context for a model; None for one that computes embeddings only.
+    """Return a context for a model; None for a model that only computes embeddings.
 
     Raises:
         ContextError: The model neither generates text nor computes embeddings.
@@ -80,12 +80,12 @@ def context_of(model: Model, options: Mapping[str, Any]) -> Context | None:
 
 
 class _LoadProblem:
-    """Reason of an adapter that could not be loaded.
+    """Reason why an adapter could not be loaded.
 
     Args:
         reason: Message.
         path: Path of the adapter.
-        state: State of the file before it was read.
+        state: `file_state` of the file before it was read.
     """
 
     def __init__(self, reason: str, path: Path, state: object) -> None:
@@ -98,7 +98,7 @@ class ModelFiles:
     """A model and its adapters in memory.
 
     Args:
-        served: Those that answer, by name, the model first.
+        served: The model and the loaded adapters by name, the model first.
         problems: Adapters that could not be loaded, by name.
         n_cache: Memory of all KV caches in bytes.
     """
@@ -115,11 +115,11 @@ class ModelFiles:
 
     @property
     def problems(self) -> dict[str, str]:
-        """Reasons of adapters that could not be loaded, by name."""
+        """Reasons why adapters could not be loaded, by name of the adapter."""
         return {name: each.reason for name, each in self._problems.items()}
 
     def has_changed(self, name: str) -> bool:
-        """Whether the file of an adapter with a problem is another by now."""
+        """Whether the file of an adapter that could not be loaded has changed."""
         problem = self._problems[name]
         return file_state(problem.path) != problem.state
 

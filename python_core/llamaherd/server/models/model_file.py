@@ -1,4 +1,4 @@
-"""A model file of a server: where it is, who uses it, who waits for it."""
+"""A model file of a server: loading state, requests that use it or wait for it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class InMemoryFile(Protocol):
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """Reasons of adapters that could not be loaded, by name."""
+        """Reasons why adapters could not be loaded, by name of the adapter."""
 
     @property
     def n_cache(self) -> int:
         """Memory of all KV caches in bytes."""
 
     def has_changed(self, name: str) -> bool:
-        """Whether the file of an adapter with a problem is another by now."""
+        """Whether the file of an adapter that could not be loaded has changed."""
 
     def close(self) -> None:
         """End all requests and free the memory."""
@@ -46,7 +46,7 @@ class Waiter:
     """A request that waits for a model.
 
     Attributes:
-        future: Done when the request counts as one of the model, or is refused.
+        future: Done when the request has a lease of the model, or is refused.
         place: Number in the order of arrival.
         is_urgent: Whether it has waited so long that models in use have to make room.
     """
@@ -65,13 +65,13 @@ class ServedFile:
         n_weights: Memory of the weights in bytes.
         n_cache: Memory of all KV caches in bytes.
         n_waiting: Maximum number of waiting requests.
-        state: Where it is.
-        loaded: The model in memory; None without one.
+        state: Loading state: "unloaded", "loading", "loaded" or "unloading".
+        loaded: The model and its adapters in memory; None if they are not loaded.
         n_leases: Number of requests that use it.
-        used: Number of its last request in the order of arrival.
-        is_held: Whether further requests wait, because it has to make room.
+        used: Number of its last request, counted over all models.
+        is_held: Whether new requests wait, because it has to make room for another model.
         waiters: Requests that wait for it.
-        load_s: Seconds that loading took.
+        load_s: Time of the last loading in seconds; 1 before the first.
         n_loads: Number of times that loading began.
         n_unloads: Number of times that it was unloaded.
         n_failures: Number of times that loading failed.
@@ -114,7 +114,7 @@ class ServedFile:
 
     @property
     def served(self) -> Mapping[str, ServedModel]:
-        """The model and its adapters by name, while they are in memory."""
+        """The model and the loaded adapters by name; empty if they are not loaded."""
         loaded = self.loaded
         return {} if loaded is None else loaded.served
 
@@ -124,7 +124,7 @@ class ServedFile:
         return sum_of_loads(each.load for each in self.served.values())
 
     def measure(self) -> None:
-        """Take the present size of the files, which may have been replaced."""
+        """Update the size of the files of an unloaded model: they may be new ones."""
         if self.state == "unloaded":
             self.n_weights = self.spec.n_bytes
 
@@ -136,7 +136,7 @@ class ServedFile:
                 waiter.future.set_exception(error)
 
     def shown(self, name: str) -> ShownModel:
-        """Return what pages show of the model or an adapter."""
+        """Return the data that pages show about the model or one of its adapters."""
         served = self.served.get(name)
         is_base = name == self.name
         return ShownModel(

@@ -32,13 +32,15 @@ class ModelRegistry:
     """`ModelView` of several models. A model is loaded when a request asks for it.
 
     Args:
-        specs: Models; requests without a name get the first.
-        load: Loads a file; the second argument is the memory of its KV caches in bytes.
+        specs: Models; requests that name no model get the first.
+        load: Function that loads a file; its second argument is the memory for the KV
+            caches in bytes.
         n_bytes: Memory of weights and KV caches of all models in bytes.
         n_waiting: Maximum number of waiting requests of each model.
         wait_s: Maximum time in seconds that a request waits for memory.
         any_model: Whether requests with an unknown name get the first model.
-        patience_s: Time after which models in use make room for a waiting request.
+        patience_s: Time in seconds after which models in use make room for a waiting
+            request.
     """
 
     has_several = True
@@ -73,7 +75,7 @@ class ModelRegistry:
         return tuple(self._of_name)
 
     def name_of(self, asked: str | None) -> str | None:
-        """Return the name of the model that a request means; None for an unknown one."""
+        """Return the name of the model for a request; None if `asked` is unknown."""
         first = next(iter(self._of_name))
         if asked is None:
             return first
@@ -86,12 +88,13 @@ class ModelRegistry:
     async def lease(
         self, name: str, receive: Receive, *, is_patient: bool = False
     ) -> AsyncIterator[ServedModel]:
-        """Keep a model in memory within the block.
+        """Load a model if it is not in memory, and keep it there within the block.
 
         Args:
             name: Name of the model.
             receive: Channel that reports a disconnect.
-            is_patient: Whether models in use need not make room for this request.
+            is_patient: True if the request waits until other models are idle; False if
+                models in use make room for it after `patience_s`.
 
         Raises:
             ApiError: The model can never fit, cannot be loaded, got no memory in time, or
@@ -111,7 +114,7 @@ class ModelRegistry:
                 self._residency.leave(file)
 
     def header(self, name: str) -> ModelHeader:
-        """Return the metadata of a model file, on any thread; loads no model.
+        """Return the metadata of a model file without loading it; for any thread.
 
         Raises:
             ApiError: The file cannot be read.
@@ -138,7 +141,7 @@ class ModelRegistry:
 
     @property
     def counts(self) -> Counts:
-        """Counts of the engines of all models, unloaded ones included."""
+        """Counts of the engines of all models, including unloaded ones."""
         return sum_of_counts(
             [
                 self._residency.past,
@@ -152,5 +155,5 @@ class ModelRegistry:
         return self._residency.is_closed
 
     def shown(self) -> list[ShownModel]:
-        """Return all models and adapters."""
+        """Return the data that pages show about each model and adapter."""
         return [file.shown(name) for name, file in self._of_name.items()]

@@ -1,4 +1,4 @@
-"""Models in memory: loaded when a request asks, unloaded when others need room."""
+"""Model files in memory: loaded for requests, unloaded when others need room."""
 
 from __future__ import annotations
 
@@ -33,17 +33,19 @@ _LONGEST_RETRY_S = 60
 
 
 class Residency:
-    """Decides with `decide` which model files are in memory, and carries it out.
+    """Loads and unloads model files according to `decide`.
 
-    Loading and unloading happen on other threads; all methods belong to the thread of the
-    event loop.
+    Loading and unloading happen on other threads; all methods are called on the thread of
+    the event loop.
 
     Args:
         files: Model files.
-        load: Loads a file; the second argument is the memory of its KV caches in bytes.
+        load: Function that loads a file; its second argument is the memory for the KV
+            caches in bytes.
         n_bytes: Memory of weights and KV caches of all models in bytes.
         wait_s: Maximum time in seconds that a request waits for memory.
-        patience_s: Time after which models in use make room for a waiting request.
+        patience_s: Time in seconds after which models in use make room for a waiting
+            request.
 
     Attributes:
         past: Counts of the engines of unloaded models.
@@ -75,13 +77,14 @@ class Residency:
     async def enter(
         self, file: ServedFile, name: str, receive: Receive, *, is_patient: bool
     ) -> None:
-        """Count a request of a model, as soon as the model is in memory.
+        """Wait until a model is in memory, then count the request as one that uses it.
 
         Args:
             file: File of the model.
             name: Name of the model or of an adapter.
             receive: Channel that reports a disconnect.
-            is_patient: Whether models in use need not make room for this request.
+            is_patient: True if the request waits until other models are idle; False if
+                models in use make room for it after `patience_s`.
 
         Raises:
             ApiError: The model can never fit, cannot be loaded, or got no memory in time.
@@ -113,7 +116,7 @@ class Residency:
                 timer.cancel()
 
     def leave(self, file: ServedFile) -> None:
-        """Remove a request that has ended."""
+        """Release the lease of a request that has ended."""
         file.n_leases -= 1
         if file.n_leases == 0:
             self._advance()
@@ -130,7 +133,7 @@ class Residency:
                 )
                 if gone.done():
                     raise ClientGoneError
-                # Loading takes as long as it takes; only the wait for memory is limited.
+                # Only the wait for memory is limited, not the time of loading.
                 if not waiter.future.done() and file.state != "loading":
                     raise self._no_room(file, name)
         finally:
@@ -138,7 +141,7 @@ class Residency:
         waiter.future.result()
 
     def _give_up(self, file: ServedFile, waiter: Waiter) -> None:
-        """Remove a waiting request; release the model that it got meanwhile."""
+        """Remove a waiting request, or release the lease that it got meanwhile."""
         if waiter in file.waiters:
             file.waiters.remove(waiter)
             waiter.future.cancel()
@@ -155,7 +158,11 @@ class Residency:
         file.used = self._n_requests
 
     def _is_outdated(self, file: ServedFile, name: str) -> bool:
-        """Unload a model without requests if a damaged adapter was replaced."""
+        """Start to unload an idle model if the file of a damaged adapter has changed.
+
+        Returns:
+            Whether the model is being unloaded.
+        """
         loaded = file.loaded
         if file.n_leases or loaded is None or name in loaded.served:
             return False
@@ -166,7 +173,7 @@ class Residency:
     # ---- loading and unloading ----
 
     def _advance(self) -> None:
-        """Start what can be started: loads, unloads, requests of loaded models."""
+        """Start all loads, unloads and waiting requests that are possible now."""
         if self.is_closed:
             return
         waiting = sorted(
@@ -230,7 +237,7 @@ class Residency:
         self._advance()
 
     async def _take(self, file: ServedFile, loaded: InMemoryFile) -> None:
-        """Take a loaded model, whose caches may need more than was reserved."""
+        """Accept a loaded model; its KV caches may need more memory than was reserved."""
         more = loaded.n_cache - file.n_cache
         free = self._n_bytes - sum(
             x.n_bytes for x in self._files.values() if x.state != "unloaded"
@@ -241,7 +248,8 @@ class Residency:
             file.state = "loaded"
             self._grant(file)  # before it may have to make room again
             return
-        # With the size known now it waits for room, or is too large.
+        # The model's real size is now known and does not fit: unload it. It is loaded
+        # again when there is room, or refused if it exceeds the whole memory.
         file.state = "unloading"
         await self._unload(file)
         if file.n_bytes > self._n_bytes:

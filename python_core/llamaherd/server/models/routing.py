@@ -1,4 +1,4 @@
-"""Requests that name the model that answers them."""
+"""Applications that answer each request with the model that it names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ByModel(Endpoint):
-    """ASGI application of a path of several models.
+    """ASGI application of one path on a server with several models.
 
     Args:
         shared: State shared by all requests.
@@ -55,7 +55,7 @@ class ByModel(Endpoint):
         """Return the name of the model of a request.
 
         Raises:
-            ApiError: There is no such model.
+            ApiError: `model` is not text, or no model has this name.
         """
         asked = fields.get("model")
         if asked is not None and not isinstance(asked, str):
@@ -98,10 +98,10 @@ class ShowModels(Endpoint):
 
 
 def known_name(models: ModelRegistry, asked: str | None) -> str:
-    """Return the name of the model that a request means.
+    """Return the name of the model that answers a request.
 
     Raises:
-        ApiError: There is no such model.
+        ApiError: No model has this name.
     """
     name = models.name_of(asked)
     if name is None:

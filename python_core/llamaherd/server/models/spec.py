@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AdapterSpec:
-    """A LoRA adapter that requests ask for by its name.
+    """A LoRA adapter that requests select by its name.
 
     Attributes:
         name: Name in requests and answers.
@@ -31,8 +31,8 @@ class ModelSpec:
 
     Attributes:
         name: Name in requests and answers.
-        path: Path of the file; of the first one for a split model.
-        adapters: Adapters; each has a context of its own.
+        path: Path of the file; for a split model, of its first file.
+        adapters: Adapters; each has its own context.
     """
 
     name: str
@@ -46,7 +46,7 @@ class ModelSpec:
 
     @property
     def n_bytes(self) -> int:
-        """Size of the files in bytes: memory of the weights."""
+        """Size of all files in bytes, which is the memory reserved for weights."""
         return sum(map(_size, parts_of(self.path))) + sum(
             _size(each.path) for each in self.adapters
         )
@@ -71,11 +71,13 @@ def _size(path: Path) -> int:
 
 
 def cache_sizes(weights: Sequence[int], n_bytes: int) -> list[int]:
-    """Return the memory of the KV caches of each model in bytes.
+    """Return the memory reserved for the KV caches of each model in bytes.
 
-    As many models as possible can be in memory at once, each with a cache of at least an
-    eighth of its weights. The caches share what these models leave. A model that does not
-    fit alone needs more than `n_bytes`.
+    The function finds the largest k such that the k largest models are in memory at once,
+    each with caches of at least an eighth of its weights. Each model gets 1/k of the
+    memory that the weights of these k models leave, and at least an eighth of its own
+    weights. A model that does not fit alone gets an amount with which it needs more than
+    `n_bytes`.
 
     Args:
         weights: Size of the weights of each model in bytes.
