@@ -3,6 +3,7 @@
 #include <string>
 
 #include "guard.hpp"
+#include "memory.hpp"
 
 namespace lh {
 
@@ -119,9 +120,18 @@ int32_t KvCache::move_down(int32_t seq_id) {
   const int32_t gap = pool_.first_free();
   if (gap < 0 || gap > seq_id) return -1;
   pool_.acquire();
+  bool is_copied = false;
   try {
-    copy(seq_id, gap);
+    if (layout_.copies_states) {
+      is_copied = copy_as_state(seq_id, gap);
+    } else {
+      copy_stream(seq_id, gap);
+      is_copied = true;
+    }
   } catch (...) {
+    is_copied = false;
+  }
+  if (!is_copied) {
     pool_.release(gap);
     return -1;
   }
@@ -133,20 +143,26 @@ int32_t KvCache::move_down(int32_t seq_id) {
 
 // Copies the whole sequence, because libllama asserts on a partial copy between streams.
 // Such a copy happens at the next decode and covers the whole capacity of the stream.
-void KvCache::copy(int32_t from, int32_t to) {
-  if (copy_as_state(from, to)) return;
+// libllama keeps the sources and the destinations of such copies in two lists. If memory
+// ran out between them, the next decode would crash, so memory is checked first.
+void KvCache::copy_stream(int32_t from, int32_t to) {
+  require_memory(kRoom);
   llama_memory_seq_cp(memory_, from, to, -1, -1);
   has_pending_copies_ = !layout_.unified;
   state_of_ = -1;
+}
+
+void KvCache::copy(int32_t from, int32_t to) {
+  const int64_t n_cells = llama_n_ctx_seq(ctx_);
+  const bool is_faster = 3 * int64_t{positions_.get(from)} <= 2 * n_cells;
+  if (!is_faster || !copy_as_state(from, to)) copy_stream(from, to);
 }
 
 // Copies the cells as a saved state, at once. This is faster if they fill only part of
 // their stream. The state is read once for all copies until the next decode:
 // docs/decisions/0018. Returns false if nothing was copied.
 bool KvCache::copy_as_state(int32_t from, int32_t to) {
-  const int64_t n_cells = llama_n_ctx_seq(ctx_);
-  const int64_t n_used = positions_.get(from);
-  if (!layout_.copies_states || 3 * n_used > 2 * n_cells) return false;
+  if (!layout_.copies_states) return false;
   if (state_of_ != from) {
     state_of_ = -1;
     if (!save(from, state_)) return false;

@@ -94,6 +94,7 @@ class KvCache {
   void count(int32_t seq_id, int32_t n_cells);
   void uncount(int32_t seq_id);
   void copy(int32_t from, int32_t to);
+  void copy_stream(int32_t from, int32_t to);
   bool copy_as_state(int32_t from, int32_t to);
   bool write_state(const std::vector<uint8_t>& state, int32_t seq_id);
 

@@ -58,6 +58,7 @@ std::atomic<int64_t> n_decodes{0};
 
 thread_local int32_t shim_depth = 0;      // inside functions of llamaherd.h
 thread_local int32_t library_depth = 0;   // inside llama_decode
+thread_local int32_t copy_depth = 0;      // inside llama_memory_seq_cp
 thread_local std::vector<bool> hit_rows;  // of the last batch: their sequence had `token`
 thread_local std::vector<float> row;
 
@@ -265,8 +266,10 @@ FAULT_API int32_t lh_set_llguidance(const lh_llguidance* functions, lh_error* er
 
 // ---- allocation -----------------------------------------------------------------------
 
+// libllama cannot recover from a failure within llama_memory_seq_cp, before which the
+// shim checks that memory is left.
 void* operator new(size_t size) {
-  if (is_armed.load(std::memory_order_relaxed) && shim_depth > 0) {
+  if (is_armed.load(std::memory_order_relaxed) && shim_depth > 0 && copy_depth == 0) {
     const char* scope = library_depth > 0 ? "new in llama_decode" : "new";
     if (armed.function == scope && strikes_now()) throw std::bad_alloc();
   }
@@ -340,6 +343,7 @@ FAULT_API void llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from,
     throw_armed();
     return;
   }
+  const Depth depth(copy_depth);
   LLAMA(llama_memory_seq_cp)(memory, from, to, p0, p1);
 }
 

@@ -113,6 +113,16 @@ TEST_CASE("a sequence moves to the lowest id that is free, with its cells") {
   CHECK(c.kv.move_down(1) == -1);  // the free one is above
 }
 
+TEST_CASE("a move copies cells as a state, however many there are") {
+  Cells c(false);
+  for (int32_t i = 0; i < 2; ++i) c.decode(c.kv.acquire(false), 25);  // of 32
+  c.kv.release(0);
+  fake::settings().fail_copy = true;
+  CHECK(c.kv.move_down(1) == 0);
+  CHECK(c.kv.n_own_cells(0) == 25);
+  CHECK_FALSE(c.kv.has_pending_copies());
+}
+
 TEST_CASE("saved cells come back, also to another sequence") {
   Cells c(true);
   c.decode(c.kv.acquire(false), 4);
