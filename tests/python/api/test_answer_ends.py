@@ -1,4 +1,4 @@
-"""Where answers end: `min_tokens` and `stop_token_ids`."""
+"""End of an answer by `min_tokens` and `stop_token_ids`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which models are loaded and unloaded, without any model."""
+"""Loading and unloading of models as decisions, without any model."""
 
 from __future__ import annotations
 
