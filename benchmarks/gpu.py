@@ -1,7 +1,7 @@
 """Speed on a GPU, and differences between its answers: gpu.py run MODEL OUTPUT.json.
 
     gpu.py run MODEL OUTPUT.json    measures, on a machine with a GPU build
-    gpu.py report                   benchmarks/gpu.json into docs/gpu.md
+    gpu.py report                   gpu.json and gpu_peers.json into docs/gpu.md
 
 One run measures a loop of llama-cpp-python; concurrent prompts; the time of a step by its
 number of rows, on a random model with 1.1 billion parameters (Q8_0); the cache in host
@@ -11,6 +11,7 @@ memory; and the share of answers that are the same alone and beside others.
 from __future__ import annotations
 
 import json
+import logging
 import random
 import sys
 import tempfile
@@ -19,22 +20,24 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import gguf
 import llama_cpp
 import llamaherd as lh
 import marked
 import numpy as np
+import random_model
 from llamaherd.native import devices
 
+# llama-cpp-python logs every detail until a `Llama` is told otherwise.
+logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)
 ROOT = Path(__file__).parents[1]
 RESULT, PAGE = ROOT / "benchmarks" / "gpu.json", ROOT / "docs" / "gpu.md"
+PEERS = ROOT / "benchmarks" / "gpu_peers.json"
 WORDS = (
     *("the", "sea", "bread", "Paris", "winter", "trains"),
     *("music", "moon", "river", "stone", "paper", "light"),
 )
 AT_ONCE = (1, 8, 16, 32, 40, 64, 120, 240)
 ROWS = (1, 2, 4, 8, 9, 16, 24, 32, 40, 48, 64, 96, 128, 192, 248)
-WIDTH, N_LAYER, N_FF, N_KV, N_VOCAB = 2048, 16, 8192, 512, 32000
 _RULES = "Label the topic of this text with one word. " * 8
 
 
@@ -43,54 +46,6 @@ def prompts(n: int, low: int, high: int, *, seed: int = 1, head: str = "") -> li
     draw = random.Random(seed)  # noqa: S311 - texts of a benchmark
     texts = (" ".join(draw.choices(WORDS, k=draw.randint(low, high))) for _ in range(n))
     return [f"{head}{text} {i}:" for i, text in enumerate(texts)]
-
-
-def write_random(path: str) -> None:
-    """Write a random model in Q8_0, as wide as real models."""
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(4096)
-    writer.add_embedding_length(WIDTH)
-    writer.add_feed_forward_length(N_FF)
-    writer.add_block_count(N_LAYER)
-    writer.add_head_count(32)
-    writer.add_head_count_kv(8)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(64)
-    kinds = gguf.TokenType
-    in_bytes = [f"<0x{byte:02X}>" for byte in range(256)]
-    others = [f"w{i}" for i in range(N_VOCAB - 259)]
-    writer.add_tokenizer_model("llama")
-    writer.add_token_list(["<unk>", "<s>", "</s>", *in_bytes, *others])
-    writer.add_token_scores([0.0] * N_VOCAB)
-    first = [kinds.UNKNOWN, kinds.CONTROL, kinds.CONTROL, *[kinds.BYTE] * 256]
-    writer.add_token_types([*first, *[kinds.NORMAL] * len(others)])
-    draw = np.random.default_rng(1)
-
-    def add(name: str, n_out: int, n_in: int) -> None:
-        blocks = np.empty((n_out, n_in // 32, 34), np.uint8)
-        blocks[..., :2] = np.array([2.7e-4], np.float16).view(np.uint8)  # scale
-        blocks[..., 2:] = draw.integers(0, 256, (n_out, n_in // 32, 32), np.uint8)
-        kind = gguf.GGMLQuantizationType.Q8_0
-        writer.add_tensor(name, blocks.reshape(n_out, -1), raw_dtype=kind)
-
-    ones = np.ones(WIDTH, np.float32)
-    add("token_embd.weight", N_VOCAB, WIDTH)
-    add("output.weight", N_VOCAB, WIDTH)
-    writer.add_tensor("output_norm.weight", ones)
-    for i in range(N_LAYER):
-        for name in ("attn_norm", "ffn_norm"):
-            writer.add_tensor(f"blk.{i}.{name}.weight", ones)
-        for name, n_out, n_in in (
-            *(("attn_q", WIDTH, WIDTH), ("attn_output", WIDTH, WIDTH)),
-            *(("attn_k", N_KV, WIDTH), ("attn_v", N_KV, WIDTH)),
-            *(("ffn_gate", N_FF, WIDTH), ("ffn_up", N_FF, WIDTH)),
-            ("ffn_down", WIDTH, N_FF),
-        ):
-            add(f"blk.{i}.{name}.weight", n_out, n_in)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
 
 
 def seconds(context: lh.Context, asked: list[Any], **settings: object) -> float:
@@ -152,8 +107,27 @@ def same(model: lh.Model, **settings: object) -> list[float]:
     with lh.Context(model, n_seq_max=1, **settings) as context:
         alone = [lh.generate(context, prompt, **more) for prompt in asked]
     with lh.Context(model, n_seq_max=40, **settings) as context:
-        together = lh.generate_parallel(context, asked, **more)
-    pairs = list(zip(alone, together, strict=True))
+        together = list(lh.generate_parallel(context, asked, **more))
+    return _equal_shares(alone, together)
+
+
+def again(model: lh.Model, n_seq_max: int) -> list[float]:
+    """Return the shares of equal texts and equal bits of a call on two new contexts.
+
+    With `n_seq_max=1`, the second call has the prompts in the opposite order.
+    """
+    asked = [*prompts(24, 20, 60), *prompts(12, 60, 80, seed=3, head=_RULES)]
+    more = {"max_tokens": 12, "ignore_eos": True, "logprobs": 0}
+    step = -1 if n_seq_max == 1 else 1
+    with lh.Context(model, n_seq_max=n_seq_max) as context:
+        first = list(lh.generate_parallel(context, asked, **more))
+    with lh.Context(model, n_seq_max=n_seq_max) as context:
+        second = list(lh.generate_parallel(context, asked[::step], **more))[::step]
+    return _equal_shares(first, second)
+
+
+def _equal_shares(first: list[lh.Result], second: list[lh.Result]) -> list[float]:
+    pairs = list(zip(first, second, strict=True))
     texts = np.mean([a.text == b.text for a, b in pairs])
     bits = np.mean([a.logprobs == b.logprobs for a, b in pairs])
     return [float(texts), float(bits)]
@@ -167,12 +141,14 @@ def run(path: str, output: Path) -> None:
         found["throughput"] = throughput(model)
         found["same"] = {"Q4_0": same(model)}
         found["same"]["Q4_0, deterministic"] = same(model, deterministic=True)
+        found["same"]["Q4_0, the same call again"] = again(model, 40)
+        found["same"]["Q4_0, `n_seq_max=1`, in another order"] = again(model, 1)
     with lh.Model(path) as model:
         key = "Q4_0, deterministic, no layers on the GPU"
         found["same"][key] = same(model, deterministic=True)
     with tempfile.TemporaryDirectory() as folder:
-        write_random(f"{folder}/random.gguf")
-        with lh.Model(f"{folder}/random.gguf", n_gpu_layers=-1) as model:
+        path = random_model.write("1b", f"{folder}/random.gguf")
+        with lh.Model(path, n_gpu_layers=-1) as model:
             found["steps"] = step_times(model)
     output.write_text(json.dumps(found, indent=1) + "\n")
 
@@ -191,8 +167,25 @@ def report() -> None:
     equal = ["| model | same texts | same bits |", "| --- | ---: | ---: |"]
     for name, (texts, bits) in found["same"].items():
         equal.append(f"| {name} | {texts:.0%} | {bits:.0%} |")
-    parts = {"throughput": lines, "steps": steps, "same": equal}
+    parts = {"throughput": lines, "steps": steps, "same": equal, "peers": _peer_rows()}
     marked.write(PAGE, {name: "\n".join(part) for name, part in parts.items()})
+
+
+def _peer_rows() -> list[str]:
+    """Return the table of `gpu_peers.py`."""
+    rows = [
+        "| model | workload | llamaherd, s | llama-server / own | loop / own |",
+        "| --- | --- | ---: | ---: | ---: |",
+    ]
+    for model, workloads in json.loads(PEERS.read_text()).items():
+        for name, found in workloads.items():
+            own = found["llamaherd"]
+            ratios = [
+                f"{found[peer] / own:.1f}" if peer in found else ""
+                for peer in ("llama-server", "loop")
+            ]
+            rows.append(f"| {model} | {name} | {own:.2f} | {' | '.join(ratios)} |")
+    return rows
 
 
 def main(arguments: list[str]) -> None:

@@ -79,6 +79,11 @@ def _call(ctx: lh.Context, load: Workload, i_call: int) -> tuple[float, lh.Resul
     return seconds, out
 
 
+def run_call(ctx: lh.Context, load: Workload) -> float:
+    """Return the duration of a workload's first call on a context, in seconds."""
+    return _call(ctx, load, 0)[0]
+
+
 def _compare_ages(load: Workload, used: lh.Context, new: lh.Context) -> list[float]:
     """Seconds of calls on a used context as multiples of those on a new one.
 

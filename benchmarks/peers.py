@@ -134,7 +134,15 @@ def _batched_bench(  # noqa: PLR0917 - the settings of the program
 
 
 def run_server(
-    load: Workload, model: str, n_threads: int, longest: int, n_slots: int, *, swa: bool
+    load: Workload,
+    model: str,
+    n_threads: int,
+    longest: int,
+    n_slots: int,
+    *,
+    swa: bool = False,
+    n_gpu_layers: int = 0,
+    warm_up: Workload | None = None,
 ) -> dict[str, object]:
     """Run a workload with two clients more than the server has slots.
 
@@ -146,9 +154,12 @@ def run_server(
         n_slots: The server's `-np`.
         swa: Keep all cells of layers with sliding windows (`--swa-full`). Without this,
             the server computes the shared prefixes of such models again for each prompt.
+        n_gpu_layers: Number of layers on a GPU.
+        warm_up: A workload that runs before the measured one.
     """
     cells = round_up(longest + 8) * n_slots
     settings = ["-np", str(n_slots), "-c", str(cells), *(["--swa-full"] if swa else [])]
+    settings += ["-ngl", str(n_gpu_layers)]
     with llama_server(model, n_threads, settings) as (port, process):
         connections = local()
 
@@ -157,19 +168,22 @@ def run_server(
                 connections.http = HTTPConnection("127.0.0.1", port, timeout=_ANSWER_S)
             return _complete(connections.http, *request, load.temperature)
 
-        requests = [
-            (i, prompt, n)
-            for i, (prompt, n) in enumerate(
-                zip(load.prompts, load.max_tokens, strict=True)
-            )
-        ]
+        requests = _requests(load)
         with ThreadPoolExecutor(n_slots + 2) as pool:
             answer((0, "Hello", 2))
+            if warm_up is not None:
+                list(pool.map(answer, _requests(warm_up)))
             start = time.perf_counter()
             texts = list(pool.map(answer, requests))
             seconds = time.perf_counter() - start
         peak = _peak_bytes(process.pid)
     return {"seconds": [seconds], "texts": texts, "peak_bytes": peak}
+
+
+def _requests(load: Workload) -> list[tuple[int, str, int]]:
+    """Return the seed, the prompt and the number of tokens of each request."""
+    pairs = zip(load.prompts, load.max_tokens, strict=True)
+    return [(i, prompt, n) for i, (prompt, n) in enumerate(pairs)]
 
 
 def _complete(
