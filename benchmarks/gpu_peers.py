@@ -40,6 +40,7 @@ def own_seconds(model: lh.Model, load: Workload, warm_up: Workload) -> float:
     """Return the duration of a workload in llamaherd, on a new context."""
     with lh.Context(model, n_threads=N_THREADS) as context:
         own.run_call(context, warm_up)
+        own.set_up(context, load)
         return own.run_call(context, load)
 
 

@@ -32,7 +32,7 @@ def run_llamaherd(
     settings["n_threads"] = n_threads
     with lh.Model(model) as opened, lh.Context(opened, **settings) as ctx:
         lh.generate(ctx, "Hello", max_tokens=2)  # pages of the model come in
-        setup_s = _set_up(ctx, load)
+        setup_s = set_up(ctx, load)
         seconds, decoded, resident = [], [], []
         for i_call in range(load.n_calls):
             took, out = _call(ctx, load, i_call)
@@ -54,7 +54,7 @@ def run_llamaherd(
         return record
 
 
-def _set_up(ctx: lh.Context, load: Workload) -> float:
+def set_up(ctx: lh.Context, load: Workload) -> float:
     """Makes the KV cache for a workload, as a peer does when it starts. Returns seconds.
 
     A context takes its memory at its first call, which here is cancelled at once.
