@@ -47,9 +47,10 @@ def setting(found: dict[str, Any]) -> str:
     return (
         f"{found['draws']:,} draws of {found['n_texts']:,} texts with a gold sample of "
         f"{found['n_gold']}; labels are right in {found['accuracy']:.1%}. Monte Carlo "
-        f"error, three standard errors: ±{error:.1%}. Of {len(valid)} coverages of valid "
-        f"methods {sum(inside)} are within it, from {lowest:.1%} to {highest:.1%}; "
-        f"{n_failed} estimates had no solution.\n"
+        f"error (three standard errors): ±{error:.1%}. {sum(inside)} of {len(valid)} "
+        "coverages of valid methods differ from the nominal value by at most this "
+        f"error; the coverages are from {lowest:.1%} to {highest:.1%}. {n_failed} "
+        "estimates had no solution.\n"
     )
 
 
@@ -87,8 +88,8 @@ def few_codes(found: dict[str, Any]) -> str:
             if row["n_gold"] == n_gold and row["method"] != "naive"
         ]
         told.append(
-            f"Of {n_gold} codes {len(coverages)} coverages of valid methods are from "
-            f"{min(coverages):.1%} to {max(coverages):.1%}; "
+            f"With {n_gold} codes, the {len(coverages)} coverages of valid methods are "
+            f"from {min(coverages):.1%} to {max(coverages):.1%}; "
             f"{found['n_failed'][f'simple, {n_gold}']} estimates had no solution.\n"
         )
     return "".join(told)
@@ -110,10 +111,11 @@ def hard_designs(found: dict[str, Any]) -> str:
     names = "; ".join(row["design"] for row in quiet) or "none"
     head = (
         f"{found['draws']} draws per design (standard error of a coverage of 95%: "
-        f"{math.sqrt(0.95 * 0.05 / found['draws']):.1%}). Of {len(found['designs'])} "
-        f"designs {len(found['designs']) - len(low)} have at least {_GOAL:.0%} by each "
-        f"method; {len(low) - len(quiet)} others are warned of in at least {_GOAL:.0%} "
-        f"of the draws. Neither: {names}.\n"
+        f"{math.sqrt(0.95 * 0.05 / found['draws']):.1%}). In "
+        f"{len(found['designs']) - len(low)} of {len(found['designs'])} designs every "
+        f"method has a coverage of at least {_GOAL:.0%}; in {len(low) - len(quiet)} "
+        f"others you get a warning in at least {_GOAL:.0%} of the draws. Designs without "
+        f"such a coverage or warning: {names}.\n"
     )
     return head + "\n" + "\n".join(lines) + "\n"
 
@@ -151,9 +153,9 @@ def head_designs(found: dict[str, Any]) -> str:
     fewest = min(row["draws"] for row in found["heads"])
     intro = (
         f"{n} draws per design ({fewest} with embeddings); Monte Carlo error of a "
-        f"coverage, three standard errors: ±{error:.1%}. Coverages by probabilities and "
-        f"recalibrated ones are from {min(coverages):.1%} to {max(coverages):.1%}. "
-        "Widths are medians.\n"
+        f"coverage, three standard errors: ±{error:.1%}. Coverages by probabilities "
+        f"and recalibrated probabilities are from {min(coverages):.1%} to "
+        f"{max(coverages):.1%}. Widths are medians.\n"
     )
     return intro + "\n" + "\n".join(lines) + "\n"
 

@@ -259,7 +259,7 @@ def heading(n_draws: int) -> str:
     error = math.sqrt(0.95 * 0.05 / n_draws)
     return (
         f"{n_draws} draws of {N_TEXTS:,} texts; standard error of a coverage of 95%: "
-        f"{error:.1%}. In parentheses the median width.\n\n"
+        f"{error:.1%}. The median width is in parentheses.\n\n"
     )
 
 

@@ -105,7 +105,7 @@ def table(found: dict[str, Any]) -> str:
     setting = (
         f"{found['n_prompts']} prompts, {n} tokens generated, {found['model']} "
         f"({found['model_bytes'] / 1e6:.0f} MB), medians of "
-        f"{len(found['walls_s']['herd'])} runs in turns, deterministic."
+        f"{len(found['walls_s']['herd'])} alternate runs, deterministic."
     )
     lines = [setting, "", "| | |", "|---|---:|"]
     return "\n".join([*lines, *(f"| {name} | {value} |" for name, value in rows)]) + "\n"

@@ -146,30 +146,30 @@ def steadiness(summary: Summary) -> str:
             first, second, last = repeat["seconds"]
             lines.append(
                 f"- {title(model)}, `annotate` {repeat['n_calls']} times on one context: "
-                f"{first:.2f} s, then {second:.2f} s, at last {last:.2f} s "
-                f"({_age(repeat)}); tokens decoded "
+                f"the first call took {first:.2f} s, the second {second:.2f} s and the "
+                f"last {last:.2f} s ({_age(repeat)}); tokens decoded: "
                 f"{', '.join(f'{n:,}' for n in repeat['decoded'])}."
             )
         if many := loads.get("many"):
             (first, last), sizes = many["seconds"], many["resident_bytes"]
             lines.append(
                 f"- {title(model)}, {many['n_calls']:,} small calls: the first tenth "
-                f"took {1000 * first:.1f} ms each, the last {1000 * last:.1f} ms "
-                f"({_age(many)}); "
-                f"resident memory {sizes[0] / 2**20:.1f} MiB after the first tenth, "
-                f"{sizes[1] / 2**20:.1f} MiB at the end."
+                f"took {1000 * first:.1f} ms each, the last {1000 * last:.1f} ms each "
+                f"({_age(many)}); resident memory was {sizes[0] / 2**20:.1f} MiB after "
+                f"the first tenth and {sizes[1] / 2**20:.1f} MiB at the end."
             )
             if cost := many.get("scheduling"):
                 lines.append(
-                    f"- To schedule {cost['n_prompts']:,} prompts of 500 tokens (prefix "
-                    "tree, admission, results; nothing computed) took "
+                    f"- Scheduling {cost['n_prompts']:,} prompts of 500 tokens (prefix "
+                    "tree, admission, results, but no computation) took "
                     f"{cost['seconds']:.2f} s."
                 )
         if bridge := loads.get("annotate", {}).get("bridge"):
             lines.append(
-                f"- {title(model)}, `annotate` from R: {bridge['to_llamaherd']:.3f} of "
-                f"the time of Python, {bridge['outside_s']:.2f} s of it outside of "
-                f"Python; {bridge['convert_s']:.2f} s to convert 10,000 prompts and "
+                f"- {title(model)}, `annotate` from R took "
+                f"{bridge['to_llamaherd']:.3f} times as long as from Python; "
+                f"{bridge['outside_s']:.2f} s of this time were outside of Python. R "
+                f"needed {bridge['convert_s']:.2f} s to convert 10,000 prompts and "
                 "results."
             )
     return "".join(f"{line}\n" for line in lines)
@@ -178,8 +178,8 @@ def steadiness(summary: Summary) -> str:
 def _age(calls: Row) -> str:
     """Return words on the time of late calls relative to calls on a new context."""
     return (
-        f"then {calls['to_new']:.3f} of the time of the second and later calls on a new "
-        "context, in turns"
+        f"late calls took {calls['to_new']:.3f} times as long as the second and later "
+        "calls on a new context, which ran alternately"
     )
 
 
@@ -188,7 +188,9 @@ def conditions(summary: Summary) -> str:
     lines = []
     for about in summary["sessions"]:
         quick = "**a quick look, no figures to quote**, " if about["quick"] else ""
-        use = ": the texts that prompts get alone" if about["is_reference"] else ""
+        use = (
+            " (only for texts of prompts that ran alone)" if about["is_reference"] else ""
+        )
         lines.append(
             f"- {quick}{about['processor']}, {about['n_threads']} threads; llamaherd "
             f"{about['llamaherd']} ({about['commit']}), llama-cpp-python "
@@ -197,11 +199,11 @@ def conditions(summary: Summary) -> str:
         )
     if summary.get("others_cpus") is not None:
         lines.append(
-            f"- Other programs kept {summary['others_cpus']:.2f} processors busy "
-            "meanwhile (median of the measurements)."
+            f"- Other programs used {summary['others_cpus']:.2f} processors during the "
+            "measurements (median)."
         )
     if slots := summary.get("server_slots"):
-        lines.append(f"- llama-server with {', '.join(map(str, slots))} slots.")
+        lines.append(f"- llama-server ran with {', '.join(map(str, slots))} slots.")
     own = [
         load["engines"]["llamaherd"]
         for model in summary["models"]
@@ -209,10 +211,10 @@ def conditions(summary: Summary) -> str:
     ]
     if runs := sorted({row["n_runs"] for row in own}):
         counts = " or ".join(map(str, runs))
-        lines.append(f"- Medians of {counts} runs; peers may have fewer.")
+        lines.append(f"- Times are medians of {counts} runs; peers may have fewer runs.")
     if setups := [row["setup_s"] for row in own if "setup_s" in row]:
         lines.append(
-            "- llamaherd's KV cache, made before the clock was started, took "
+            "- Before the measured time, llamaherd allocated its KV cache in "
             f"{min(setups):.2f} to {max(setups):.2f} s."
         )
     return "".join(f"{line}\n" for line in lines)

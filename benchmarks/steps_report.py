@@ -71,7 +71,7 @@ def coverage(found: dict[str, Any]) -> str:
     head += ["probabilities, DSL", "probabilities, PPI++"]
     note = (
         f"{found['draws']} draws per design; Monte Carlo error of a coverage, three "
-        f"standard errors: ±{error:.1%}. Cells are coverage and median width.\n"
+        f"standard errors: ±{error:.1%}. Cells show the coverage and the median width.\n"
     )
     lines = [
         note,

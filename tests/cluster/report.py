@@ -24,9 +24,9 @@ PAGE = ROOT / "docs/cluster.md"
 def namespaces(found: dict[str, Any]) -> list[str]:
     """What a cut cable costs."""
     names = {
-        "whole": "is whole",
+        "whole": "is not cut",
         "while": f"is cut for {found['while']['cut_s']} s",
-        "for good": "is cut for good",
+        "for good": "is cut permanently",
     }
     return [
         "| the cable | answers | s |",
@@ -36,7 +36,7 @@ def namespaces(found: dict[str, Any]) -> list[str]:
             for key, name in names.items()
         ),
         "",
-        "The answers were those of one machine, each of them there once.",
+        "Each prompt had exactly one answer, the same as on one machine.",
     ]
 
 
@@ -48,18 +48,19 @@ def costs(found: dict[str, Any]) -> list[str]:
         "| SmolLM2-135M, a file of 92 MB | |",
         "| --- | ---: |",
         f"| from `Herd(...)` until two actors are ready, s | {actors['ready_s']:.1f} |",
-        f"| of it loading the model, s | {load_s:.1f} |",
-        f"| resident memory of an actor then, MB | {memory_mb:.0f} |",
+        f"| part of this time for loading the model, s | {load_s:.1f} |",
+        f"| resident memory of a ready actor, MB | {memory_mb:.0f} |",
     ]
 
 
 def kills(found: dict[str, Any]) -> list[str]:
     """What it costs that actors are killed all the time."""
     return [
-        f"{found['n_kills']} times a worker of two was killed (SIGKILL) while they",
+        f"{found['n_kills']} times one of two workers was killed (SIGKILL) while they",
         f"answered {found['n_prompts']:,} prompts: {found['n_lost']} answers were lost,",
-        "none came twice, and all were those of one machine. It took",
-        f"{found['wall_s']:.0f} s, one context {found['wall_alone_s']:.0f} s.",
+        "no answer was delivered twice, and all answers were the same as on one",
+        f"machine. The herd needed {found['wall_s']:.0f} s, and one context needed",
+        f"{found['wall_alone_s']:.0f} s.",
     ]
 
 
@@ -80,10 +81,10 @@ def slurm(found: dict[str, Any]) -> list[str]:
     tasks, cpus, rows = found["n_tasks"], found["n_cpus"], found["n_rows"]
     return [
         f"An array of {tasks} tasks on a SLURM of one node, {cpus} at a time, over",
-        f"{rows:,} rows: one task was requeued in its middle, another one lost its",
-        "processes by SIGKILL and was requeued. All was done after",
-        f"{found['wall_s']:.0f} s, and the merged table had the bytes of the one that",
-        "`llamaherd run` writes.",
+        f"{rows:,} rows: one task was requeued while it ran; the processes of another",
+        "task were killed (SIGKILL), and the task was requeued. All tasks were done",
+        f"after {found['wall_s']:.0f} s, and the merged table had the same bytes as the",
+        "table that `llamaherd run` writes.",
     ]
 
 

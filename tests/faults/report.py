@@ -74,8 +74,9 @@ def soak(report: dict[str, Any]) -> str:
     first, last = (report[f"memory_{which}_bytes"] / 1e6 for which in ("first", "last"))
     steps = [report[f"tokens_per_step_{which}"] for which in ("first", "last")]
     summary = (
-        f"{report['calls']} calls with {report['prompts']} prompts; a fault struck "
-        f"{report['struck']} of the calls, and {report['failed']} prompts failed by it."
+        f"{report['calls']} calls with {report['prompts']} prompts; faults occurred in "
+        f"{report['struck']} calls, and {report['failed']} prompts failed because of "
+        "them."
     )
     return f"""\
 | | second tenth | last tenth |

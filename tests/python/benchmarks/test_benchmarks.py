@@ -168,7 +168,7 @@ def test_many_calls_and_the_cost_of_scheduling(bench: SimpleNamespace) -> None:
     ]
     shown = bench.report.steadiness(bench.summary.summarise(records))
     assert "10 small calls: the first tenth took 100.0 ms each, the last 200.0" in shown
-    assert "1.0 MiB after the first tenth, 3.0 MiB at the end" in shown
+    assert "1.0 MiB after the first tenth and 3.0 MiB at the end" in shown
     assert "10,000 prompts of 500 tokens" in shown
     assert "took 0.51 s." in shown
 
