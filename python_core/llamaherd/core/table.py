@@ -27,7 +27,7 @@ class Layout(Protocol):
     def held(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
     ) -> tuple[dict[str, list[Any]], dict[int, str]]:
-        """Drop values that a column cannot store; also return the reasons by row."""
+        """Replace values that a column cannot store; also return the reasons by row."""
         ...
 
     def arrays(
