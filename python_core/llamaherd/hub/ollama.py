@@ -48,7 +48,7 @@ def stores() -> list[Path]:
 
 
 def list_ollama_models() -> list[OllamaModel]:
-    """Return the GGUF models in the store of Ollama on this machine, by name.
+    """Return the GGUF models in the store of Ollama on this machine, sorted by name.
 
     Ollama does not have to run. The environment variable OLLAMA_MODELS sets another
     store.

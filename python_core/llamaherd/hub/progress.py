@@ -69,7 +69,7 @@ class FetchMeter:
 
 
 class ProgressReporter:
-    """Reporter of a download: a bar and messages, calls of a function, or nothing.
+    """Reports a download: with a bar and messages, by calling a function, or not at all.
 
     Args:
         option: True shows a bar and messages on stderr; a function is called.
