@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
-_SEEDS_OF_FORKS = 2**34  # offset of seeds of forks, beyond the offsets of retries
+_SEEDS_OF_FORKS = 2**34  # offset of seeds of forks, above those of retries
 
 
 @takes(GenerateOptions, ChatSettings, CHAT_DEFAULTS)

@@ -65,7 +65,7 @@ class Conversation:
 
     @property
     def messages(self) -> list[Turn]:
-        """System message, if any, and messages so far; `turns=` accepts them."""
+        """System message, if any, and messages so far, as `turns=` accepts them."""
         first: list[Turn] = []
         if self._system is not None:
             first = [{"role": "system", "content": self._system}]
@@ -121,7 +121,7 @@ class Conversation:
         return transcript(self.messages)
 
     def _record(self, handle: Handle, asked: Question) -> None:
-        """Add the answer to a question to the memory, once."""
+        """Add the answer to a question to the memory, if not yet added."""
         with self._lock:
             if self._reply is None or self._reply.handle is not handle:
                 return

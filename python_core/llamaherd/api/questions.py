@@ -1,4 +1,4 @@
-"""Requests of a chat: a conversation with a new question, fitted into the context."""
+"""Creation of a chat's requests, with answers limited to the free cells."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def make_batch(
     texts: object,
     settings: Mapping[str, Any],
 ) -> tuple[list[list[dict[str, object]]], dict[str, Any]]:
-    """Return the prompts of many questions, and the arguments of their call.
+    """Return the prompts for many questions, and the arguments of their call.
 
     Args:
         host: Host that answers.

@@ -1,4 +1,4 @@
-"""Resolution of a model source to the path of a file, downloaded if necessary."""
+"""Search for a model's file, which is downloaded if necessary."""
 
 from __future__ import annotations
 

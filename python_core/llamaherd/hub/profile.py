@@ -130,7 +130,7 @@ class HardwareProfile:
 
 @cache
 def _measured() -> tuple[float, float]:
-    """Return the best of several short measurements, because other programs may run."""
+    """Measure several times and return the best values; other programs may run."""
     rounds = [(_bandwidth(), _flops()) for _ in range(_ROUNDS)]
     return max(bandwidth for bandwidth, _ in rounds), max(flops for _, flops in rounds)
 

@@ -106,7 +106,7 @@ def download(file_request: FileRequest, watch: Watch) -> str:
     part = file_request.target.with_name(f".{file_request.target.name}.part")
     with _alone(part, watch):
         if file_request.target.is_file() and not file_request.replace:
-            return sha256_of(file_request.target)  # another process has finished first
+            return sha256_of(file_request.target)  # another process was first
         n_before, n_tries = -1, 0
         while True:
             try:
@@ -172,7 +172,7 @@ def _try(file_request: FileRequest, part: Path, watch: Watch) -> str:
     state = _state_of(part, file_request)
     n_there = part.stat().st_size if state else 0
     if n_there and n_there == file_request.size_bytes:
-        n_there -= 1  # complete: a range after the last byte would be refused
+        n_there -= 1  # a server refuses a range after the last byte
     request = urllib.request.Request(file_request.url)  # noqa: S310 - the scheme was checked
     request.add_header("User-Agent", "llamaherd")
     request.add_header("Accept-Encoding", "identity")
@@ -309,7 +309,7 @@ def _remove(part: Path) -> None:
 @contextmanager
 def _alone(part: Path, watch: Watch) -> Iterator[None]:
     """Wait while another process downloads the same file."""
-    if sys.platform == "win32":  # no lock: two processes may download the same file
+    if sys.platform == "win32":  # without locks, a file may be downloaded twice
         yield
         return
     lock = part.with_name(f"{part.name}.lock")

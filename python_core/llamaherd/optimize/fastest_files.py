@@ -116,7 +116,7 @@ def keep(path: Path, work: Path, best: Path, verdict: str, cache: Path) -> Path:
     result_folder = _result_folder(path, cache)
     try:
         work.rename(result_folder)
-    except OSError:  # another process was first, or left an incomplete folder
+    except OSError:  # another process has created this folder
         known = look(path, cache)
         if known is not None:
             return known

@@ -75,7 +75,7 @@ class OptimizeWork:
         )
 
     def cancel(self) -> None:
-        """End the search within a fraction of a second, after any file being written."""
+        """End the search in a fraction of a second, or after the current file."""
         self._stop.set()
 
     def run(self) -> OptimizeReport | None:

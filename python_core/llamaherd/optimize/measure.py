@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LEAST_TOKENS = 64  # minimum number of tokens of a sample text
 MOST_TOKENS = 4096
 N_ROUNDS = 5
-_MOST_CHARS = 40 * MOST_TOKENS  # characters; the rest of a text is not tokenized
+_MOST_CHARS = 40 * MOST_TOKENS  # most characters; the rest of a text is not used
 _MAX_S = 30.0  # seconds after which no new round starts
 _N_PREFILL = 512  # number of tokens of the prompt that measures prefill
 _N_SLOTS = 8  # number of concurrent prompts that measure decode
@@ -106,7 +106,7 @@ class Sample:
     def window(self, number: int, size: int) -> list[int]:
         """Return a prompt of `size` tokens that begins differently for each `number`."""
         n = len(self.tokens)
-        begin = number * 37 % n  # a prime, so that prompts begin at different words
+        begin = number * 37 % n  # a prime number: prompts begin at different words
         body = [self.tokens[(begin + i) % n] for i in range(size - len(self._start))]
         return [*self._start, *body]
 
@@ -117,7 +117,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """Tokens per second: of a long prompt, and of 8 answers generated together."""
+    """Tokens per second for a long prompt, and for 8 answers generated together."""
 
     prefill: float
     decode: float
@@ -181,7 +181,7 @@ def compare(
 
 
 def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) -> Speeds:
-    """Measure the speed of both models alternately, so that load affects both alike."""
+    """Measure the speed of both models alternately, so that load affects both equally."""
     start = monotonic()
     rounds: list[tuple[_Turn, _Turn]] = []
     with (

@@ -61,7 +61,7 @@ def target(source: Path, folder: Path, type_name: str) -> Path:
 
 
 class Requantized:
-    """A requantized copy under a temporary name, removed after `with` unless kept.
+    """A requantized copy with a temporary name; `with` removes it unless it is kept.
 
     Args:
         source: Path of a GGUF file.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from llamaherd.remote.client import RemoteServer
 
 Task = Literal["generate", "classify", "annotate"]
-_AT_ONCE = 32  # texts of a request; after a crash an unfinished request runs again
+_AT_ONCE = 32  # texts per request; after a crash an unfinished request runs again
 _WINDOW = "30d"
 _LEFT_OUT = ("usage", "tokens")  # of answers
 _OF_TASK = "llamaherd_task"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
-_KEY_VARIABLE = "LLAMAHERD_API_KEY"  # other users cannot read it, unlike arguments
+_KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
 _INFO, _READY, _LOG = "server.json", "ready.json", "server.log"
 _LOOK_S = 0.05
 _LOG_LINES = 5
@@ -37,7 +37,7 @@ _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def servers_folder() -> Path:
-    """Return the folder of all servers: `LLAMAHERD_SERVERS`, or in the home folder."""
+    """Return the folder of all servers: `LLAMAHERD_SERVERS`, or in the user's home."""
     given = os.environ.get(FOLDER_VARIABLE)
     return Path(given) if given else Path.home() / ".local" / "state" / "llamaherd"
 
