@@ -10,8 +10,8 @@ namespace lh {
 namespace {
 
 constexpr int32_t kLanes = 16;
-// Number of values added as floats before their sum is added as a double; small enough
-// that rounding errors are negligible.
+// Number of values that are added as floats before their sum is added as a double. It is
+// small enough that rounding errors are negligible.
 constexpr int32_t kBlock = 16 * kLanes;
 
 // Computes exp(x) for x <= 0 to within two units in the last place, without a branch or a

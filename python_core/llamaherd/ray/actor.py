@@ -77,9 +77,10 @@ class Actor:
         return build()
 
     def node(self) -> tuple[str, int]:
-        """Return the name of the machine and the process that started the actor.
+        """Return the machine's name and the id of the process that started the actor.
 
-        Ray has one such process per node; it distinguishes nodes with the same name.
+        Ray has one such process per node. Its id distinguishes nodes with the same
+        name.
         """
         return socket.gethostname(), os.getppid()
 
