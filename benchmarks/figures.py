@@ -1,4 +1,4 @@
-"""Selects numbers of a summary for the tables and the plot."""
+"""Selects numbers from a summary for the tables and the plot."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NOVEL = Path(__file__).parent / "data/pride_and_prejudice.txt"
-SEED = 20261121  # seed of lengths, order and selection of texts
+SEED = 20261121  # seed for lengths, order and selection of texts
 
 # A sentence of 8 to 30 words. Titles (Mr., Mrs.) do not end a sentence.
 _SENTENCE = re.compile(
