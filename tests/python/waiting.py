@@ -1,4 +1,4 @@
-"""Waiting for what happens in another thread, or process."""
+"""Functions that wait for an event in another thread or process."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_a_run_that_dies_is_an_error_with_its_reason(
 
 
 def test_an_instruction_that_windows_refuses_has_its_reason() -> None:
-    found = checkups._failed_run(0xC000001D, "")  # an exit status in place of a signal
+    found = checkups._failed_run(0xC000001D, "")  # an exit status instead of a signal
     assert "compiled for a processor with more" in found.text
 
 

@@ -151,7 +151,7 @@ def test_a_failure_is_a_text_with_a_code() -> None:
     codes = codes_of([reason, None, "of a library", CANCELLED])
     assert codes == ["too_long", None, "failed", "cancelled"]
     assert is_cancelled(CANCELLED)
-    assert not is_cancelled(str(CANCELLED))  # a text alone is never read
+    assert not is_cancelled(str(CANCELLED))  # a plain text is never parsed
 
 
 def test_errors_of_clusters_and_samplers_travel_with_their_fields() -> None:

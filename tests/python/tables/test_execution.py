@@ -53,7 +53,7 @@ def test_answers_are_those_of_generate_parallel(tmp_path: Path, tiny_path: Tiny)
     table(tmp_path, TEXTS)
     drawn = {**SHORT, "temperature": 1.5, "seed": 7}
     spec = described(tmp_path, tiny_path("llama"), prompt="Say {text}.", sampling=drawn)
-    # Blocks that are smaller than the table draw as one call would.
+    # With blocks smaller than the table, the draws are those of a single call.
     outcome = do_run(spec, block=7)
     assert (outcome.n_rows, outcome.n_failed) == (60, 0)
     found = rows_of(tmp_path / "out.csv")
@@ -332,7 +332,7 @@ def test_a_clock_that_was_set_back_changes_no_order(
     merged = tmp_path / "merged.csv"
     merge_runs([journal], str(merged))
     assert merged.read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    do_run(first, shard=(1, 1))  # from the journal, and it is that of this run again
+    do_run(first, shard=(1, 1))  # from the journal, which again belongs to this run
     merge_runs([journal], str(merged), overwrite=True)
     assert merged.read_bytes() != (tmp_path / "whole.csv").read_bytes()
 
