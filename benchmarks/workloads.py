@@ -1,7 +1,8 @@
 """Workloads of the benchmark, on texts in the public domain.
 
-The prompts are the same for every model. When the benchmark runs, their tokens are
-counted with the model's tokenizer (`shape.py`); the numbers are in the results.
+The prompts are the same for every model. When the benchmark runs, the tokens of the
+prompts are counted with the model's tokenizer (`shape.py`). The results contain these
+numbers.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class Team {
         threads_.emplace_back([this, i] { work(i); });
       }
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
-      // The threads that were created so far do the work.
+      // If no more threads can be created, the existing threads do the work.
     }
     n_ = static_cast<int32_t>(threads_.size()) + 1;
   }

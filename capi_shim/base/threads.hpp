@@ -14,8 +14,8 @@ namespace lh {
 bool can_make_teams() noexcept;
 
 // Calls run(data) on n_threads threads at the same time, including the calling thread.
-// Uses fewer threads if they cannot be created, and only one if the calling thread is
-// already in a team. Returns when all calls have returned. `run` must not throw.
+// If not all threads can be created, it uses fewer. If the calling thread is already in a
+// team, it uses only one. Returns when all calls have returned. `run` must not throw.
 void run_team(void (*run)(void*), void* data, int32_t n_threads) noexcept;
 
 // Index of a thread in its team, and the size of the team.

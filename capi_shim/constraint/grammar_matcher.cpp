@@ -74,8 +74,8 @@ void GrammarMatcher::start_place() {
   seen_.clear();
 }
 
-// Expands the items in pending_ until all items that wait for a character, a token or a
-// rule at the last position are found.
+// Expands the items in pending_. Afterwards, all items at the last position that wait for
+// a character, a token or a rule are known.
 void GrammarMatcher::close() {
   const auto here = static_cast<uint32_t>(places_.size() - 1);
   while (!pending_.empty()) {

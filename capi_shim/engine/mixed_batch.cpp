@@ -12,8 +12,8 @@ namespace {
 // different rounding (docs/decisions/0012). Such parts are therefore not split.
 constexpr int32_t kTile = 64;
 
-// Maximum number of draft tokens per answer. Together with the last token, they are as
-// many rows as ggml's kernels process at a time.
+// Maximum number of draft tokens per answer. Together with the last token, this is the
+// number of rows that ggml's kernels process at a time.
 constexpr int32_t kDraft = 3;
 
 // Maximum number of rows of a batch with drafts. Up to this size, one more row costs
@@ -87,7 +87,7 @@ int32_t MixedBatch::add_paths(const std::vector<Client*>& clients) {
       std::count_if(clients.begin(), clients.end(),
                     [this](const Client* c) { return is_on_path(*c); }));
   if (n_paths == 0) return 0;
-  // Reserves a row for each of the other clients.
+  // Leaves a row of logits for each of the other clients.
   const auto n_others = static_cast<int32_t>(clients.size()) - n_paths;
   const int32_t n_each =
       std::max(1, std::min(limits_.n_outputs, limits_.capacity) / n_paths -

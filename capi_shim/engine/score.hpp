@@ -22,7 +22,7 @@ class Score {
   struct Way {
     bool from_prompt;  // every path starts at the prompt's end, not at the node where it
                        // branches
-    // cells cannot be truncated, so the state after the prompt is saved
+    // the state after the prompt is saved, because cells cannot be truncated
     bool by_state;
   };
 

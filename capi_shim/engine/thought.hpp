@@ -51,7 +51,8 @@ class Thought final : public Task {
   std::vector<int32_t> behind_marker(const lh_model& model, Client& client,
                                      std::string_view piece) const;
 
-  // The following functions may replace the client's task, which destroys this object.
+  // The functions below may replace the client's task. This destroys the object on which
+  // they are called.
   void write(const StepServices& step, Client& client, int32_t token,
              std::string_view piece, size_t n_before);
   void close_if_spent(const StepServices& step, Client& client);

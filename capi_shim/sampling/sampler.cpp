@@ -315,7 +315,8 @@ int32_t Sampler::pick(LogitRow& row, bool is_bound,
                      [](const llama_token_data& c) { return c.logit == kMinusInfinity; });
   candidates.size = static_cast<size_t>(end - candidates.data);
   if (candidates.size == 0) return kNothingLeft;
-  // With a single candidate no drawing is needed, and mirostat would divide by zero.
+  // If there is a single candidate, it is taken without a draw, because mirostat would
+  // divide by zero.
   if (candidates.size == 1) return candidates.data[0].id;
   if (greedy_) {
     return std::max_element(candidates.data, candidates.data + candidates.size,

@@ -55,7 +55,7 @@ def generate_parallel(
         prompts: Any number of texts or sequences of token ids; with `chat`, also lists
             of messages.
         progress: True to show a progress bar, or a function that is called with a
-            `Progress` from time to time, on the calling thread.
+            `Progress` repeatedly, on the calling thread.
         **settings: Options of generation, see `GenerateOptions`, and any field of
             `SamplingParams`, such as max_tokens, temperature, stop and choices. A schema,
             regex, grammar or choices may be a list with one element per prompt, None for

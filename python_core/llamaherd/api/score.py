@@ -64,7 +64,7 @@ def score_parallel(
         continuations: One text for all prompts, or for each prompt a text or a list of
             texts, which are then computed as a tree. No space is inserted before them.
         progress: True to show a progress bar, or a function that is called with a
-            `Progress` from time to time, on the calling thread.
+            `Progress` repeatedly, on the calling thread.
         **settings: Options of scoring, see `ScoreOptions`.
 
     Returns:
@@ -204,7 +204,7 @@ def perplexity(
         texts: Texts or token ids, each at most as long as the training context of the
             model.
         progress: True to show a progress bar, or a function that is called with a
-            `Progress` from time to time, on the calling thread.
+            `Progress` repeatedly, on the calling thread.
         **settings: Options of perplexity, see `PerplexityOptions`.
 
     Returns:

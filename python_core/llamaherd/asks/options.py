@@ -147,8 +147,8 @@ class ClassifyOptions(PromptOptions):
     """Options of classification.
 
     Attributes:
-        labels: Texts that may follow a prompt. A mapping gives a name to each text that
-            the model reads; probabilities of texts with the same name are added.
+        labels: Texts that may follow a prompt. In a mapping, each text that the model
+            reads has a name; probabilities of texts with the same name are added.
         normalize: Method for comparing labels of different lengths. "sum" takes log
             P(label), "token" divides that by the number of the label's tokens, "byte"
             by its bytes in UTF-8, and "pmi" subtracts log P(label) after `pmi_prompt`.

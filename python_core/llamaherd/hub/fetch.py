@@ -88,11 +88,12 @@ def download_model(
     without a network request; `force` downloads the current version.
 
     Args:
-        source: A path; "https://..."; "hf:owner/repo" of the Hugging Face hub, with
-            "/file.gguf" or ":Q4_K_M" (a quantization; by default Q4_K_M, or Q8_0 for a
-            model of up to 1.5 GB, or the next available one that fits), and "@revision"
-            after the repository; "ollama:name" from the store of Ollama; or the name of
-            a cached file, or a part of it that matches only one.
+        source: A path; "https://..."; "hf:owner/repo" of the Hugging Face hub,
+            optionally with "/file.gguf" or a quantization such as ":Q4_K_M", and with
+            "@revision" after the repository; "ollama:name" from the store of Ollama; or
+            the name of a cached file, or a part of a name that only one file has. The
+            default quantization is Q4_K_M, or Q8_0 for a model of up to 1.5 GB; if it
+            is not available or does not fit, the next one that fits is used.
         cache_dir: Folder for downloads; None: `model_cache_dir()`.
         token: Access token of the hub, sent only to the hub. None uses the token of
             `set_hf_token`, the variable HF_TOKEN, or the token that `hf auth login`

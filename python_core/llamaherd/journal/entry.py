@@ -102,7 +102,7 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
     """Return the entry that a database row contains.
 
     Raises:
-        DamagedError: The row differs from what was written.
+        DamagedError: The row is not the row that was written.
     """
     prompt = f"{row[5]!r:.60}"
     if _digest(row[:-1]) != row[-1]:

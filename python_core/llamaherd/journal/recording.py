@@ -336,7 +336,7 @@ class Writer:
         return not self.problem
 
     def _next_group(self) -> tuple[list[JournalEntry], bool]:
-        """Return results of the next `_GROUP_S`, and True if more may follow."""
+        """Return the results that arrive in `_GROUP_S`; True if more may follow."""
         group: list[JournalEntry] = []
         end = 0.0
         while True:

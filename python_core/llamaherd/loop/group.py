@@ -54,7 +54,7 @@ class Group:
     Args:
         requests: One or more requests.
         listener: Receiver of the outputs.
-        tree: Tree of the shared prefixes; None if not computed yet.
+        tree: Tree of the shared prefixes; None if the tree is not computed yet.
         is_alone: Whether the group is one of many single prompts. Prefixes that the
             prompt shares with earlier prompts are then not computed again. The logits
             therefore depend on the earlier prompts by rounding errors.

@@ -88,7 +88,8 @@ def measure_throughput(
         if i and monotonic() - start > most_s:
             return
         with Context(model, n_seq_max=n, n_threads=n_threads) as context:
-            # A first call covers one-time costs: memory, threads, pages of the file.
+            # The first call is not measured, because it has one-time costs: memory,
+            # threads, pages of the file.
             generate_parallel(context, [sample.window(0, n_prompt)] * 2, max_tokens=2)
             n_prompts = _N_ROUNDS * n
             results = generate_parallel(

@@ -83,7 +83,7 @@ class Handle:
         return len(self._request.tokens)
 
     def done(self) -> bool:
-        """Whether the request has ended, including failures."""
+        """Whether the request has ended, either with an answer or with a failure."""
         return self._is_done
 
     def cancel(self) -> None:

@@ -81,7 +81,7 @@ class Client:
 
     @property
     def depth(self) -> int:
-        """For a prefix, the number of free hold slots that it needs to start.
+        """Number of free hold slots that a prefix needs before it can start.
 
         A held prefix needs only its own slot, because its ancestors may be evicted.
         Before the prefix is held, each ancestor that is not held needs a slot as well.
