@@ -58,7 +58,7 @@ def _set_up(ctx: lh.Context, load: Workload) -> float:
     """Create the KV cache for a workload, and return the seconds.
 
     A context allocates its memory at its first call, which is cancelled here at once.
-    Competing programs do this when they start.
+    Competing programs create their cache when they start.
     """
     part = load.call(0)
     params = _params(load, part)

@@ -379,7 +379,8 @@ typedef struct lh_embedder_params {
   int32_t n_threads; /* 0: libllama's default */
 } lh_embedder_params;
 
-/* Sets LH_POOLING_MEAN, vectors of length 1, and runs of one text of 512 tokens. */
+/* Sets the defaults: LH_POOLING_MEAN, vectors of length 1, and runs of one text of 512
+ * tokens. */
 LH_API void lh_embedder_default_params(lh_embedder_params* params);
 
 /* Embedder with its own llama_context. The model is an encoder (llama_encode) or a
@@ -469,8 +470,8 @@ typedef struct lh_engine_params {
   int32_t yarn_orig_ctx; /* 0: model's value */
 } lh_engine_params;
 
-/* Sets 2048 cells in one pool, one sequence, batches of 512 tokens, and otherwise the
- * defaults of libllama and the model. */
+/* Sets the defaults: 2048 cells in one pool, one sequence, batches of 512 tokens; all
+ * other fields have the defaults of libllama and the model. */
 LH_API void lh_engine_default_params(lh_engine_params* params);
 
 /* Creates an engine with its llama_context. The caller owns *out and frees it with
@@ -805,7 +806,7 @@ LH_API void lh_engine_wake(lh_engine* engine);
 
 /* lh_client_pause moves the cells of a client to host memory and frees its sequence id
  * and cells. lh_client_resume restores them (llama_state_seq_get_data, _set_data), so
- * nothing is computed twice. */
+ * that no token is computed twice. */
 LH_API int32_t lh_client_pause(lh_engine* engine, int64_t id, lh_error* error);
 LH_API int32_t lh_client_resume(lh_engine* engine, int64_t id, lh_error* error);
 

@@ -34,9 +34,9 @@ class Positions {
   std::vector<int32_t> next_;  // -1: no record
 };
 
-// Pool of sequence ids. libllama computes adjacent streams together, and a gap splits the
-// batch. Clients therefore get the lowest free id. Prefixes, which are idle most of the
-// time, get the highest free id.
+// Pool of sequence ids. libllama computes streams with consecutive ids together; a gap in
+// the ids splits the batch. Clients therefore get the lowest free id. Prefixes, which are
+// idle most of the time, get the highest free id.
 class SequencePool {
  public:
   SequencePool(Positions& positions, int32_t n_seq_max);

@@ -1,4 +1,4 @@
-"""Prompts as the model reads them: rendered chats, with plans of their thoughts."""
+"""Rendering of prompts in the form that the model reads, with stages of thoughts."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Layout(Protocol):
-    """Columns of answers, from the schemas that they follow."""
+    """Protocol of the columns that answers have by their schemas."""
 
     def paths(self, *, dotted: bool) -> dict[str, tuple[str, ...]]:
         """Map names of columns to paths of fields; () stands for the whole answer."""

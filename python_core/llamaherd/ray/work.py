@@ -49,7 +49,7 @@ class Chunk:
 
 
 class GroupWork:
-    """A group, and the state of each of its requests.
+    """A group of requests, and the state of each request.
 
     Args:
         group: The group.

@@ -135,8 +135,8 @@ def accepts(
 ) -> bool:
     """Return whether the masks of a schema allow a text, including its end.
 
-    The text is tokenized by the model, and each token must be allowed at its position.
-    `unenforced` returns the keywords that masks do not enforce.
+    The model's tokenizer splits the text, and each token must be allowed at its
+    position. `unenforced` returns the keywords that masks do not enforce.
 
     Args:
         model: Model with the vocabulary.
