@@ -208,7 +208,7 @@ class GroupLoop(Protocol):
         """
 
     def settle(self) -> None:
-        """If the thread has no work, wait until it has ended."""
+        """Wait until a thread without work has ended; do not wait if it has work."""
 
     def close(self) -> None:
         """End all groups with ContextClosedError and free the memory."""

@@ -347,7 +347,7 @@ class Scheduler:
         return leaving
 
     def _release_if_idle(self, prefix: Client | None, actions: list[Action]) -> None:
-        """If all children of a prefix have forked, make it idle or drop it."""
+        """Make a prefix idle or drop it, if all its children have forked."""
         if prefix is None:
             return
         prefix.n_unsubmitted -= 1
