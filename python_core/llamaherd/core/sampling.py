@@ -248,7 +248,7 @@ class SamplingParams:
         max_tokens: Maximum number of tokens to generate per prompt. None uses the value
             of the call. Without a value the maximum is 512 with a schema, large
             enough for every choice with choices, and 100 otherwise.
-        stop: Texts that end an answer. They are removed from the answer. None uses the
+        stop: Texts that end an answer and are not part of the answer. None uses the
             stop texts of the call.
         seed: Seed of the random numbers. Each prompt draws with its own seed, derived
             from this seed and the prompt's index. None uses the seed of the call. If the
