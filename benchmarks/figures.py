@@ -10,7 +10,7 @@ Row = dict
 
 
 def title(model: str) -> str:
-    """Return a model's name as in the documents."""
+    """Return a model's name in the form used in the documents."""
     return TITLES.get(model.split("-", maxsplit=1)[0], model)
 
 

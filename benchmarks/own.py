@@ -1,4 +1,4 @@
-"""Engines of the benchmark that run this project: from Python, R, one at a time."""
+"""Engines of the benchmark that run this project, from Python, R, or one at a time."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ struct Best {
   size_t group;
 };
 
-// Returns the cheapest computation of all parts before `end`. `best` holds the results
+// Returns the cheapest computation of all parts before `end`. `best` contains the results
 // for fewer parts.
 Best best_before(size_t end, const std::vector<Best>& best,
                  const std::vector<PartLength>& parts, int32_t room, bool amx) {

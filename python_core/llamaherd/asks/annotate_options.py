@@ -54,9 +54,9 @@ class AnnotateOptions(Options):
             `classify_parallel`.
         chat: Apply the model's chat template to each prompt.
         thinking: Maximum number of tokens of a thought before the answer. True is 1,024;
-            a `Thinking` also sets markers and the message. None and False code without a
-            thought; with None a warning reports this once if the model would think. Needs
-            `chat`.
+            a `Thinking` also sets markers and the message. With None and False, texts
+            are coded without a thought; with None, a warning is issued once if the
+            model would think. Needs `chat`.
         n_thoughts: Number of thoughts for each text. Probabilities are means over the
             thoughts, see `ClassifyOptions`. It has an effect only with the method
             "classify". Needs `thinking`.

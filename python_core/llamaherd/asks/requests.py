@@ -360,7 +360,7 @@ def _prepare_each(
 def _of_settings(
     function: Callable[[SamplingParams], T], each: Sequence[SamplingParams]
 ) -> list[T]:
-    """Apply `function` to each prompt's settings, once to shared settings."""
+    """Apply `function` to each prompt's settings; only once to shared settings."""
     known = {key: function(own) for key, own in {id(own): own for own in each}.items()}
     return [known[id(own)] for own in each]
 

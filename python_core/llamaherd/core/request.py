@@ -145,8 +145,8 @@ class Request:
         text: Prompt as given; None if given as tokens.
         problem: Reason to fail the request without running it; "" without a reason.
         shape: Prepared schema of `sampling.schema`; None without a schema.
-        priority: Priority. Requests with a higher priority start first and take over
-            slots of requests with a lower priority.
+        priority: Priority. Requests with a higher priority start first. If no slot is
+            free, a request with a lower priority is paused.
         is_whole: Whether a prefix is a complete prompt, so that its logits must be
             kept.
         tree: Tree of tokens to score; None to generate an answer.

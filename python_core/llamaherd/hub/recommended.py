@@ -35,7 +35,7 @@ class ModelSuggestion:
     published: str
 
 
-# Source, memory in GB, size in bytes, own measurements, figures published by others.
+# Source, memory in GB, size in bytes, measurements of this project, published figures.
 _MODELS = (
     (
         "hf:unsloth/SmolLM2-135M-Instruct-GGUF:Q4_K_M",
