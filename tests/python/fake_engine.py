@@ -94,7 +94,7 @@ class FakeEngine:
         self.n_batch = n_batch
         self.pooled = pooled
         self.slots: dict[int, _Slot] = {}
-        self.used: Counter[int] = Counter()  # cell: sequences that hold it
+        self.used: Counter[int] = Counter()  # sequences by cell
         self.n_made = 0
         self.n_submitted = 0
         self.numbers: Counter[str] = Counter()

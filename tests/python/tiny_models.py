@@ -80,7 +80,7 @@ def write(
     """Write a model of one of KINDS and return `path`.
 
     Args:
-        path: Where to.
+        path: Path of the file.
         kind: Key of KINDS.
         seed: Seed of the weights.
         changes: Numbers of the architecture's metadata that differ from a valid file.

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-HANGS_S = 600.0  # No machine is so slow: what has not come then never comes.
+HANGS_S = 600.0  # No machine is so slow: the event will never occur.
 
 
 def wait_until(is_so: Callable[[], bool], seconds: float = HANGS_S) -> None:

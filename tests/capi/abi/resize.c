@@ -17,8 +17,7 @@ static const char* const kTexts[kPrompts] = {
     "To bake a loaf of bread you need flour, water, salt and"};
 
 static lh_error error;
-static int32_t alone[kPrompts]
-                    [kLength]; /* tokens, with equal logits whatever is beside */
+static int32_t alone[kPrompts][kLength]; /* tokens with logits independent of others */
 
 static int32_t check_ok(int32_t status) {
   if (status != LH_OK) fprintf(stderr, "%s\n", error.message);

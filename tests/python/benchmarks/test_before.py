@@ -41,4 +41,4 @@ def test_two_checkouts_take_turns(
     n_runs = len({run for _, run in asked})
     assert len(asked) == 2 * 2 * n_runs  # one run measures both figures of R
     one = [folder for folder, _ in asked]
-    assert one[: 2 * n_runs : 2] == one[2 * n_runs + 1 :: 2]  # each is first in turn
+    assert one[: 2 * n_runs : 2] == one[2 * n_runs + 1 :: 2]  # each is first in turns

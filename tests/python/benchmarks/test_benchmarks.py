@@ -136,7 +136,7 @@ def test_a_summary_compares_within_rounds(bench: SimpleNamespace) -> None:
     assert load["ideal_s"] == 1.5
     own, server = load["engines"]["llamaherd"], load["engines"]["server"]
     assert own["seconds"] == 5.5
-    assert own["to_ideal"] == pytest.approx(2 / 1.5, abs=1e-4)  # round 2 has no rates
+    assert own["to_ideal"] == pytest.approx(2 / 1.5, abs=1e-4)  # round 2 lacks rates
     assert own["over_bytes"] == 40 * 2**20
     assert own["equal_alone"] == 0.5
     assert server["setting"] == "16"

@@ -58,7 +58,7 @@ class Bert:
             )
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
-        self.tokenizer.encode_special_tokens = True  # a text's own are text
+        self.tokenizer.encode_special_tokens = True  # those in a text are plain text
         size = int.from_bytes(data[:8], "little")
         self.weights: dict[str, Any] = {}
         for name, entry in json.loads(data[8 : 8 + size]).items():

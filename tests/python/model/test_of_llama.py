@@ -202,7 +202,7 @@ class OtherTokenizer(llama_cpp.llama_tokenizer.BaseLlamaTokenizer):
     def detokenize(self, *_: object) -> bytes:
         return b""
 
-    def __repr__(self) -> str:  # of a test's name, which is to be the same each time
+    def __repr__(self) -> str:  # part of a test's name, always the same
         return "OtherTokenizer()"
 
 

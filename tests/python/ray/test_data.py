@@ -185,7 +185,7 @@ def test_a_row_that_fails_has_its_reason_and_no_answer(
     for name in found.column_names[1:-1]:
         values = found[name].to_pylist()
         assert values[0] is not None
-        assert set(values[1:]) <= {None, "error"}  # the finish reason of the one too long
+        assert set(values[1:]) <= {None, "error"}  # of the prompt that is too long
     # A batch in which all rows fail has columns of the same types.
     assert annotate(pa.table({"text": text.slice(1)})).schema == found.schema
 

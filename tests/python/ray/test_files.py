@@ -66,7 +66,7 @@ def test_a_file_at_the_same_path_with_the_same_content_is_used(
     wanted, _ = files_of(lh.Model(tiny_path("llama")))
     files, calls = Files(), []
     payload(elsewhere(wanted)).bring(asks(files, calls), "there")
-    assert calls == ["missing", "missing"]  # the second time by its hash
+    assert calls == ["missing", "missing"]  # then found by its hash
     assert files.path(wanted[0]) == tiny_path("llama")
 
 

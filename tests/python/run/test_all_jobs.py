@@ -268,7 +268,7 @@ def test_a_forked_child_is_refused(starter: Starter) -> None:
     job = starter.start()
     assert starter.gate.entered.wait(60)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # about forks with threads
         pid = os.fork()
     if pid == 0:
         signal.alarm(60)  # this ends a child that hangs

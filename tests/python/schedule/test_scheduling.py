@@ -157,7 +157,7 @@ def test_a_pool_keeps_what_all_prompts_share() -> None:
     # For another beginning, the pool is in the same state as for a first call.
     assert n_prefilled(others) == 110
     assert [s.request.tokens[0] for s in loop._sizing.engine.slots.values()] == [2]
-    assert n_prefilled(prompts + others) == 120  # the last call's stays for this one
+    assert n_prefilled(prompts + others) == 120  # the last prefix is kept
     assert len(loop._sizing.engine.slots) == 1
 
 

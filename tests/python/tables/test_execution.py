@@ -182,7 +182,7 @@ def test_vectors_are_kept_and_taken_from_the_journal(
     assert not (tmp_path / "out.parquet").exists()
     n_asked[:] = []
     assert do_run(spec, block=3).n_failed == 1
-    assert n_asked == [3]  # two blocks were there, and the last has an empty text only
+    assert n_asked == [3]  # two blocks were stored; the last needs no answer
     found = pq.read_table(tmp_path / "out.parquet")
     with lh.Model(tiny_path("bert")) as model:
         out = lh.embed_parallel(model, TEXTS[:9], deterministic=True)
