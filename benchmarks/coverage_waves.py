@@ -139,7 +139,7 @@ def of_one(rows: Ints, probs: Floats, strata: Ints, *, is_even: bool) -> GoldUse
 
 
 def simple_of(rows: Ints) -> GoldUsed:
-    """Return codes with the probabilities of a simple sample."""
+    """Return codes whose probabilities are those of a simple sample."""
     probs = np.full(N_TEXTS, len(rows) / N_TEXTS)
     return of_one(np.sort(rows), probs, np.zeros(N_TEXTS, dtype=np.int64), is_even=True)
 

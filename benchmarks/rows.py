@@ -84,7 +84,7 @@ def watched(command: list[str], env: dict[str, str]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure both, and write the table."""
+    """Measure Python and R, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--in-process", metavar="MODEL")

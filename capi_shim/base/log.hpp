@@ -12,7 +12,8 @@ void backend_free();
 // Removes and returns buffered lines: at most `limit` bytes of whole lines, oldest first.
 std::string log_drain(size_t limit);
 
-// Position in the log. A call stores it to find the lines that it logged.
+// Position in the log. A call stores the position at its start, to find the lines that it
+// logged.
 class LogMark {
  public:
   LogMark();

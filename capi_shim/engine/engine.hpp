@@ -44,7 +44,7 @@ struct lh_engine {
   void release(int64_t id);
   void reset();
   void resize(const lh_engine_params& params);
-  // Both functions take no lock and may be called in a signal handler.
+  // abort and wake take no lock and may be called in a signal handler.
   void abort(bool on) { abort_flag_->store(on); }
   void wake() { is_woken_.store(true); }
 

@@ -41,9 +41,10 @@ class AnnotateOptions(Options):
     """Options of annotation.
 
     Attributes:
-        method: Method of coding. "classify" computes probabilities of labels. "generate"
-            generates the label, constrained to the labels. "auto" generates fields and
-            classifies otherwise.
+        method: Method of coding. "classify" computes probabilities of labels.
+            "generate" generates the label under a constraint that allows only the
+            labels. "auto" generates if the codebook has fields; otherwise it
+            classifies.
         columns: Names of the new columns. Either a prefix for all names, or a mapping
             from "label", "prob" and so on to names; None leaves the column out. The key
             "p_" sets the prefix of the columns with the labels' probabilities.

@@ -50,7 +50,7 @@ class Device:
     auto_slots: int
 
     def available_memory(self) -> int:
-        """Return the size in bytes of the largest cache that fits at the moment.
+        """Return the size in bytes of the largest cache that fits into the free memory.
 
         If host and GPU each hold a part of the cache, the memory that fills up first
         sets the limit.

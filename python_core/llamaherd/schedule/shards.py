@@ -79,7 +79,7 @@ class DepthFirst:
         return np.concatenate([[0], np.cumsum(self.costs, dtype=np.int64)])
 
     def cost(self, first: int, last: int) -> int:
-        """Return the cost of the positions [first, last), computed separately."""
+        """Return the cost of positions [first, last) in a separate shard."""
         if first >= last:
             return 0
         return int(self.before[last] - self.before[first] + self.shared[first])

@@ -148,7 +148,7 @@ def clusters(text: str) -> list[int]:
 
 
 def word_bounds(text: str) -> list[int]:
-    """Return positions where a quote in words may begin or end, with both ends."""
+    """Return positions where a quote in words may begin or end, with 0 and len(text)."""
     marks = clusters(text)
     return [
         mark

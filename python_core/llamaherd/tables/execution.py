@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     # Object that runs prompts: a context; for embeddings, a model.
     OpenHost = Callable[[RunSpec], AbstractContextManager[Host | Model]]
 
-# Rows per block. Idle slots at the end of a block, and the preparation of the block,
-# cost less than one percent of the block's time.
+# Rows per block. At this size, idle slots at the end of a block and the preparation of
+# the block take less than one percent of the block's time.
 BLOCK = 8192
 
 
