@@ -2,22 +2,22 @@
 
     python benchmarks/accuracy.py TEXTS.csv MODEL.gguf --output ROWS.jsonl [--n 1200]
 
-Each method appends its lines to ROWS.jsonl when it is done. The same command, run again,
-continues after the existing lines. accuracy_report.py writes the results of several
-models into docs/probabilities.md.
+Each method appends its lines to ROWS.jsonl when it is done. If the same command is run
+again, it continues after the existing lines. accuracy_report.py writes the results of
+several models into docs/probabilities.md.
 
 TEXTS.csv has columns `text` and `label`, the human code: positive, neutral or negative.
-Some texts of each label are used only as examples. Methods: labels generated (`choices`),
-classified, classified with batch calibration, and written into JSON (`schema`), each
-without examples and with eight examples; without examples also JSON with a reason before
-the label.
+Some texts of each label are used only as examples. Methods: labels are generated
+(`choices`), classified, classified with batch calibration, or written into JSON
+(`schema`). Each method is used without examples and with eight examples; without
+examples, also JSON with a reason before the label.
 
 - accuracy: share of texts whose most probable label is the human code;
 - Brier score: mean over texts of the sum over labels of (probability - 1 if right)^2;
 - ECE: expected calibration error, ten bins of the most probable label's probability: mean
   distance of accuracy and probability, weighted by the texts in each.
 
-A generated label gets the probability 1.
+A generated label counts as a label with probability 1.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def prompts_of(texts: list[str], shots: list[dict[str, str]]) -> list[str]:
 def json_labels(
     context: lh.Context, texts: list[str], shots: list, fields: dict[str, object]
 ) -> list[str | None]:
-    """Return the label of each text, which the model writes as a field of JSON."""
+    """Let the model write labels as fields of JSON; return the label of each text."""
     schema = {
         "type": "object",
         "properties": fields,
@@ -97,7 +97,7 @@ def json_labels(
 
 
 def certain(answers: list[str | None]) -> np.ndarray:
-    """Return float64[n, k] with 1 for the label of each answer, else 0."""
+    """Return float64[n, k] with 1 for the label of each answer, 0 for others."""
     return np.array([[float(a == label) for label in LABELS] for a in answers])
 
 
@@ -128,7 +128,7 @@ def made_ways(
 
 
 def known_rows(path: Path, run: dict[str, object]) -> set[tuple[int, str]]:
-    """Return number of examples and method of the rows that a file has from the same run.
+    """Return number of examples and method of the rows in a file from the same run.
 
     Raises:
         SystemExit: The file has rows from another run.

@@ -1,4 +1,4 @@
-"""Compares labels written with `choices` to labels scored by `classify_parallel`.
+"""Compares labels generated with `choices` to labels from `classify_parallel`.
 
     python benchmarks/agreement.py MODEL.gguf ...
 
@@ -35,7 +35,7 @@ LABELS = {
 
 
 def agreement(context: lh.Context, prompts: list[str], labels: list[str]) -> int:
-    """Return the number of prompts for which both methods give the same label."""
+    """Return the number of prompts for which both methods return the same label."""
     written = lh.generate_parallel(context, prompts, choices=labels).texts
     scored = lh.classify_parallel(context, prompts, labels).labels
     return sum(a == b for a, b in zip(written, scored, strict=True))

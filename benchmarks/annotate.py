@@ -1,12 +1,12 @@
-"""Overhead of `annotate` over its calls, for docs/probabilities.md.
+"""Overhead of `annotate` compared with its calls, for docs/probabilities.md.
 
     python benchmarks/annotate.py TEXTS.csv MODEL.gguf ... [--n 1200] [--rounds 3]
 
 TEXTS.csv has columns `text` and `label`. Eight texts, some of each label, are the
 codebook's examples. Three calls are measured alternately: `annotate`, `classify_parallel`
 with the same prompts, and `generate_parallel` with the same prompts and the labels as a
-GBNF grammar. Each has a new context, which holds no prefix. The table has medians, and
-their ratios to the median of `annotate`.
+GBNF grammar. Each call has a new context without held prefixes. The table has medians,
+and their ratios to the median of `annotate`.
 """
 
 from __future__ import annotations

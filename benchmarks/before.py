@@ -1,11 +1,10 @@
-"""Times of this version as multiples of those of another checkout.
+"""Times of this version as multiples of the times of another checkout.
 
     python benchmarks/before.py BEFORE MODEL.gguf [--rounds 5] [--quick] [--write]
 
-BEFORE is the folder of another checkout with its .venv and .rlib. Both run the same work
-in turns, each in a process of its own; figures are medians of the ratios of a round.
-
-With --write the rows go into docs/performance.md.
+BEFORE is the folder of another checkout with its .venv and .rlib. Both run the same
+work alternately, each in its own process. Figures are medians of the ratios within
+rounds. With --write, the rows are written into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from disturbance import watch
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"
-# What is measured: the engine of worker.py, its workload, the figure of its record.
+# Measurements: engine of worker.py, workload, figure in its record.
 WORK = {
     "distinct": ("llamaherd", "distinct", "seconds"),
     "annotate": ("llamaherd", "annotate", "seconds"),
@@ -40,9 +39,10 @@ HEAD = (
 def measure(
     folder: Path, engine: str, workload: str, options: argparse.Namespace
 ) -> dict[str, float]:
-    """Return the seconds of one run in a checkout: of all its calls, and of R's part.
+    """Return the seconds of one run in a checkout: of all calls, and of R's part.
 
-    The scripts of R find the package beside them, so those of the checkout are run.
+    The scripts of R use the package beside them, so the scripts of the checkout are
+    run.
     """
     scripts = folder / "benchmarks" if engine == "r" else HERE
     command = [str(folder / ".venv/bin/python"), str(scripts / "worker.py")]
@@ -86,7 +86,7 @@ def compare(options: argparse.Namespace) -> list[str]:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Run the measurements that the command line selects."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

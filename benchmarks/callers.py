@@ -1,13 +1,14 @@
 """Speed of several callers on one context: at once, beside a long call, as streams.
 
-Each measurement alternates with the measurement that it is compared to. Results are
-medians of ratios.
+Each measurement alternates with the one to which it is compared. Results are medians of
+ratios.
 
     benchmarks/callers.py MODEL [--rounds 5] [--beside 400] [--singles 20] [--output FILE]
     benchmarks/callers.py MODEL --python OTHER/.venv/bin/python ...
 
 With --python, the package of another installation is measured, such as an earlier
-version. Measurements that need features which it lacks (priorities) are skipped.
+version. Measurements are skipped if they need features that this version lacks
+(priorities).
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def streams(context: lh.Context, texts: list[str], n_rounds: int) -> dict[str, A
 
 
 def first_piece_s(pieces: Iterator[str]) -> float:
-    """Return the seconds until the first piece of a text; do not wait for the rest."""
+    """Return the seconds until the first piece of a text; ignore the rest."""
     start = time.monotonic()
     next(pieces)
     took = time.monotonic() - start

@@ -4,11 +4,11 @@ python benchmarks/coverage.py [--draws 1000] [--output benchmarks/results/covera
     [--only designs]
 
 Each simulation draws 2,000 texts in two groups, with codes, and with labels that are
-wrong more often in one group. It then draws a gold sample of 200 by each design, and
-simple samples of 50 and 30, and computes every estimate with the intervals of `estimate`.
-True values are computed from the distribution of the texts, not from a sample. With
-`--only designs`, only the designs of coverage_designs.py are simulated, which have few
-labels, errors or clusters.
+wrong more often in one group. It then draws a gold sample of 200 texts by each design,
+and simple samples of 50 and 30 texts, and computes every estimate with the intervals of
+`estimate`. True values are computed from the distribution of the texts, not from a
+sample. With `--only designs`, only the designs of coverage_designs.py are simulated,
+which have few labels, errors or clusters.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ GROUP_SHARE = 0.4
 BETA = np.array([-0.6, 0.8, 0.5])  # log odds of the code: intercept, group, age
 ON_CODE = np.array(
     [1.0, 0.5, 0.3]
-)  # an outcome that depends on the code: intercept, code, group
+)  # coefficients of an outcome that depends on the code: intercept, code, group
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,7 +75,7 @@ class Texts:
 
 
 def made(rng: np.random.Generator, n: int) -> Texts:
-    """Draw texts; the model misses more codes in group 1."""
+    """Draw texts, in which the model misses more codes in group 1."""
     group = (rng.random(n) < GROUP_SHARE).astype(float)
     age = rng.choice(AGES, n)
     code = (rng.random(n) < _code_prob(group, age)).astype(float)
@@ -141,7 +141,7 @@ def drawn(
 
 
 def problems(texts: Texts, draw: sampling.Draw) -> Iterator[tuple[str, dsl.Problem, Any]]:
-    """Yield each estimate: name, regression, and coefficients to evaluate."""
+    """Yield each estimate as its name, regression, and coefficients to evaluate."""
     ones = np.ones(N_TEXTS)
     groups = np.column_stack([ones, texts.group])
     both = np.column_stack([ones, texts.group, texts.age])
@@ -177,7 +177,7 @@ def problems(texts: Texts, draw: sampling.Draw) -> Iterator[tuple[str, dsl.Probl
 
 
 def estimated(name: str, design: str, problem: dsl.Problem) -> list[Estimate]:
-    """Return the estimates by all methods, as `estimate` does; [] without a solution."""
+    """Return the estimates of `estimate` by all methods; [] if there is no solution."""
     gold = GoldUsed(
         rows=problem.rows,
         codes=[],
@@ -267,7 +267,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=default)
     parser.add_argument("--only", choices=["designs"])
     args = parser.parse_args()
-    warnings.simplefilter("ignore", UserWarning)  # warnings of few codes
+    warnings.simplefilter("ignore", UserWarning)  # ignore warnings about few codes
     start = time.monotonic()
     found: dict[str, Any] = {}
     if args.only is None:

@@ -1,9 +1,9 @@
 """Designs with little information: rare labels, few errors or clusters, extreme values.
 
 Each design draws texts, codes, labels and a gold sample, and estimates one number by all
-valid methods. It counts how often the 95% interval contains the true value, and how often
-there was a warning. `coverage.py` runs the designs, `coverage_report.py` writes the
-table.
+valid methods. The module counts how often the 95% interval contains the true value, and
+how often a warning was issued. `coverage.py` runs the designs, `coverage_report.py`
+writes the table.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Design:
         name: Description of the design.
         share: Share of texts with the label.
         found: Share of texts with the label to which the model gives the label.
-        alarms: Share of the other texts to which the model gives the label.
+        alarms: Share of the texts without the label to which the model gives the label.
         n_texts: Number of texts.
         n: Number of codes.
         kind: "simple", "equal", "proportional", "tilted" (a fifth of the codes from texts
@@ -129,7 +129,7 @@ DESIGNS = (
 
 
 def measured(n_draws: int, seed: int) -> list[dict[str, Any]]:
-    """Return a row per design: lowest coverage, width, share of draws with a warning."""
+    """Return a row per design: lowest coverage, width, share of draws with warnings."""
     return [
         _measured(each, np.random.default_rng([seed, i]).spawn(n_draws))
         for i, each in enumerate(DESIGNS)

@@ -4,9 +4,10 @@ python benchmarks/coverage_heads.py [--draws 400]
     [--output benchmarks/results/coverage_heads.json]
 
 Each simulation draws texts with three labels, probabilities of a model that prefers one
-label and is unsure, and a gold sample. It fits a head to the codes, cross-fitted as in
-`recalibrate`, and estimates one number from labels, from probabilities and from
-recalibrated probabilities. `coverage_report.py` writes the table.
+label and is unsure, and a gold sample. It fits a classifier (head) to the codes,
+cross-fitted as in `recalibrate`. It then estimates one number from labels, from
+probabilities and from recalibrated probabilities. `coverage_report.py` writes the
+table.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class Texts:
 
 
 def made(design: HeadDesign, rng: Rng) -> Texts:
-    """Draw texts; the first label is more frequent in group 1 and at higher age."""
+    """Draw texts with the first label more frequent in group 1 and at higher age."""
     n = design.n_texts
     group = rng.integers(0, 2, n)
     age = rng.normal(size=n)
@@ -169,7 +170,7 @@ def truth_of(design: HeadDesign, texts: Texts) -> float:
 
 
 def _population(estimate: str) -> float:
-    """Return the value among a million texts."""
+    """Return the value in a million simulated texts."""
     design = HeadDesign(name="", estimate=estimate, n_texts=1_000_000)
     texts = made(design, np.random.default_rng(1))
     y = (texts.code == 0).astype(float)

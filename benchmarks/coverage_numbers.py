@@ -3,10 +3,10 @@
 python benchmarks/coverage_numbers.py [--draws 1000]
 
 Human codes are skewed whole numbers. The model's expected values are shrunk towards the
-middle and shifted, with an error that grows with the number. Each simulation draws 2,000
-texts and a gold sample of them, with equal probabilities or with more extreme texts. True
-values are the measures of the distribution, computed from 600,000 texts. The table is
-written into docs/validation.md.
+middle and shifted, with an error that grows with the number. Each simulation draws
+2,000 texts and a gold sample of them, with equal probabilities or with higher
+probabilities of extreme texts. True values are the measures of the distribution,
+computed from 600,000 texts. The table is written into docs/validation.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NAMES = {
 
 
 def texts(n: int, rng: np.random.Generator) -> Floats:
-    """Draw numbers of the model and of people, float64[2, n]."""
+    """Draw numbers of the model and human codes, float64[2, n]."""
     people = np.round(10 * rng.beta(1.2, 2.5, n))
     error = rng.normal(size=n) * (0.8 + 0.15 * people)
     model = np.clip(1.2 + 0.75 * people + error, 0, 10)

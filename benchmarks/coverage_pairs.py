@@ -32,7 +32,7 @@ EDGE = 1e-9
 
 
 def results(d: Floats, noise: str, rng: np.random.Generator) -> Floats:
-    """Draw the log-odds of pairs whose strengths differ by d."""
+    """Draw log-odds for pairs whose strengths differ by d."""
     if noise not in NU:
         return np.asarray(d + rng.normal(0, 1, len(d)))
     p, nu = 1 / (1 + np.exp(-d)), NU[noise]

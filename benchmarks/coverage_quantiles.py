@@ -29,7 +29,7 @@ QUANTILES = (0.5, 0.9)
 
 
 def texts(n: int, rng: np.random.Generator, *, whole: bool) -> tuple[Floats, ...]:
-    """Draw numbers of people and of the model, and an outcome, float64[n] each."""
+    """Draw human codes, numbers of the model, and an outcome, each float64[n]."""
     people = 10 * rng.beta(1.2, 2.5, n)
     people = np.round(people) if whole else people
     model = 1.2 + 0.75 * people + rng.normal(size=n) * (0.8 + 0.15 * people)

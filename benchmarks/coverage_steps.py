@@ -1,13 +1,14 @@
-"""Coverage of intervals if a model labelled a sample, and a head all other texts.
+"""Coverage of intervals if a model labels a sample, and a head labels all other texts.
 
     python benchmarks/coverage_steps.py [--draws 400] [--seed 20261126] [--output FILE]
 
 Texts are simulated as in coverage_heads.py, with embeddings of 20 dimensions. In each
 simulation, a model labels 300 of 2,000 texts. A head on embeddings is fitted to the
-model's probabilities and labels the rest. The model labels again the tenth of texts that
-the head is least sure of, as in `annotate(until=)`. The gold sample is drawn from all
-texts. The share (or the difference of two groups, or a coefficient) is estimated from
-labels and from probabilities. steps_report.py writes the rows into docs/steps.md.
+model's probabilities and labels the rest. The model then labels again the tenth of
+texts for which the head has the lowest probabilities, as in `annotate(until=)`. The
+gold sample is drawn from all texts. The share (or the difference of two groups, or a
+coefficient) is estimated from labels and from probabilities. steps_report.py writes the
+rows into docs/steps.md.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ python benchmarks/coverage_waves.py [--draws 400] [--only waves|coders|weights|m
 Each simulation draws 1,500 texts in two groups, with codes, and with labels that miss
 more codes in one group. A later wave may depend on earlier codes: texts are then drawn by
 the error rate of their label and group in earlier waves. True values are those of the
-distribution. The tables are written into docs/estimates.md; with `--only`, only the table
-of that part is replaced.
+distribution. The tables are written into docs/estimates.md; with `--only`, only the
+table of the selected part is replaced.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Texts:
 
 
 def made(rng: np.random.Generator, in_b: float = GROUP_B) -> Texts:
-    """Draw texts; the model misses more codes in group B."""
+    """Draw texts, in which the model misses more codes in group B."""
     group = (rng.random(N_TEXTS) < in_b).astype(np.int64)
     code = (rng.random(N_TEXTS) < SHARES[group]).astype(np.int64)
     wrong = rng.random(N_TEXTS) < np.where(code == 1, MISSED[group], FALSE[group])
@@ -139,7 +139,7 @@ def of_one(rows: Ints, probs: Floats, strata: Ints, *, is_even: bool) -> GoldUse
 
 
 def simple_of(rows: Ints) -> GoldUsed:
-    """Return codes with the probabilities of a simple sample."""
+    """Return codes whose probabilities are those of a simple sample."""
     probs = np.full(N_TEXTS, len(rows) / N_TEXTS)
     return of_one(np.sort(rows), probs, np.zeros(N_TEXTS, dtype=np.int64), is_even=True)
 
@@ -300,7 +300,7 @@ def coders(n_draws: int) -> str:
 
 
 def _imputed(texts: Texts, gold: GoldUsed, given: Ints, what: str, way: str) -> Ints:
-    """Draw the right codes, within the same cells as in estimate()."""
+    """Draw the true codes, within the same cells as in estimate()."""
     strata = np.zeros(len(gold.rows)) if gold.strata is None else gold.strata
     groups = [texts.group[gold.rows].tolist()] if what == OF_CODERS[2] else []
     cells = cells_of(strata.tolist(), texts.label[gold.rows].tolist(), groups)

@@ -1,4 +1,4 @@
-"""Measures the load by other programs during a measurement."""
+"""Measures the load that other programs cause during a measurement."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _STAT = Path("/proc/stat")
 def watch(record: dict[str, object]) -> Iterator[None]:
     """Add `others_cpus` to a record: mean number of processors used by others, or None.
 
-    Others are all processes except this process and its children, and the host of a
-    virtual machine if it used processor time. The time of a child is included only after
-    the child has ended.
+    Others are all processes except this process and its children. The host of a virtual
+    machine is included if it used processor time. The time of a child is included only
+    after the child has ended.
     """
     start = time.monotonic()
     before = _others_s()
@@ -32,7 +32,7 @@ def watch(record: dict[str, object]) -> Iterator[None]:
 
 
 def _others_s() -> float | None:
-    """Return others' processor seconds since the start; None without /proc/stat."""
+    """Return the processor seconds of others since the start; None without /proc/stat."""
     if not _STAT.exists():
         return None
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(

@@ -3,7 +3,8 @@
     embeddings.py all-MiniLM-L6-v2.F16.gguf [ROUNDS]
 
 Llamaherd and llama-cpp-python's `create_embedding` use the same number of threads and
-alternate within a round. Prints a table of median, minimum and maximum seconds.
+alternate within a round. The program prints a table of median, minimum and maximum
+seconds.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def main() -> None:
         "create_embedding": theirs(path, texts, flash_attn=False),
         "create_embedding, flash_attn=True": theirs(path, texts, flash_attn=True),
     }
-    vectors = {name: run() for name, run in ways.items()}  # this is also the warm-up
+    vectors = {name: run() for name, run in ways.items()}  # this call is also the warm-up
     for name, found in vectors.items():
         found = found / np.linalg.norm(found, axis=1, keepdims=True)  # noqa: PLW2901
         least = (found * vectors["llamaherd"]).sum(axis=1).min()

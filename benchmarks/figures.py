@@ -1,4 +1,4 @@
-"""Selects numbers of a summary for the tables and the plot."""
+"""Selects numbers from a summary for the tables and the plot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Row = dict
 
 
 def title(model: str) -> str:
-    """Return a model's name as in the documents."""
+    """Return a model's name in the form used in the documents."""
     return TITLES.get(model.split("-", maxsplit=1)[0], model)
 
 

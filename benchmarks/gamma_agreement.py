@@ -6,8 +6,8 @@
     .venv/bin/python benchmarks/gamma_agreement.py
 
 A true coder marks passages in texts. A second coder marks the same passages with errors:
-moved boundaries, omitted passages, wrong labels, or passages at random places. The table
-in docs/validation.md has the mean agreement of both coders over several texts.
+moved boundaries, omitted passages, wrong labels, or passages at random positions. The
+table in docs/validation.md has the mean agreement of both coders over several texts.
 
 Source: Mathet, Widloecher, Metivier, "The Unified and Holistic Method Gamma for
 Inter-Annotator Agreement Measure and Alignment", Computational Linguistics 41, 2015.
@@ -94,7 +94,7 @@ def _with_errors(
 
 
 def _gamma(true: list[Unit], other: list[Unit], seed: int) -> float:
-    """Return gamma with the authors' settings: both dissimilarities weigh the same."""
+    """Return gamma with the authors' settings: equal weights of both dissimilarities."""
     # numba imports a package "coverage", which a file of this folder would hide.
     sys.path[:] = [each for each in sys.path if Path(each).resolve() != HERE]
     import pygamma_agreement as pa  # noqa: PLC0415 - in an environment of its own

@@ -1,4 +1,4 @@
-"""Compares our matcher of GBNF grammars with llguidance: allowed tokens and speed.
+"""Compares llamaherd's GBNF matcher with llguidance: allowed tokens and speed.
 
     cmake --build build/test --target grammars
     python benchmarks/grammars.py LIBRARY MODEL.gguf [GBNF ...]
@@ -6,8 +6,9 @@
 llguidance reads Lark, so each grammar is first converted by its `gbnf_to_lark`. Both
 matchers then follow the same random texts: at each step the allowed tokens are compared,
 and one token that both allow is accepted. Times are CPU time of the calling thread,
-measured alternately; the table has medians. GBNF are further files, such as those in
-llama.cpp's folder `grammars`. The result is in docs/decisions/0021-own-grammars.md.
+measured alternately; the table has medians. GBNF means further grammar files, such as
+those in llama.cpp's folder `grammars`. The result is in
+docs/decisions/0021-own-grammars.md.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class Shim:
         return Constraint(self, address), seconds
 
     def is_end(self, token: int) -> bool:
-        """Return True if the token ends a generation."""
+        """Return whether the token ends a generation."""
         return bool(self._lib.grammars_is_end(self.model, token))
 
 
@@ -163,7 +164,7 @@ class Constraint:
         return {i for i, is_in in enumerate(bytes(allowed)) if is_in}, seconds
 
     def allows(self, token: int) -> tuple[int, float]:
-        """Check one token, as a greedy step does; return the result and CPU seconds."""
+        """Check a single token as in greedy steps; return result and CPU seconds."""
         return self._call("allows", token)
 
     def forced(self) -> list[int]:
@@ -191,7 +192,7 @@ class Comparison:
 
 
 def masks_differ(ours: set[int], theirs: set[int], forced: list[int], shim: Shim) -> str:
-    """Describe how two masks differ: "" if equal, "forced" if only by tokenization."""
+    """Describe how masks differ: "" if equal, "forced" if only in tokenization."""
     ours = {token for token in ours if not shim.is_end(token)} | (
         {shim.end} if any(map(shim.is_end, ours)) else set()
     )
@@ -210,9 +211,9 @@ def walk(
 ) -> None:
     """Follow one random text with both matchers; store times and difference in `to`.
 
-    After a mask is computed, checks of single tokens in the same step are free. Texts
-    with even numbers therefore measure masks, and texts with odd numbers measure checks
-    of one token.
+    After a mask is computed, checks of single tokens in the same step cost nothing.
+    Therefore masks are measured with texts of even numbers, and checks of single tokens
+    with texts of odd numbers.
     """
     draw = random.Random(number)  # noqa: S311 - the same walks each time
     ours, theirs = pair[0].copy(), pair[1].copy()

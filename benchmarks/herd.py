@@ -3,7 +3,8 @@
 python benchmarks/herd.py MODEL [--prompts 160] [--runs 3] [--output FILE]
 python benchmarks/herd.py --page   # what was measured into docs/cluster.md
 
-Runs alternate, so that other load of the machine affects both. Texts must be equal.
+Runs alternate, so that other load of the machine affects both. The texts of both must
+be equal.
 """
 
 from __future__ import annotations

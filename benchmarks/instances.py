@@ -1,4 +1,4 @@
-"""Writes instances of JSON Schemas like answers: compact, in the schema's order."""
+"""Writes instances of JSON Schemas in the form of answers: compact, in schema order."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _matches(pattern: str, key: str) -> bool:
 
 
 def _parts(schema: _Json, root: _Json, data: _Json, depth: int = 0) -> list[_Json]:
-    """Return all schemas that apply to the data itself, in the order of the text."""
+    """Return all schemas that apply to the data itself, in the order of their text."""
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return []
     parts = [schema]

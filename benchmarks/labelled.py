@@ -22,7 +22,7 @@ def read(path: Path, seed: int) -> list[dict[str, str]]:
 
 
 def shots_of(rows: list[dict[str, str]], labels: Sequence[str]) -> list[dict[str, str]]:
-    """Return `N_SHOTS` rows as examples, taking the labels in turn."""
+    """Return `N_SHOTS` rows as examples, selected from each label in turn."""
     shots: list[dict[str, str]] = []
     for i in range(N_SHOTS):
         label = labels[i % len(labels)]

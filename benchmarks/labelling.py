@@ -39,14 +39,14 @@ TEXTS = read("headlines.csv")
 
 
 def completion(shots: list[dict[str, str]]) -> Callable[[lh.Model, str], str]:
-    """Return a function that makes completion prompts, which begin with examples."""
+    """Return a function that creates completion prompts, which begin with examples."""
     start = TASK + "\n\n"
     start += "".join(f"Text: {s['text']}\nTopic: {s['topic']}\n\n" for s in shots)
     return lambda _, text: f"{start}Text: {text}\nTopic:"
 
 
 def chat(shots: list[dict[str, str]]) -> Callable[[lh.Model, str], str]:
-    """Return a function that makes chat prompts, with examples as earlier turns."""
+    """Return a function that creates chat prompts, with examples as earlier turns."""
     start = [{"role": "system", "content": BARE}]
     for shot in shots:
         start.append({"role": "user", "content": shot["text"]})
@@ -88,7 +88,7 @@ WAYS = [
 
 
 def measure(context: lh.Context, way: Way) -> tuple[int, int]:
-    """Return the numbers of right labels, and of answers that are labels."""
+    """Return the number of right labels, and the number of answers that are labels."""
     prompts = [way.prompt(context.model, row["text"]) for row in TEXTS]
     settings = {"max_tokens": 8} if way.choices is None else {"choices": way.choices}
     answers = lh.generate_parallel(context, prompts, **settings)
@@ -110,7 +110,7 @@ def table(paths: list[str]) -> list[str]:
             for way in WAYS:
                 if way.needs_chat and model.chat_template is None:
                     continue
-                with lh.Context(model) as context:  # new, without held prefixes
+                with lh.Context(model) as context:  # a new context has no held prefixes
                     right, n_labels = measure(context, way)
                 lines.append(f"| {Path(path).stem} | {way.name} | {right} | {n_labels} |")
                 print(lines[-1], flush=True)

@@ -1,14 +1,15 @@
-"""Speed of a libllama built for every processor, compared with one built for this one.
+"""Speed of a portable libllama, compared with a libllama built for this processor.
 
     python benchmarks/levels.py FOLDER MODEL... [--levels haswell zen4] [--rounds 5]
     python benchmarks/levels.py --page    # results into docs/decisions/0046-wheels.md
 
 FOLDER contains the libraries of the portable build, with one ggml backend for each level
 (`scripts/wheels.sh llama`; the folder llama_cpp/lib of the wheel). The benchmark compares
-them with the libraries of this environment, compiled with -march=native. It runs them in
-turns, each in its own process after a call to warm up, and measures the processor time of
-one thread, which other programs on the machine disturb least. In the row "chosen" all
-backends are available, and ggml loads the best; in the row of a level only its backend.
+them with the libraries of this environment, compiled with -march=native. It runs both
+alternately, each in its own process after a warm-up call. It measures the processor
+time of one thread, because other programs on the machine disturb this time least. In
+the row "chosen", all backends are available, and ggml loads the best one. In the row of
+a level, only the backend of this level is available.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def run(model: str, folder: Path | None) -> tuple[list[float], str]:
 
     Args:
         model: Path of a model.
-        folder: Folder of the libraries; None for those of this environment.
+        folder: Folder of the libraries; None for the libraries of this environment.
     """
     environment = dict(os.environ)
     if folder is not None:
@@ -80,13 +81,13 @@ def run(model: str, folder: Path | None) -> tuple[list[float], str]:
 
 
 def only(folder: Path, level: str, into: Path) -> Path:
-    """Create a folder with the libraries of another, but only one level's backend."""
+    """Create a folder with the libraries of another folder, but with only one backend."""
     made = into / "llama_cpp/lib"
     made.mkdir(parents=True)
     for path in folder.iterdir():
         if "ggml-cpu" not in path.name or path.name == f"libggml-cpu-{level}.so":
             (made / path.name).symlink_to(path)
-    # The libraries look for libgomp beside their package.
+    # The libraries search for libgomp beside their package.
     beside = "llama_cpp_python.libs"
     (into / beside).symlink_to(folder.parents[1] / beside)
     return made
@@ -104,7 +105,8 @@ def measure(options: argparse.Namespace) -> None:
         for model in options.models:
             times: dict[str, list[list[float]]] = {kind: [] for kind in kinds}
             for i in range(options.rounds):
-                # Every second round is in reverse order, as the machine's speed drifts.
+                # Every second round is in reverse order, because the machine's speed
+                # drifts.
                 for kind in list(kinds)[:: 1 if i % 2 == 0 else -1]:
                     seconds, backend = run(str(model), kinds[kind])
                     times[kind].append(seconds)

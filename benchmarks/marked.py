@@ -1,4 +1,4 @@
-"""Replaces text between marks of a page, to write measurements into documents.
+"""Replaces text between marks in a page, to write measurements into documents.
 
 A mark is a comment, `<!-- mark -->`; the part ends at the next `<!-- end of ... -->` or
 `<!-- /... -->`.
@@ -40,7 +40,7 @@ def write(page: Path, parts: Mapping[str, str]) -> None:
     """Write parts after their marks in a page.
 
     Raises:
-        ValueError: As `replaced`; nothing is written then.
+        ValueError: As in `replaced`; the page is then not written.
     """
     text = page.read_text(encoding="utf-8")
     for mark, part in parts.items():

@@ -4,8 +4,8 @@ python benchmarks/maskbench.py SAMPLE MODEL... [--output JSON] [--grammars N]
 
 SAMPLE has a schema per line, `{"name", "schema", "tests": [{"valid", "data"}]}`, as in
 MaskBench (guidance-ai/jsonschemabench), optionally compressed by gzip. `masks` are the
-results with llguidance's masks only; `check` includes llamaherd's check of the complete
-answer after them. `--grammars N` also measures the times of llama.cpp's converter and
+results of llguidance's masks alone; `check` also includes llamaherd's check of the
+complete answer. `--grammars N` also measures the times of llama.cpp's converter and
 grammar sampler for N schemas.
 """
 

@@ -2,7 +2,7 @@
 
     python benchmarks/naive.py [RUNS]
 
-Runs the simulation of examples/naive_or_corrected.py, 500 times unless RUNS is given.
+Runs the simulation of examples/naive_or_corrected.py RUNS times, by default 500.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""This project as the benchmark's engines: from Python, from R, one prompt at a time."""
+"""Engines of the benchmark that run this project, from Python, R, or one at a time."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ N_STREAMS = 32
 def run_llamaherd(
     load: Workload, model: str, n_threads: int, **settings: object
 ) -> dict[str, object]:
-    """`generate_parallel`, everything automatic but the number of threads."""
+    """Run `generate_parallel` with automatic settings, except the number of threads."""
     settings["n_threads"] = n_threads
     with lh.Model(model) as opened, lh.Context(opened, **settings) as ctx:
-        lh.generate(ctx, "Hello", max_tokens=2)  # pages of the model come in
+        lh.generate(ctx, "Hello", max_tokens=2)  # this loads the pages of the model
         setup_s = set_up(ctx, load)
         seconds, decoded, resident = [], [], []
         for i_call in range(load.n_calls):
@@ -55,9 +55,10 @@ def run_llamaherd(
 
 
 def set_up(ctx: lh.Context, load: Workload) -> float:
-    """Makes the KV cache for a workload, as a peer does when it starts. Returns seconds.
+    """Create the KV cache for a workload, and return the seconds.
 
-    A context takes its memory at its first call, which here is cancelled at once.
+    A context allocates its memory at its first call, which is cancelled here at once.
+    Competing programs create their cache when they start.
     """
     part = load.call(0)
     params = _params(load, part)
@@ -69,7 +70,7 @@ def set_up(ctx: lh.Context, load: Workload) -> float:
 
 
 def _call(ctx: lh.Context, load: Workload, i_call: int) -> tuple[float, lh.Results]:
-    """Seconds and results of one of a workload's calls."""
+    """Run one call of a workload; return its seconds and results."""
     part = load.call(i_call)
     params = _params(load, part)
     start = time.perf_counter()
@@ -85,10 +86,10 @@ def run_call(ctx: lh.Context, load: Workload) -> float:
 
 
 def _compare_ages(load: Workload, used: lh.Context, new: lh.Context) -> list[float]:
-    """Seconds of calls on a used context as multiples of those on a new one.
+    """Return the seconds of calls on a used context as multiples of those on a new one.
 
-    The new one has made one call before. They take turns, so that a machine whose speed
-    drifts treats them alike.
+    The new context has made one call before. Calls alternate, so that drifts of the
+    machine's speed affect both equally.
     """
     _call(new, load, 0)
     n_pairs = max(3, load.n_calls // 10)
@@ -97,7 +98,7 @@ def _compare_ages(load: Workload, used: lh.Context, new: lh.Context) -> list[flo
 
 
 def run_streams(load: Workload, model: str, n_threads: int) -> dict[str, object]:
-    """Read 32 streams at once, each on a thread of its own, five times."""
+    """Read 32 streams at once, each in its own thread; repeat this five times."""
     prompts = load.prompts[:N_STREAMS]
 
     def read(prompt: str) -> str:
@@ -110,7 +111,7 @@ def run_streams(load: Workload, model: str, n_threads: int) -> dict[str, object]
         lh.Context(opened, n_threads=n_threads) as ctx,
         ThreadPoolExecutor(N_STREAMS) as pool,
     ):
-        lh.generate(ctx, "Hello", max_tokens=2)  # pages of the model come in
+        lh.generate(ctx, "Hello", max_tokens=2)  # this loads the pages of the model
         for _ in range(5):
             start = time.perf_counter()
             texts = list(pool.map(read, prompts))
@@ -126,7 +127,7 @@ def run_deterministic(load: Workload, model: str, n_threads: int) -> dict[str, o
 def run_alone(
     load: Workload, model: str, n_threads: int, **settings: object
 ) -> dict[str, object]:
-    """`generate`, one prompt after the other, each computed from its first token."""
+    """Run `generate` for one prompt after the other, without shared prefixes."""
     with (
         lh.Model(model) as opened,
         lh.Context(opened, n_threads=n_threads, **settings) as ctx,
@@ -148,7 +149,7 @@ def run_alone_deterministic(
 
 
 def run_r(load: Workload, model: str, n_threads: int) -> dict[str, object]:
-    """The call from R, and the seconds that R adds to it and to one of 10,000 prompts."""
+    """Run the call from R, and measure the seconds that R adds to calls."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({"prompts": load.prompts, "max_tokens": load.max_tokens}, file)
         file.flush()
@@ -166,7 +167,7 @@ def run_r(load: Workload, model: str, n_threads: int) -> dict[str, object]:
 
 
 def count(load: Workload, model: str, _n_threads: int) -> dict[str, object]:
-    """The workload in tokens, and whether the model has sliding windows."""
+    """Return the workload in tokens, and whether the model has sliding windows."""
     with lh.Model(model) as opened:
         prompts = [lh.tokenize(opened, prompt) for prompt in load.prompts]
         n_swa = opened.info.n_swa
@@ -188,13 +189,13 @@ def _params(load: Workload, part: slice = slice(None)) -> list[lh.SamplingParams
 
 
 def _check(generated: list[int], wanted: list[int]) -> None:
-    """Refuses figures of a run that did less than it had to."""
+    """Raise an error if a run generated fewer tokens than the workload requires."""
     if generated != wanted:
         raise RuntimeError(f"generated {generated} tokens, not {wanted}")
 
 
 def _resident_bytes() -> int | None:
-    """Memory that is resident at this moment; None where /proc is not there."""
+    """Return the current resident memory; None on systems without /proc."""
     statm = Path("/proc/self/statm")
     if not statm.exists():
         return None

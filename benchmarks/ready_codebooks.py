@@ -34,7 +34,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def rows_of(path: Path, name: str, model: str) -> list[dict[str, Any]]:
-    """Return one model's accuracy and macro F1 with each setting, with intervals."""
+    """Return a model's accuracy and macro F1 for each setting, with intervals."""
     texts = labelled.read(path, SEED)
     book = lh.ready_codebook(name)
     shots = labelled.shots_of(texts, book.names)
@@ -43,7 +43,7 @@ def rows_of(path: Path, name: str, model: str) -> list[dict[str, Any]]:
     frame = {key: [row[key] for row in others] for key in ("text", "label")}
     context = lh.Context(lh.Model(model), n_seq_max=16)
     made = []
-    folder = tempfile.mkdtemp()  # of a journal: calibrated labels reuse its answers
+    folder = tempfile.mkdtemp()  # for a journal of answers to reuse
     for way, given in WAYS.items():
         settings = dict(given)
         codebook = with_shots if settings.pop("shots", False) else book
@@ -71,7 +71,7 @@ def rows_of(path: Path, name: str, model: str) -> list[dict[str, Any]]:
 
 
 def shots_of(shots: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return examples of a codebook."""
+    """Return rows as examples of a codebook."""
     return [{"text": row["text"], "label": row["label"]} for row in shots]
 
 

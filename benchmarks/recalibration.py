@@ -1,4 +1,4 @@
-"""Compares labels by a model, recalibrated, by a head on embeddings, and by both.
+"""Compares labels by a model, recalibrated ones, and labels by a head on embeddings.
 
     python benchmarks/recalibration.py MODEL.gguf EMBEDDINGS.gguf --output ROWS.json
         [--texts NAME=TEXTS.csv ...] [--n 300] [--seeds 10] [--passes FOLDER]
@@ -55,7 +55,7 @@ def passes(
     paths: tuple[Path, Path],
     folder: Path | None,
 ) -> dict[str, Any]:
-    """Return probabilities, embeddings and seconds, from a file of an earlier run if any.
+    """Return probabilities, embeddings and seconds; read them from a file, if it exists.
 
     Args:
         rows: Texts to label.
@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--passes", type=Path, default=None)
     args = parser.parse_args()
-    warnings.simplefilter("ignore", UserWarning)  # warnings of few codes
+    warnings.simplefilter("ignore", UserWarning)  # ignore warnings about few codes
     sets = {"ag_news_sample": ag_news(SEED)}
     for each in args.texts:
         name, path = each.split("=", 1)

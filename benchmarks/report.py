@@ -60,7 +60,7 @@ def mebibytes(row: Row | None, key: str) -> str:
 
 
 def overview(summary: Summary) -> str:
-    """Return the README's table: time relative to T* and to other programs."""
+    """Return the README's table: times relative to T* and to other programs."""
     rows = []
     for model in summary["models"]:
         for name, load in workloads(summary, model):
@@ -176,7 +176,7 @@ def steadiness(summary: Summary) -> str:
 
 
 def _age(calls: Row) -> str:
-    """Return words on the time of late calls relative to calls on a new context."""
+    """Return a phrase about the time of late calls relative to calls on a new context."""
     return (
         f"late calls took {calls['to_new']:.3f} times as long as the second and later "
         "calls on a new context, which ran alternately"

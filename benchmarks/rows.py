@@ -1,10 +1,10 @@
-"""Memory for 100,000 rows, and time until the first progress, for docs/coding.md.
+"""Memory for 100,000 rows, and time until the first progress report, for docs/coding.md.
 
     python benchmarks/rows.py [--rows 100000]
 
 `annotate` and R's `annotate_texts()` code texts of 55 characters with three labels, each
 in a new process. The model is tiny and has random weights, because the memory per row
-does not depend on the model; all other parts of the call are real.
+does not depend on the model. All other parts of the call are real.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def text_of(i: int) -> str:
 
 
 def code_rows(model_path: str, n: int) -> dict[str, float]:
-    """Code n rows; return memory before them and seconds until the first progress."""
+    """Code n rows; return memory before the call, and seconds to the first report."""
     book = lh.Codebook("Is the speech for or against?", LABELS)
     frame = {"text": [text_of(i) for i in range(n)]}
     first: list[float] = []
@@ -84,7 +84,7 @@ def watched(command: list[str], env: dict[str, str]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure both, and write the table."""
+    """Measure Python and R, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--in-process", metavar="MODEL")

@@ -3,19 +3,20 @@
 python benchmarks/run.py MODEL ... [--runs N] [--peer-runs N] [--only NAME ...]
     [--engines NAME ...] [--threads N] [--session NAME] [--minutes N] [--quick]
 
-The engines alternate in rounds, each in a new process. This project is first in one round
-and last in the next, so that drifts of the machine's speed affect all engines equally.
-The rates that determine T* are measured before and after this project's runs. Every
-measurement is a line of JSON in benchmarks/results/SESSION.jsonl. A session that ended
-early continues from there if the same name is given again. `report.py` makes the tables.
-Each line has the mean number of processors used by other programs (`others_cpus`); if it
-is high, measure again.
+The engines alternate in rounds, each in a new process. This project runs first in one
+round and last in the next round, so that drifts of the machine's speed affect all
+engines equally. The rates that determine T* are measured before and after this
+project's runs. Every measurement is a line of JSON in benchmarks/results/SESSION.jsonl.
+A session that ended early continues from there if the same name is given again.
+`report.py` makes the tables. Each line has the mean number of processors that other
+programs used (`others_cpus`). If this number is high, measure again.
 
 Engines: llamaherd; deterministic; r (the same call from R); loop (llama-cpp-python, one
 prompt after the other); server (llama-server, in the first round with each of --slots,
-later with the fastest of them); rates (of llama-batched-bench, for T*). Only once: alone
-and alone-deterministic (prompts run alone, whose texts the others are compared with).
-With `many`: scheduling (10,000 prompts on an engine that answers at once).
+later with the fastest of them); rates (of llama-batched-bench, for T*). Measured only
+once: alone and alone-deterministic (prompts that run alone, with whose texts the texts
+of other engines are compared). With `many`: scheduling (10,000 prompts on an engine
+that answers at once).
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 OWN = ("llamaherd", "deterministic", "r", "scheduling")
 ONLY = {"r": "annotate", "scheduling": "many"}  # engines that run one workload
-GROWTH = ("repeat", "many")  # only this project: do time and memory grow over many calls?
+GROWTH = ("repeat", "many")  # measure growth of time and memory
 ONCE = ("alone", "alone-deterministic")
 ENGINES = (*OWN, "loop", "server")
-_BUSY_CPUS = 0.1  # processors used by others above which a line reports them
+_BUSY_CPUS = 0.1  # number of processors used by others above which a line reports it
 _UBATCHES = (512, 1024)  # settings of llama-batched-bench to try
 
 
 class TimeIsOverError(Exception):
-    """Raised if the time is over, so that no further measurement may start."""
+    """Raised if the time is over, so that no further measurement starts."""
 
 
 class Bench:
-    """Runs the requested measurements that the session does not have yet."""
+    """Runs those requested measurements that the session does not have yet."""
 
     def __init__(self, options: argparse.Namespace, session: Session) -> None:
         self.options = options
@@ -149,7 +150,7 @@ class Bench:
             )
 
     def _measure(self, engine: str, model: str, workload: str, i_run: int) -> dict:
-        """Return a measurement, from the session if it has it."""
+        """Return a measurement; take it from the session if the session has it."""
         name = Path(model).name
         known = self.session.get(name, workload, engine, i_run)
         if known:

@@ -1,13 +1,13 @@
-"""Compares scoring with the calls that it replaces, on one model.
+"""Compares scoring on one model with the calls that scoring replaces.
 
     python benchmarks/scores.py cost MODEL.gguf
     python benchmarks/scores.py equality MODEL.gguf TEXTS.csv N
 
-`cost`: time for four labels of one token relative to prefill only; labels generated under
-a grammar and classified, alternately, for the texts of the workload `annotate`; 77 labels
-of several tokens. `equality`: label scores of N texts, from a CSV file's column `text`,
-compared with llama-cpp-python's logits token by token, also for whole labels with their
-ends. Prints JSON.
+`cost` measures the time for four labels of one token relative to the prefill alone;
+labels that are generated under a grammar and classified, alternately, for the texts of
+the workload `annotate`; and 77 labels of several tokens. `equality` compares label
+scores of N texts, from the column `text` of a CSV file, with llama-cpp-python's logits
+token by token, also for whole labels with their ends. The program prints JSON.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def measure_cost(path: str) -> dict[str, object]:
 
         def with_new(function: Callable[[lh.Context], object]) -> Callable[[], object]:
             def call() -> object:
-                with lh.Context(model) as context:  # a new context holds no prefix
+                with lh.Context(model) as context:  # a new context has no held prefix
                     return function(context)
 
             return call

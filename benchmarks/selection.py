@@ -1,4 +1,4 @@
-"""Simulates the selection among codebooks: measured against true accuracy.
+"""Simulates the selection of codebooks, and compares measured with true accuracy.
 
     python benchmarks/selection.py [--draws 300]
     python benchmarks/selection.py --model SmolLM2-135M-Instruct.Q4_1.gguf
@@ -6,8 +6,8 @@
 2,000 texts have one of three labels. Candidates label them; errors of candidates are
 correlated through the difficulty of each text. Gold samples are drawn and split by
 `gold_split`, and candidates are compared on the parts. True values are known, because all
-texts have codes. Writes the tables of docs/selection.md; with --model, the output of the
-page's example.
+texts have codes. The program writes the tables of docs/selection.md; with --model, it
+writes the output of the page's example.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ _ROWS = (
 def _of_draw(
     world: World, gold: lh.GoldSample, true: list[float], sums: dict[str, list[float]]
 ) -> None:
-    """Add one draw to the sums: the best on all texts, on select, and on evaluate."""
+    """Add the best candidate's values to the sums: on all texts, select, evaluate."""
     right = np.array([world.codes[row] for row in gold.rows])
     hits = [np.array([own[row] for row in gold.rows]) == right for own in world.labels]
     best = int(np.argmax([each.mean() for each in hits]))

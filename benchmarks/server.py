@@ -7,11 +7,9 @@ All programs run at the same time and alternate in passes, so that drifts of the
 speed affect all equally: the library in this process, as one call and with a handle for
 each client; `llamaherd serve`; and llama-server, with each number of slots (only if
 benchmarks/build_peers.sh has built it). Each pass has new texts, because servers cache
-prompts. The first pass is a warm-up.
-
-With --streams, answers are read as streams, and the time until the first text is also
-measured. Each pass is a line of JSON in benchmarks/results/server.jsonl; the medians are
-printed.
+prompts. The first pass is a warm-up. With --streams, answers are read as streams, and
+the time until the first text is also measured. Each pass is written as a line of JSON
+to benchmarks/results/server.jsonl; the medians are printed.
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ class Pass:
 
 
 class Texts:
-    """Source of prompts that no earlier pass used."""
+    """Source of prompts that were not used in earlier passes."""
 
     def __init__(self) -> None:
         texts = sentences()

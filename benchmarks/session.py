@@ -31,7 +31,7 @@ class Session:
         return tuple(record[name] for name in ("model", "workload", "engine", "i_run"))
 
     def get(self, *key: object) -> dict | None:
-        """Return the record of (model, workload, engine, i_run); None without one."""
+        """Return the record of (model, workload, engine, i_run), or None."""
         return self._records.get(key)
 
     def add(self, record: dict) -> dict:

@@ -3,9 +3,9 @@
 python benchmarks/sharding.py [--prompts 1000000] [--output FILE]
 python benchmarks/sharding.py --page   # what was measured into docs/cluster.md
 
-No model runs. The cost of a prompt is the number of its tokens that were not computed
-before in its shard, and of the tokens of its answer. Tokens are random numbers; only
-common prefixes matter.
+No model runs. The cost of a prompt is the number of its tokens that its shard has not
+computed before, plus the number of tokens of its answer. Tokens are random numbers,
+because only common prefixes matter.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ N_VOCAB, N_SHARDS, N_ANSWER = 50_000, 64, 16
 
 
 def lengths(rng: np.random.Generator, n: int, median: int, most: int) -> np.ndarray:
-    """Draw lengths like those of texts, int[n]: many short, few long."""
+    """Draw lengths with the distribution of real texts, int[n]: many short, few long."""
     drawn = rng.lognormal(np.log(median), 0.6, n)
     return np.clip(drawn, 3, most).astype(int)
 

@@ -1,4 +1,4 @@
-"""Labels in steps: by a model and a head on embeddings, or a small and a larger model.
+"""Labels in steps: a model and a head on embeddings, or a small and a larger model.
 
     python benchmarks/steps.py MODEL.gguf LARGER.gguf EMBEDDINGS.gguf --output ROWS.json
         [--texts NAME=TEXTS.csv ...] [--n 400] [--seeds 10] [--passes FOLDER]
@@ -53,9 +53,9 @@ def in_steps(
         rng: Generator.
 
     Returns:
-        By method: probabilities; shares of the texts that the model, the model for
-        embeddings and the larger model process; the agreement of head and model by
-        cross-validation, or NaN without a head.
+        A dict by method with: probabilities; shares of the texts that the model, the
+        model for embeddings and the larger model process; the agreement of head and
+        model in cross-validation, NaN without a head.
     """
     n = len(small)
     sample = np.sort(rng.choice(n, round(n * UNTIL), replace=False))
@@ -187,7 +187,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--passes", type=Path, default=None)
     args = parser.parse_args()
-    warnings.simplefilter("ignore", UserWarning)  # warnings of few codes
+    warnings.simplefilter("ignore", UserWarning)  # ignore warnings about few codes
     sets = {"ag_news_sample": recalibration.ag_news(SEED)}
     for each in args.texts:
         name, path = each.split("=", 1)

@@ -3,8 +3,9 @@
 python benchmarks/structured.py SENTENCES MODEL... [--output JSON] [--rounds N]
 
 SENTENCES is a CSV file with a column `text`, or a text file with a sentence per line.
-Measured alternately: forced tokens several per step (the default) or one per step; and 32
-concurrent answers with a schema or the same number of tokens without a schema.
+Two pairs are measured alternately: several forced tokens per step (the default) and one
+per step; 32 concurrent answers with a schema, and the same number of tokens without a
+schema.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from shape import Shape, ideal_seconds
 
 SUMMARY = Path(__file__).parent / "summary.json"
 OWN = ("llamaherd", "deterministic")
-REFERENCES = {"count", "alone", "alone-deterministic"}  # runs whose time is not shown
+REFERENCES = {"count", "alone", "alone-deterministic"}  # engines whose time is not shown
 ABOUT = (
     *("session", "quick", "seed", "n_threads", "llamaherd", "commit"),
     *("llama_cpp_python", "python", "machine", "processor", "n_processors"),
@@ -170,7 +170,7 @@ def _engine(
 
 
 def _ratio(seconds: dict[int, float], others: dict[int, float]) -> float | None:
-    """Return the median ratio over the rounds that have both."""
+    """Return the median ratio over the rounds that have both values."""
     both = seconds.keys() & others.keys()
     return round(median(seconds[i] / others[i] for i in both), 4) if both else None
 

@@ -2,13 +2,12 @@
 
     python benchmarks/thinking.py MODEL.gguf [--rounds 5] [--quick] [--write]
 
-A chat template opens a thought before each answer. T* is that of docs/performance.md for
-all tokens: different prompt tokens and forced tokens at the prefill rate, and one token
-of each unfinished thought or answer a step. The rates are llama-batched-bench's
-(benchmarks/build_peers.sh), measured before and after each run. The cost of the code
-where nothing thinks is measured by benchmarks/before.py.
-
-With --write the table goes into docs/thinking.md.
+A chat template opens a thought before each answer. T* is defined as in
+docs/performance.md, for all tokens: distinct prompt tokens and forced tokens at the
+prefill rate, and one token of each unfinished thought or answer per step. The rates are
+measured by llama-batched-bench (benchmarks/build_peers.sh) before and after each run.
+benchmarks/before.py measures the cost of this code if no model thinks. With --write,
+the table is written into docs/thinking.md.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ class Thought:
 
     Attributes:
         seconds: Seconds of the call.
-        shape: All its tokens.
-        n_thinking: Tokens of thoughts.
-        n_closed: Thoughts that were closed by force.
+        shape: Numbers of all tokens of the run.
+        n_thinking: Number of tokens of thoughts.
+        n_closed: Number of thoughts that were closed by force.
     """
 
     seconds: float
@@ -90,12 +89,12 @@ def think(model: lh.Model, prompts: list[str], options: argparse.Namespace) -> T
 
 
 def ideal_of(shape: Shape, rates: dict[str, Any]) -> float:
-    """T* by one measurement of the rates, in seconds."""
+    """Return T* in seconds, from one measurement of the rates."""
     return ideal_seconds(shape, rates["prefill"], rates["decode"])
 
 
 def against_ideal(options: argparse.Namespace) -> list[str]:
-    """Lines of the table of times against T*."""
+    """Return the lines of the table of times relative to T*."""
     texts = make_workloads(quick=options.quick)["distinct"].prompts
     prompts = [f"What is said here? {text}" for text in texts]
     rows: list[tuple[float, float]] = []
@@ -128,7 +127,7 @@ def against_ideal(options: argparse.Namespace) -> list[str]:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Run the measurements that the command line selects."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -5,9 +5,9 @@
     python benchmarks/thinking_accuracy.py --report ROWS.jsonl
 
 TEXTS.csv has columns `text` and `label`, the human code: positive, neutral or negative.
-The model gets a chat template with markers of thoughts, even if it was not trained to
-think. Each setting appends its line to ROWS.jsonl when it is done; the same command, run
-again, continues after the existing lines. Scores are those of accuracy.py.
+A chat template with markers of thoughts is used, even if the model was not trained to
+think. Each setting appends its line to ROWS.jsonl when it is done; if the same command
+is run again, it continues after the existing lines. Scores are those of accuracy.py.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def measure(context: lh.Context, prompts: list[str], truth: np.ndarray, way: Way
 
 
 def known_ways(path: Path, run: dict[str, object]) -> set[tuple[object, ...]]:
-    """Return the settings that a file has from the same run.
+    """Return the settings of the rows in a file from the same run.
 
     Raises:
         SystemExit: The file has settings from another run.

@@ -1,13 +1,13 @@
-"""Speed of plainly started R and Python, on an idle machine and beside busy loops.
+"""Speed of R and Python without settings, on an idle machine and beside busy loops.
 
-Compares this checkout alternately with another installation of the package, such as an
-earlier version: time of one call each, after a warm-up.
+This checkout alternates with another installation of the package, such as an earlier
+version. The time of one call of each is measured, after a warm-up.
 
     benchmarks/threads.py MODEL OTHER [--rounds 5] [--busy 0 1] [--no-r]
 
-OTHER is the folder of the other checkout, with its .venv and .rlib. The other checkout is
-started with GOMP_SPINCOUNT=1000, the best setting of libgomp; this checkout without any
-setting.
+OTHER is the folder of the other checkout, with its .venv and .rlib. The other checkout
+is started with GOMP_SPINCOUNT=1000, the best setting of libgomp; this checkout is
+started without any setting.
 """
 
 from __future__ import annotations

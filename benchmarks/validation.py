@@ -3,11 +3,11 @@
     python benchmarks/validation.py [--draws 1000]
 
 2,000 texts have one of three labels. An overconfident model labels them; two people, who
-err in 5% of the cases, code them. Gold samples of 200 are drawn, with a higher
-probability the less sure the model is; only the codes of these texts are used. One of the
-samples is the example of docs/validation.md. Over all samples it is counted how often a
-95% interval contains the value for all texts. The table of texts to send to people is
-from a simple sample.
+err in 5% of the cases, code them. Gold samples of 200 texts are drawn, in which texts
+with a less sure label have a higher probability. Only the codes of these texts are
+used. One of the samples is the example of docs/validation.md. The program counts how
+many of the 95% intervals contain the value for all texts. The table of texts for human
+coders is from a simple sample.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ LABELS = ["positive", "neutral", "negative"]
 SHARES = [0.2, 0.5, 0.3]
 SEED = 20261123
 N_TEXTS, N_GOLD = 2000, 200
-EVIDENCE = 2.4  # mean of the right label's log odds above those of other labels
+EVIDENCE = 2.4  # mean difference of the right label's log odds and those of other labels
 SURENESS = 1.5  # factor of the model's log odds, for its overconfidence
 ERRORS = 0.05
 WANTED = (0.85, 0.9, 0.95)
 
 
 def numbers_of(found: lh.Validation) -> dict[str, tuple[float, float, float]]:
-    """Return value and interval of the compared measures."""
+    """Return values and intervals of the compared measures."""
     measured = found.accuracy
     named: dict[str, Any] = {
         "accuracy": measured.accuracy,
@@ -103,7 +103,7 @@ def coverage(
 
 
 def selective(found: lh.Validation, labels: list[str], truth: list[str]) -> list[str]:
-    """Return table rows: texts to send to people for each target accuracy.
+    """Return table rows: texts for human coders, for each target accuracy.
 
     A row shows the number of these texts and the accuracy of all other labels.
     """

@@ -1,4 +1,4 @@
-"""Runs one workload once with one engine, in a process of its own, and prints JSON.
+"""Runs one workload once with one engine, in its own process, and prints JSON.
 
 python benchmarks/worker.py ENGINE WORKLOAD MODEL N_THREADS [--quick] [--cells N]
 """
@@ -20,11 +20,14 @@ from workloads import SEED, make_workloads
 if TYPE_CHECKING:
     from workloads import Workload
 
-N_CTX_LOOP = 2048  # of the loop; every prompt with its answer fits
+N_CTX_LOOP = 2048  # cells of the loop: every prompt fits with its answer
 
 
 def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str, object]:
-    """This project's engines. A peer's process does not load this project's library."""
+    """Run an engine of this project.
+
+    Processes of other programs do not load its library.
+    """
     import own  # noqa: PLC0415
 
     if engine == "scheduling":
@@ -44,7 +47,7 @@ def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str
 
 
 def run_loop(load: Workload, model: str, n_threads: int) -> dict[str, object]:
-    """Common use of llama-cpp-python: one prompt after the other."""
+    """Run the common loop over llama-cpp-python: one prompt after the other."""
     import llama_cpp  # noqa: PLC0415
 
     llama = llama_cpp.Llama(
@@ -83,18 +86,18 @@ def run_loop(load: Workload, model: str, n_threads: int) -> dict[str, object]:
 
 
 def digest(text: str) -> str:
-    """Stands for a text in the results."""
+    """Return a hash that replaces a text in the results."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _peak_bytes() -> int:
-    """Peak resident memory of this process, the mapped pages of the model included."""
+    """Return the peak resident memory of this process, including pages of the model."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def main() -> None:
-    """Prints one line of JSON."""
+    """Print one line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("engine", help="server-N and server-N-swa: with N slots")
     parser.add_argument("workload")

@@ -1,7 +1,8 @@
 """Workloads of the benchmark, on texts in the public domain.
 
-The prompts are the same for every model. When the benchmark runs, their tokens are
-counted with the model's tokenizer (`shape.py`); the numbers are in the results.
+The prompts are the same for every model. When the benchmark runs, the tokens of the
+prompts are counted with the model's tokenizer (`shape.py`). The results contain these
+numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NOVEL = Path(__file__).parent / "data/pride_and_prejudice.txt"
-SEED = 20261121  # seed of lengths, order and selection of texts
+SEED = 20261121  # seed for lengths, order and selection of texts
 
 # A sentence of 8 to 30 words. Titles (Mr., Mrs.) do not end a sentence.
 _SENTENCE = re.compile(

@@ -1,9 +1,10 @@
 /*
  * llamaherd.h: the step-level engine of llamaherd, a plain C (C99) interface.
  *
- * Mechanism only: tokens, sequences, positions, logits and samplers. The caller decides
- * when a prompt runs, which prefix is shared and how a failure is handled. For a single
- * call that includes these decisions, see newrllama_capi.h.
+ * The interface has only the mechanism: tokens, sequences, positions, logits and
+ * samplers. The caller decides when a prompt runs, which prefix is shared and how a
+ * failure is handled. For a single function that includes these decisions, see
+ * newrllama_capi.h.
  *
  * Rules for every function
  *   - Functions that can fail return LH_OK or another lh_status and write a message that
@@ -19,9 +20,9 @@
  *   - In a process that was forked after a model was loaded, every function that returns
  *     an lh_status fails with LH_FORKED, because fork() does not copy the compute
  *     threads. The free functions have no effect there.
- *   - Engine functions may be called from several threads; they take the engine's lock.
- *     lh_engine_abort and lh_engine_wake do not wait for it. The caller ensures that no
- *     call is running on an object while it is freed.
+ *   - Engine functions may be called from several threads, because they lock the engine.
+ *     lh_engine_abort and lh_engine_wake do not wait for the lock. The caller ensures
+ *     that no call is running on an object while it is freed.
  */
 #ifndef LLAMAHERD_H
 #define LLAMAHERD_H
@@ -50,7 +51,7 @@ typedef enum lh_status {
   LH_DECODE_ERROR = 6, /* llama_decode rejected the batch; no client advanced */
   LH_ABORTED = 7,      /* lh_engine_abort was called; clients keep their results */
   LH_SAMPLER_ERROR = 8, /* a sampler could not be created, e.g. for an invalid grammar */
-  LH_INTERNAL = 9,      /* an internal exception; the message holds its text */
+  LH_INTERNAL = 9,      /* an internal exception; the message contains its text */
   LH_FORKED = 10        /* the process was forked after a model was loaded */
 } lh_status;
 
@@ -62,13 +63,13 @@ typedef struct lh_error {
 /* ---- sizes for drivers of the engine -------------------------------------------- */
 
 enum {
-  LH_CELL_BLOCK = 256,       /* libllama rounds the cells of a stream up to multiples */
+  LH_CELL_BLOCK = 256,       /* libllama rounds a stream's cells up to a multiple */
   LH_UNIFORM_ROWS = 8,       /* sequences that a deterministic engine computes together */
   LH_AMX_ROWS = 32,          /* rows per block of a batch with AMX, see lh_has_amx */
   LH_MAX_PREFIX_DEPTH = 4,   /* maximum nesting depth of shared prefixes */
   LH_MAX_LOGPROBS = 1024,    /* maximum number of alternatives per generated token */
-  LH_MAX_THOUGHT_SPACE = 2,  /* tokens of white space before a start marker */
-  LH_MAX_THOUGHT_OVERRUN = 3 /* tokens beyond a thought's budget */
+  LH_MAX_THOUGHT_SPACE = 2,  /* maximum white space tokens before a start marker */
+  LH_MAX_THOUGHT_OVERRUN = 3 /* maximum tokens beyond a thought's budget */
 };
 
 /* ---- library ------------------------------------------------------------------- */
@@ -107,8 +108,8 @@ LH_API const char* lh_ggml_commit(void);
 /* Returns LH_FORKED in a process that was forked after a model was loaded, else LH_OK. */
 LH_API int32_t lh_process_check(lh_error* error);
 
-/* Makes ggml compute on llamaherd's threads, which stay fast while other programs use the
- * CPU. Returns 1 on success. Returns 0 if ggml was compiled without OpenMP or with an
+/* Makes ggml compute on llamaherd's threads, which remain fast when other programs use
+ * the CPU. Returns 1 on success. Returns 0 if ggml was compiled without OpenMP or with an
  * OpenMP library other than GCC's, or if this is not Linux. */
 LH_API int32_t lh_own_threads(void);
 
@@ -133,8 +134,8 @@ LH_API int32_t lh_gpus(lh_gpu* out, int32_t capacity, int32_t* count, lh_error* 
 LH_API int32_t lh_has_amx(void);
 
 /* Returns the seed of client number `index` in a call with seed `seed` (splitmix64 of
- * both). The generator of each client starts from it, so a client's random numbers do not
- * depend on the other clients. */
+ * both). This seed initializes the generator of the client, so that a client's random
+ * numbers do not depend on other clients. */
 LH_API uint32_t lh_derive_seed(uint32_t seed, uint64_t index);
 
 /* ---- model --------------------------------------------------------------------- */
@@ -214,13 +215,14 @@ LH_API int32_t lh_model_borrow(void* llama_model, const lh_adapters* adapters,
                                lh_model** out, lh_error* error);
 
 /* Loads adapters for a loaded model, after the checks of lh_model_load. Engines of *out
- * compute with them, engines of `base` do not; both use the same weights. *out keeps
- * `base` alive. The adapters are freed with `base`. Call it before the first engine of
- * `base` or of a model that shares its weights: libllama reads its list of adapters
- * without a lock. The caller frees *out with lh_model_free. */
+ * compute with the adapters, engines of `base` do not; both use the same weights. *out
+ * keeps `base` alive. The adapters are freed together with `base`. Call this function
+ * before the first engine of `base`, or of a model that shares its weights, is created:
+ * libllama reads its list of adapters without a lock. The caller frees *out with
+ * lh_model_free. */
 LH_API int32_t lh_model_adapt(const lh_model* base, const lh_adapters* adapters,
                               lh_model** out, lh_error* error);
-/* Frees a model. Its engines and embedders remain usable and may be freed later: the
+/* Frees a model. Its engines and embedders can still be used and may be freed later: the
  * model stays in memory until the last of them is freed. */
 LH_API void lh_model_free(lh_model* model);
 
@@ -359,16 +361,16 @@ LH_API int32_t lh_comparison_get(const lh_comparison* comparison,
 
 typedef enum lh_pooling {
   LH_POOLING_MEAN = 1, /* mean of the vectors of all tokens */
-  LH_POOLING_CLS = 2,  /* vector of the first token */
-  LH_POOLING_LAST = 3  /* vector of the last token */
+  LH_POOLING_CLS = 2,  /* the vector of the first token */
+  LH_POOLING_LAST = 3  /* the vector of the last token */
 } lh_pooling;
 
 typedef struct lh_embedder_params {
   uint64_t struct_size; /* sizeof(lh_embedder_params) */
   int32_t pooling;      /* value of enum lh_pooling */
   int32_t normalize;    /* not 0: scale vectors to length 1 */
-  /* maximum tokens per computation; for a non-causal model, of all texts of a run
-   * together */
+  /* maximum tokens per computation; for a non-causal model, maximum tokens of all texts
+   * of a run together */
   int32_t n_batch;
   /* number of KV cells, if the model uses any: enough for the tokens of all texts of a
    * run */
@@ -377,11 +379,13 @@ typedef struct lh_embedder_params {
   int32_t n_threads; /* 0: libllama's default */
 } lh_embedder_params;
 
-/* Sets LH_POOLING_MEAN, vectors of length 1, and runs of one text of 512 tokens. */
+/* Sets the defaults: LH_POOLING_MEAN, vectors of length 1, and runs of one text of 512
+ * tokens. */
 LH_API void lh_embedder_default_params(lh_embedder_params* params);
 
 /* Embedder with its own llama_context. The model is an encoder (llama_encode) or a
- * decoder; a model with both gives LH_MODEL_ERROR. Use from one thread at a time. */
+ * decoder; for a model with both, LH_MODEL_ERROR is returned. Use from one thread at a
+ * time. */
 typedef struct lh_embedder lh_embedder;
 
 /* The caller owns *out and frees it with lh_embedder_free. The model stays in memory
@@ -412,10 +416,9 @@ LH_API int32_t lh_min_prefix_tokens(int64_t n_cells);
 /* Finds the prefixes that prompts share, in O(total log n). tokens:
  * int32[offsets[n_prompts]]; prompt i is tokens[offsets[i]] .. tokens[offsets[i + 1] -
  * 1]. A prefix becomes a node if at least two children (prompts or longer nodes) continue
- * it and it adds `min_tokens` or more to its parent. Every prompt keeps at least one
- * token of its own, because the last token of a prompt must be decoded to obtain its
- * logits. Nodes are numbered in depth-first order. The caller owns all output arrays,
- * int32[n_prompts] each:
+ * it and it adds `min_tokens` or more to its parent. No prefix includes the last token of
+ * a prompt, because this token must be decoded to obtain its logits. Nodes are numbered
+ * in depth-first order. The caller owns all output arrays, int32[n_prompts] each:
  *   order: prompts in depth-first order, siblings adjacent
  *   node_of: node that prompt i continues; -1: none
  *   node_parent: parent of node k (k > parent); -1: the root
@@ -467,8 +470,8 @@ typedef struct lh_engine_params {
   int32_t yarn_orig_ctx; /* 0: model's value */
 } lh_engine_params;
 
-/* Sets 2048 cells in one pool, one sequence, batches of 512 tokens, and otherwise the
- * defaults of libllama and the model. */
+/* Sets the defaults: 2048 cells in one pool, one sequence, batches of 512 tokens; all
+ * other fields have the defaults of libllama and the model. */
 LH_API void lh_engine_default_params(lh_engine_params* params);
 
 /* Creates an engine with its llama_context. The caller owns *out and frees it with
@@ -479,15 +482,14 @@ LH_API int32_t lh_engine_new(lh_model* model, const lh_engine_params* params,
 LH_API void lh_engine_free(lh_engine* engine);
 
 /* Replaces the llama_context by one with new parameters. Refused with LH_INVALID_ARGUMENT
- * while requests run or prefixes are held. Finished and paused requests stay. The saved
- * state of a paused request is kept if only these parameters differ: n_batch, n_ubatch,
- * the numbers of threads, n_ctx and, with kv_unified, n_seq_max. Otherwise its state is
- * computed again.
- * The old llama_context is freed first. LH_CONTEXT_ERROR: the new context could not be
- * created and the old one was restored. If the old one cannot be restored either, all
- * paused requests fail, and functions that need a llama_context return LH_CONTEXT_ERROR
- * until a later resize succeeds; results and statistics remain readable, and requests can
- * be released. */
+ * while requests run or prefixes are held. Finished and paused requests are kept. The
+ * saved state of a paused request is kept if only these parameters differ: n_batch,
+ * n_ubatch, the numbers of threads, n_ctx and, with kv_unified, n_seq_max. Otherwise the
+ * state is computed again. The old llama_context is freed first. LH_CONTEXT_ERROR: the
+ * new context could not be created and the old one was restored. If the old one cannot be
+ * restored either, all paused requests fail, and functions that need a llama_context
+ * return LH_CONTEXT_ERROR until a later resize succeeds; results and statistics remain
+ * readable, and requests can be released. */
 LH_API int32_t lh_engine_resize(lh_engine* engine, const lh_engine_params* params,
                                 lh_error* error);
 
@@ -519,12 +521,13 @@ typedef enum lh_grammar_kind {
  * penalties, DRY, top-n-sigma, top-k, typical-p, top-p, min-p, XTC, temperature, draw.
  * temperature <= 0 takes the most likely token after bias, penalties, DRY and grammar.
  * choices (not together with a grammar): the answer is exactly one of the texts. It is
- * written in the tokens that the tokenizer gives for the text, with or without a leading
- * space, or in the tokens of lh_request's paths. Generation ends once only one choice is
- * possible, so the answer may have fewer tokens than the text. A leading space is part of
- * the tokens, not of the text. Stop texts have no effect. If a choice is a prefix of a
- * longer choice, it is the answer when the model does not continue with the longer one.
- * The bytes of the longest choice plus 1 are always sufficient as max_tokens. */
+ * written in the tokens into which the tokenizer splits the text, with or without a
+ * leading space, or in the tokens of lh_request's paths. Generation ends once only one
+ * choice is possible, so the answer may have fewer tokens than the text. A leading space
+ * is part of the tokens, not of the text. Stop texts have no effect. If a choice is a
+ * prefix of a longer choice, it is the answer when the model does not continue with the
+ * longer one. max_tokens is always sufficient if it is the number of bytes of the longest
+ * choice plus 1. */
 typedef struct lh_sampling_params {
   uint64_t struct_size; /* sizeof(lh_sampling_params) */
   float temperature;
@@ -548,14 +551,14 @@ typedef struct lh_sampling_params {
   float mirostat_eta;
   uint32_t seed;
   int32_t ignore_eos; /* never draw end-of-generation tokens, except stop tokens */
-  /* Tokens of the answer before which it does not end, except by max_tokens:
-   * end-of-generation tokens and stop tokens are not drawn, and stop texts that are
-   * complete within these tokens do not end it. 0: off. Only 0 with a grammar or
-   * choices. */
+  /* Minimum number of tokens of the answer. Within these tokens, end-of-generation tokens
+   * and stop tokens are not drawn, and stop texts do not end the answer; only max_tokens
+   * does. 0: off. Must be 0 with a grammar or choices. */
   int32_t min_tokens;
   int32_t n_stop_token_ids;
   /* int32[n_stop_token_ids]: tokens that end the answer and are not part of it. With a
-   * grammar they end it where the grammar allows them. No effect with choices. */
+   * grammar they end the answer only where the grammar allows its end. They have no
+   * effect with choices. */
   const int32_t* stop_token_ids;
   int32_t n_logit_bias;
   const int32_t* logit_bias_token; /* int32[n_logit_bias] */
@@ -594,8 +597,8 @@ typedef struct lh_llguidance {
 } lh_llguidance;
 
 /* Registers llguidance, which must stay loaded until the process ends. Only the first
- * call has an effect. Versions before 1.9 or from 2 on give LH_INVALID_ARGUMENT. Call
- * before the first request is submitted. */
+ * call has an effect. For versions before 1.9 or from 2 on, returns LH_INVALID_ARGUMENT.
+ * Call this function before the first request is submitted. */
 LH_API int32_t lh_set_llguidance(const lh_llguidance* functions, lh_error* error);
 
 /* Tests whether `text` (UTF-8, n_text bytes), in the model's own tokens, is a complete
@@ -611,8 +614,9 @@ LH_API int32_t lh_grammar_accepts(const lh_model* model, int32_t grammar_kind,
 LH_API int32_t lh_sampling_check(const lh_model* model, const lh_sampling_params* params,
                                  lh_error* error);
 
-/* Continuations of a prompt to score, as a tree of tokens: continuations with the same
- * beginning share nodes. A node with children is decoded once, a leaf never. */
+/* Continuations of a prompt whose log-probabilities are computed, as a tree of tokens:
+ * continuations with the same beginning share nodes. A node with children is decoded
+ * once, a leaf never. */
 typedef struct lh_score {
   uint64_t struct_size; /* sizeof(lh_score) */
   int32_t n_nodes;
@@ -650,7 +654,7 @@ typedef struct lh_choice_paths {
  *
  * is_open == 0: the model opens a thought if its first tokens are `start`, after at most
  * LH_MAX_THOUGHT_SPACE tokens of white space. Any other first token begins the answer.
- * Under a constraint, logit bias, ignore_eos or min_tokens, and for a score, that token
+ * With a constraint, a logit bias, ignore_eos or min_tokens, and for a score, this token
  * is dropped, and the request continues as without a thought.
  *
  * KV cells that the thought needs: LH_MAX_THOUGHT_SPACE tokens and `start`, unless
@@ -694,12 +698,12 @@ typedef struct lh_request {
   /* >= 0: number of the call whose statistics include this request, see
    * lh_engine_get_stats */
   int64_t call;
-  /* tokens of prompts with a higher priority are added to a batch first; prompts of equal
-   * priority in order of submission */
+  /* prompts with a higher priority are added to a batch first; prompts of equal priority
+   * are added in order of submission */
   int32_t priority;
-  /* not 0: draft tokens for a greedy answer that repeats earlier text, so that one
-   * step can yield several tokens; ignored by deterministic engines, recurrent models
-   * and runs of selected ids */
+  /* not 0: compute draft tokens for a greedy answer that repeats earlier text, so that
+   * one step can yield several tokens; ignored by deterministic engines, for recurrent
+   * models and in runs of selected ids */
   int32_t draft;
   /* not 0: report the first token, of the thought or the answer, as an event, see
    * lh_engine_run */
@@ -708,14 +712,14 @@ typedef struct lh_request {
    * the same tokens may then fork from the prefix and draw their first token from
    * these logits without computing anything again */
   int32_t whole;
-  /* not 0: decode tokens that the grammar fully determines one per step, like drawn
-   * tokens; the answer is the same. For comparisons. */
+  /* not 0: tokens that the grammar fully determines are decoded one per step, like drawn
+   * tokens. The answer is the same. For comparisons. */
   int32_t step_forced;
-  /* continuations to score instead of generating; NULL: generate. The request ends with
-   * LH_FINISH_EOG; n_decode includes its decoded tokens. */
+  /* continuations whose log-probabilities are computed instead of an answer; NULL: an
+   * answer is generated. The request ends with LH_FINISH_EOG; n_decode includes its
+   * decoded tokens. */
   const lh_score* score;
-  /* token sequences of the choices in `sampling`; NULL: as the tokenizer splits each
-   * text */
+  /* token sequences of the choices in `sampling`; NULL: the tokenizer splits each text */
   const lh_choice_paths* paths;
   /* 0: none; 1: log-probability of each token of the answer; 1 + k: also the
    * log-probabilities of the k most likely alternatives, k <= LH_MAX_LOGPROBS. For a
@@ -760,13 +764,13 @@ typedef struct lh_run_params {
   uint64_t struct_size; /* sizeof(lh_run_params) */
   const int64_t* ids;   /* int64[n_ids]: requests to run; NULL: all */
   int32_t n_ids;
-  /* maximum steps, not counting the recomputation of lost states; <= 0: no limit */
+  /* maximum steps, without steps that compute lost states again; <= 0: no limit */
   int32_t max_steps;
   /* return after the first step that ends later than this; <= 0: no limit */
   int32_t max_time_ms;
 } lh_run_params;
 
-/* Sets a run of all requests without limits. */
+/* Sets parameters for a run of all requests without limits. */
 LH_API void lh_run_default_params(lh_run_params* params);
 
 typedef struct lh_run_result {
@@ -781,11 +785,11 @@ typedef struct lh_run_result {
  * after a step in which a request is held, finishes or fails, or in which a watched
  * request gets its first token; `events` then holds their ids (int64[capacity], owned by
  * the caller, capacity >= number of requests). Also returns at a limit, after
- * lh_engine_wake, or when no work is left. Takes the engine's lock.
- * LH_DECODE_ERROR: llama_decode rejected the batch, or aborted it without
- * lh_engine_abort. The cells of the batch are removed, and every client is in the same
- * state as before the step. Exception: a batch that fails halfway destroys recurrent
- * states, and the clients with such states start over. LH_ABORTED: see lh_engine_abort.
+ * lh_engine_wake, or when no work is left. Locks the engine. LH_DECODE_ERROR:
+ * llama_decode rejected the batch, or aborted it without lh_engine_abort. The cells of
+ * the batch are removed, and every client is in the same state as before the step.
+ * Exception: a batch that fails halfway destroys recurrent states, and the clients with
+ * such states start over. LH_ABORTED: see lh_engine_abort.
  */
 LH_API int32_t lh_engine_run(lh_engine* engine, const lh_run_params* params,
                              int64_t* events, int32_t capacity, lh_run_result* result,
@@ -802,7 +806,7 @@ LH_API void lh_engine_wake(lh_engine* engine);
 
 /* lh_client_pause moves the cells of a client to host memory and frees its sequence id
  * and cells. lh_client_resume restores them (llama_state_seq_get_data, _set_data), so
- * nothing is computed twice. */
+ * that no token is computed twice. */
 LH_API int32_t lh_client_pause(lh_engine* engine, int64_t id, lh_error* error);
 LH_API int32_t lh_client_resume(lh_engine* engine, int64_t id, lh_error* error);
 
@@ -823,7 +827,7 @@ typedef struct lh_client_info {
   int32_t finish; /* lh_finish */
   int32_t n_prompt;
   int32_t n_reused; /* prompt tokens copied from fork_from */
-  /* KV cells of the client alone, without shared ones; paused: cells it needs on
+  /* KV cells of the client without shared cells; if paused: cells that it needs to
    * resume */
   int32_t n_cells;
   int32_t n_pending;   /* tokens still to decode */
@@ -833,10 +837,10 @@ typedef struct lh_client_info {
   const char* text;      /* valid UTF-8 up to, not including, a stop text */
   int32_t n_text;        /* number of bytes that are final */
   const char* message;   /* error message; "" without an error */
-  /* 1: the answer ended by itself: with LH_FINISH_EOG, or with LH_FINISH_STOP and,
-   * under a grammar, a text that matches it */
+  /* 1: the answer ended by itself: with LH_FINISH_EOG, or with LH_FINISH_STOP and a text
+   * that matches the grammar, if any */
   int32_t complete;
-  /* Resources used by the client; lh_stats contains them as well. */
+  /* Resources that the client used; lh_stats also includes them. */
   int32_t n_prefill;
   int32_t n_decode;
   int32_t n_draft;
@@ -902,7 +906,7 @@ typedef struct lh_stats {
   int64_t n_draft;     /* drafted tokens among n_generated, see lh_request */
   int64_t n_batches;   /* llama_decode calls that succeeded */
   int64_t n_failed_decodes;
-  int64_t n_lost; /* decodes that failed halfway and destroyed all recurrent states */
+  int64_t n_lost; /* decodes that failed partway and destroyed all recurrent states */
   int64_t n_pauses;
   /* maximum number of KV cells in use in any batch, by all requests */
   int64_t n_cells_max;
@@ -921,8 +925,8 @@ typedef struct lh_stats {
 LH_API int32_t lh_engine_get_stats(lh_engine* engine, int64_t call, lh_stats* out,
                                    lh_error* error);
 
-/* Deletes the statistics of a call. Requests of this call that still exist are no longer
- * counted under its number. */
+/* Deletes the statistics of a call. The statistics of this call number no longer include
+ * requests that still exist. */
 LH_API int32_t lh_engine_forget_call(lh_engine* engine, int64_t call, lh_error* error);
 
 #ifdef __cplusplus

@@ -2,9 +2,9 @@
  * newrllama_capi.h: llama.cpp for any language with a C FFI, many prompts at once.
  *
  * newrllama_generate_parallel answers any number of prompts through one context. Each
- * prompt has its own sequence, sampler and buffer. A free slot takes the next prompt at
- * once, a shared prefix is computed once, and a failure affects only its own prompt. The
- * step-level engine is declared in llamaherd.h.
+ * prompt has its own sequence, sampler and buffer. When a slot is free, the next prompt
+ * starts at once. A shared prefix is computed once. A failure affects only its own
+ * prompt. The step-level engine is declared in llamaherd.h.
  *
  * Rules for every function
  *   - Functions that can fail return a newrllama_error_code. If `error_message` is not
@@ -48,9 +48,10 @@ typedef enum newrllama_error_code {
 typedef struct newrllama_model* newrllama_model_handle;
 typedef struct newrllama_context* newrllama_context_handle;
 
-/* The two structs that a client fills. They have no size field: their layout is part of
- * the signatures of the functions that take them and never changes. Other settings are
- * available in llamaherd.h, or will get a new function with its own struct. */
+/* The two structs that a client fills. They have no size field. Their layout never
+ * changes, because it is part of the signatures of the functions that receive them. Other
+ * settings are available in llamaherd.h, or will get a new function with its own
+ * struct. */
 struct newrllama_chat_message {
   const char* role;
   const char* content;
@@ -89,10 +90,10 @@ NEWRLLAMA_API newrllama_error_code newrllama_model_load(const char* model_path,
 NEWRLLAMA_API void newrllama_model_free(newrllama_model_handle model);
 
 /* Creates a context. The caller owns *context_out and frees it with
- * newrllama_context_free. n_ctx: KV cells, a pool shared by all prompts; one prompt with
- * its answer may use the whole pool. The longest prompt of a call determines how many run
- * at once, at most n_seq_max. (libllama's separate streams have at least 256 cells each.)
- * n_threads: 0 for libllama's default. */
+ * newrllama_context_free. n_ctx: KV cells, a pool that all prompts share; one prompt with
+ * its answer may use the whole pool. The longest prompt of a call determines the number
+ * of prompts that run at once, which is at most n_seq_max. (libllama's separate streams
+ * have at least 256 cells each.) n_threads: 0 for libllama's default. */
 NEWRLLAMA_API newrllama_error_code newrllama_context_create(
     newrllama_model_handle model, int n_ctx, int n_threads, int n_seq_max,
     newrllama_context_handle* context_out, const char** error_message);
@@ -108,7 +109,7 @@ NEWRLLAMA_API newrllama_error_code newrllama_tokenize(newrllama_model_handle mod
                                                       size_t* n_tokens_out,
                                                       const char** error_message);
 
-/* Converts tokens to text. Special tokens give no text. The caller owns *text_out: free
+/* Converts tokens to text. Special tokens add no text. The caller owns *text_out: free
  * with newrllama_free_string. */
 NEWRLLAMA_API newrllama_error_code newrllama_detokenize(newrllama_model_handle model,
                                                         const int32_t* tokens,

@@ -21,8 +21,8 @@ using lh::value_or;
 
 namespace {
 
-// Copies data into a caller's array: always stores the needed size, and copies the data
-// only if it fits.
+// Copies data into a caller's array. Always stores the needed size; copies the data only
+// if the array is large enough.
 template <class T, class Container>
 void copy_out(const Container& from, T* to, int32_t capacity, int32_t* size) {
   const auto needed = static_cast<int32_t>(from.size());
@@ -187,7 +187,7 @@ int32_t lh_model_meta(const lh_model* model, int32_t i, char* key, char* value,
   return guard(error, [&] {
     const int32_t n = llama_model_meta_count(deref(model, "model").get());
     lh::require_range("i", i, 0, n - 1);
-    // The terminating NUL is copied and counted as part of the text.
+    // The terminating NUL is copied, and included in the size, as part of the text.
     std::string key_text = model->meta_key(i);
     std::string value_text = model->meta_value(i);
     key_text.push_back('\0');

@@ -19,7 +19,7 @@
 using lh::deref;
 using lh::value_or;
 
-// Clients compiled with an earlier header use these layouts.
+// These layouts must not change: clients compiled with an earlier header use them.
 static_assert(sizeof(newrllama_parallel_params) == 28 &&
                   offsetof(newrllama_parallel_params, top_k) == 4 &&
                   offsetof(newrllama_parallel_params, top_p) == 8 &&
@@ -55,14 +55,14 @@ newrllama_error_code code_of(int32_t status) {
   }
 }
 
-// Buffer for messages, valid until the thread's next call. All functions share one
-// buffer, because every thread allocates its own.
+// Buffer for messages, valid until the thread's next call. All functions share this
+// buffer, because each further buffer would be allocated in every thread.
 lh_error& last_error() {
   thread_local lh_error error;
   return error;
 }
 
-// lh::guard with the error messages of this API.
+// Like lh::guard, but with the error messages of this API.
 template <class Body>
 newrllama_error_code guarded(const char** error_message, Body&& body) noexcept {
   lh_error& error = last_error();
@@ -73,7 +73,7 @@ newrllama_error_code guarded(const char** error_message, Body&& body) noexcept {
   return code_of(status);
 }
 
-// Allocates memory that C callers free; the only function whose memory leaves C++
+// Allocates memory that C callers free. Only the memory from this function leaves C++
 // ownership.
 template <class T>
 std::unique_ptr<T, decltype(&std::free)> allocate(size_t n) {
@@ -89,7 +89,7 @@ char* copy_string(const std::string& text) {
   return copy.release();
 }
 
-// Copies texts into an array; frees them together if the array cannot be completed.
+// Copies texts into an array. Frees all copies if the array cannot be completed.
 char** copy_strings(const std::vector<std::string>& texts) {
   std::vector<std::unique_ptr<char, decltype(&std::free)>> copies;
   copies.reserve(texts.size());

@@ -56,7 +56,7 @@ void check_size(const T& given) {
                   name + "), and compile with the llamaherd.h of this library");
 }
 
-// Same check for an argument that must not be NULL.
+// Does the same check for an argument that must not be NULL.
 template <class T>
 const T& deref_sized(const T* given, const char* argument) {
   const T& value = deref(given, argument);
@@ -64,7 +64,8 @@ const T& deref_sized(const T* given, const char* argument) {
   return value;
 }
 
-// Checks a model's adapters, NULL for none, and each LoRA adapter among them.
+// Checks the struct_size of a model's adapters (may be NULL) and of each LoRA adapter
+// among them.
 inline void check_adapter_sizes(const lh_adapters* adapters) {
   if (adapters == nullptr) return;
   check_size(*adapters);
@@ -72,7 +73,7 @@ inline void check_adapter_sizes(const lh_adapters* adapters) {
   for (int32_t i = 0; i < adapters->n_lora; ++i) check_size(adapters->lora[i]);
 }
 
-// Checks a request and the structs that it points to.
+// Checks the struct_size of a request and of the structs to which it points.
 inline const lh_request& check_request_sizes(const lh_request* request) {
   const lh_request& checked = deref_sized(request, "request");
   if (checked.sampling != nullptr) check_size(*checked.sampling);

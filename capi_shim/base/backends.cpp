@@ -41,7 +41,7 @@ std::filesystem::path ggml_path() {
 std::string ggml_folder() { return ggml_path().parent_path().u8string(); }
 
 void load_backends() {
-  static std::mutex mutex;  // ggml's list of backends has none
+  static std::mutex mutex;  // ggml has no backends yet
   const std::scoped_lock lock(mutex);
   if (ggml_backend_reg_count() > 0) return;
   const std::string folder = ggml_folder();

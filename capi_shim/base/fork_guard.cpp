@@ -25,8 +25,8 @@ void on_fork() noexcept {
 
 void refuse_children() {
 #if !defined(_WIN32)
-  // Uses a handler and does not compare process ids: a call then needs no system call,
-  // and forks by R, which Python's hooks do not see, are detected as well.
+  // Registers a fork handler instead of comparing process ids. A call then needs no
+  // system call, and forks by R are also detected, which Python's hooks do not see.
   static const int registered = pthread_atfork(nullptr, nullptr, on_fork);
   if (registered != 0) throw Error(LH_INTERNAL, "pthread_atfork has no memory left");
 #endif

@@ -28,11 +28,11 @@ class Error : public std::runtime_error {
 // characters.
 int32_t set_error(lh_error* error, int32_t code, const char* message) noexcept;
 
-// Translates the exception being handled into a status and a message.
+// Converts the exception that is being handled to a status and a message.
 int32_t translate_exception(lh_error* error) noexcept;
 
-// Runs the body of an extern "C" function and catches every exception. Refused in a
-// forked child.
+// Runs the body of an extern "C" function and catches every exception. In a refused
+// forked child, the body does not run.
 template <class Body>
 int32_t guard(lh_error* error, Body&& body) noexcept {
   try {
@@ -45,12 +45,12 @@ int32_t guard(lh_error* error, Body&& body) noexcept {
   }
 }
 
-// Returns freed memory from the C library to the system. glibc would keep up to 32 MB per
-// size of a context's buffers, for each thread that has freed some.
+// Returns freed memory from the C library to the system. Otherwise glibc would keep up to
+// 32 MB for each size of a context's buffers, in each thread that has freed such buffers.
 void return_free_memory() noexcept;
 
 // Frees an object of the caller and returns its memory to the system. In a forked child
-// the object is leaked, with its locks unchanged.
+// the object is not freed, and its locks are not touched.
 template <class T>
 void free_unless_forked(T* pointer) noexcept {
   if (pointer == nullptr || is_refused_child()) return;
@@ -58,7 +58,8 @@ void free_unless_forked(T* pointer) noexcept {
   return_free_memory();
 }
 
-// Wraps functions whose result is not a status: any error gives `fallback`.
+// Runs the body of a function whose result is not a status; returns `fallback` for any
+// error.
 template <class T, class Body>
 T value_or(T fallback, Body&& body) noexcept {
   T value = fallback;

@@ -12,9 +12,9 @@
 
 namespace lh::compat {
 
-// A function of llama.h that some versions lack is found by the type of its arguments
-// when the template is instantiated. Overload resolution prefers `int` to `long` for the
-// argument 0.
+// Some versions lack these functions of llama.h. Argument-dependent lookup finds them
+// when the template is instantiated. For the argument 0, overload resolution prefers
+// `int` to `long`.
 namespace detail {
 
 // Values of enum llama_load_mode, whose names are missing from older headers.
@@ -54,7 +54,7 @@ auto is_causal(const Context* ctx, int) -> decltype(llama_get_causal_attn(ctx)) 
   return llama_get_causal_attn(ctx);
 }
 
-// Same rule as libllama's for a model file; llamaherd never changes this setting of a
+// Applies libllama's rule for a model file; llamaherd never changes this setting of a
 // context.
 template <class Context>
 bool is_causal(const Context* ctx, long) {
@@ -88,8 +88,8 @@ inline void set_load_mode(llama_model_params& params, bool mmap, bool mlock) {
   detail::set_load_mode(params, mmap, mlock, 0);
 }
 
-// Returns the tokens that the model never generates (0.3.35). Before: none, because
-// libllama has no such list.
+// Returns the tokens that the model never generates (0.3.35). Before: returns no tokens,
+// because libllama has no such list.
 inline const llama_token* suppressed_tokens(const llama_vocab* vocab, int32_t* n) {
   return detail::suppressed_tokens(vocab, n, 0);
 }

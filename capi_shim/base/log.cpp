@@ -19,11 +19,11 @@ struct Line {
   std::string text;
 };
 
-// Global state, because libllama's log callback is global.
+// This state is global, because libllama's log callback is global.
 struct Log {
   std::mutex mutex;
   std::deque<Line> lines;
-  // number of lines removed from the front, so that marks stay valid
+  // number of lines removed from the front; marks include this number
   size_t n_dropped = 0;
   ggml_log_callback next = nullptr;
   void* next_data = nullptr;
@@ -52,7 +52,7 @@ void on_log(ggml_log_level level, const char* text, void* /*user_data*/) {
       ++log.n_dropped;
     }
   } catch (...) {
-    // If memory runs out, the line is lost and the call continues.
+    // If there is no memory for the line, it is lost and the call continues.
     return;
   }
   if (debug_level() >= 3) std::fputs(text, stderr);
@@ -78,7 +78,7 @@ void backend_init(bool chain) {
   llama_backend_init();
   throw_assertions();
   redirect_log(chain);
-  load_backends();  // after the log is redirected, as ggml reports each one
+  load_backends();  // after the log is redirected: ggml logs each backend
 }
 
 void backend_free() { llama_backend_free(); }

@@ -12,14 +12,16 @@ void backend_free();
 // Removes and returns buffered lines: at most `limit` bytes of whole lines, oldest first.
 std::string log_drain(size_t limit);
 
-// Position in the log, used to quote the lines logged by one call.
+// Position in the log. A call stores the position at its start, to find the lines that it
+// logged.
 class LogMark {
  public:
   LogMark();
   // Returns the first error or warning line since the mark, without its newline; "" if
-  // none.
+  // there is none.
   std::string first_problem() const;
-  // Returns the last error line, for calls whose last line names the cause; "" if none.
+  // Returns the last error line since the mark; "" if there is none. For calls whose last
+  // line names the cause.
   std::string last_error() const;
 
  private:

@@ -22,7 +22,7 @@ namespace lh {
 
 namespace {
 
-// Not thread_local, for the reason given in threads.cpp.
+// Not thread_local, for the reason stated in threads.cpp.
 struct Key {
   pthread_key_t key{};
   bool is_made = pthread_key_create(&key, nullptr) == 0;
@@ -33,9 +33,9 @@ const Key& guarded_key() {
   return key;
 }
 
-// Called by ggml_abort, which ends the process if this returns. The exception passes
-// through frames of C functions; compilers emit unwind tables for these, at least for
-// debuggers.
+// Called by ggml_abort, which ends the process if this function returns. The exception
+// passes through frames of C functions. This works because compilers emit unwind tables
+// for C functions, at least for debuggers.
 void on_assertion(const char* message) {
   const Key& key = guarded_key();
   if (key.is_made && pthread_getspecific(key.key) != nullptr && team_place() == nullptr) {
@@ -84,7 +84,7 @@ Guarded::~Guarded() = default;
 
 namespace {
 
-// Upper limits in glibc, see mallopt(3).
+// Maximum values that glibc accepts, see mallopt(3).
 constexpr int kLargestInHeap = 32 * 1024 * 1024;
 constexpr int kSmallestApart = 1024 * 1024;
 

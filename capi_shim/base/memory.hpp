@@ -5,22 +5,23 @@
 
 namespace lh {
 
-// Memory that libllama may request while it creates a context or computes a batch.
-// libllama ends the process if such a small allocation fails.
+// Memory that libllama may request in small blocks while it creates a context or computes
+// a batch. libllama ends the process if such an allocation fails.
 constexpr size_t kRoom = size_t{64} << 20U;
 
 // Maximum address space of a thread's stack.
 constexpr size_t kThreadRoom = size_t{9} << 20U;
 
-// Throws LH_INTERNAL unless this process can allocate that many more bytes. (A limit such
-// as `ulimit -v` makes this fail; without a limit the kernel usually promises more memory
-// than it has.)
+// Throws Error (LH_INTERNAL) unless this process can allocate that many more bytes. (This
+// detects a limit such as `ulimit -v`. Without a limit, the kernel usually promises more
+// memory than it has.)
 void require_memory(size_t bytes);
 
-// While an object exists, large blocks from malloc return to the system when they are
-// freed. Otherwise glibc takes ever larger blocks from the heap of the calling thread
-// after some were freed. The heap of any thread but the first keeps them: tens of
-// megabytes per heap after many contexts were created and closed.
+// While an object of this class exists, large blocks from malloc are returned to the
+// system when they are freed. Otherwise glibc, after the first of them are freed,
+// allocates larger and larger blocks from the heap of the calling thread. The heap of any
+// thread other than the first one never returns them: tens of megabytes per heap after
+// many contexts were created and closed.
 class LargeBlocksApart {
  public:
   LargeBlocksApart() noexcept;
@@ -29,8 +30,9 @@ class LargeBlocksApart {
   LargeBlocksApart& operator=(const LargeBlocksApart&) = delete;
 };
 
-// Turns libllama's assertions into exceptions where possible: on a thread inside `guard`
-// that computes alone. Elsewhere the process still ends.
+// Converts failed assertions of libllama to exceptions where possible: on a thread inside
+// `guard` that computes alone. On other threads a failed assertion still ends the
+// process.
 void throw_assertions();
 
 // While an object exists, its thread is treated as inside `guard`.

@@ -44,8 +44,8 @@ size_t TextBuffer::n_stable() const {
       }
     }
   }
-  // A stop text that is not valid UTF-8 itself may begin in the middle of a character;
-  // callers still get only whole characters.
+  // A stop text that is not valid UTF-8 itself may begin in the middle of a character.
+  // Callers still receive only whole characters.
   return utf8_complete_prefix(text_.data(), text_.size() - held);
 }
 

@@ -18,8 +18,8 @@
 namespace lh {
 namespace {
 
-// Number of polls before a thread sleeps, about 20 microseconds: longer than most
-// operations of ggml, much shorter than the time slice of a thread that lost its
+// Number of polls before a thread sleeps, about 20 microseconds. This is longer than most
+// operations of ggml, and much shorter than the time slice of a thread that lost its
 // processor.
 constexpr int kLooks = 1000;
 
@@ -31,7 +31,7 @@ void relax() {
 #endif
 }
 
-// Counter whose changes threads wait for.
+// Counter that threads can wait for until it changes.
 class alignas(64) Signal {
  public:
   uint32_t value() const { return value_.load(std::memory_order_acquire); }
@@ -41,8 +41,8 @@ class alignas(64) Signal {
       if (value() != old) return;
       relax();
     }
-    // This order, opposite to the one in `raise`, ensures that either `raise` sees a
-    // sleeper or the kernel sees the new value.
+    // The order of these lines is opposite to the order in `raise`. Therefore either
+    // `raise` sees a sleeping thread, or the kernel sees the new value.
     ++n_asleep_;
     while (value() == old) futex(FUTEX_WAIT_PRIVATE, old);
     --n_asleep_;
@@ -94,8 +94,8 @@ void run_at(OwnPlace place, void (*run)(void*), void* data) {
   pthread_setspecific(place_key().key, outer);
 }
 
-// Blocks signals, which belong to the threads of the program. Faults are still delivered
-// to the thread that causes them.
+// Blocks signals, which are meant for the threads of the program. Faults are still
+// delivered to the thread that causes them.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -117,7 +117,7 @@ class SignalsBlocked {
 // Threads that wait for work, with the caller of `run` as the first.
 class Team {
  public:
-  // Creates that many threads, or fewer if the system allows no more. Throws
+  // Creates up to this many threads: fewer if the system allows no more. Throws
   // std::bad_alloc.
   explicit Team(int32_t n_threads) {
     threads_.reserve(static_cast<size_t>(n_threads - 1));
@@ -127,7 +127,7 @@ class Team {
         threads_.emplace_back([this, i] { work(i); });
       }
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
-      // The threads created so far do the work.
+      // If no more threads can be created, the existing threads do the work.
     }
     n_ = static_cast<int32_t>(threads_.size()) + 1;
   }
@@ -161,7 +161,7 @@ class Team {
     }
   }
 
-  // True for the first thread that reaches its single number i.
+  // Returns true for the first thread that calls it for number i.
   bool single(uint32_t i) { return n_singles_.compare_exchange_strong(i, i + 1); }
 
  private:
@@ -178,8 +178,8 @@ class Team {
     barrier();
   }
 
-  Signal start_;   // raised for each piece of work, and at the end
-  Signal passed_;  // raised for each barrier
+  Signal start_;   // incremented for each piece of work, and at the end
+  Signal passed_;  // incremented for each barrier
   alignas(64) std::atomic<int32_t> n_arrived_{0};
   std::atomic<uint32_t> n_singles_{0};
   int32_t n_ = 1;  // set before the first piece of work
@@ -195,12 +195,12 @@ struct Idle {
   std::vector<std::unique_ptr<Team>> teams;
 };
 
-// Never freed, because other threads may still compute while the process exits. Without
-// memory for it the library cannot be loaded.
+// Never freed, because other threads may still compute while the process exits. If there
+// is no memory for this object, the library cannot be loaded.
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization)
 Idle* idle = new Idle;
 
-// A forked child has none of the threads, and its copy of the lock may be held.
+// A forked child has none of the threads, and its copy of the lock may be locked.
 void forget_in_child() { idle = new Idle; }
 
 std::unique_ptr<Team> take_team(int32_t n_threads) {
@@ -221,7 +221,8 @@ std::unique_ptr<Team> take_team(int32_t n_threads) {
   return std::make_unique<Team>(n_threads);
 }
 
-// Does not keep a team with too few threads, because more may be available next time.
+// A team with too few threads is not kept, because more threads may be available next
+// time.
 void give_back(std::unique_ptr<Team> team, int32_t n_wanted) {
   if (team->n_threads() < n_wanted) return;
   const std::scoped_lock lock(idle->mutex);
@@ -241,7 +242,7 @@ void run_team(void (*run)(void*), void* data, int32_t n_threads) noexcept {
   try {
     if (n_threads > 1 && own_place() == nullptr) team = take_team(n_threads);
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
-    // Without memory for a team the calling thread works alone.
+    // If there is no memory for a team, the calling thread works alone.
   }
   if (team == nullptr) {
     run_at({{0, 1}, nullptr}, run, data);
@@ -251,7 +252,7 @@ void run_team(void (*run)(void*), void* data, int32_t n_threads) noexcept {
   try {
     give_back(std::move(team), n_threads);
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
-    // Without memory to keep it, the team ends.
+    // If there is no memory to keep the team, it ends.
   }
 }
 

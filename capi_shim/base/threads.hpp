@@ -1,6 +1,7 @@
 // Threads for ggml's computations; openmp.hpp passes them to ggml. A waiting thread polls
-// briefly and then sleeps. So a program that takes a processor from one thread does not
-// delay the others (docs/decisions/0031). Linux only; elsewhere one thread does all work.
+// briefly and then sleeps. If another program occupies the processor of one thread, the
+// other threads are therefore not delayed (docs/decisions/0031). Linux only; on other
+// systems one thread does all work.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +10,12 @@
 
 namespace lh {
 
-// Tests whether this process can create teams; otherwise the calling thread does all
-// work.
+// Tests whether this process can create teams. If not, the calling thread does all work.
 bool can_make_teams() noexcept;
 
-// Calls run(data) on n_threads threads at the same time, including the calling one. Uses
-// fewer if threads cannot be created, and one if the calling thread is already in a team.
-// Returns when all calls have returned. `run` must not throw.
+// Calls run(data) on n_threads threads at the same time, including the calling thread.
+// If not all threads can be created, it uses fewer. If the calling thread is already in a
+// team, it uses only one. Returns when all calls have returned. `run` must not throw.
 void run_team(void (*run)(void*), void* data, int32_t n_threads) noexcept;
 
 // Index of a thread in its team, and the size of the team.
@@ -27,8 +27,9 @@ struct Place {
 // Returns null on a thread outside a team.
 const Place* team_place() noexcept;
 
-// For threads in a team. `team_barrier` returns after all of them have called it.
-// `team_single` is true for the first thread that calls it, once per round of calls.
+// For threads in a team. `team_barrier` returns after all threads of the team have called
+// it. In each round of calls, `team_single` returns true only for the first thread that
+// calls it.
 void team_barrier() noexcept;
 bool team_single() noexcept;
 

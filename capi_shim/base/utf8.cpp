@@ -10,14 +10,15 @@ Utf8Character read_utf8(std::string_view bytes) noexcept {
   for (size_t i = 0; i < bytes.size(); ++i) {
     const Found found = decoder.add(static_cast<uint8_t>(bytes[i]));
     if (found == Found::kCharacter) return {i + 1, true, true, decoder.value()};
-    // A byte that cannot continue a character may start the next one.
+    // A byte that cannot continue a character may start the next character.
     if (found == Found::kIllFormed) return {std::max<size_t>(i, 1), false, true, 0};
   }
   return {bytes.size(), false, false, 0};
 }
 
 size_t utf8_complete_prefix(const char* data, size_t size) noexcept {
-  // A character has at most four bytes, so an incomplete one starts in the last three.
+  // A character has at most four bytes, so an incomplete character starts in the last
+  // three bytes.
   for (size_t back = 1; back <= 3 && back <= size; ++back) {
     const auto byte = static_cast<uint8_t>(data[size - back]);
     if ((byte & 0xC0U) == 0x80U) continue;

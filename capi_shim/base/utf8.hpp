@@ -31,7 +31,7 @@ class Utf8Decoder {
   // The decoded character.
   char32_t value() const noexcept { return value_; }
 
-  // Within a character: the lowest and the highest possible value.
+  // Within a character: the lowest and the highest value that the character can have.
   char32_t lowest() const noexcept { return shift(value_ << 6U | (low_ & 0x3FU)); }
   char32_t highest() const noexcept {
     return shift((value_ << 6U | (high_ & 0x3FU)) + 1) - 1;
@@ -49,7 +49,7 @@ class Utf8Decoder {
     if (byte == 0xE0) low_ = 0xA0;  // overlong encodings
     if (byte == 0xF0) low_ = 0x90;
     if (byte == 0xED) high_ = 0x9F;  // surrogates
-    if (byte == 0xF4) high_ = 0x8F;  // beyond the last character
+    if (byte == 0xF4) high_ = 0x8F;  // larger than the last character
     return Found::kMore;
   }
   char32_t shift(char32_t value) const noexcept { return value << (6U * (n_left_ - 1U)); }
@@ -63,8 +63,8 @@ class Utf8Decoder {
 // Result of reading one character at the start of a text.
 struct Utf8Character {
   size_t size;     // number of bytes read
-  bool valid;      // the bytes are one well-formed character
-  bool complete;   // false: more bytes could complete the character
+  bool valid;      // whether the bytes are one well-formed character
+  bool complete;   // false if more bytes could complete the character
   char32_t value;  // defined if valid
 };
 

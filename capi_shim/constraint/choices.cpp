@@ -42,7 +42,7 @@ void Choices::check(const Texts& texts) {
 Choices::Choices(std::shared_ptr<const Texts> texts, const lh_model& model)
     : texts_(std::move(texts)), model_(&model) {
   check(*texts_);
-  std::unordered_map<uint64_t, int32_t> nodes;  // keyed by parent and token
+  std::unordered_map<uint64_t, int32_t> nodes;  // by parent and token
   const auto add = [&](const std::string& text, size_t choice) {
     int32_t at = kStart;
     for (const int32_t token : model.tokenize_inside(text)) {
@@ -61,8 +61,8 @@ Choices::Choices(std::shared_ptr<const Texts> texts, const lh_model& model)
     int32_t& end = ends_[static_cast<size_t>(at)];
     if (end == kNoChoice) end = static_cast<int32_t>(choice);
   };
-  // A text that is a choice itself stands for that choice, not for another one after a
-  // space.
+  // A text with a space that is itself a choice means that choice, not another choice
+  // after a space.
   for (size_t i = 0; i < texts_->size(); ++i) add((*texts_)[i], i);
   for (size_t i = 0; i < texts_->size(); ++i) {
     if ((*texts_)[i].front() != ' ') add(' ' + (*texts_)[i], i);
@@ -161,8 +161,8 @@ std::string Choices::text(int32_t node, const std::string& written,
   const auto choice = [&](int32_t i) { return (*texts_)[static_cast<size_t>(i)]; };
   if (is_complete && only(node) >= 0) return choice(only(node));
   if (is_complete && ended_by(node) >= 0) return choice(ended_by(node));
-  // Tokens of a path before its choice: a space, or the end of the prompt, tokenized
-  // again.
+  // Tokens of a path before its choice: a space, or the end of the prompt that was
+  // tokenized again.
   int32_t end = node;
   while (ended_by(end) < 0) {
     end = children_[static_cast<size_t>(first_child_[slot_of(end)])];

@@ -13,16 +13,17 @@
 
 namespace lh {
 
-// Choices as a tree of tokens. A choice is written only in the tokenizer's own split. A
-// model's probabilities of other splits say little about the text.
+// Choices as a tree of tokens. A choice is written only in the tokens into which the
+// tokenizer splits its text. A model's probabilities of other splits say little about the
+// text.
 class Choices {
  public:
   using Texts = std::vector<std::string>;
 
-  // Checks texts. Throws Error (LH_INVALID_ARGUMENT) that names the first invalid one.
+  // Checks texts. Throws Error (LH_INVALID_ARGUMENT) that names the first invalid text.
   static void check(const Texts& texts);
 
-  // Tokenizes the texts, with and without a leading space. Throws the same errors as
+  // Tokenizes the texts, both with and without a leading space. Throws the same errors as
   // check().
   Choices(std::shared_ptr<const Texts> texts, const lh_model& model);
   // Uses the caller's tokens. Throws Error (LH_INVALID_ARGUMENT) unless they are a tree
@@ -31,26 +32,26 @@ class Choices {
           const lh_choice_paths& paths);
 
   const std::shared_ptr<const Texts>& texts() const { return texts_; }
-  // Values per node, as in lh_choice_paths.
+  // Values for each node, as in lh_choice_paths.
   const std::vector<int32_t>& tokens() const { return tokens_; }
   const std::vector<int32_t>& parents() const { return parents_; }
   const std::vector<int32_t>& ends() const { return ends_; }
-  // Tests whether the choices were created with equal paths; null: without paths.
+  // Tests whether the choices were created with equal paths; null means without paths.
   bool has_paths(const lh_choice_paths* paths) const;
 
   static constexpr int32_t kStart = -1;  // parent of the first node of all paths
-  // Returns the child of a node with the token; kStart: none.
+  // Returns the child of a node with the token; kStart if there is none.
   int32_t child(int32_t node, int32_t token) const;
   // Returns the tokens of a node's children in increasing order.
   std::vector<int32_t> tokens_after(int32_t node) const;
   bool is_leaf(int32_t node) const;
-  // ended_by: choice that ends at a node. only: the only choice that its paths lead to.
-  // -1: none.
+  // ended_by: choice that ends at a node. only: the choice to which all paths from the
+  // node lead. Both return -1 if there is no such choice.
   int32_t ended_by(int32_t node) const;
   int32_t only(int32_t node) const { return only_[slot_of(node)]; }
 
-  // Returns the text of an answer that ended at a node: its choice, or the beginning of
-  // one if the answer was truncated.
+  // Returns the text of an answer that ended at a node: a choice, or the beginning of a
+  // choice if the answer was truncated.
   std::string text(int32_t node, const std::string& written, bool is_complete) const;
 
  private:
@@ -60,11 +61,11 @@ class Choices {
   std::shared_ptr<const Texts> texts_;
   const lh_model* model_;
   bool is_given_ = false;  // the caller supplied the paths
-  // Per node, parents first.
+  // For each node, parents first.
   std::vector<int32_t> tokens_;
   std::vector<int32_t> parents_;
   std::vector<int32_t> ends_;
-  // Per slot; the slot of kStart is the first.
+  // For each slot; the first slot belongs to kStart.
   std::vector<int32_t> only_;
   std::vector<int32_t> first_child_;
   std::vector<int32_t> children_;
@@ -86,9 +87,10 @@ class ChoiceConstraint : public Constraint {
   bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) override;
 
   const Choices& choices() const { return *choices_; }
-  // Restricts the answer, at its start, to the path to this node and ends it there.
+  // Called at the start of an answer: the answer must follow the path to this node and
+  // end there.
   void aim_at(int32_t node);
-  // Returns the next token of that path; -1: none.
+  // Returns the next token of that path; -1 if there is none.
   int32_t aimed_token() const;
 
   std::string text(const std::string& written, bool is_complete) const {
@@ -99,7 +101,7 @@ class ChoiceConstraint : public Constraint {
   std::shared_ptr<const Choices> choices_;
   const lh_model* model_;
   int32_t node_ = Choices::kStart;
-  // nodes in reverse order, the next one last; empty: any path
+  // nodes in reverse order, the next node last; empty: any path
   std::vector<int32_t> aim_;
   bool is_aimed_ = false;
 };

@@ -10,7 +10,7 @@ namespace lh {
 
 // Interface of three kinds of constraint: GrammarMatcher (GBNF), LlgConstraint (JSON
 // Schema, regular expressions, Lark) and ChoiceConstraint (choices). All functions except
-// prepare() may throw Error (LH_SAMPLER_ERROR); the constraint is unusable afterwards.
+// prepare() may throw Error (LH_SAMPLER_ERROR); afterwards the constraint cannot be used.
 class Constraint {
  public:
   virtual ~Constraint() = default;
@@ -19,35 +19,35 @@ class Constraint {
   // Copies the constraint with its current state; the copies are independent.
   virtual std::unique_ptr<Constraint> copy() const = 0;
 
-  // Computes the next query's result in advance. May run in parallel with other
+  // Computes the result of the next query in advance. May run in parallel with other
   // constraints.
   virtual void prepare() noexcept {}
 
-  // Tests whether the token may come next. End-of-generation tokens are allowed where the
+  // Tests whether the token may come next. End-of-generation tokens are allowed if the
   // text is complete.
   virtual bool allows(int32_t token) = 0;
 
   // Returns all tokens that may come next, in increasing order.
   virtual std::vector<int32_t> allowed_tokens() = 0;
 
-  // Returns the tokens that must come next, split as by the tokenizer; none if there is a
-  // choice. More forced tokens may follow them.
+  // Returns the tokens that must come next, split as by the tokenizer; no tokens if
+  // several may come next. More forced tokens may follow them.
   virtual std::vector<int32_t> forced_tokens() = 0;
 
   // Adds an allowed token to the text.
   virtual void accept(int32_t token) = 0;
 
-  // Tests whether the state shared by all copies failed. Every copy fails then, and the
-  // constraint has to be created again.
+  // Tests whether the state that all copies share has failed. In this case every copy
+  // fails, and the constraint must be created again.
   virtual bool is_spent() const { return false; }
 
-  // is_complete: tests whether the text satisfies the constraint. is_at_end: whether, in
-  // addition, nothing can be added.
+  // is_complete: tests whether the text satisfies the constraint. is_at_end: tests
+  // whether, in addition, nothing can be added to the text.
   virtual bool is_complete() = 0;
   virtual bool is_at_end() = 0;
 
-  // Adds the first n_bytes of the tokens' text. Returns whether the text is complete
-  // then.
+  // Adds the first n_bytes of the tokens' text. Returns whether the text is then
+  // complete.
   virtual bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) = 0;
 
  protected:

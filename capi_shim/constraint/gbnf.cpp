@@ -14,10 +14,11 @@ namespace {
 constexpr size_t kMaxParts = 1'000'000;
 // Limits for the recursive traversal of trees.
 constexpr size_t kMaxDepth = 256;      // nested parentheses
-constexpr uint32_t kMaxHeight = 1024;  // height of a tree, because operators nest as well
+constexpr uint32_t kMaxHeight = 1024;  // height of a tree, which nested operators
+                                       // increase
 
 constexpr uint32_t kLastCharacter = 0x10FFFF;
-// Characters that no text contains: NUL, which would end it, and surrogates.
+// Characters that no text contains: surrogates, and NUL, which would end the text.
 constexpr CharacterRange kNul = {0, 0};
 constexpr CharacterRange kSurrogates = {0xD800, 0xDFFF};
 
@@ -100,7 +101,7 @@ class Parser {
     return true;
   }
 
-  // Skips blanks and comments; line ends only where a rule cannot end.
+  // Skips blanks and comments; skips line ends only where a rule cannot end.
   void skip_space(bool lines) {
     for (; !at_end(); ++i_) {
       const char c = peek();
@@ -181,7 +182,7 @@ class Parser {
     }
   }
 
-  // A single child is returned without a new node.
+  // If there is only one child, returns it without a new node.
   GbnfNode node_of(Kind kind, std::vector<GbnfNode> children) {
     if (children.size() == 1) return std::move(children.front());
     GbnfNode node;
@@ -241,7 +242,7 @@ class Parser {
     }
   }
 
-  // The largest number below kUnbounded stands for all larger ones: no grammar can be so
+  // The largest number below kUnbounded replaces all larger numbers: no grammar can be so
   // large.
   uint32_t read_number() {
     if (!is_digit(peek())) refuse_here("a number");
@@ -331,7 +332,7 @@ class Parser {
     return character;
   }
 
-  // Reads <text>, <[id]>, or one of them after !
+  // Reads <text> or <[id]>, optionally after !
   GbnfNode read_token() {
     GbnfNode node;
     node.kind = take("!") ? Kind::kNotToken : Kind::kToken;
@@ -360,7 +361,7 @@ class Parser {
   size_t i_ = 0;
   size_t n_parts_ = 0;
   Gbnf grammar_;
-  // ordered, so that the first missing rule is reported
+  // an ordered container, so that the first missing rule is reported
   std::map<std::string, uint32_t> rules_;
   std::vector<bool> defined_;
 };

@@ -23,10 +23,10 @@ struct GbnfNode {
     kClass,     // one character of classes[value]
     kToken,     // the token `value`
     kNotToken,  // any other token
-    kRule,      // text that rules[value] matches
-    kSequence,  // all children, in order
+    kRule,      // a text that rules[value] matches
+    kSequence,  // all children, one after the other
     kChoice,    // one of the children
-    kRepeat     // the child, `least` to `most` times
+    kRepeat     // the child, repeated `least` to `most` times
   };
   static constexpr uint32_t kUnbounded = UINT32_MAX;
 
@@ -45,13 +45,13 @@ struct Gbnf {
   uint32_t root = 0;
 };
 
-// Names of tokens in a grammar: their texts, such as "<think>", and their ids.
+// Tokens that a grammar names: their texts, such as "<think>", and their ids.
 struct TokenNames {
   std::function<int32_t(std::string_view text)> of_text;  // -1: there is none
   int32_t n_vocab = 0;
 };
 
-// Throws Error (LH_SAMPLER_ERROR) with the reason.
+// Throws Error (LH_SAMPLER_ERROR), with the reason, unless the text names a token.
 [[noreturn]] void refuse_grammar(const std::string& why);
 
 // Parses a grammar. Throws Error (LH_SAMPLER_ERROR) with the line for a syntax error,

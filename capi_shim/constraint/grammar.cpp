@@ -96,7 +96,7 @@ uint32_t Grammar::add_repeat(const GbnfNode& repeat, uint32_t next) {
   return start;
 }
 
-// Walks backwards from the ends of all rules, over steps that need no character.
+// Starts at the ends of all rules and goes backwards over steps that need no character.
 void Grammar::find_empty_rules() {
   constexpr uint32_t kNone = UINT32_MAX;
   std::vector<std::vector<uint32_t>> before(states_.size());
@@ -115,7 +115,7 @@ void Grammar::find_empty_rules() {
   }
   may_be_empty_.assign(starts_.size(), false);
   std::vector<bool> reached(states_.size(), false);
-  // rules that must be empty first
+  // for each rule, the number of rules that must be empty first
   std::vector<std::vector<uint32_t>> waiting(starts_.size());
   while (!pending.empty()) {
     const uint32_t i = pending.back();

@@ -38,7 +38,8 @@ class Grammar {
   uint32_t start(uint32_t rule) const { return starts_[rule]; }
   bool may_be_empty(uint32_t rule) const { return may_be_empty_[rule]; }
 
-  // Tests whether a step of `state` takes the character, or any from first to last.
+  // Tests whether a step of `state` accepts the character, or any character from first to
+  // last.
   bool takes(const State& state, uint32_t character) const {
     return takes_any(state, character, character);
   }

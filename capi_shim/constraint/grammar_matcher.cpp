@@ -12,7 +12,8 @@ namespace {
 using Kind = Grammar::State::Kind;
 
 constexpr size_t kMaxItems = 2'000'000;    // 8 bytes each
-constexpr int64_t kMaxWork = 100'000'000;  // limit per token: a few tenths of a second
+constexpr int64_t kMaxWork = 100'000'000;  // maximum number of items per token: a few
+                                           // tenths of a second
 
 [[noreturn]] void refuse() {
   throw Error(LH_SAMPLER_ERROR, "grammar has too many ways to read the text so far");
@@ -30,7 +31,7 @@ void GrammarMatcher::Seen::clear() {
   }
 }
 
-// Returns the slot of the item, or the free slot for it.
+// Returns the slot that has the item, or the free slot for the item.
 GrammarMatcher::Seen::Slot& GrammarMatcher::Seen::slot_of(Item item) {
   const size_t mask = slots_.size() - 1;
   const uint64_t key = (uint64_t{item.origin} << 32U | item.state) * 0x9E3779B97F4A7C15U;
@@ -73,8 +74,8 @@ void GrammarMatcher::start_place() {
   seen_.clear();
 }
 
-// Expands pending_ to all items that wait for a character, a token or a rule at the last
-// position.
+// Expands the items in pending_. Afterwards, all items at the last position that wait for
+// a character, a token or a rule are known.
 void GrammarMatcher::close() {
   const auto here = static_cast<uint32_t>(places_.size() - 1);
   while (!pending_.empty()) {
@@ -108,7 +109,7 @@ void GrammarMatcher::close() {
             calls_.end(), [&](Item a, Item b) { return rule_of(a) < rule_of(b); });
 }
 
-// Continues the items that wait for the rule at its start.
+// Continues the items that wait for the rule at the position where the rule started.
 void GrammarMatcher::complete(uint32_t rule, uint32_t origin) {
   Place& here = places_.back();
   if (rule == grammar_->root() && origin == 0) here.is_complete = true;
@@ -216,7 +217,7 @@ void GrammarMatcher::accept(int32_t token) {
     if (!is_read) throw Error(LH_INTERNAL, "a token that the grammar does not allow");
     return;
   }
-  // When the token is also read as characters, both parses end at the same position.
+  // If the token can also be read as characters, both parses end at the same position.
   if (!is_read || partial_.is_inside()) {
     go_back(before);
     start_place();
@@ -225,7 +226,7 @@ void GrammarMatcher::accept(int32_t token) {
   close();
 }
 
-// Tests whether all steps take the same character and the text cannot end here.
+// Tests whether all steps accept the same character and the text cannot end here.
 bool GrammarMatcher::forced_character(uint32_t& character) {
   const size_t first = places_.back().first_step;
   if (is_complete() || first == steps_.size()) return false;
@@ -237,8 +238,8 @@ bool GrammarMatcher::forced_character(uint32_t& character) {
                      });
 }
 
-// Tests whether the text can continue within a longer piece that starts with `begin`,
-// which was already read.
+// Tests whether the text can continue within a longer piece that starts with `begin`. The
+// bytes of `begin` were already read.
 bool GrammarMatcher::continues_piece(std::string_view begin) {
   const TokenPieces& pieces = model_->pieces();
   auto entry = std::lower_bound(pieces.entries().begin(), pieces.entries().end(), begin,
@@ -268,7 +269,7 @@ bool GrammarMatcher::continues_piece(std::string_view begin) {
 }
 
 // Returns the tokens of a forced text that was already read. Omits the last tokens if the
-// next characters may change them.
+// characters that follow may change them.
 std::vector<int32_t> GrammarMatcher::cut_forced(const std::string& text) {
   std::vector<int32_t> tokens = model_->tokenize_inside(text);
   std::vector<size_t> starts;
@@ -339,10 +340,12 @@ std::vector<int32_t> GrammarMatcher::allowed_tokens() {
   std::vector<bool> allowed(static_cast<size_t>(model_->n_vocab()));
   allow_by_number(allowed);
   const TokenPieces& pieces = model_->pieces();
-  // marks[n]: state after the first n bytes of the entry, as far as these can be read.
+  // marks[n]: state after the first n bytes of the entry, as far as these bytes can be
+  // read.
   std::vector<Mark> marks = {mark()};
   for (const TokenPieces::Entry& entry : pieces.entries()) {
-    // The entry starts with the bytes of the previous entry that could not be read.
+    // The entry starts with the same bytes as the previous entry, which could not be
+    // read.
     if (entry.shared >= marks.size()) continue;
     marks.resize(entry.shared + 1);
     go_back(marks.back());

@@ -1,7 +1,7 @@
 // Matcher of one text against a grammar, token by token, with the set of allowed next
 // tokens. Uses Earley's algorithm (1970) with Aycock and Horspool's treatment of empty
 // rules (2002): all parses of the text advance in parallel and are merged where they
-// meet. So left-recursive rules and ambiguous texts cost little.
+// meet. Left-recursive rules and ambiguous texts therefore cost little.
 #pragma once
 
 #include <cstddef>
@@ -40,11 +40,11 @@ class GrammarMatcher final : public Constraint {
   }
   bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) override;
 
-  // Number of items examined by the last query.
+  // Returns the number of items that the last query examined.
   int64_t n_work() const { return n_work_; }
 
  private:
-  // State of a rule, with the position in the text where the rule started.
+  // State of a rule, and the position in the text where the rule started.
   struct Item {
     uint32_t state;
     uint32_t origin;
@@ -53,14 +53,14 @@ class GrammarMatcher final : public Constraint {
   struct Place {
     size_t first_step;  // start of the items that wait for a character or a token here
     size_t first_call;  // start of the items that wait for a rule, sorted by rule
-    bool is_complete;   // the text up to here matches the grammar
+    bool is_complete;   // whether the text up to here matches the grammar
   };
   struct Mark {
     size_t n_places;
     Utf8Decoder partial;
   };
 
-  // Set of the items of the last position, to find duplicates.
+  // Set of the items at the last position, used to find duplicates.
   class Seen {
    public:
     Seen() : slots_(64) {}

@@ -34,7 +34,7 @@ struct LlgTokenizerInit {  // LlgTokenizerInitV2; the library reads struct_size 
   uint32_t n_tok_eos_extra;
 };
 
-struct LlgConstraintInit {  // has no size field; padding for fields of later versions
+struct LlgConstraintInit {  // without a size field; padded for fields of later versions
   const LlgTokenizer* tokenizer;
   uint32_t log_buffer_level;
   uint32_t log_stderr_level;
@@ -76,7 +76,8 @@ struct TokenizerDeleter {
   void operator()(LlgTokenizer* tokenizer) const { functions.free_tokenizer(tokenizer); }
 };
 
-// Vocabulary of a model in llguidance's form; takes a second or two for 262,144 tokens.
+// Vocabulary of a model in llguidance's form. Its creation takes a second or two for
+// 262,144 tokens.
 struct Tokenizer {
   explicit Tokenizer(const lh_model& model);
 
@@ -108,8 +109,8 @@ Tokenizer::Tokenizer(const lh_model& m) : model(m) {
   std::vector<uint32_t> sizes(static_cast<size_t>(m.n_vocab()));
   std::string bytes;
   for (int32_t token = 0; token < m.n_vocab(); ++token) {
-    // A byte that is invalid in UTF-8 marks special tokens. Tokens without text are never
-    // allowed.
+    // Special tokens begin with a byte that is invalid in UTF-8. Tokens without text are
+    // never allowed.
     const std::string piece = m.is_eog(token) ? "\xFF<end>" : m.piece(token);
     sizes[static_cast<size_t>(token)] = static_cast<uint32_t>(piece.size());
     bytes += piece;
@@ -137,12 +138,12 @@ Tokenizer::Tokenizer(const lh_model& m) : model(m) {
 }
 
 // llguidance tokenizes the whole forced text again after each 64 tokens, and some of
-// libllama's tokenizers take quadratic time in the length of a text. The tokens of a
-// prefix equal those of the whole text except near the prefix's end, where they are
-// dropped.
+// libllama's tokenizers need quadratic time in the length of a text. Therefore only a
+// prefix is tokenized. Its tokens equal the tokens of the whole text except near the
+// prefix's end, where they are dropped.
 std::vector<int32_t> Tokenizer::cut_start(std::string_view text) const {
   constexpr size_t kLong = 4096;  // in bytes; the first 64 tokens have far fewer
-  constexpr size_t kDropped = 4;  // drop the last 1/kDropped of the tokens
+  constexpr size_t kDropped = 4;  // the last 1/kDropped of the tokens are dropped
   if (text.size() <= kLong) return model.tokenize_inside(text);
   size_t n_bytes = kLong;
   while (n_bytes > 0 && (static_cast<uint8_t>(text[n_bytes]) & 0xC0U) == 0x80U) --n_bytes;
@@ -167,8 +168,8 @@ const Tokenizer& tokenizer_of(const lh_model& model) {
 
 // ---- constraint ------------------------------------------------------------------
 
-// State shared by a constraint and all its copies. As in llguidance, they share the
-// lexer's states: if one copy exceeds their limit, all others fail.
+// State shared by a constraint and all its copies. In llguidance, copies share the
+// lexer's states: if one copy exceeds the limit of states, all other copies fail.
 struct Shared {
   std::mutex copying;
   std::atomic<bool> has_failed{false};
@@ -252,7 +253,7 @@ class LlgConstraint final : public Constraint {
   }
 
   bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) override {
-    // The masks allowed these tokens; only the last one can end within the text.
+    // The masks allowed these tokens. Only the last token can end within the text.
     for (const int32_t token : tokens) {
       const std::string piece = tokenizer_->model.piece(token);
       if (piece.size() > n_bytes) {
@@ -288,7 +289,7 @@ class LlgConstraint final : public Constraint {
     if (functions.matcher_get_error(matcher_.get()) != nullptr) fail();
   }
 
-  // llguidance's messages start with the reason and may continue with its whole state.
+  // A message of llguidance starts with the reason. The rest may be its whole state.
   [[noreturn]] void fail() const {
     constexpr size_t kShown = 400;
     shared_->has_failed.store(true);
@@ -352,7 +353,7 @@ void set_llguidance(const lh_llguidance& given) {
   const bool is_known = version.rfind("llguidance@1.", 0) == 0 &&
                         std::strtol(version.c_str() + 13, nullptr, 10) >= 9;
   require(is_known, "llamaherd needs llguidance from 1.9 on and below 2, not " + version);
-  // Set only once: objects of one library must be freed by the same library.
+  // Set only once, because objects of one library must be freed by the same library.
   if (has_functions.load()) return;
   functions = all;
   has_functions.store(true);
@@ -374,8 +375,8 @@ std::unique_ptr<Constraint> start_llguidance(const lh_model& model, int32_t kind
       tokenizer, functions.new_matcher(&init, name, text), std::make_shared<Shared>());
 }
 
-// If the constraint forces other tokens than those of the whole text, the rest of the
-// text is tokenized again after them.
+// If the constraint forces tokens that differ from the tokens of the whole text, the rest
+// of the text is tokenized again after them.
 bool accepts_text(Constraint& constraint, const lh_model& model, std::string_view text) {
   const Tokenizer& tokenizer = tokenizer_of(model);
   std::vector<uint32_t> tokens = tokenizer.tokenize(text);

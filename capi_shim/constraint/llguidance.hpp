@@ -1,6 +1,6 @@
 // JSON Schema, regular expressions and Lark grammars, matched by the library llguidance
-// (github.com/guidance-ai/llguidance). Python passes the addresses of its functions
-// (docs/decisions/0037).
+// (github.com/guidance-ai/llguidance). Python passes the addresses of the library's
+// functions (docs/decisions/0037).
 #pragma once
 
 #include <memory>
@@ -22,8 +22,9 @@ void set_llguidance(const lh_llguidance& functions);
 std::unique_ptr<Constraint> start_llguidance(const lh_model& model, int32_t kind,
                                              const char* text);
 
-// Tests whether the masks of the constraint allow each token of `text`, and the text is
-// complete afterwards. The tokens are the model's, or those forced by the constraint.
+// Tests whether the masks of the constraint allow each token of `text`, and whether the
+// text is complete afterwards. The text is split into tokens by the model's tokenizer;
+// tokens that the constraint forces are used as they are.
 bool accepts_text(Constraint& constraint, const lh_model& model, std::string_view text);
 
 }  // namespace lh

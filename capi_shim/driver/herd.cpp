@@ -106,8 +106,8 @@ std::vector<int32_t> Herd::wanted_prefixes(int32_t prompt) const {
 }
 
 // Computes and holds the prefixes of a prompt, outermost first, each forked from its
-// parent. Prompts come in depth-first order, so the next prompts can use these prefixes.
-// Returns true if all are held.
+// parent. Prompts are processed in depth-first order, so the next prompts can use these
+// prefixes. Returns true if all prefixes are held.
 bool Herd::prepare_prefixes(int32_t prompt) {
   const std::vector<int32_t> wanted = wanted_prefixes(prompt);
   const auto ends =
@@ -141,7 +141,7 @@ void Herd::submit_prefix(int32_t node) {
   try {
     engine_.submit(request);
   } catch (const std::exception&) {
-    bad_prefix_[i] = true;  // prompts that continue it run without it
+    bad_prefix_[i] = true;  // prompts that continue this prefix run without it
     return;
   }
   path_.push_back(node);
@@ -183,7 +183,8 @@ void Herd::step() {
   }
 }
 
-// Without ids: runs all clients until one ends. With ids: runs these for one step.
+// Without ids: runs all clients until one of them ends. With ids: runs these clients for
+// one step.
 lh_status Herd::run_engine(const std::vector<int64_t>* ids, lh_run_result& result,
                            std::string& message) {
   lh_run_params params{};
@@ -203,7 +204,7 @@ void Herd::collect(int64_t id) {
   const lh_client_info client = engine_.get(id);
   const bool failed = client.state == LH_STATE_FAILED;
   if (is_prefix(id)) {
-    if (!failed) return;  // held: stays in the engine
+    if (!failed) return;  // a held prefix stays in the engine
     const auto node = static_cast<size_t>(id - n_prompts());
     bad_prefix_[node] = true;
     const auto place = std::find(path_.begin(), path_.end(), static_cast<int32_t>(node));
@@ -224,8 +225,9 @@ void Herd::fail(int64_t id, const std::string& message) {
 }
 
 // Handles a rejected batch: decodes the clients in halves until the client at fault is
-// rejected alone. Each successful half takes its step, so no work is lost. A temporary
-// failure does no harm either, because every client is decoded twice before it fails.
+// rejected alone. The clients of each successful half complete their step, so no work is
+// lost. A temporary failure ends no client, because a client fails only after two
+// rejections.
 void Herd::isolate(const std::vector<int64_t>& ids) {
   const auto middle = ids.begin() + static_cast<std::ptrdiff_t>(ids.size() / 2);
   for (const auto& part : {std::vector<int64_t>(ids.begin(), middle),

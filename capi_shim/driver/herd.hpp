@@ -1,5 +1,5 @@
-// Compact driver for C: runs a set of prompts through an engine. (Python has its own
-// driver, the scheduler of python_core, with more policy on the same engine; see
+// Compact driver for C: runs a set of prompts on an engine. (Python has its own driver
+// for the same engine, the scheduler of python_core, with more policy; see
 // docs/decisions.)
 #pragma once
 
@@ -14,7 +14,7 @@ namespace lh {
 
 struct HerdPrompt {
   std::vector<int32_t> tokens;
-  std::string error;  // set if tokenization failed; the prompt then fails
+  std::string error;  // error if tokenization failed; the prompt then fails
 };
 
 struct HerdSettings {
@@ -22,12 +22,13 @@ struct HerdSettings {
   int32_t max_tokens;
   int32_t n_slots;     // prompts that run at the same time
   int32_t n_hold_max;  // sequences for shared prefixes, in addition to the slots
-  int32_t n_ctx;       // maximum cells of a prompt with its answer, as set by the user
+  int32_t n_ctx;       // maximum number of cells of a prompt with its answer, as set by
+                       // the user
   int64_t call = 0;    // number of the call in the engine's statistics
 };
 
-// herd_prefixes returns the tree of shared prefixes worth a fork, for prompts with
-// answers of up to `max_tokens`. prefix_depth returns its maximum nesting depth.
+// herd_prefixes returns the tree of shared prefixes that are worth a fork, for prompts
+// with answers of up to `max_tokens`. prefix_depth returns its maximum nesting depth.
 PrefixTree herd_prefixes(const std::vector<HerdPrompt>& prompts, int32_t max_tokens);
 int32_t prefix_depth(const PrefixTree& tree);
 
@@ -43,8 +44,8 @@ class Herd {
   Herd(lh_engine& engine, std::vector<HerdPrompt> prompts, PrefixTree tree,
        const HerdSettings& settings);
 
-  // Answers every prompt. Returns false if lh_engine::abort ended it; finished answers
-  // are kept. The engine is empty afterwards in both cases.
+  // Answers every prompt. Returns false if lh_engine::abort ended the run; finished
+  // answers are kept. In both cases the engine is empty afterwards.
   bool run();
 
   const std::vector<HerdResult>& results() const { return results_; }

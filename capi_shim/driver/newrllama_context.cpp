@@ -59,14 +59,14 @@ newrllama_context::newrllama_context(const lh_model& model, int32_t n_ctx,
   lh::require_range("n_seq_max", n_seq_max, 1, limit - kMostHeld);
   lh::require_range("n_ctx", n_ctx, 1, INT32_MAX / 2);
   lh::require_range("n_threads", n_threads, 0, 1024);
-  // Created now, so that errors of the model are reported now.
+  // The engine is created now, so that errors of the model are reported now.
   prepare_engine(plan({}, {}, 0));
 }
 
-// Plans one stream of cells per sequence, each as large as the longest prompt needs. The
-// number of streams is limited by n_ctx and by the user. A common pool would hold a few
-// more sequences, but then a text would depend on concurrent texts (attention sums in the
-// order of the cells), and attention would cost more.
+// Plans one stream of cells for each sequence, with as many cells as the longest prompt
+// needs. n_ctx and the user limit the number of streams. A common pool could hold a few
+// more sequences. But then a text would depend on concurrent texts, because attention
+// sums in the order of the cells, and attention would cost more.
 newrllama_context::Layout newrllama_context::plan(
     const std::vector<lh::HerdPrompt>& prompts, const lh::PrefixTree& tree,
     int32_t max_tokens) const {
@@ -82,7 +82,7 @@ newrllama_context::Layout newrllama_context::plan(
   return {std::min(n_slots_, n_streams - n_hold), n_hold, stream};
 }
 
-// Keeps the engine if it meets the layout.
+// Keeps the engine if it has the planned layout.
 void newrllama_context::prepare_engine(const Layout& layout) {
   const int32_t n_seq = layout.n_slots + layout.n_hold_max;
   if (engine_) {

@@ -14,7 +14,7 @@
 
 struct newrllama_context {
  public:
-  // Throws lh::Error with the name of an argument out of range.
+  // Throws lh::Error that names an argument out of range.
   newrllama_context(const lh_model& model, int32_t n_ctx, int32_t n_threads,
                     int32_t n_seq_max);
 
@@ -29,7 +29,7 @@ struct newrllama_context {
   std::string stats_line();
 
  private:
-  // Sequences that fit into n_ctx cells, divided for the prompts of a call.
+  // Division of n_ctx cells among the sequences for the prompts of a call.
   struct Layout {
     int32_t n_slots;
     int32_t n_hold_max;

@@ -60,10 +60,10 @@ std::vector<Interval> find_intervals(const std::vector<int32_t>& common) {
 }  // namespace
 
 int32_t min_prefix_tokens(int64_t n_cells) {
-  // Recomputing fewer tokens is faster than holding a prefix.
+  // With fewer tokens, computing them again is faster than holding a prefix.
   constexpr int64_t kMinTokens = 8;
   // A fork copies all n_cells cells of a sequence. This takes about as long as computing
-  // n_cells / kForkShare tokens: docs/decisions/0004.
+  // n_cells / kForkShare tokens, see docs/decisions/0004.
   constexpr int64_t kForkShare = 64;
   return static_cast<int32_t>(
       std::clamp<int64_t>(n_cells / kForkShare, kMinTokens, INT32_MAX));
@@ -107,7 +107,8 @@ PrefixTree build_prefix_tree(const int32_t* tokens, const int64_t* offsets,
     tree.node_prompt.push_back(tree.order[static_cast<size_t>(interval.first)]);
     node_last.push_back(interval.last);
     path.push_back(node);
-    // Children come later and overwrite: each prompt gets its deepest node.
+    // Children come later and overwrite the node of their parent, so that each prompt has
+    // its deepest node.
     for (int32_t i = interval.first; i <= interval.last; ++i) {
       tree.node_of[static_cast<size_t>(tree.order[static_cast<size_t>(i)])] = node;
     }

@@ -18,8 +18,8 @@ struct PrefixTree {
 int32_t min_prefix_tokens(int64_t n_cells);
 
 // Builds the tree. Prompt i is tokens[offsets[i]] .. tokens[offsets[i + 1] - 1]; see
-// lh_prefix_tree. Method: sort the prompts; the common prefixes of neighbours are the
-// inner nodes of the tree (LCP intervals: Abouelhoda, Kurtz and Ohlebusch 2004,
+// lh_prefix_tree. Method: sort the prompts; the common prefixes of adjacent prompts are
+// the inner nodes of the tree (LCP intervals: Abouelhoda, Kurtz and Ohlebusch 2004,
 // doi:10.1016/S1570-8667(03)00065-0).
 PrefixTree build_prefix_tree(const int32_t* tokens, const int64_t* offsets,
                              int32_t n_prompts, int32_t min_tokens);

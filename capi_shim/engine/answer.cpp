@@ -32,7 +32,7 @@ std::vector<int32_t> Answer::draft(const Client& client, int32_t n) const {
   return prompt_lookup(client.tokens, n);
 }
 
-// Forced tokens at the start of an answer are decoded with the prompt.
+// Forced tokens at the start of an answer are decoded together with the prompt.
 void Answer::start(const StepServices& step, Client& client) { add_forced(step, client); }
 
 void Answer::read(Client& /*client*/, int32_t /*i*/, float* logits,
@@ -46,7 +46,7 @@ void Answer::read(Client& /*client*/, int32_t /*i*/, float* logits,
 void Answer::settle(const StepServices& step, BatchPart& part, LogitRow& row) {
   if (part.n_rows == 0) return;
   Client& client = *part.client;
-  size_t n_known = client.tokens.size();  // tokens with sampled rows
+  size_t n_known = client.tokens.size();  // number of tokens whose rows were sampled
   sample_row(step, part, row);
   int32_t i_logits = part.i_logits;
   for (const int32_t token : part.draft) {
@@ -133,7 +133,8 @@ void Answer::accept(const StepServices& step, Client& client, int32_t token) {
   if (client.text.append(step.model.piece(token), may_stop)) {
     client.end(step.kv, LH_FINISH_STOP, "");
   } else if (sampler_->is_settled()) {
-    client.end(step.kv, LH_FINISH_EOG, "");  // end now; no further step would detect it
+    client.end(step.kv, LH_FINISH_EOG, "");  // end now, because no further step would
+                                             // detect the end
   } else if (client.n_generated() == client.max_tokens) {
     client.end(step.kv, LH_FINISH_LENGTH, "");
   }
@@ -167,7 +168,7 @@ void Answer::write_choice(const StepServices& step, Client& client, int32_t node
   }
 }
 
-// Decides whether the answer is complete, and which choice it is.
+// Determines whether the answer is complete, and which choice it is.
 void Answer::finish(Client& client) {
   const std::vector<int32_t> answer(client.tokens.begin() + client.n_prompt,
                                     client.tokens.end());

@@ -24,10 +24,11 @@ class Answer final : public Task {
   uint32_t seed() const { return sampler_->seed(); }
   // See Sampler.
   const Choices* sought() const { return sampler_->sought(); }
-  // Takes a token that another sampler drew from the row; NULL: the row does not exist.
+  // Adds a token that another sampler drew from the row; NULL: the row does not exist.
   void take(const StepServices& step, Client& client, int32_t token, const float* logits,
             LogitRow& row);
-  // Writes the chosen text, or decodes its tokens again to get their logits rows.
+  // Writes the text of the selected choice, or decodes its tokens again to obtain their
+  // rows of logits.
   void write_choice(const StepServices& step, Client& client, int32_t node);
 
   int32_t first_row(const Client& client) const override;
@@ -50,7 +51,7 @@ class Answer final : public Task {
   std::unique_ptr<Sampler> sampler_;    // null once the answer has ended
   std::unique_ptr<Logprobs> logprobs_;  // null if not requested
   const bool may_draft_;
-  const bool steps_forced_;     // decode forced tokens one per step
+  const bool steps_forced_;     // decode one forced token per step
   std::deque<int32_t> forced_;  // forced tokens still to append
 };
 

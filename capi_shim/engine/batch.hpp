@@ -1,4 +1,4 @@
-// RAII wrapper of one llama_batch, allocated once and reused for every decode.
+// RAII wrapper of one llama_batch that is allocated once and reused for every decode.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace lh {
 
-// ggml's matrix kernels process four rows at a time. The remaining rows use another
-// kernel with different rounding (ggml-cpu/repack.cpp, llamafile/sgemm.cpp).
+// ggml's matrix kernels process four rows at a time. The rows that remain are processed
+// by another kernel, with different rounding (ggml-cpu/repack.cpp, llamafile/sgemm.cpp).
 constexpr int32_t kUniformRows = LH_UNIFORM_ROWS;
 
 class Batch {
@@ -20,7 +20,7 @@ class Batch {
   Batch& operator=(const Batch&) = delete;
 
   void clear() { batch_.n_tokens = 0; }
-  // Adds one token and returns its index, which is also the index of its logits.
+  // Adds one token and returns its index, which is also the index of its row of logits.
   int32_t add(int32_t token, int32_t position, int32_t seq_id, bool logits);
   const llama_batch& get() const { return batch_; }
 

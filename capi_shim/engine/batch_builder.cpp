@@ -26,7 +26,7 @@ bool BatchBuilder::build(const std::vector<Client*>& clients, int32_t draft_rows
 }
 
 // Paths wait until the prompts of other scores are computed, so that many paths share a
-// batch. They alternate with all other work.
+// batch. Batches of paths alternate with batches of all other work.
 bool BatchBuilder::is_time_for_paths(const std::vector<Client*>& clients) const {
   if (limits_.mixes_paths) return false;
   bool any_path = false;
@@ -39,9 +39,9 @@ bool BatchBuilder::is_time_for_paths(const std::vector<Client*>& clients) const 
   return any_path && !(any_other && was_path_);
 }
 
-// Paths get a separate batch. The batch is one computation if the sequences are
-// adjacent: all paths have the length of the first or are padded to it. So a sliding
-// window does not advance for tokens that are removed again.
+// Paths are in a separate batch. If the sequences are adjacent, the batch is one
+// computation: all paths have the length of the first path or are padded to this length.
+// A sliding window therefore does not advance for tokens that are removed again.
 void BatchBuilder::choose_paths(const std::vector<Client*>& clients) {
   int32_t room = std::min({limits_.n_outputs, limits_.n_ubatch, limits_.capacity});
   int32_t length = 0;

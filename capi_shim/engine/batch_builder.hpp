@@ -1,5 +1,5 @@
-// Contents and order of a batch. Needs no context: takes clients and positions, fills a
-// llama_batch.
+// Contents and order of a batch. Fills a llama_batch from clients and positions; needs no
+// context.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ struct BatchPart {
   int32_t n_padding = 0;         // padding tokens at the end
   // index of the first logits row in the batch; -1: none requested
   int32_t i_logits = -1;
-  int32_t n_rows = 0;       // requested rows, without those of draft tokens
-  bool is_path = false;     // part of a score's path
-  float* logits = nullptr;  // next row to sample, or null
+  int32_t n_rows = 0;       // number of requested rows, without the rows of draft tokens
+  bool is_path = false;     // the tokens belong to a path of a score
+  float* logits = nullptr;  // next row to be sampled, or null
 };
 
-// Padding tokens from a position of a sequence on, removed after the decode.
+// Padding tokens, from a position of a sequence on, which are removed after the decode.
 struct Padding {
   int32_t seq_id;
   int32_t position;
@@ -39,12 +39,12 @@ struct BatchLimits {
   int32_t n_outputs;  // maximum rows of logits
   // maximum position up to which a sequence may be padded; 0: no padding
   int32_t n_paddable;
-  // each sequence has its own stream of cells: libllama computes streams together only up
+  // each sequence has its own stream of cells; libllama computes streams together only up
   // to the length of the shortest part
   bool has_streams;
   bool has_amx;
   bool is_uniform;  // deterministic mode
-  // paths of scores may share a batch with other clients: in a pool without a sliding
+  // paths of scores may share a batch with other clients, as in a pool without a sliding
   // window that advances
   bool mixes_paths;
 };
@@ -55,9 +55,10 @@ class BatchBuilder {
   BatchBuilder(const BatchBuilder&) = delete;
   BatchBuilder& operator=(const BatchBuilder&) = delete;
 
-  // Fills the batch for active clients, given in order of submission. draft_rows: maximum
-  // number of rows for draft tokens; 0: none. May assign new sequence ids to clients
-  // without cells. Returns false if there is nothing to decode.
+  // Fills the batch for active clients, which are given in order of submission.
+  // draft_rows: maximum number of rows for draft tokens; 0 for no draft tokens. May
+  // assign new sequence ids to clients without cells. Returns false if there is nothing
+  // to decode.
   bool build(const std::vector<Client*>& clients, int32_t draft_rows);
 
   const llama_batch& batch() const { return batch_.get(); }
@@ -89,7 +90,7 @@ class BatchBuilder {
   bool is_time_for_paths(const std::vector<Client*>& clients) const;
   void choose_paths(const std::vector<Client*>& clients);
 
-  bool was_path_ = false;  // whether the previous batch held paths
+  bool was_path_ = false;  // whether the previous batch had paths
 };
 
 }  // namespace lh

@@ -34,13 +34,14 @@ struct Client {
 
   // tokens of the prompt, then of a thought, then generated tokens
   std::vector<int32_t> tokens;
-  int32_t n_prompt = 0;   // with the tokens of a thought that has ended
-  int32_t n_thought = 0;  // tokens of that thought
+  int32_t n_prompt = 0;   // number of prompt tokens, including those of a thought that
+                          // has ended
+  int32_t n_thought = 0;  // number of tokens of that thought
   int32_t n_reused = 0;
   int32_t max_tokens = 0;  // 0: a prefix
 
-  // Logits after the prompt's last token. Kept by a whole prefix, and by its forks until
-  // their first token.
+  // Logits after the prompt's last token. A prefix that is a whole prompt keeps them; its
+  // forks keep them until their first token.
   std::shared_ptr<const std::vector<float>> logits;
   std::unique_ptr<Task> task;
   uint32_t seed = 0;
@@ -49,13 +50,14 @@ struct Client {
   std::unique_ptr<WrittenThought> thought;  // null if none was requested
   std::string message;                      // error message
 
-  lh_stats taken{};  // resources used, see Statistics
+  lh_stats taken{};  // resources that the client used, see Statistics
   // statistics of the client's call, updated together with `taken`
   std::shared_ptr<lh_stats> of_call;
   Clock::time_point submitted;
   double t_first_s = 0;  // from submission to the first token; 0: none yet
 
-  bool verified = false;       // position was compared with the KV cache since it changed
+  bool verified = false;       // whether the position was compared with the KV cache
+                               // since its last change
   int32_t lost_at = -1;        // last position before the state was lost
   std::vector<uint8_t> saved;  // KV cells while paused
   int32_t n_saved = 0;         // number of saved cells
@@ -66,11 +68,12 @@ struct Client {
     return state == LH_STATE_FINISHED || state == LH_STATE_FAILED;
   }
   int32_t n_tokens() const { return static_cast<int32_t>(tokens.size()); }
-  // Tokens that were drawn or forced one after the other, of a thought or an answer.
+  // Returns the tokens of a thought or an answer that were drawn or forced so far.
   int32_t n_written() const { return task->has_paths() ? 0 : n_tokens() - n_prompt; }
   // Tokens of the answer.
   int32_t n_generated() const { return task->is_thought() ? 0 : n_written(); }
-  // Maximum number of tokens that may still be written, of a thought and of the answer.
+  // Returns the maximum number of tokens that may still be written, in thought and answer
+  // together.
   int32_t n_remaining() const {
     return task->n_before_answer(*this) + max_tokens - n_generated();
   }
@@ -79,7 +82,7 @@ struct Client {
   void note_first() {
     if (t_first_s == 0) t_first_s = seconds_since(submitted);
   }
-  // Tests whether the prompt of a score is decoded, so that only paths are left.
+  // Tests whether the prompt of a score is decoded, so that only paths remain.
   bool is_on_path(const Positions& positions) const {
     return task->has_paths() && positions.get(seq_id) >= n_prompt;
   }
@@ -87,7 +90,8 @@ struct Client {
   int32_t n_pending(const Positions& positions) const {
     return n_tokens() - positions.get(seq_id);
   }
-  // Tokens that may be decoded now: for a score, the prompt before any path.
+  // Number of tokens that may be decoded now. The prompt of a score comes before all
+  // paths.
   int32_t n_computable(const Positions& positions) const {
     const int32_t position = positions.get(seq_id);
     const bool is_prompt_first = task->has_paths() && position < n_prompt;
@@ -99,15 +103,16 @@ struct Client {
     return logits && state == LH_STATE_PREFILL && n_pending(positions) == 0;
   }
 
-  // Returns the sequence id and the cells to the KV cache.
+  // Releases the sequence id and the cells of the client.
   void give_back(KvCache& kv);
-  // Ends the client with the output generated so far. LH_FINISH_ERROR marks it as failed.
+  // Ends the client with the output generated so far. LH_FINISH_ERROR marks the client as
+  // failed.
   void end(KvCache& kv, lh_finish reason, const char* why);
   // Ends a client without cells.
   void finish_as(lh_finish reason, const char* why);
-  // Length in bytes of the final part of the text.
+  // Returns the length in bytes of the final part of the text.
   size_t n_stable() const;
-  // Drops the saved state, which is then computed again.
+  // Discards the saved state, which is then computed again.
   void drop_saved();
 };
 

@@ -26,7 +26,7 @@ void check_deterministic(const lh_model& model, const lh_engine_params& p) {
           "deterministic needs n_seq_max and n_ubatch to be multiples of " +
               std::to_string(kUniformRows) + ", n_ubatch the larger one");
   // If both types are f16 or f32, ggml selects one of three attention kernels by the
-  // shape.
+  // shape of the batch.
   const auto is_float = [](int32_t type) {
     return type < 0 || type == GGML_TYPE_F16 || type == GGML_TYPE_F32;
   };
@@ -68,7 +68,7 @@ void set_rope(llama_context_params& native, const lh_engine_params& p) {
   native.yarn_orig_ctx = static_cast<uint32_t>(p.yarn_orig_ctx);
 }
 
-// Training context in tokens before any context extension.
+// Context length of the training, in tokens, before any extension of the context.
 int32_t n_ctx_orig(const llama_model* model) {
   char text[64] = "";
   if (llama_model_meta_val_str(model, "general.architecture", text, sizeof(text)) >= 0) {
@@ -93,25 +93,26 @@ void check_sizes(const lh_engine_params& p) {
   require_range("type_v", p.type_v, -1, GGML_TYPE_COUNT - 1);
 }
 
-// Maximum tokens of a batch. A prompt is split at the same positions with and without
-// concurrent answers. (In a pool libllama would compute tokens beyond n_ubatch
-// separately.)
+// Maximum number of tokens of a batch. It is chosen so that a prompt is split at the same
+// positions with and without concurrent answers. (In a pool, libllama would compute
+// tokens beyond n_ubatch separately.)
 uint32_t batch_capacity(const lh_engine_params& p) {
   const bool on_top = p.kv_unified == 0 && p.deterministic == 0;
   return static_cast<uint32_t>(p.n_batch) +
          (on_top ? static_cast<uint32_t>(p.n_seq_max) : 0);
 }
 
-// ggml aligns its tensors to 32 bytes, one after the other. Some tensors hold 4 bytes per
-// output and per token of the reserved size, which is n_ubatch rounded up to a multiple
-// of n_seq_max. Unless the size of these tensors is a multiple of the 64 bytes of a cache
-// line, all later tensors straddle two lines: docs/decisions/0018.
+// ggml places its tensors one after the other, aligned to 32 bytes. Some tensors hold 4
+// bytes per output and per token of the reserved size, which is n_ubatch rounded up to a
+// multiple of n_seq_max. Unless the size of these tensors is a multiple of the 64 bytes
+// of a cache line, all later tensors straddle two lines, see docs/decisions/0018.
 constexpr uint32_t kPerPlace = 8;
 constexpr uint32_t kPerLine = 16;
 
 uint32_t aligned_ubatch(const lh_engine_params& p) {
   auto n = static_cast<uint32_t>(p.n_ubatch);
-  // Here n_ubatch determines where a prompt is split, which must not depend on n_seq_max.
+  // Here n_ubatch determines the positions at which a prompt is split. They must not
+  // depend on n_seq_max.
   if (p.deterministic != 0 && p.n_ubatch < p.n_batch) return n;
   const auto n_seq_max = static_cast<uint32_t>(p.n_seq_max);
   n = round_up(n, n_seq_max);
@@ -119,8 +120,8 @@ uint32_t aligned_ubatch(const lh_engine_params& p) {
   return n;
 }
 
-// Maximum rows of logits per batch: one per sequence, and more for scores up to this much
-// memory. (libllama allocates the rows twice.)
+// Maximum number of rows of logits per batch: one row per sequence, and more rows for
+// scores up to this amount of memory. (libllama allocates the rows twice.)
 constexpr uint64_t kOutputBytes = uint64_t{32} << 20U;
 constexpr uint32_t kMostOutputs = 64;
 
@@ -131,9 +132,9 @@ uint32_t n_outputs_max(const lh_model& model, const lh_engine_params& p) {
   return round_up(std::max(static_cast<uint32_t>(p.n_seq_max), n_rows), kPerLine);
 }
 
-// Tests whether sequences may be padded, moved, and copied as states. Not possible in a
-// pool, with recurrent states (they cannot be truncated), or where batches must keep
-// their shapes.
+// Tests whether sequences may be padded, moved, and copied as states. This is impossible
+// in a pool, with recurrent states (which cannot be truncated), and where batches must
+// keep their shapes.
 bool has_loose_streams(const lh_model& model, const lh_engine_params& p) {
   return p.kv_unified == 0 && p.deterministic == 0 && !has_recurrent_states(model);
 }
@@ -200,7 +201,7 @@ ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
 }
 
 KvCache::Layout cache_layout(const lh_model& model, const lh_engine_params& params) {
-  // Cells in GPU memory would be copied through the host.
+  // Cells in GPU memory would be copied by way of host memory.
   const bool on_gpu = params.offload_kqv != 0 && llama_supports_gpu_offload();
   const bool is_loose = has_loose_streams(model, params);
   return {params.n_seq_max, params.kv_unified != 0, is_loose, is_loose && !on_gpu};

@@ -31,7 +31,7 @@ lh::Stage& lh_engine::stage() {
   return *stage_;
 }
 
-// Returns an error message, or "" on success.
+// Tries to create the stage. Returns an error message, or "" on success.
 std::string lh_engine::make_stage(const lh_engine_params& params) {
   try {
     stage_ = std::make_unique<lh::Stage>(model_, params, abort_flag_, statistics_);
@@ -238,7 +238,7 @@ Client lh_engine::make_client(const lh_request& request) {
   return client;
 }
 
-// Only this function and make_task_behind distinguish kinds of request.
+// Only this function and make_task_behind treat kinds of requests differently.
 std::unique_ptr<lh::Task> lh_engine::make_task(const lh_request& request,
                                                Client& client) {
   if (request.thinking == nullptr) return make_task_behind(request, client, 0);
@@ -255,7 +255,7 @@ std::unique_ptr<lh::Task> lh_engine::make_task(const lh_request& request,
                                        std::move(then), request.logprobs > 0);
 }
 
-// Returns the task of a request after a thought of at most n_thought tokens.
+// Returns the task that a request runs after a thought of at most n_thought tokens.
 std::unique_ptr<lh::Task> lh_engine::make_task_behind(const lh_request& request,
                                                       const Client& client,
                                                       int32_t n_thought) {
@@ -277,8 +277,7 @@ std::unique_ptr<lh::Task> lh_engine::make_task_behind(const lh_request& request,
   lh::deref(request.sampling, "sampling");
   auto answer =
       std::make_unique<lh::Answer>(model_, request, client.tokens, sampler_cache_);
-  // The most probable choice is found by scoring, if max_tokens suffices for every
-  // choice.
+  // If max_tokens suffices for every choice, scoring finds the most probable choice.
   const lh::Choices* choices = answer->sought();
   if (choices == nullptr) return answer;
   const lh_score tree{sizeof(lh_score), static_cast<int32_t>(choices->tokens().size()),
@@ -295,7 +294,8 @@ Client* lh_engine::find_prefix(const lh_request& request) {
   Client& prefix = find(request.fork_from);
   lh::require(prefix.state == LH_STATE_HELD,
               "fork_from " + std::to_string(request.fork_from) + " is not held");
-  // The last token of a prompt is decoded for its logits, unless the prefix kept them.
+  // The last token of a prompt is decoded to obtain its logits, unless the prefix kept
+  // them.
   const bool may_be_equal = prefix.logits && request.max_tokens > 0;
   lh::require(prefix.n_tokens() < request.n_tokens + (may_be_equal ? 1 : 0) &&
                   std::equal(prefix.tokens.begin(), prefix.tokens.end(), request.tokens),
@@ -304,7 +304,8 @@ Client* lh_engine::find_prefix(const lh_request& request) {
   return &prefix;
 }
 
-// Reuses the stop texts of the last request if they are equal, because they may be large.
+// Reuses the stop texts of the last request if they are equal, because they may need much
+// memory.
 lh::TextBuffer::Stops lh_engine::stops_of(const lh_request& request) {
   if (request.n_stop > 0) {
     lh::deref(request.stop, "stop");
@@ -330,7 +331,7 @@ void lh_engine::pause(int64_t id) {
   lh::require(client.is_active(), "request " + std::to_string(id) + " is not running");
   const int32_t position = kv.positions().get(client.seq_id);
   const bool is_saved = position > 0 && kv.save(client.seq_id, client.saved);
-  client.n_saved = is_saved ? position : 0;  // 0: everything is computed again
+  client.n_saved = is_saved ? position : 0;  // 0: the whole sequence is computed again
   // the client may be paused again
   client.n_before = std::max(client.n_before, position);
   client.give_back(kv);
@@ -345,7 +346,8 @@ void lh_engine::resume(int64_t id) {
   lh::require(client.state == LH_STATE_PAUSED,
               "request " + std::to_string(id) + " is not paused");
   client.seq_id = kv.acquire(client.task->is_prefix());
-  // A pending copy between streams may still read the sequence: compute everything again.
+  // A pending copy between streams may still read the sequence: compute the whole
+  // sequence again.
   if (kv.has_pending_copies()) client.n_saved = 0;
   if (client.n_saved > 0 && !kv.restore(client.saved, client.n_saved, client.seq_id)) {
     client.give_back(kv);

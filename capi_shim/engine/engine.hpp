@@ -18,8 +18,8 @@
 
 struct lh_engine {
  public:
-  // abort_flag: ends runs while it is set. It may be set without a lock, even in a signal
-  // handler, and must outlive the engine. NULL: the engine uses its own flag.
+  // abort_flag: ends runs while it is set. The flag may be set without a lock, even in a
+  // signal handler, and must outlive the engine. NULL: the engine uses its own flag.
   lh_engine(const lh_model& model, const lh_engine_params& params,
             std::atomic<bool>* abort_flag = nullptr);
   ~lh_engine();
@@ -27,7 +27,7 @@ struct lh_engine {
   lh_engine& operator=(const lh_engine&) = delete;
 
   lh_engine_info info();
-  // call < 0: statistics of all requests.
+  // Returns the statistics of a call; call < 0: of all requests.
   lh_stats stats(int64_t call = -1);
   void forget_call(int64_t call);
   int32_t seq_pos_max(int32_t seq_id);
@@ -44,7 +44,7 @@ struct lh_engine {
   void release(int64_t id);
   void reset();
   void resize(const lh_engine_params& params);
-  // Both functions take no lock and may be called in a signal handler.
+  // abort and wake take no lock and may be called in a signal handler.
   void abort(bool on) { abort_flag_->store(on); }
   void wake() { is_woken_.store(true); }
 
@@ -82,7 +82,7 @@ struct lh_engine {
   const bool is_recurrent_;
   const int debug_;
 
-  std::mutex mutex_;  // guards all members below
+  std::mutex mutex_;  // protects all members below
   lh::Statistics statistics_;
   std::unique_ptr<lh::Stage> stage_;  // null after a resize without enough memory
   std::string why_no_stage_;
@@ -90,6 +90,6 @@ struct lh_engine {
   lh::TextBuffer::Stops stops_;  // stop texts of the last request
   std::map<int64_t, lh::Client> clients_;
   int64_t n_submitted_ = 0;
-  // requests that ended without a step and are not reported yet
+  // requests that ended without a step and were not reported yet
   std::vector<int64_t> ended_early_;
 };

@@ -19,9 +19,10 @@ constexpr int32_t kNoSlot = 1;
 constexpr int32_t kInvalidBatch = -1;
 constexpr int32_t kThrew = -100;  // decode_code after an exception in llama_decode
 
-// An answer moves to another stream if it may still write this many tokens, and one more
-// for each kCellsPerToken of its cells, which are copied. Closing a gap saves one
-// computation per step, and copying these cells costs less than one.
+// An answer is moved to another stream only if it may still write this number of tokens,
+// and one more token for each kCellsPerToken of its cells, which must be copied. The move
+// closes a gap and thus saves one computation per step. Copying kCellsPerToken cells
+// costs less than one computation.
 constexpr int32_t kLeastTokens = 4;
 constexpr int32_t kCellsPerToken = 128;
 
@@ -92,8 +93,8 @@ bool lh_engine::build_batch(const std::vector<Client*>& clients, bool may_draft)
   return true;
 }
 
-// Draws the first tokens of clients whose whole prompt a prefix has computed. They need
-// no batch for it.
+// Draws the first tokens of clients whose whole prompt a prefix has computed. These
+// tokens need no batch.
 void lh_engine::sample_first(const std::vector<Client*>& clients,
                              std::vector<int64_t>& events) {
   for (Client* client : clients) {
@@ -147,8 +148,8 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   return LH_DECODE_ERROR;
 }
 
-// Removes the cells that a failed batch may have left, back to the recorded positions.
-// Returns false if the memory cannot be truncated.
+// Removes cells after the recorded positions, which a failed batch may have left. Returns
+// false if the memory cannot be truncated.
 bool lh_engine::rewind_batch() {
   const auto& parts = stage_->builder->parts();
   return std::all_of(parts.begin(), parts.end(), [this](const lh::BatchPart& part) {
@@ -158,8 +159,8 @@ bool lh_engine::rewind_batch() {
 }
 
 // libllama updates the records of recurrent states, including those of other sequences,
-// before it computes them. After a failure in between no state is reliable: all clients
-// start over, and held prefixes can no longer be forked.
+// before it computes the states. If a decode fails in between, no state is reliable: all
+// clients start again, and held prefixes can no longer be forked.
 void lh_engine::lose_states() {
   for (auto& [id, client] : clients_) {
     if (client.seq_id < 0) continue;
@@ -171,8 +172,8 @@ void lh_engine::lose_states() {
   statistics_.count_lost();
 }
 
-// Tests whether a client is still recomputing tokens that it had computed before its
-// state was lost. Such recomputation does not count as a step of the run.
+// Tests whether a client is still computing tokens again that it had computed before its
+// state was lost. The run does not count such steps.
 bool lh_engine::is_behind(const Client& client) const {
   return client.is_active() &&
          stage_->kv.positions().get(client.seq_id) <= client.lost_at;
@@ -183,7 +184,7 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
   const std::scoped_lock lock(mutex_);
   stage();
   const auto start = lh::Clock::now();
-  // no allocation may fail between a decode and its events
+  // reserve memory now: no allocation may fail between a decode and its events
   events.reserve(clients_.size());
   int32_t n_steps_left = params.max_steps > 0 ? params.max_steps : INT32_MAX;
   const auto count_active = [&] {

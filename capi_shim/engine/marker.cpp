@@ -48,8 +48,8 @@ MarkerAtStart::Found MarkerAtStart::add_id(int32_t token, std::string_view piece
   return ++n_tokens_ == marker_.n_tokens() ? Found::kYes : Found::kMore;
 }
 
-// Does not recognize the marker if the text spells it with more tokens than the marker
-// has. This limits the KV cells that a thought needs.
+// If the text spells the marker with more tokens than the marker has, it is not
+// recognized. This limits the KV cells that a thought needs.
 MarkerAtStart::Found MarkerAtStart::add_text(std::string_view piece) {
   if (text_.empty()) {
     const size_t begin = std::min(piece.find_first_not_of(kSpace), piece.size());
@@ -78,7 +78,7 @@ bool MarkerSearch::add(int32_t token, std::string_view piece) {
   if (marker_.is_by_ids()) {
     tokens_.push_back(token);
     if (tokens_.size() > marker_.n_tokens()) tokens_.erase(tokens_.begin());
-    // The longest end of the tokens that the marker begins with.
+    // Finds the longest end of the tokens that is a beginning of the marker.
     n_held_ = tokens_.size();
     while (!std::equal(tokens_.end() - static_cast<std::ptrdiff_t>(n_held_),
                        tokens_.end(), marker_.tokens().begin())) {

@@ -29,7 +29,7 @@ class Marker {
   bool is_by_ids_ = false;
 };
 
-// Comparison of the first tokens of a text with a marker, after white space.
+// Comparison of a marker with the first tokens of a text, after white space.
 class MarkerAtStart {
  public:
   enum class Found : uint8_t { kMore, kYes, kNo };
@@ -38,7 +38,7 @@ class MarkerAtStart {
 
   // Adds a token with its piece. Call it until the result is not kMore.
   Found add(int32_t token, std::string_view piece);
-  // After kYes: bytes at the end of the last piece that are after the marker.
+  // After kYes: returns the number of bytes of the last piece that follow the marker.
   size_t n_behind() const { return n_behind_; }
 
  private:
@@ -48,27 +48,28 @@ class MarkerAtStart {
   const Marker& marker_;
   size_t n_space_ = 0;   // tokens of white space
   size_t n_tokens_ = 0;  // tokens after the white space
-  std::string text_;     // without white space at the start
+  std::string text_;     // text without white space at the start
   size_t n_behind_ = 0;
 };
 
-// Search for a marker anywhere.
+// Search for a marker anywhere in a text.
 class MarkerSearch {
  public:
   explicit MarkerSearch(const Marker& marker) : marker_(marker) {}
 
-  // Adds a token with its piece. Returns true once the marker is complete.
+  // Adds a token with its piece. Returns true when the marker is complete.
   bool add(int32_t token, std::string_view piece);
-  // After true: bytes at the end of the last piece that are after the marker.
+  // After true: returns the number of bytes of the last piece that follow the marker.
   size_t n_behind() const { return n_behind_; }
-  // Number of last tokens that the marker may consist of, if it is compared by ids.
+  // If the marker is compared by ids: returns the number of last tokens that may belong
+  // to it.
   size_t n_held() const { return n_held_; }
   // Tests whether the text ends inside a UTF-8 character.
   bool is_inside_character() const;
 
  private:
   const Marker& marker_;
-  std::vector<int32_t> tokens_;  // as many as the marker has, at most
+  std::vector<int32_t> tokens_;  // at most as many as the marker has
   size_t n_held_ = 0;
   std::string tail_;  // last bytes
   size_t n_behind_ = 0;

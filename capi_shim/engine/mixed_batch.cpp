@@ -8,27 +8,28 @@
 namespace lh {
 namespace {
 
-// Prompt parts of at least this length use another attention kernel of ggml with
-// different rounding (docs/decisions/0012), so they are not split.
+// For prompt parts of at least this length, ggml uses another attention kernel with
+// different rounding (docs/decisions/0012). Such parts are therefore not split.
 constexpr int32_t kTile = 64;
 
-// Maximum draft tokens per answer: with the last token, as many rows as ggml's kernels
-// process at a time.
+// Maximum number of draft tokens per answer. Together with the last token, this is the
+// number of rows that ggml's kernels process at a time.
 constexpr int32_t kDraft = 3;
 
-// Maximum rows of a batch with drafts; one more row costs little up to this size.
+// Maximum number of rows of a batch with drafts. Up to this size, one more row costs
+// little.
 constexpr int32_t kFewRows = 16;
 
 }  // namespace
 
 void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) {
-  // Answers come first, with one token each or several forced ones. Prompts share the
-  // remaining room, oldest first. With streams, prompts of different lengths would get
-  // their logits in many small computations. So their last tokens wait for the next
-  // batch, which computes them together with the tokens of the answers. Exception: the
-  // first token of a watched prompt that is the only one, or that has priority, does not
-  // wait. Only the first prompt of a batch is split, so most prompts are computed in the
-  // same parts as when alone.
+  // Answers come first, each with one token or several forced tokens. Prompts share the
+  // rest of the batch, oldest first. With streams, prompts of different lengths would
+  // obtain their logits in many small computations. Their last tokens therefore wait for
+  // the next batch, which computes them together with the tokens of the answers.
+  // Exception: the last token of a watched prompt does not wait if the prompt is the only
+  // one or has priority. Only the first prompt of a batch is split, so most prompts are
+  // computed in the same parts as when they run alone.
   int32_t room = limits_.capacity;
   const bool has_streams = limits_.has_streams && clients.size() > 1;
   const auto n_prompts =
@@ -63,7 +64,7 @@ void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft
   choose_drafts(draft_rows);
 }
 
-// Returns the maximum number of tokens per answer; no limit in a pool.
+// Returns the maximum number of tokens per answer. In a pool there is no limit.
 int32_t MixedBatch::answer_limit_of(const std::vector<Client*>& clients) const {
   std::vector<AnswerLength> answers;
   bool is_forced = false;
@@ -86,7 +87,7 @@ int32_t MixedBatch::add_paths(const std::vector<Client*>& clients) {
       std::count_if(clients.begin(), clients.end(),
                     [this](const Client* c) { return is_on_path(*c); }));
   if (n_paths == 0) return 0;
-  // Each of the other clients may request a row.
+  // Leaves a row of logits for each of the other clients.
   const auto n_others = static_cast<int32_t>(clients.size()) - n_paths;
   const int32_t n_each =
       std::max(1, std::min(limits_.n_outputs, limits_.capacity) / n_paths -
@@ -103,9 +104,9 @@ int32_t MixedBatch::add_paths(const std::vector<Client*>& clients) {
   return n_tokens;
 }
 
-// Assigns sequence ids anew among prompts without cells, and among prefixes without
-// cells. Longer expected answers come first, then longer prompts, so that few gaps appear
-// when others end.
+// Assigns new sequence ids to prompts without cells, and to prefixes without cells.
+// Clients with longer expected answers get the first ids, then clients with longer
+// prompts, so that few gaps appear when other clients end.
 void MixedBatch::sort_new(bool prefixes) {
   std::vector<Client*> clients;
   std::vector<int32_t> ids;
@@ -145,7 +146,7 @@ void MixedBatch::pad_parts() {
   }
 }
 
-// Returns the number of draft tokens per part; 0 or less: none.
+// Returns the number of draft tokens per part; 0 or less means no draft tokens.
 int32_t MixedBatch::n_draft(int32_t draft_rows) const {
   const int32_t n_rows =
       std::min({kFewRows, limits_.n_ubatch, limits_.capacity, draft_rows});
@@ -158,8 +159,8 @@ int32_t MixedBatch::n_draft(int32_t draft_rows) const {
 }
 
 // Adds draft tokens after the last tokens if few clients answer and no prompt is in the
-// batch. All parts get the same length, so the batch is one computation and no sliding
-// window advances for tokens that are removed again.
+// batch. All parts have the same length, so that the batch is one computation and no
+// sliding window advances for tokens that are removed again.
 void MixedBatch::choose_drafts(int32_t draft_rows) {
   const int32_t n = n_draft(draft_rows);
   if (n <= 0) return;
@@ -179,9 +180,9 @@ void MixedBatch::choose_drafts(int32_t draft_rows) {
 
 // libllama joins streams with consecutive increasing ids into one computation, up to the
 // length of the shortest part. A long part is computed separately, exactly as without
-// other clients, if no stream after it can join. So long parts come in decreasing order
-// of ids, each before the group of short parts with the next higher ids; within a group
-// ids increase.
+// other clients, if no stream after it can join. Long parts are therefore added in
+// decreasing order of ids, each before the group of short parts with the next higher ids.
+// Within a group, ids increase.
 void MixedBatch::add_parts() {
   const auto is_long = [this](const BatchPart& part) {
     return limits_.has_streams && part.n_tokens >= kTile;

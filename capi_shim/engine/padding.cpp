@@ -8,36 +8,37 @@
 namespace lh {
 namespace {
 
-// Costs are measured in rows. Benchmarks: a round costs as much as eight additional rows,
-// and attention reads 256 cells in the time of one row.
+// The unit of cost is one row. In benchmarks, a round costs as much as eight additional
+// rows, and attention reads 256 cells in the time of one row.
 constexpr int64_t kFixedCost = 8;
 constexpr int64_t kCellsPerRow = 256;
 
 int64_t cost_of_round(int64_t n_rows, bool amx) {
   if (n_rows == 0) return 0;
   if (!amx) return kFixedCost + n_rows;
-  // With a whole block the fixed cost is hidden by the arithmetic.
+  // For a whole block, the arithmetic takes longer than the fixed cost, which is
+  // therefore ignored.
   if (n_rows >= kAmxRows) return round_up<int64_t>(n_rows, kAmxRows);
   return kFixedCost + n_rows * (kAmxRows - kFixedCost) / kAmxRows;
 }
 
-// Cheapest computation of the first parts. Parts from `group` to the last one are padded
-// to the same length.
+// Cheapest computation of the first parts. The parts from `group` to the last part are
+// padded to the same length.
 struct Best {
   int64_t cost;
   int32_t n_padding;
   size_t group;
 };
 
-// Returns the cheapest computation of all parts before `end`. `best` holds the results
+// Returns the cheapest computation of all parts before `end`. `best` contains the results
 // for fewer parts.
 Best best_before(size_t end, const std::vector<Best>& best,
                  const std::vector<PartLength>& parts, int32_t room, bool amx) {
   const int32_t length = parts[end - 1].n_tokens;
   Best found{INT64_MAX, 0, 0};
   int32_t n_padding = 0;
-  int64_t n_read = 0;  // KV cells read by padding tokens
-  // Try every group that ends here, smallest first.
+  int64_t n_read = 0;  // number of KV cells that padding tokens read
+  // Tries every group that ends here, smallest first.
   for (size_t group = end; group-- > 0;) {
     const PartLength& part = parts[group];
     const int32_t n_more = length - part.n_tokens;
@@ -46,7 +47,7 @@ Best best_before(size_t end, const std::vector<Best>& best,
     n_read += int64_t{n_more} * part.position;
     const int32_t n_all = best[group].n_padding + n_padding;
     if (n_all > room) continue;
-    // Longer parts are in this round as well.
+    // Longer parts also have tokens in this round.
     const int32_t shorter = group == 0 ? 0 : parts[group - 1].n_tokens;
     const auto n_rows = static_cast<int64_t>(parts.size() - group) * (length - shorter);
     const int64_t cost =
@@ -56,8 +57,8 @@ Best best_before(size_t end, const std::vector<Best>& best,
   return found;
 }
 
-// Cost of all rounds of answers [first, end) from their token `done` on, with at most
-// `limit` tokens each. Neighbours are answers with consecutive ids.
+// Returns the cost of all rounds of answers [first, end) from their token `done` on, with
+// at most `limit` tokens each. These answers have consecutive ids.
 int64_t cost_of_answers(const std::vector<AnswerLength>& answers, size_t first,
                         size_t end, int32_t done, int32_t limit, bool amx) {
   int64_t cost = 0;
@@ -89,7 +90,7 @@ int32_t answer_limit(const std::vector<AnswerLength>& answers, bool amx) {
   for (const AnswerLength& answer : answers) {
     longest = std::max(longest, std::min(answer.n_tokens, kMost));
   }
-  // Cost of one token in a step of all answers, times their number.
+  // Cost of one token in a step of all answers, multiplied by the number of answers.
   const auto n = static_cast<int64_t>(answers.size());
   const int64_t step = cost_of_round(n, amx);
   int32_t best = 1;

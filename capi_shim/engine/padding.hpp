@@ -9,7 +9,8 @@ namespace lh {
 // Length of one client's part of a batch.
 struct PartLength {
   int32_t n_tokens;
-  int32_t position;  // position of the first token: number of KV cells read per token
+  int32_t position;  // position of the first token, which is the number of KV cells that
+                     // a token reads
   int32_t limit;     // maximum length after padding
 };
 
@@ -22,16 +23,16 @@ struct PartLength {
 std::vector<int32_t> padded_lengths(const std::vector<PartLength>& parts, int32_t room,
                                     bool amx);
 
-// Tokens that an answer still has to decode; all but the first are forced.
+// Tokens that an answer must still decode; all tokens except the first are forced.
 struct AnswerLength {
   int32_t seq_id;
   int32_t n_tokens;
 };
 
 // Returns the maximum number of tokens per answer in a batch of answers with separate
-// streams. Tokens beyond the length of neighbouring parts are computed separately. This
-// costs more than computing them in later steps of all answers, unless there are few
-// other answers. `answers` are sorted by seq_id and not empty.
+// streams. Tokens beyond the length of the adjacent parts are computed separately. Unless
+// there are few other answers, this costs more than computing these tokens in later steps
+// of all answers. `answers` are sorted by seq_id and not empty.
 int32_t answer_limit(const std::vector<AnswerLength>& answers, bool amx);
 
 }  // namespace lh

@@ -14,7 +14,7 @@
 namespace lh {
 namespace {
 
-// Requests draw from the row later, so errors in it must be detected now.
+// Requests draw from this row later, so that errors in the row must be detected now.
 void keep_row(const StepServices& step, const BatchPart& part, LogitRow& row) {
   if (part.logits == nullptr) throw Error(LH_DECODE_ERROR, "libllama gave no logits");
   row.find(part.logits);

@@ -46,7 +46,7 @@ Score::Score(const lh_score& tree, int32_t n_vocab) : n_vocab_(n_vocab) {
     const auto slot = slot_of(parents_[static_cast<size_t>(k)]);
     children_[static_cast<size_t>(end[slot]++)] = k;
   }
-  // Depth first, without recursion, because a continuation may be long.
+  // Traverses depth first, without recursion, because a continuation may be long.
   std::vector<std::pair<int32_t, int32_t>> open{{kPrompt, 0}};  // nodes with their depth
   while (!open.empty()) {
     const auto [node, depth] = open.back();
@@ -134,9 +134,10 @@ bool Score::count_rows(int32_t n_rows) {
 
 bool Score::is_path_read() const { return n_read_ == n_path() + 1; }
 
-// Log-probability that the continuation ends at the node.
+// Returns the log-probability that the continuation ends at the node.
 double Score::end_logprob(size_t node) const {
-  constexpr double kLeastRest = 1e-7;  // smallest remainder above rounding errors
+  constexpr double kLeastRest = 1e-7;  // smallest remainder that is larger than rounding
+                                       // errors
   double rest = 1.0;
   for (int32_t i = first_child_[node + 1]; i < first_child_[node + 2]; ++i) {
     rest -= std::exp(logprobs_[static_cast<size_t>(children_[static_cast<size_t>(i)])]);
@@ -144,8 +145,9 @@ double Score::end_logprob(size_t node) const {
   return std::log(std::max(rest, kLeastRest));
 }
 
-// Returns the most probable node from which a continuation may exceed the best one known;
-// kPrompt: none. A continuation is never more probable than its beginning.
+// Returns the most probable node from which a continuation may be more probable than the
+// best one found so far; kPrompt if there is none. A continuation is never more probable
+// than its beginning.
 int32_t Score::open_node() {
   const size_t n = tokens_.size();
   std::vector<double> sums(n);
@@ -186,7 +188,7 @@ int32_t Score::next_sought() {
     path.push_back(at);
   }
   std::reverse(path.begin(), path.end());
-  // Nodes without alternatives are decoded together with it.
+  // Nodes without alternatives are decoded together with their parent.
   for (auto k = static_cast<size_t>(open);;) {
     const auto first = static_cast<size_t>(first_child_[k + 1]);
     if (first + 1 != static_cast<size_t>(first_child_[k + 2])) break;

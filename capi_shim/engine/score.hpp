@@ -12,28 +12,30 @@
 namespace lh {
 
 // Continuations as a tree of tokens, and the traversal of the tree. The log-probability
-// of a node is read in the logits row of its parent, or of the prompt's last token. So
-// only nodes with children are decoded: a *path* of such nodes is appended to the prompt,
-// and then removed down to the node where the next path branches.
+// of a node is read in the logits row of its parent, or of the prompt's last token. Only
+// nodes with children are therefore decoded. A *path* of such nodes is appended to the
+// prompt. Afterwards its tokens are removed, back to the node where the next path
+// branches.
 class Score {
  public:
   // Method of appending paths to a prompt.
   struct Way {
-    bool from_prompt;  // every path starts at the prompt's end, not at its branching node
-    // cells cannot be truncated: the state after the prompt is saved instead
+    bool from_prompt;  // every path starts at the prompt's end, not at the node where it
+                       // branches
+    // the state after the prompt is saved, because cells cannot be truncated
     bool by_state;
   };
 
   // Throws Error (LH_INVALID_ARGUMENT) unless `tree` is a tree of tokens in the
   // vocabulary.
   Score(const lh_score& tree, int32_t n_vocab);
-  // Searches for the most probable continuation only: skips paths that cannot lead to it.
+  // Searches only for the most probable continuation: skips paths that cannot lead to it.
   // `ends`: for each node, the continuation that ends with it; -1: none.
   Score(const lh_score& tree, int32_t n_vocab, const std::vector<int32_t>& ends);
 
   // Number of tokens of the longest path.
   int32_t depth() const { return depth_; }
-  // Tests whether tokens have to be removed before all paths are read.
+  // Tests whether tokens must be removed before all paths are read.
   bool has_branches() const { return has_branches_; }
   void set_way(Way way) { way_ = way; }
   // Keeps the n most likely alternatives to the token of each node, n >= 0. Called before
@@ -41,11 +43,11 @@ class Score {
   void keep_top(int32_t n);
   bool is_by_state() const { return way_.by_state; }
 
-  // Number of rows of the path read so far. Row 0 belongs to the prompt's last token, row
-  // i to the i-th token of the path.
+  // Returns the number of rows of the path that were read. Row 0 belongs to the prompt's
+  // last token, row i to the i-th token of the path.
   int32_t n_read() const { return n_read_; }
-  // Reads a row of float32[n_vocab]. Several threads may read different rows, each with a
-  // reader of its own.
+  // Reads a row of float32[n_vocab]. Several threads may read different rows, each with
+  // its own reader.
   void read(int32_t row, const float* logits, LogitRow& reader) noexcept;
   // Marks the next n_rows rows as read. Returns false if any of them contained non-finite
   // values.
@@ -53,18 +55,19 @@ class Score {
   // Tests whether all rows of the path were read.
   bool is_path_read() const;
 
-  // Selects the next path. Returns the number of its tokens that are already in the cache
-  // after the prompt; -1: all paths were read.
+  // Selects the next path. Returns the number of tokens of this path that are already in
+  // the cache after the prompt; -1 if all paths were read.
   int32_t next_path();
   int32_t n_path() const { return static_cast<int32_t>(path_.size()); }
   int32_t path_token(int32_t i) const;
 
-  // Last node of the most probable continuation, once all paths were read.
+  // Returns the last node of the most probable continuation. Call it after all paths were
+  // read.
   int32_t best() const { return best_; }
 
   // float64[n_nodes]
   const std::vector<double>& logprobs() const { return logprobs_; }
-  // Number of alternatives per node; -1: keep_top was not called.
+  // Returns the number of alternatives per node; -1 if keep_top was not called.
   int32_t n_top() const { return n_top_; }
   // int32 and float64 [n_nodes, n_top], most likely first; token -1: not computed.
   const std::vector<int32_t>& top_tokens() const { return top_tokens_; }
@@ -94,7 +97,7 @@ class Score {
   bool has_branches_ = false;
   size_t next_ = 0;            // index into order_
   std::vector<int32_t> path_;  // nodes of the current path
-  int32_t n_read_ = 0;         // rows of the path read so far
+  int32_t n_read_ = 0;         // number of rows of the path that were read
   std::vector<double> logprobs_;
   int32_t n_top_ = -1;
   std::vector<int32_t> top_tokens_;

@@ -10,8 +10,8 @@
 namespace lh {
 namespace {
 
-// Restores the state after the prompt. If it is lost, empties the sequence, and the
-// prompt is computed again.
+// Restores the state after the prompt. If this state is lost, empties the sequence, so
+// that the prompt is computed again.
 void restore_start(const Score& score, Client& client, KvCache& kv) {
   kv.clear(client.seq_id);
   const std::vector<uint8_t>& start = score.start;
@@ -24,8 +24,8 @@ void restore_start(const Score& score, Client& client, KvCache& kv) {
 }  // namespace
 
 // A sliding window drops the cells before the window of the first token of a computation.
-// So if each path is a single computation, paths that start at the same position keep the
-// cells that this position needs.
+// If each path is a single computation, paths that start at the same position therefore
+// keep the cells that this position needs.
 Score::Way way_of_score(const Score& score, int32_t n_prompt, const lh_model& model,
                         const lh_engine_params& params, const BatchLimits& limits) {
   if (!score.has_branches()) return {};
@@ -92,8 +92,9 @@ void Scoring::describe(lh_client_info& info) const {
   info.top_logprobs = score_->top().data();
 }
 
-// Continues after rows were read: with the rest of the path, or with the next path after
-// its differing tokens are removed from the cache. Returns false if all paths were read.
+// Continues after rows were read: with the rest of the path, or with the next path. In
+// the second case, tokens in which the paths differ are removed from the cache. Returns
+// false if all paths were read.
 bool Scoring::go_on(Client& client, KvCache& kv) {
   Score& score = *score_;
   if (!score.is_path_read()) return true;

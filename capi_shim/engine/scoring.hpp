@@ -1,5 +1,6 @@
-// Score task: log-probabilities of given continuations, path after path. Also the search
-// for the most probable choice, after which the client continues as an answer.
+// Score task: computes log-probabilities of given continuations, one path after the
+// other. The task also searches for the most probable choice; the client then continues
+// as an answer.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,8 @@ Score::Way way_of_score(const Score& score, int32_t n_prompt, const lh_model& mo
 
 class Scoring final : public Task {
  public:
-  // then: answer that writes the best continuation; NULL: the scores are the result.
+  // then: the answer task, which writes the best continuation; NULL: the scores are the
+  // result.
   explicit Scoring(std::unique_ptr<Score> score, std::unique_ptr<Answer> then = nullptr)
       : Task({/*is_prefix=*/false, /*has_paths=*/true}),
         score_(std::move(score)),

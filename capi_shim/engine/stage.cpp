@@ -13,7 +13,7 @@ std::unique_ptr<BatchBuilder> make_builder(bool uniform, const Positions& positi
   return std::make_unique<MixedBatch>(positions, limits);
 }
 
-// The deterministic mode pads prompts to whole groups of rows.
+// In the deterministic mode, prompts are padded to whole groups of rows.
 int32_t most_prompt_tokens(const BatchLimits& limits, bool deterministic) {
   return limits.n_ctx_seq - (deterministic ? kUniformRows - 1 : 0);
 }

@@ -13,14 +13,15 @@ namespace lh {
 
 class Statistics {
  public:
-  // call < 0: total. Zeros for an unknown call.
+  // Returns the statistics of a call; call < 0: the total. Returns zeros for an unknown
+  // call.
   lh_stats get(int64_t call) const;
-  // Returns the statistics of a call, which its clients share.
+  // Returns the statistics object of a call, which all clients of the call share.
   std::shared_ptr<lh_stats> of_call(int64_t call);
   void forget(int64_t call) { calls_.erase(call); }
 
-  // Adds to the statistics of a client, its call and the total. All numbers of clients
-  // are added here, so that the sums agree.
+  // Adds to the statistics of a client, its call and the total. All numbers about clients
+  // are added by this function, so that the sums agree.
   template <class T>
   void add(Client& client, T lh_stats::* count, T n) {
     client.taken.*count += n;

@@ -5,7 +5,7 @@
 namespace lh {
 namespace {
 
-// Minimum number of logits for which waking another thread pays off.
+// Minimum number of logits for which a second thread saves time.
 constexpr int64_t kWorthSharing = 1'000'000;
 
 }  // namespace
@@ -33,10 +33,10 @@ void StepSampler::sample_first(Client& client) {
   client.task->settle(services_, part, rows_.front());
 }
 
-// Reads all rows except those of draft tokens. Reading is the main cost of sampling.
+// Reads all rows except the rows of draft tokens. Reading is the main cost of sampling.
 void StepSampler::read_rows(std::vector<BatchPart>& parts) {
   to_read_.clear();
-  // Sequential: libllama reorders the rows on the first access.
+  // This loop is sequential, because libllama reorders the rows on the first access.
   for (size_t i = 0; i < parts.size(); ++i) {
     BatchPart& part = parts[i];
     for (int32_t row = 0; row < part.n_rows; ++row) {

@@ -24,7 +24,7 @@ class StepSampler {
 
   // Samples every part. Ends each client whose answer is complete or that fails.
   void sample(std::vector<BatchPart>& parts);
-  // Draws a client's first token from the logits kept by its prefix.
+  // Draws a client's first token from the logits that its prefix kept.
   void sample_first(Client& client);
 
   const StepServices& services() const { return services_; }

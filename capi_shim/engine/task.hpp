@@ -1,4 +1,5 @@
-// Kinds of client: a prefix with forks, an answer, a score, a thought before them.
+// Kinds of clients: prefix with forks, answer, score, and thought before an answer or a
+// score.
 #pragma once
 
 #include <cstdint>
@@ -25,22 +26,22 @@ struct StepServices {
   Statistics& statistics;
   std::vector<llama_token_data>& candidates;  // buffer for drawing tokens
 
-  // Null if libllama has no such row.
+  // Returns null if libllama has no such row.
   float* find_logits(int32_t i_logits) const noexcept;
 };
 
-// Task of a client: selects the rows of logits that it requests and acts on them. The
-// engine calls each function at most a few times per client and step.
+// Task of a client: selects the rows of logits that the client needs, and processes them.
+// The engine calls each function at most a few times per client and step.
 class Task {
  public:
   static constexpr int32_t kNoRow = std::numeric_limits<int32_t>::max();
 
-  // Properties used to build batches.
+  // Properties that determine the batches.
   struct Traits {
-    bool is_prefix = false;  // held after prefill, in one of the highest sequence ids
-    // the tokens are the prompt, then a path that is removed from the cache again
+    bool is_prefix = false;  // held after prefill, with one of the highest sequence ids
+    // the tokens are the prompt and a path, which is later removed from the cache
     bool has_paths = false;
-    // the tokens after the prompt are not those of the answer
+    // the tokens after the prompt do not belong to the answer
     bool is_thought = false;
   };
 
@@ -53,10 +54,11 @@ class Task {
   bool has_paths() const { return traits_.has_paths; }
   bool is_thought() const { return traits_.is_thought; }
 
-  // Position of the first token whose logits are read; those of all later tokens are read
-  // as well. kNoRow: none.
+  // Returns the position of the first token whose logits are read; the logits of all
+  // later tokens are read as well. kNoRow: no logits are read.
   virtual int32_t first_row(const Client& client) const = 0;
-  // Maximum number of tokens that the client may still write before its answer.
+  // Returns the maximum number of tokens that the client may still write before its
+  // answer.
   virtual int32_t n_before_answer(const Client& /*client*/) const { return 0; }
   // Returns at most n candidate tokens to decode together with the last one.
   virtual std::vector<int32_t> draft(const Client& /*client*/, int32_t /*n*/) const {
@@ -64,12 +66,12 @@ class Task {
   }
 
   // Returns the task as an answer if it accepts any first tokens that another sampler
-  // drew, else null.
+  // drew; otherwise null.
   virtual Answer* free_answer() { return nullptr; }
-  // Adds a token of the thought before the task, which penalties consider.
+  // Adds a token of the thought before the task, so that penalties consider this token.
   virtual void see(int32_t /*token*/) {}
-  // Starts the task before anything after the prompt is computed. May end the client, or
-  // replace its task as its last action.
+  // Starts the task before any token after the prompt is computed. The function may end
+  // the client, or replace the client's task as its last action.
   virtual void start(const StepServices& /*step*/, Client& /*client*/) {}
   // Reads the i-th requested row of this step; NULL if libllama lacks it. Calls for
   // different rows may run in parallel.
@@ -80,11 +82,11 @@ class Task {
 
   // Called when the client has ended.
   virtual void finish(Client& /*client*/) {}
-  // Drops saved state that is no longer usable.
+  // Discards saved state that can no longer be used.
   virtual void drop_saved() {}
   // Tests whether the text is hidden until the end.
   virtual bool hides_text() const { return false; }
-  // Adds the results specific to this kind of task.
+  // Adds the results that only this kind of task has.
   virtual void describe(lh_client_info& /*info*/) const {}
 
  private:

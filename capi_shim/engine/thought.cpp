@@ -97,8 +97,8 @@ int32_t Thought::n_before_answer(const Client& client) const {
   return std::max(0, budget_ - client.thought->n_tokens);
 }
 
-// Starts the thought. With budget 0 it is closed at once, and `closing` is decoded with
-// the prompt.
+// Starts the thought. With budget 0 the thought is closed at once, and `closing` is
+// decoded with the prompt.
 void Thought::start(const StepServices& step, Client& client) {
   client.thought->is_there = !is_opening_;
   if (!end_.is_by_ids()) {
@@ -145,7 +145,7 @@ void Thought::settle(const StepServices& step, BatchPart& part, LogitRow& row) {
   }
 }
 
-// Decides whether the first tokens are a start marker.
+// Determines whether the first tokens are a start marker.
 void Thought::open(const StepServices& step, BatchPart& part, int32_t token,
                    LogitRow& row) {
   Client& client = *part.client;
@@ -166,7 +166,7 @@ void Thought::open(const StepServices& step, BatchPart& part, int32_t token,
     is_opening_ = false;
     rows_ = {};
     client.thought->is_there = true;
-    // Text after the marker is the first of the thought.
+    // Text after the marker is the first text of the thought.
     if (n_behind > 0) {
       write(step, client, token, piece, piece.size() - n_behind);
     } else {
@@ -203,8 +203,8 @@ void Thought::write(const StepServices& step, Client& client, int32_t token,
   close_if_spent(step, client);
 }
 
-// Ends the thought if its budget is spent. Inside a character it waits for the
-// character's end, which a few more tokens complete.
+// Ends the thought if its budget is spent. If a character is incomplete, the thought
+// first continues for the few tokens that complete it.
 void Thought::close_if_spent(const StepServices& step, Client& client) {
   const int32_t n_over = client.thought->n_tokens - budget_;
   const bool is_spent =
@@ -212,7 +212,8 @@ void Thought::close_if_spent(const StepServices& step, Client& client) {
   if (is_spent) close(step, client, LH_THINKING_BY_FORCE, closing_);
 }
 
-// Keeps the text of a token until it is known not to belong to a marker.
+// Holds back the text of a token until it is certain that the text does not belong to a
+// marker.
 void Thought::hold(int32_t token, std::string_view text) {
   held_.emplace_back(text);
   if (!at_start_) return;
@@ -228,7 +229,7 @@ void Thought::hold(int32_t token, std::string_view text) {
   at_start_.reset();
 }
 
-// Adds all text but that of the last n_held tokens to the thought.
+// Adds all text to the thought, except the text of the last n_held tokens.
 void Thought::flush(WrittenThought& thought, size_t n_held) {
   const auto end =
       held_.end() - static_cast<std::ptrdiff_t>(std::min(n_held, held_.size()));
@@ -236,9 +237,10 @@ void Thought::flush(WrittenThought& thought, size_t n_held) {
   held_.erase(held_.begin(), end);
 }
 
-// Returns the tokens that follow an end marker. If the last token contains further text
-// after the marker and `after_` begins with this text, the token stays and only the rest
-// of `after_` follows. Otherwise tokens of only the marker's text in it replace it.
+// Returns the tokens that follow an end marker. The last token may contain further text
+// after the marker. If `after_` begins with this text, the token stays, and only the rest
+// of `after_` follows. Otherwise the token is replaced by tokens that contain only its
+// part of the marker.
 std::vector<int32_t> Thought::behind_marker(const lh_model& model, Client& client,
                                             std::string_view piece) const {
   const std::vector<int32_t>& after = after_.tokens();
@@ -259,7 +261,7 @@ std::vector<int32_t> Thought::behind_marker(const lh_model& model, Client& clien
   return after;
 }
 
-// Makes the tokens of the thought a part of the prompt.
+// Moves the tokens of the thought to the prompt.
 void Thought::join_prompt(Client& client) {
   for (auto i = static_cast<size_t>(client.n_prompt); i < client.tokens.size(); ++i) {
     then_->see(client.tokens[i]);
@@ -268,7 +270,7 @@ void Thought::join_prompt(Client& client) {
   client.n_prompt = client.n_tokens();
 }
 
-// Ends the thought. The client continues with the next task; if this is a score, the
+// Ends the thought. The client continues with the next task. If this task is a score, the
 // tokens after the thought are decoded like a prompt.
 void Thought::close(const StepServices& step, Client& client, lh_thinking_closed how,
                     const std::vector<int32_t>& next) {
@@ -304,8 +306,8 @@ void Thought::pass_on(const StepServices& step, Client& client, LogitRow& row) {
   }
 }
 
-// Called if the model has not opened a thought and the next task does not accept its
-// tokens: that task continues from the logits of the prompt's last token.
+// Called if the model has not opened a thought and the next task does not accept the
+// tokens. The next task then continues from the logits of the prompt's last token.
 void Thought::pass_back(const StepServices& step, BatchPart& part, LogitRow& row) {
   Client& client = *part.client;
   std::vector<std::vector<float>> rows = std::move(rows_);
@@ -318,7 +320,7 @@ void Thought::pass_back(const StepServices& step, BatchPart& part, LogitRow& row
   const bool has_row = is_at_prompt && !rows.empty();
   if (then.has_paths() || !has_row) client.state = LH_STATE_PREFILL;
   if (!has_row) {
-    // Everything is computed again.
+    // The whole sequence is computed again.
     client.lost_at = -1;
     client.verified = false;
     step.kv.clear(client.seq_id);
@@ -330,7 +332,7 @@ void Thought::pass_back(const StepServices& step, BatchPart& part, LogitRow& row
   then.settle(step, part, row);
 }
 
-// Finishes a client that ends inside its thought: it has no answer.
+// Finishes a client that ends inside its thought and therefore has no answer.
 void Thought::finish(Client& client) {
   flush(*client.thought, 0);
   client.thought->text.finish();

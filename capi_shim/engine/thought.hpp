@@ -1,5 +1,6 @@
 // Thought task: text that a model writes between markers before its answer or its score.
-// The client then continues with that task, as if the thought were a part of its prompt.
+// The client then continues with the answer or the score, as if the thought were a part
+// of its prompt.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ namespace lh {
 
 struct WrittenThought;
 
-// Throws Error (LH_INVALID_ARGUMENT) unless the thought is valid for a model.
+// Checks a thought. Throws Error (LH_INVALID_ARGUMENT) unless the thought is valid for
+// the model.
 void check_thinking(const lh_thinking& thinking, const lh_model& model);
 // Returns the maximum number of tokens between the prompt and the answer.
 int64_t room_of(const lh_thinking& thinking);
@@ -49,7 +51,8 @@ class Thought final : public Task {
   std::vector<int32_t> behind_marker(const lh_model& model, Client& client,
                                      std::string_view piece) const;
 
-  // The following functions may replace the client's task, which destroys this object.
+  // The functions below may replace the client's task. This destroys the object on which
+  // they are called.
   void write(const StepServices& step, Client& client, int32_t token,
              std::string_view piece, size_t n_before);
   void close_if_spent(const StepServices& step, Client& client);
@@ -66,10 +69,11 @@ class Thought final : public Task {
   const std::vector<int32_t> closing_;
   std::unique_ptr<Sampler> sampler_;  // null if nothing is drawn
   std::unique_ptr<Task> then_;
-  Answer* const free_;     // then_, if it is a free_answer(); else null
-  const bool keeps_rows_;  // keep the rows of all first tokens, not only of one
+  Answer* const free_;     // then_ if it is a free_answer(); otherwise null
+  const bool keeps_rows_;  // keep the rows of all first tokens, not only of the first one
 
-  bool is_opening_;                          // the model has not decided about a thought
+  bool is_opening_;                          // it is still open whether the model begins
+                                             // a thought
   std::unique_ptr<MarkerAtStart> at_start_;  // null after the first tokens
   MarkerSearch search_;
   std::vector<std::string> held_;         // pieces that may belong to a marker

@@ -6,9 +6,9 @@
 
 namespace lh {
 
-// Prompts come before answers, never both in one batch. Several forced tokens of an
-// answer are computed like a prompt. Drafts are not used, because they would change the
-// shape.
+// Prompts come before answers, and a batch never contains both. Several forced tokens of
+// an answer are computed like a prompt. Drafts are not used, because they would change
+// the shape of the batch.
 void UniformBatch::choose_parts(const std::vector<Client*>& clients, int32_t) {
   is_prompts_ = true;
   choose(clients, limits_.capacity / kUniformRows * kUniformRows);
@@ -17,8 +17,9 @@ void UniformBatch::choose_parts(const std::vector<Client*>& clients, int32_t) {
   choose(clients, INT32_MAX);
 }
 
-// Each part leaves room for its padding. Tokens computed again after a pause are a
-// separate part, so that later parts have the same shape as without the pause.
+// Each part leaves enough cells for its padding. Tokens that are computed again after a
+// pause are a separate part, so that later parts have the same shape as without the
+// pause.
 void UniformBatch::choose(const std::vector<Client*>& clients, int32_t room) {
   for (Client* client : clients) {
     const int32_t n_again = client->n_before - positions_.get(client->seq_id);
@@ -40,9 +41,9 @@ void UniformBatch::add_parts() {
   }
 }
 
-// With decreasing ids libllama computes each prompt separately. The computation then has
-// a single row of logits, independent of other clients. For a score's path all rows are
-// computed, including those of padding.
+// Ids decrease, so that libllama computes each prompt separately. The computation then
+// has a single row of logits, independent of other clients. For a score's path all rows
+// are computed, including the rows of padding.
 void UniformBatch::add_prompts() {
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
     part->n_padding = round_up(part->n_tokens, kUniformRows) - part->n_tokens;
@@ -50,8 +51,8 @@ void UniformBatch::add_prompts() {
   }
 }
 
-// Adds whole groups of kUniformRows neighbouring sequences, each sequence with one token
-// and its logits.
+// Adds whole groups of kUniformRows adjacent sequences, each sequence with one token and
+// its logits.
 void UniformBatch::add_answers() {
   for (auto part = parts_.begin(); part != parts_.end();) {
     const int32_t first = part->client->seq_id / kUniformRows * kUniformRows;

@@ -7,7 +7,8 @@
 
 namespace lh {
 
-// Cells shared by several sequences; no longer counted after the last of these ends.
+// Cells that several sequences share. After the last of these sequences has ended, the
+// cells are no longer counted.
 class SharedCells {
  public:
   SharedCells(int32_t* total, int32_t n_cells, std::shared_ptr<SharedCells> parent)
@@ -144,7 +145,8 @@ int32_t KvCache::move_down(int32_t seq_id) {
 // Copies the whole sequence, because libllama asserts on a partial copy between streams.
 // Such a copy happens at the next decode and covers the whole capacity of the stream.
 // libllama keeps the sources and the destinations of such copies in two lists. If memory
-// ran out between them, the next decode would crash, so memory is checked first.
+// ran out after only one list was extended, the next decode would crash. Memory is
+// therefore checked first.
 void KvCache::copy_stream(int32_t from, int32_t to) {
   require_memory(kRoom);
   llama_memory_seq_cp(memory_, from, to, -1, -1);
@@ -158,8 +160,8 @@ void KvCache::copy(int32_t from, int32_t to) {
   if (!is_faster || !copy_as_state(from, to)) copy_stream(from, to);
 }
 
-// Copies the cells as a saved state, at once. This is faster if they fill only part of
-// their stream. The state is read once for all copies until the next decode:
+// Copies the cells as a saved state, at once. This is faster if the cells fill only a
+// part of their stream. The state is read once for all copies until the next decode, see
 // docs/decisions/0018. Returns false if nothing was copied.
 bool KvCache::copy_as_state(int32_t from, int32_t to) {
   if (!layout_.copies_states) return false;

@@ -17,10 +17,10 @@ class KvCache {
  public:
   struct Layout {
     int32_t n_seq_max;
-    bool unified;  // one pool of cells; otherwise each sequence has its own stream
-    bool movable;  // sequences may change their ids
-    // copy between streams as saved states where this is faster than copying whole
-    // streams
+    bool unified;  // true: one pool of cells; false: each sequence has its own stream
+    bool movable;  // whether sequences may change their ids
+    // whether to copy between streams as saved states if this is faster than copying
+    // whole streams
     bool copies_states;
   };
 
@@ -34,18 +34,18 @@ class KvCache {
   int32_t n_seq_max() const { return layout_.n_seq_max; }
   int32_t n_seq_used() const { return pool_.n_used(); }
   int32_t n_cells_used() const { return n_cells_used_; }
-  // Cells that belong to this sequence alone.
+  // Returns the number of cells that belong to this sequence alone.
   int32_t n_own_cells(int32_t seq_id) const;
-  // Tests whether copies between streams are pending; libllama makes them at the next
+  // Tests whether copies between streams are pending. libllama makes them at the next
   // decode.
   bool has_pending_copies() const { return has_pending_copies_; }
 
-  // Returns a sequence id without cells: the lowest free one, for prefixes the highest.
-  // Throws Error (LH_NO_SPACE) if all are in use.
+  // Returns a sequence id without cells: the lowest free id; for prefixes, the highest
+  // free id. Throws Error (LH_NO_SPACE) if all ids are in use.
   int32_t acquire(bool is_prefix);
   // Frees a sequence id and its cells.
   void release(int32_t seq_id);
-  // Frees the cells; the id stays in use.
+  // Frees the cells of a sequence; its id stays in use.
   void clear(int32_t seq_id);
   // Frees all cells, even in an inconsistent state.
   void lose_all();
@@ -55,32 +55,34 @@ class KvCache {
   // Removes the cells from a position on. Returns false if the memory cannot be truncated
   // there (recurrent).
   bool cut(int32_t seq_id, int32_t position);
-  // Removes the cells of a failed decode or of rejected draft tokens. Returns false like
-  // cut().
+  // Removes the cells of a failed decode or of rejected draft tokens. Returns false in
+  // the same case as cut().
   bool rewind(int32_t seq_id) { return positions_.rewind(seq_id); }
-  // Frees the cells from a position on. Returns false like cut().
+  // Frees the cells from a position on. Returns false in the same case as cut().
   bool roll_back(int32_t seq_id, int32_t position);
   // Throws Error unless the cells end at the recorded position.
   void verify(int32_t seq_id) const { positions_.verify(seq_id); }
 
-  // Copies the cells of `from` to sequence `to`, which has none. Returns their number.
+  // Copies the cells of `from` to sequence `to`, which must have no cells. Returns the
+  // number of cells.
   int32_t fork(int32_t from, int32_t to);
-  // Shares the cells with all sequences forked from this one later.
+  // Shares the cells of a sequence with all sequences that are later forked from it.
   void share(int32_t seq_id);
   bool can_move() const { return layout_.movable; }
-  // Moves a sequence to a lower free id. Returns the new id. Returns -1, without any
-  // change, if no lower id is free or memory for the copy is missing.
+  // Moves a sequence to a lower free id and returns the new id. Returns -1, without any
+  // change, if no lower id is free or there is no memory for the copy.
   int32_t move_down(int32_t seq_id);
 
-  // Copies a sequence's cells into `state`. Returns false if it has none, if memory is
-  // missing, or if copies are pending (cells could be missing then).
+  // Copies a sequence's cells into `state`. Returns false if the sequence has no cells,
+  // if there is too little memory, or if copies are pending, because cells could then be
+  // missing.
   bool save(int32_t seq_id, std::vector<uint8_t>& state);
-  // Restores n_cells saved cells in a sequence without cells. Returns false if no room is
-  // left.
+  // Restores n_cells saved cells in a sequence without cells. Returns false if too few
+  // cells are free.
   bool restore(const std::vector<uint8_t>& state, int32_t n_cells, int32_t seq_id);
 
   // Call before_decode() before every decode, and after_decode() after every successful
-  // one.
+  // decode.
   void before_decode() { state_of_ = -1; }
   void after_decode() { has_pending_copies_ = false; }
 
@@ -106,7 +108,7 @@ class KvCache {
   int32_t n_cells_used_ = 0;
   bool has_pending_copies_ = false;
   std::vector<uint8_t> state_;  // most recently copied state
-  int32_t state_of_ = -1;       // sequence that state_ belongs to, until the next decode
+  int32_t state_of_ = -1;       // sequence to which state_ belongs, until the next decode
   // per sequence; declared after n_cells_used_, to which the elements point
   std::vector<Cells> cells_;
 };

@@ -8,17 +8,17 @@
 
 namespace lh {
 
-// Next position of every sequence: the single record for prefill, decode and fallback. A
+// Records the next position of every sequence, for prefill, decode and fallback. A
 // sequence without a record has no cells in the cache. Not thread-safe.
 class Positions {
  public:
   Positions(llama_memory_t memory, int32_t n_seq_max);
 
   bool has(int32_t seq_id) const;
-  // Next position to decode at; 0 without a record.
+  // Returns the next position to decode; 0 without a record.
   int32_t get(int32_t seq_id) const;
   void advance(int32_t seq_id, int32_t n_tokens);
-  // Sets the recorded position after the cache is known to have reached it.
+  // Sets the recorded position. Call it after the cache has reached this position.
   void set(int32_t seq_id, int32_t position);
   // Removes the record and every cell of the sequence, whatever the record contains.
   void clear(int32_t seq_id);
@@ -34,16 +34,16 @@ class Positions {
   std::vector<int32_t> next_;  // -1: no record
 };
 
-// Pool of sequence ids. libllama computes adjacent streams together, and a gap splits the
-// batch. So clients get the lowest free id. Prefixes, which are idle most of the time,
-// get the highest.
+// Pool of sequence ids. libllama computes streams with consecutive ids together; a gap in
+// the ids splits the batch. Clients therefore get the lowest free id. Prefixes, which are
+// idle most of the time, get the highest free id.
 class SequencePool {
  public:
   SequencePool(Positions& positions, int32_t n_seq_max);
 
-  // Returns the lowest free id, or -1.
+  // Returns the lowest free id; -1 if no id is free.
   int32_t first_free() const;
-  // Both remove the cells of a free id and return the id, or -1.
+  // Both functions remove the cells of a free id and return the id; -1 if no id is free.
   int32_t acquire();
   int32_t acquire_last();
   void release(int32_t seq_id);

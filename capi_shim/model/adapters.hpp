@@ -19,8 +19,9 @@ class Adapters {
   // Loads the adapters that `from` lists, after check_adapters. `from` may be null.
   void load(const lh_adapters* from, llama_model* model);
 
-  // Leaves the loaded adapters to their model, which frees them with itself. libllama
-  // would remove an adapter from the model's list without a lock.
+  // Transfers ownership of the loaded adapters to their model, which frees them when it
+  // is freed. libllama would remove a single adapter from the model's list without a
+  // lock.
   void leave_to_model();
 
   // Applies all adapters to a new context of the model.

@@ -41,8 +41,8 @@ uint64_t size_of(std::FILE* file, const std::string& name) {
   return static_cast<uint64_t>(size);
 }
 
-// Checks magic number and version first: these errors help a user more than the reader's
-// log.
+// Magic number and version are checked first, because these errors help a user more than
+// the reader's log.
 void check_start(std::FILE* file, const std::string& name, uint64_t size) {
   struct {
     char magic[4];
@@ -100,8 +100,8 @@ void check_tensors(const gguf_context* header, const std::string& name,
   }
 }
 
-// Returns the path of another part, built as by libllama; "" if `path` does not have the
-// name of a part.
+// Returns the path of another part, in libllama's notation; "" if `path` does not have
+// the name of a part.
 std::string part_path(const std::string& path, int32_t part, int32_t n_parts) {
   std::string prefix(path.size() + 1, '\0');
   if (llama_split_prefix(prefix.data(), prefix.size(), path.c_str(), 0, n_parts) <= 0) {

@@ -16,7 +16,7 @@ struct HeaderCloser {
 };
 using Header = std::unique_ptr<gguf_context, HeaderCloser>;
 
-// Header of a file with the sizes that it states.
+// Header of a file, and the sizes that the header states.
 struct Gguf {
   Header header;
   lh_gguf_info info;
@@ -28,7 +28,7 @@ Gguf read_gguf(const std::string& path, const char* kind);
 // Reads from the start of an open, seekable file.
 Gguf read_gguf(std::FILE* file, const std::string& path, const char* kind);
 
-// Checks a file and, for a split model, all other parts. The sizes are totals.
+// Checks a file and, for a split model, all other parts. The result has total sizes.
 lh_gguf_info check_gguf(const std::string& path);
 
 // Returns the paths of all files of a model with `n_parts` parts, the first of which is

@@ -21,7 +21,7 @@ constexpr size_t kLeastAlignment = 32;
 
 // Architectures whose graphs contain assertions about values in the file, for the pinned
 // libllama (src/models).
-// These assert that K and V heads of the attention have equal size:
+// These graphs assert that the K and V heads of the attention have equal sizes:
 constexpr std::string_view kEqualHeads[] = {
     "apertus",    "arcee",     "arctic",     "baichuan",   "bailingmoe2", "bitnet",
     "bloom",      "chameleon", "chatglm",    "codeshell",  "cohere2",     "command-r",
@@ -34,7 +34,7 @@ constexpr std::string_view kEqualHeads[] = {
     "qwen",       "qwen2",     "qwen2moe",   "qwen2vl",    "qwen3",       "qwen3moe",
     "qwen3next",  "qwen3vl",   "qwen3vlmoe", "refact",     "rnd1",        "smallthinker",
     "smollm3",    "stablelm",  "starcoder",  "starcoder2", "xverse"};
-// These assert that RoPE rotates the whole K head:
+// These graphs assert that RoPE rotates the whole K head:
 constexpr std::string_view kFullRotation[] = {
     "apertus",  "arcee",       "arctic",    "baichuan",     "chameleon",  "codeshell",
     "dbrx",     "deepseek",    "dots1",     "dream",        "ernie4_5",   "ernie4_5-moe",
@@ -44,10 +44,10 @@ constexpr std::string_view kFullRotation[] = {
     "plamo",    "qwen2",       "qwen2moe",  "qwen2vl",      "qwen3",      "qwen3moe",
     "qwen3vl",  "qwen3vlmoe",  "rnd1",      "smallthinker", "smollm3",    "starcoder2",
     "xverse"};
-// These assert that the inner size of a recurrent layer is twice embedding_length:
+// These graphs assert that the inner size of a recurrent layer is twice embedding_length:
 constexpr std::string_view kTwiceAsWide[] = {"jamba", "granitehybrid"};
-// These assert that the inner size is divisible by ssm.time_step_rank (heads) and by
-// ssm.group_count:
+// These graphs assert that the inner size is divisible by ssm.time_step_rank (heads) and
+// by ssm.group_count:
 constexpr std::string_view kSplitState[] = {"mamba2", "granitehybrid", "nemotron_h",
                                             "nemotron_h_moe", "falcon-h1"};
 
@@ -150,7 +150,8 @@ class Hazards {
                   "less than expert_count, " + std::to_string(n) + ", and divide it");
   }
 
-  // If layers differ in their heads, it is unknown here which of them have attention.
+  // If layers have different numbers of heads, it is unknown here which layers have
+  // attention.
   std::string heads() const {
     const uint32_t n = single("attention.head_count", 0);
     if (n == 0) return "";

@@ -8,9 +8,9 @@
 
 namespace lh {
 
-// Returns the problem with a file's metadata or tensors as the end of a sentence that
-// starts with the file's name; "" if no problem is known. Every check was found by
-// changing one value of a valid file: see docs/decisions/0015-model-file-checks.md.
+// Returns the problem with a file's metadata or tensors, worded to follow the file's
+// name; "" if no problem is known. To find the checks, single values of valid files were
+// changed: see docs/decisions/0015-model-file-checks.md.
 std::string gguf_hazard(const gguf_context* header);
 
 }  // namespace lh

@@ -20,9 +20,9 @@ struct Rule {
 };
 
 // Tensors that the graphs of the pinned libllama (src/models) use although its loader
-// accepts files without them (TENSOR_NOT_REQUIRED). A missing one gives a null pointer or
-// mismatched shapes. Found by comparing loader and graph of every architecture (decision
-// 0015).
+// accepts files without them (TENSOR_NOT_REQUIRED). If such a tensor is missing, a
+// pointer is null or shapes do not match. The list comes from a comparison of loader and
+// graph of every architecture (decision 0015).
 constexpr Rule kOfLayers[] = {
     {"phi3 pockettts", "attn_output", "attn_qkv|attn_q attn_k attn_v"},
     {"falcon-h1 granitehybrid nemotron_h nemotron_h_moe", "ssm_conv1d",
@@ -53,8 +53,9 @@ constexpr Rule kOfFiles[] = {
     {"t5", "dec.blk.0.attn_q.weight", "dec.blk.0.attn_rel_b.weight"},
     {"glm-dsa", "blk.0.attn_norm.weight", "blk.0.indexer.proj.weight"},
 };
-// Architectures with layers that predict further tokens. Without this tensor libllama
-// assumes that the file has only these layers, and treats all other tensors as optional.
+// Architectures with layers that predict further tokens. If this tensor is missing,
+// libllama assumes that the file has only these layers, and treats all other tensors as
+// optional.
 constexpr std::string_view kWithFurther =
     "bailingmoe3 cohere2moe deepseek2 deepseek32 deepseek4 glm-dsa glm4moe hy_v3 mimo2 "
     "nemotron_h nemotron_h_moe qwen35 qwen35moe qwen3next step35";

@@ -105,7 +105,7 @@ class LoraFile {
     }
     const std::string kind = text("adapter.type");
     if (kind != "lora") refuse("is an adapter, but of type \"" + kind + "\": not a LoRA");
-    text("general.architecture");  // libllama compares it with the model's
+    text("general.architecture");  // libllama compares this value with the model's
     const int64_t id = find("adapter.lora.alpha", GGUF_TYPE_FLOAT32);
     if (id >= 0 && !std::isfinite(gguf_get_val_f32(header_, id))) {
       refuse("has adapter.lora.alpha = " + std::to_string(gguf_get_val_f32(header_, id)) +

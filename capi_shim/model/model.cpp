@@ -35,8 +35,8 @@ size_t SpecialTexts::match(std::string_view text) const {
 
 namespace {
 
-// The full size of a mapped file is counted: its pages must be in memory for
-// computations, and repacked tensors are copies.
+// For a mapped file, the full size is counted: computations need its pages in memory, and
+// repacked tensors are copies.
 void check_size(const std::string& path, uint64_t needed, uint64_t available) {
   if (available == 0 || needed <= available) return;
   const auto text = [](uint64_t bytes) {
@@ -64,7 +64,8 @@ bool continues_character(char byte) {
   return (static_cast<uint8_t>(byte) & 0xC0U) == 0x80U;
 }
 
-// Returns the shares of all GPUs that libllama reads; none if the caller gave none.
+// Returns the array of GPU shares that libllama reads; empty if the caller passed no
+// shares.
 std::vector<float> tensor_split(const lh_model_params& params) {
   lh::require_range("split_mode", params.split_mode, LLAMA_SPLIT_MODE_NONE,
                     LLAMA_SPLIT_MODE_ROW);
@@ -93,7 +94,7 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
   lh::compat::set_load_mode(native, params.use_mmap != 0, params.use_mlock != 0);
   native.vocab_only = params.vocab_only != 0;
   native.check_tensors = params.check_tensors != 0;
-  // As many threads as processors create AMX's layout.
+  // Use as many threads as processors to convert weights to AMX's layout.
   lh::require_memory(lh::kRoom + lh::kThreadRoom * std::thread::hardware_concurrency());
   const lh::LogMark mark;
   lh::refuse_children();

@@ -45,13 +45,13 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
                                           const lh_adapters* adapters = nullptr);
   // Returns a model with the same weights and other adapters, which keeps this one alive.
   std::unique_ptr<lh_model> adapt(const lh_adapters* adapters) const;
-  // Passes ownership of a model to a C caller until `let_go`. Objects created from the
-  // model may keep it longer, see `held`.
+  // Transfers ownership of a model to a C caller until `let_go` is called. Objects
+  // created from the model may keep it longer, see `held`.
   static lh_model* hand_out(std::unique_ptr<lh_model> model);
   void let_go() { const std::shared_ptr<lh_model> last = std::move(handed_out_); }
   // Returns shared ownership for objects that compute with the model, because garbage
-  // collectors free a model and its objects in any order. Returns null if the model was
-  // not handed out; its owner must then keep it alive.
+  // collectors free a model and its objects in any order. Returns null if no C caller
+  // owns the model; its owner must then keep the model alive.
   std::shared_ptr<const lh_model> held() const { return weak_from_this().lock(); }
 
   llama_model* get() const { return model_; }
@@ -82,8 +82,8 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   // Returns the pieces of all tokens except those that end a generation; built at first
   // use.
   const lh::TokenPieces& pieces() const;
-  // Objects that other folders store with the model, one of each kind, created at first
-  // use. `make` may request an object of another kind.
+  // Returns an object that another folder stores with the model: one object of each kind,
+  // created at first use. `make` may request an object of another kind.
   enum class Kept : uint8_t { kVocabulary, kConstraints };
   const void* kept(Kept kind,
                    const std::function<std::shared_ptr<const void>()>& make) const;
@@ -102,7 +102,8 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   // Splits text so that no part contains a text of `defined_texts_`.
   std::vector<std::string_view> cut_defined(std::string_view text) const;
 
-  std::shared_ptr<lh_model> handed_out_;  // the model itself, while the C caller owns it
+  std::shared_ptr<lh_model> handed_out_;  // the model itself, as long as the C caller
+                                          // owns it
   std::vector<float> tensor_split_;       // libllama keeps a pointer to it
   std::string path_;                      // empty for a borrowed model
   std::shared_ptr<const lh_model> base_;  // owns the weights; null if no other model does
@@ -122,8 +123,8 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   mutable std::mutex pieces_mutex_;
   mutable std::unique_ptr<const lh::TokenPieces> pieces_;
   mutable std::recursive_mutex kept_mutex_;
-  // Objects by `Kept`. They must be the last member, and kinds must stay in this order:
-  // an object may use all members above and objects of earlier kinds, so it has to be
-  // destroyed before them (members and elements are destroyed in reverse order).
+  // Objects by `Kept`. This must be the last member, and the order of the kinds must not
+  // change. An object may use all members above and objects of earlier kinds, so it must
+  // be destroyed before them. (Members and elements are destroyed in reverse order.)
   mutable std::array<std::shared_ptr<const void>, 2> kept_;
 };

@@ -21,8 +21,7 @@ int32_t checked_size(std::string_view text) {
 }
 
 // Tokenizes a text of special tokens and runs of characters between them. Each run is
-// tokenized as a whole, even if only parts of it are literal, as llama_tokenize splits a
-// text.
+// tokenized as a whole, as in llama_tokenize, even if only parts of the run are literal.
 class Runs {
  public:
   explicit Runs(const lh_model& model) : model_(model) {}
@@ -103,7 +102,7 @@ std::vector<int32_t> tokenize_marked(const lh_model& model, std::string_view tex
   return tokens;
 }
 
-// Returns the text without a leading BOS text if the model adds BOS anyway.
+// Returns the text; if the model adds BOS itself, without a BOS text at its start.
 std::string_view without_bos(const lh_model& model, std::string_view text) {
   const llama_token bos = llama_vocab_bos(model.vocab());
   if (!llama_vocab_get_add_bos(model.vocab()) || bos < 0) return text;

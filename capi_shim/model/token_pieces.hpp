@@ -18,7 +18,8 @@ class TokenPieces {
     uint32_t shared;  // number of leading bytes in common with the previous entry
   };
 
-  // pieces[token]: bytes that the token adds; tokens without bytes are left out.
+  // pieces[token]: bytes that the token adds to a text; tokens without bytes are left
+  // out.
   explicit TokenPieces(const std::vector<std::string>& pieces);
 
   const std::vector<Entry>& entries() const { return entries_; }

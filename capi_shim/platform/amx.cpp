@@ -24,7 +24,7 @@ constexpr unsigned kTimeoutSeconds = 10;
   for (const int number : {SIGALRM, SIGBUS, SIGILL, SIGSEGV}) signal(number, SIG_DFL);
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
-  // Locks that another thread of the parent held stay locked in the child.
+  // Locks that another thread of the parent had locked remain locked in the child.
   sigset_t alarm_only;
   sigemptyset(&alarm_only);
   sigaddset(&alarm_only, SIGALRM);

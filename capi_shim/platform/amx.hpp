@@ -11,20 +11,20 @@
 
 namespace lh {
 
-// Number of rows that ggml computes together with AMX: from one block on, an incomplete
-// block costs as much as a full one (docs/decisions/0018).
+// Number of rows (a block) that ggml computes together with AMX. After the first block,
+// an incomplete block costs as much as a full block (docs/decisions/0018).
 constexpr int32_t kAmxRows = LH_AMX_ROWS;
 
 // Tests whether ggml multiplies with AMX.
 bool has_amx();
 
-// Throws LH_MODEL_ERROR, with a fix, if a matrix product would end this process. Tests a
-// product in a child process, once. Without AMX in ggml no test is needed.
+// Throws Error (LH_MODEL_ERROR), with advice, if a matrix product would end this process.
+// Tests a product once in a child process. If ggml does not use AMX, no test is needed.
 void check_amx();
 
-// Tests whether `body` completes in a child process. Also true if no child can be created
-// or it takes too long, because the result is unknown then. `body` must not start
-// threads.
+// Tests whether `body` completes in a child process. Also returns true if no child can be
+// created or the child takes too long, because the result is then unknown. `body` must
+// not start threads.
 bool child_survives(const std::function<void()>& body);
 
 }  // namespace lh

@@ -78,7 +78,7 @@ const std::array<Function, 5> kFunctions{{
 struct Library {
   uintptr_t base = 0;
   const ElfW(Dyn) * dynamic = nullptr;
-  // Range that the dynamic linker made read-only after it had filled it.
+  // Address range that the dynamic linker filled and then made read-only.
   uintptr_t sealed_begin = 0;
   uintptr_t sealed_end = 0;
 };
@@ -124,8 +124,8 @@ uintptr_t entry(const Library& library, int64_t tag) {
   return 0;
 }
 
-// Returns an entry that is an address: glibc makes it absolute, other linkers leave it
-// relative.
+// Returns an entry that is an address. glibc makes this address absolute; other linkers
+// leave it relative.
 uintptr_t address(const Library& library, int64_t tag) {
   const uintptr_t value = entry(library, tag);
   return value == 0 || value >= library.base ? value : library.base + value;

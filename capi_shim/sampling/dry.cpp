@@ -88,8 +88,9 @@ size_t Dry::longest_repetition(size_t n) const {
   return n;
 }
 
-// For each k in [1, n): number of the last tokens that equal the tokens before the k-th
-// last one, at most `longest`. (Z function, Gusfield 1997, of the reversed tokens.)
+// Returns, for each k in [1, n), the number of last tokens that equal the tokens before
+// the k-th last token, at most `longest`. (Z function, Gusfield 1997, of the reversed
+// tokens.)
 std::vector<size_t> Dry::repetitions(size_t n, size_t longest) const {
   std::vector<size_t> z(n, 0);
   size_t left = 0;
@@ -112,7 +113,7 @@ void Dry::apply(llama_token_data_array& candidates) const {
   if (n <= n_allowed_) return;
   const size_t longest = longest_repetition(n);
   if (longest < n_allowed_) return;
-  // longest repetition that each token would continue
+  // for each token, the longest repetition that it would continue
   std::unordered_map<int32_t, size_t> repeated;
   const std::vector<size_t> counts = repetitions(n, longest);
   for (size_t k = 1; k < n; ++k) {

@@ -15,13 +15,14 @@
 
 namespace lh {
 
-// Texts that end a repetition, with all ways in which tokens can contain them.
+// Texts that end a repetition (breakers), with all sequences of tokens that can contain
+// them.
 class DryBreakers {
  public:
   DryBreakers(const lh_model& model, const std::vector<std::string>& texts);
 
-  // Token sequences that complete a breaker after the token; null if the token is in no
-  // breaker.
+  // Returns the token sequences that complete a breaker after the token; null if the
+  // token is in no breaker.
   using Tails = std::vector<std::vector<int32_t>>;
   const Tails* tails(int32_t token) const;
 

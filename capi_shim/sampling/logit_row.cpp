@@ -15,7 +15,7 @@ namespace {
 constexpr int32_t kBlock = 256;
 
 // Number of logits to prefetch, because a row comes from the last-level cache or from
-// memory. (Halves the time for a vocabulary of 262k.)
+// memory. (Prefetching halves the time for a vocabulary of 262k.)
 constexpr int32_t kAhead = 4096;
 
 void fetch(const float* logits) {
@@ -89,8 +89,8 @@ int32_t LogitRow::argmax() const {
 }
 
 void LogitRow::take_top_k(int32_t k, std::vector<llama_token_data>& taken) {
-  // At least k blocks have a logit not below the k-th largest peak, so no smaller logit
-  // is among the k largest.
+  // At least k blocks have a logit that is not below the k-th largest peak. Smaller
+  // logits are therefore not among the k largest.
   float least = kMinusInfinity;
   if (static_cast<size_t>(k) <= peaks_.size()) {
     largest_peaks_ = peaks_;

@@ -24,7 +24,7 @@ class LogitRow {
 
   const float* logits() const { return logits_; }
 
-  // NaN if any logit is NaN.
+  // Returns the largest logit; NaN if any logit is NaN.
   float highest() const { return highest_; }
 
   // Index of the maximum, the first among equals. No logit may be NaN.

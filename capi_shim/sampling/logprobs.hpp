@@ -19,7 +19,8 @@ class Logprobs {
   void read(const float* logits, LogitRow& row);
   // Records the token as the n-th of the answer, from 0.
   void accept(int32_t token, size_t n);
-  // Completes the arrays for n tokens; tokens without accept() have no row.
+  // Completes the arrays for n tokens. Tokens for which accept() was not called have no
+  // row.
   void fill(size_t n);
 
   int32_t n_top() const { return n_top_; }

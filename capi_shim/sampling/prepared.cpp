@@ -29,8 +29,8 @@ std::unique_ptr<Constraint> start(const lh_model& model, int32_t kind, const cha
                                  : start_llguidance(model, kind, text);
 }
 
-// Finds forced text at the start, which can be long, once for all copies. Accepting
-// its first token raises the error for a text that is too long.
+// Finds forced text at the start, which can be long, only once for all copies. If the
+// text is too long, accepting its first token throws the error.
 std::shared_ptr<const Constraint> compile(const lh_model& model, int32_t kind,
                                           const char* text) {
   std::unique_ptr<Constraint> made = start(model, kind, text);
@@ -47,7 +47,7 @@ PreparedConstraints& PreparedConstraints::of(const lh_model& model) {
   return *static_cast<PreparedConstraints*>(const_cast<void*>(kept));
 }
 
-// Requires the lock. Returns null if no entry matches.
+// Returns null if no entry matches. The caller must hold the lock.
 template <class IsIt>
 PreparedConstraints::Entry* PreparedConstraints::find(const IsIt& is_it) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), is_it);
@@ -82,7 +82,7 @@ std::shared_ptr<const Constraint> PreparedConstraints::constraint(
         find([&](const Entry& e) { return e.kind == kind && e.text == text; });
     if (found != nullptr) return found->constraint;
   }
-  // Compiles without the lock, so that other threads can continue.
+  // The constraint is compiled without the lock, so that other threads can continue.
   std::shared_ptr<const Constraint> made = compile(*model_, kind, params.grammar);
   keep({kind, std::string(text), made});
   return made;

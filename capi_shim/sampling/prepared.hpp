@@ -13,9 +13,9 @@
 
 namespace lh {
 
-// Cache of the most recently used constraints. A caller's thread compiles one when it
-// checks its arguments (lh_sampling_check); the engine then finds it here and copies it.
-// Any thread.
+// Cache of the most recently used constraints. A caller's thread compiles a constraint
+// when it checks its arguments (lh_sampling_check). The engine then finds the constraint
+// here and copies it. Any thread.
 class PreparedConstraints {
  public:
   static PreparedConstraints& of(const lh_model& model);

@@ -12,8 +12,8 @@
 namespace lh {
 namespace {
 
-// Smaller temperatures could give infinite logits, whose differences are NaN.
-// Temperatures well above this value already draw only the most likely token.
+// Smaller temperatures could result in infinite logits, whose differences are NaN. Even
+// temperatures well above this value draw only the most likely token.
 constexpr float kLeastTemperature = 1e-6F;
 
 void require_number(const char* name, float value, float low, float high) {
@@ -315,7 +315,8 @@ int32_t Sampler::pick(LogitRow& row, bool is_bound,
                      [](const llama_token_data& c) { return c.logit == kMinusInfinity; });
   candidates.size = static_cast<size_t>(end - candidates.data);
   if (candidates.size == 0) return kNothingLeft;
-  // With a single candidate there is nothing to draw, and mirostat would divide by zero.
+  // If there is a single candidate, it is taken without a draw, because mirostat would
+  // divide by zero.
   if (candidates.size == 1) return candidates.data[0].id;
   if (greedy_) {
     return std::max_element(candidates.data, candidates.data + candidates.size,
@@ -366,12 +367,13 @@ int32_t Sampler::sample(LogitRow& row, std::vector<llama_token_data>& candidates
     throw Error(LH_DECODE_ERROR, "the model's logits are not finite numbers");
   }
 
-  // Drawing first and checking only that token is much cheaper than masking the
+  // Drawing first and checking only the drawn token is much cheaper than masking the
   // vocabulary (llama.cpp's common_sampler_sample does the same).
   int32_t token = pick(row, false, candidates);
   if (constraint_ && (token == kNothingLeft || !constraint_->allows(token))) {
     // A model without a chat format rarely ends an answer with an end-of-generation
-    // token. So any token that does not continue a longer choice ends a complete choice.
+    // token. Therefore any token that does not continue a longer choice ends a complete
+    // choice.
     if (has_choices() && constraint_->is_complete()) return kEnd;
     token = pick(row, true, candidates);
   }

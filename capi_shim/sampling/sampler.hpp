@@ -24,9 +24,10 @@ struct SamplerDeleter {
 };
 using SamplerPtr = std::unique_ptr<llama_sampler, SamplerDeleter>;
 
-// Cache of parts that are large or slow to build (a grammar is parsed, DRY reads the
-// whole vocabulary), shared by all clients with the same settings. Holds the most recent
-// one of each kind; constraints come from those prepared for the model.
+// Cache of parts of samplers that are large or slow to create: a grammar is parsed, DRY
+// reads the whole vocabulary. All clients with the same settings share them. The cache
+// has the most recent part of each kind; constraints are taken from the constraints
+// prepared for the model.
 class SamplerCache {
  public:
   using Bias = std::vector<std::pair<int32_t, float>>;  // tokens and their bias
@@ -34,7 +35,7 @@ class SamplerCache {
   // Returns the constraint for the grammar of params, in its initial state.
   std::shared_ptr<const Constraint> constraint(const lh_model& model,
                                                const lh_sampling_params& params);
-  // Null `paths`: the tokenizer's own split of the choices, independent of the prompt.
+  // If `paths` is null, the tokenizer splits the choices, independent of the prompt.
   std::shared_ptr<const Choices> choices(const lh_model& model,
                                          const lh_sampling_params& params,
                                          const lh_choice_paths* paths);
@@ -86,7 +87,7 @@ class Sampler {
 
   uint32_t seed() const { return seed_; }
   bool is_greedy() const { return greedy_; }
-  // Tests whether every token may be drawn: there is no constraint and no bias.
+  // Tests whether every token may be drawn, because there is no constraint and no bias.
   bool is_free() const {
     return !constraint_ && bias_->empty() && !ignore_eos_ && min_tokens_ == 0;
   }
@@ -94,7 +95,7 @@ class Sampler {
   bool ends_answer(int32_t token) const {
     return model_->is_eog(token) || is_stop_token(token);
   }
-  // Number of tokens of the answer in which stop texts do not end it.
+  // Number of first tokens of the answer in which stop texts do not end it.
   int32_t min_tokens() const { return min_tokens_; }
 
   // Adds a prompt token for penalties and DRY.
@@ -114,18 +115,18 @@ class Sampler {
   std::vector<int32_t> forced_tokens();
   void take(int32_t token);
 
-  // Tests whether only the end of the answer, or only known text, can follow.
+  // Tests whether only the end of the answer or only known text can follow.
   bool is_settled() const { return constraint_ && constraint_->is_at_end(); }
 
   // Tests whether the first n_bytes of the tokens' text are a complete answer.
   bool is_whole(const std::vector<int32_t>& tokens, size_t n_bytes) const;
 
-  // Explains kNothingLeft after `text`.
+  // Returns a message that explains kNothingLeft after `text`.
   std::string why_stuck(const std::string& text) const;
 
   bool has_choices() const { return choice_ != nullptr; }
-  // Returns the choices, if the most probable choice under the model itself is to be
-  // found; null if the answer is drawn token by token.
+  // Returns the choices if the answer is the most probable choice under the model itself;
+  // null if the answer is drawn token by token.
   const Choices* sought() const;
   // Sets the most probable choice by its last node. The answer then follows the path to
   // it.

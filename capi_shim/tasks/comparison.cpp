@@ -12,8 +12,8 @@ using lh::Error;
 namespace {
 
 constexpr int32_t kMaxTokens = 256;  // maximum tokens of a chunk
-// Tokens per decode. Limits the size of the logits, the main use of memory: 64 MiB per
-// model with a vocabulary of 262k.
+// Tokens per decode. This number limits the size of the logits, which need most of the
+// memory: 64 MiB per model with a vocabulary of 262k.
 constexpr int32_t kPiece = 64;
 
 bool on_abort(void* flag) { return static_cast<std::atomic<bool>*>(flag)->load(); }

@@ -33,7 +33,7 @@ lh_embedder_params checked(const lh_model& model, const lh_embedder_params& p) {
   return p;
 }
 
-// Writes the vector for pooled sums; NaN if there is none.
+// Writes the vector that belongs to pooled sums; NaN if the text has no vector.
 void write_vector(double* sums, int32_t n_embd, bool normalize, float* out) {
   double square = 0;
   for (int32_t i = 0; i < n_embd; ++i) square += sums[i] * sums[i];
@@ -65,7 +65,8 @@ lh::ContextPtr lh_embedder::make_context() {
   native.n_seq_max = static_cast<uint32_t>(params_.n_seq_max);
   native.kv_unified = true;  // texts of different lengths share a computation
   native.embeddings = true;
-  // One row per token, pooled here, because libllama pools only within one computation.
+  // Requests one row per token. The rows are pooled here, because libllama pools only
+  // within one computation.
   native.pooling_type = LLAMA_POOLING_TYPE_NONE;
   if (params_.n_threads > 0) {
     native.n_threads = native.n_threads_batch = params_.n_threads;

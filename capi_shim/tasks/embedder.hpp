@@ -1,4 +1,4 @@
-// Embeddings of texts: a separate llama_context, many texts per batch.
+// Computes embeddings of texts in a separate llama_context, with many texts per batch.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-/* Counts what holds and names what does not, for the test programs in plain C. */
+/* Counts checks and prints failed ones, for the test programs in plain C. */
 #pragma once
 
 #include <stdio.h>

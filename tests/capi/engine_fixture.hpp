@@ -1,4 +1,4 @@
-// An engine on the toy model, which must not have broken a rule of libllama's at the end.
+// An engine on the toy model. At the end, no rule of libllama may have been violated.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ struct Fixture {
         engine(*model, toy::engine_params(n_ctx, n_seq_max, unified)) {}
   ~Fixture() { CHECK(fake::counts().n_violations == 0); }
 
-  // What will not change any more, with NULs, which the toy generates.
+  // Returns the final text, including NULs, which the toy generates.
   std::string text(int64_t id) {
     const lh_client_info info = engine.get(id);
     return {info.text, static_cast<size_t>(info.n_text)};

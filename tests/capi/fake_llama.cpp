@@ -30,20 +30,21 @@ struct Model {
   int unused = 0;
 };
 
-// What is computed, without kv_unified: a stream for each sequence, as long as anything
-// was written to it. `cells` only say what of it counts.
+// Without kv_unified: a stream for each sequence to which cells were written. `cells`
+// determine which of its cells are valid.
 using Stream = std::vector<int32_t>;
 
 struct Context {
   llama_context_params params{};
   std::vector<Cell> cells;
   std::map<int32_t, Stream> streams;
-  std::vector<std::pair<int32_t, int32_t>> copies;  // of streams, with the next decode
+  std::vector<std::pair<int32_t, int32_t>> copies;  // copies of streams, made at the next
+                                                    // decode
   std::map<int32_t, std::vector<float>> logits;     // by index in the batch
   int64_t n_decodes = 0;
   std::vector<std::pair<llama_adapter_lora*, float>> loras;
   std::vector<float> cvec;
-  std::map<int32_t, int32_t> n_lost;  // cells at the beginning of a sequence
+  std::map<int32_t, int32_t> n_lost;  // number of cells at the beginning of a sequence
 };
 
 Model the_model;
@@ -86,7 +87,7 @@ void write(Context& ctx, int32_t seq_id, int32_t position, int32_t token) {
   stream[i] = token;
 }
 
-// The first n tokens that attention sees.
+// Returns the first n tokens to which attention has access.
 std::vector<int32_t> seen(Context& ctx, int32_t seq_id, size_t n) {
   std::vector<int32_t> tokens = tokens_of(ctx, seq_id);
   if (!ctx.params.kv_unified) tokens = ctx.streams[seq_id];
@@ -136,7 +137,8 @@ size_t n_free_cells(const Context& ctx, int32_t seq_id) {
   return static_cast<size_t>(n_ctx_seq(ctx) - used);
 }
 
-// As libllama's checks of a batch: positions continue, tokens are in the vocabulary.
+// Makes libllama's checks of a batch: positions are consecutive, tokens are in the
+// vocabulary.
 bool is_valid(const Context& ctx, const llama_batch& batch) {
   std::map<int32_t, int32_t> next;
   for (int32_t i = 0; i < batch.n_tokens; ++i) {
@@ -160,7 +162,7 @@ bool has_room(const Context& ctx, const llama_batch& batch) {
   });
 }
 
-// Waits like a slow computation that asks the abort callback now and then.
+// Waits like a slow computation that calls the abort callback repeatedly.
 bool compute(const Context& ctx) {
   ++counts().n_begun;
   for (int32_t ms = 0; ms < settings().decode_ms; ++ms) {
@@ -186,7 +188,7 @@ void add_cells(Context& ctx, const llama_batch& batch, int32_t n) {
   }
 }
 
-// A computation begins at a position, which needs all that its window holds.
+// A computation begins at a position and needs all cells of the window of this position.
 void move_window(Context& ctx, int32_t seq_id, int32_t position) {
   const int32_t n_before = std::max(0, position - settings().n_swa + 1);
   int32_t& n_lost = ctx.n_lost[seq_id];
@@ -194,8 +196,9 @@ void move_window(Context& ctx, int32_t seq_id, int32_t position) {
   n_lost = std::max(n_lost, n_before);
 }
 
-// As llama_batch_allocr::split_equal cuts a batch: the first sequence that has tokens
-// left and those whose ids follow, each with as many tokens as all of them have.
+// Splits a batch like llama_batch_allocr::split_equal: the first sequence with remaining
+// tokens and the sequences with the following ids, each with the number of tokens that
+// all of them have.
 void count_computations(Context& ctx, const llama_batch& batch) {
   std::map<int32_t, int32_t> next;  // position
   for (int32_t i = 0; i < batch.n_tokens; ++i) {
@@ -238,7 +241,7 @@ int32_t decode(Context& ctx, const llama_batch& batch) {
   if (fault == Fault::kNoSlot || !has_room(ctx, batch)) return 1;
   if (fault == Fault::kInvalid) return -1;
   if (fault == Fault::kThrow) throw std::runtime_error("the fake was told to throw");
-  // As libllama after a failure while computing: part of the batch stays in the cache.
+  // Like libllama after a failed computation: a part of the batch remains in the cache.
   if (fault == Fault::kFatal || fault == Fault::kAbort || !compute(ctx)) {
     add_cells(ctx, batch, batch.n_tokens / 2);
     return fault == Fault::kFatal ? -3 : 2;
@@ -358,7 +361,8 @@ void ggml_backend_load_all_from_path(const char* folder) {
   fake::settings().n_backends = 1;
 }
 
-// No processor to look for AMX on, no GPU: valgrind would not know their instructions.
+// No processor to test for AMX, and no GPU, because valgrind does not know their
+// instructions.
 bool llama_supports_gpu_offload() { return false; }
 ggml_backend_dev_t ggml_backend_dev_by_type(enum ggml_backend_dev_type) {
   return nullptr;
@@ -548,8 +552,8 @@ llama_pos llama_memory_seq_pos_max(llama_memory_t memory, llama_seq_id seq_id) {
   return static_cast<llama_pos>(fake::tokens_of(of(memory), seq_id).size()) - 1;
 }
 
-// As libllama's: the number of streams, then what the cells hold. Into a cache with
-// another number of streams it cannot be read.
+// A state has libllama's contents: the number of streams, then the contents of the cells.
+// It cannot be restored in a cache with another number of streams.
 size_t llama_state_seq_get_size(llama_context* ctx, llama_seq_id seq_id) {
   return (fake::tokens_of(of(ctx), seq_id).size() + 1) * sizeof(int32_t);
 }

@@ -1,4 +1,4 @@
-// Which malloc this process has.
+// Tests which malloc this process uses.
 #ifndef LLAMAHERD_TESTS_MALLOC_HPP
 #define LLAMAHERD_TESTS_MALLOC_HPP
 
@@ -6,7 +6,7 @@
 #include <malloc.h>
 #endif
 
-// Not if another one is in front of glibc's, as under valgrind.
+// Returns false if another malloc replaces that of glibc, as under valgrind.
 inline bool is_glibc_malloc() {
 #if defined(__GLIBC__)
   return mallinfo2().arena != 0;

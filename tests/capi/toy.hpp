@@ -1,4 +1,4 @@
-// The toy model of fake_llama.hpp behind the shim's own types, for short tests.
+// The toy model of fake_llama.hpp in the types of the shim, for short tests.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,8 @@ inline lh_engine_params engine_params(int32_t n_ctx, int32_t n_seq_max, bool uni
   return params;
 }
 
-// Room for prompts with their answers of n_ctx_seq tokens, in n_seq sequences or more.
+// Parameters for n_seq sequences or more, each for a prompt and answer of n_ctx_seq
+// tokens.
 inline lh_engine_params deterministic_params(int32_t n_ctx_seq, int32_t n_seq) {
   const int32_t n_seq_max = lh::round_up(n_seq, lh::kUniformRows);
   lh_engine_params params =
@@ -52,7 +53,7 @@ inline std::vector<int32_t> tokens(const std::string& text) {
   return out;
 }
 
-// A request that keeps what it points to alive.
+// A request that keeps the memory to which it points alive.
 struct Request {
   Request(int64_t id, std::vector<int32_t> prompt, int32_t max_tokens)
       : prompt_(std::move(prompt)), sampling(greedy()) {
@@ -114,7 +115,7 @@ inline Ran run(lh_engine& engine, int32_t max_steps = 0,
   return ran;
 }
 
-// Runs until nothing is active, or a call fails.
+// Runs until no request is active, or a call fails.
 inline void run_all(lh_engine& engine) {
   Ran ran{};
   do {

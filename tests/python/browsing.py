@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def visited(
     browser: Browser, link: str, expected: Collection[str] = (), **options: Any
 ) -> Iterator[Page]:
-    """A page in a browser of its own; fails if its scripts or the policy complain."""
+    """Open a page in a new browser; fail if scripts or the policy report errors."""
     context = browser.new_context(**options)
     page = context.new_page()
     complaints: list[str] = []

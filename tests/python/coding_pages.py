@@ -23,11 +23,11 @@ TOPICS = lh.Codebook(
     "What is the topic?", {"Sports": "Matches.", "Money": "Prices.", "War": ""}
 )
 TEXTS = [f"Text number {i}." for i in range(6)]
-_LIMIT_S = 120.0  # that only a server that hangs reaches
+_LIMIT_S = 120.0  # limit that only a hanging server reaches
 
 
 class Served:
-    """A coding page that runs, and requests to it."""
+    """A running coding page, and requests to it."""
 
     def __init__(self, page: CodingPage, desk: Desk) -> None:
         self.page = page
@@ -41,7 +41,7 @@ class Served:
     def ask(
         self, method: str, path: str, body: object = None, **headers: str
     ) -> tuple[int, Any]:
-        """Status and body of an answer; headers have "_" for "-"."""
+        """Send a request; return status and body. In names of headers, "_" means "-"."""
         http = HTTPConnection(self.url.removeprefix("http://"), timeout=_LIMIT_S)
         try:
             data = body if body is None or isinstance(body, bytes) else json.dumps(body)

@@ -1,4 +1,4 @@
-"""Requests for a fake engine, and the answers that they must get."""
+"""Requests for a fake engine, and their expected answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def request(
 
 
 def long_request(n: int = 0, priority: int = 0) -> Request:
-    """One whose answer takes 100 tokens or more; another one for each n below 50."""
+    """Return a request with an answer of 100 tokens or more, distinct for each n < 50."""
     while True:
         asked = request([n, 7], 200, priority)
         if len(answer(asked)[0]) >= 100:

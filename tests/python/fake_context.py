@@ -1,4 +1,4 @@
-"""A context without a model that runs: answers known beforehand, word by word."""
+"""A fake context without a model: computes known answers word by word."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator
 
 N_CTX = 512
-# How an answer ends by the prompt's first word, after all its words; else well.
+# End of an answer after its words, by the prompt's first word; by default without
+# error.
 FAILURES = {"cut": lh.CutOffError, "wrong": lh.AnswerError}
 
 
 def answer(prompt: object, n: int) -> str:
-    """What a prompt is answered with, `n` words of it."""
+    """Return the first `n` words of the answer to a prompt."""
     first = prompt if isinstance(prompt, str) else "-".join(map(str, list(prompt)[:3]))  # type: ignore[call-overload]
     return " ".join(f"{first}/{i}" for i in range(n))
 
 
 def thought_of(options: dict[str, Any]) -> list[str]:
-    """A word of a thought for each token that the options allow."""
+    """Return a thought with one word for each token that the options allow."""
     wanted = checked_thinking("thinking", options.get("thinking"))
     n = wanted.budget if wanted else 0
     return [f"{'' if i == 0 else ' '}hm{i}" for i in range(n)]
@@ -68,7 +69,7 @@ class FakeHandle:
         self.fails_at = fails_at
 
     def step(self) -> None:
-        """One more word; ends after the last."""
+        """Add one more word; end after the last word."""
         if self.is_cancelled:
             self._end("cancelled")
             return
@@ -88,7 +89,7 @@ class FakeHandle:
         self._end("error", PromptError, reason)
 
     def pieces(self) -> FakeHandle:
-        """All pieces, as `async for` gives them."""
+        """Yield all pieces, as `async for` does."""
         return self
 
     def _end(
@@ -189,14 +190,14 @@ class FakeHandle:
 
 
 class FakeContext:
-    """Answers one word of each running request at a step.
+    """Adds one word to the answer of each running request per step.
 
     Attributes:
-        handles: All requests that there were.
-        may_run: Cleared, nothing goes on.
-        fails_at: Words after which requests fail; -1: never.
-        held: Prompt that does not go on until it is cancelled; "": none.
-        raises: What `submit` raises; None: nothing.
+        handles: All requests so far.
+        may_run: Event; while it is cleared, no request advances.
+        fails_at: Number of words after which requests fail; -1 for never.
+        held: Prompt that does not advance until it is cancelled; "" for none.
+        raises: Error that `submit` raises; None for no error.
     """
 
     def __init__(self, model: lh.Model, *, n_slots: int = 4) -> None:
@@ -212,7 +213,7 @@ class FakeContext:
         self._thread.start()
 
     def reset(self) -> None:
-        """As it was new, for another test."""
+        """Reset to the initial state, for another test."""
         self.handles: list[FakeHandle] = []
         self.may_run.set()
         self.step_s = 0.0
@@ -222,7 +223,7 @@ class FakeContext:
 
     @property
     def loop(self) -> SimpleNamespace:
-        """The loop, of which only the counts are asked."""
+        """The loop, of which only the counts are used."""
         n_words = sum(len(handle.words) for handle in self.handles)
         counts = Counts(n_generated=n_words, n_prefill=7 * len(self.handles))
         return SimpleNamespace(watched_counts=lambda: counts)
@@ -263,7 +264,7 @@ class FakeContext:
         return handle
 
     def rendered(self, prompt: object, options: dict[str, Any]) -> object:
-        """The tokens of a chat. Its thought is up to `FakeHandle`."""
+        """Return the tokens of a chat. `FakeHandle` creates its thought."""
         names = ("chat", "system", "variables", "template", "prefix", "merge_system")
         own = {name: options[name] for name in names if name in options}
         made = make_requests(self.model, [prompt], GenerateOptions(**own))

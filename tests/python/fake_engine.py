@@ -1,4 +1,4 @@
-"""An engine without a model: exact KV cell accounting, answers known beforehand."""
+"""A fake engine without a model: counts KV cells exactly and computes known answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BAD_GRAMMAR = "no grammar"
 
 
 def answer(request: Request) -> tuple[list[int], Finish]:
-    """What a request is answered with, whatever runs beside it."""
+    """Return the answer to a request, which does not depend on other requests."""
     seed = 0 if request.sampling.is_greedy else request.seed
     digest = blake2b(request.tokens.tobytes() + seed.to_bytes(4, "little")).digest()
     length = 1 + digest[0]
@@ -47,7 +47,7 @@ def text_of(tokens: Sequence[int]) -> str:
 
 
 def thought_of(request: Request) -> tuple[str, bool]:
-    """Thought before an answer, and whether its budget was enough."""
+    """Return the thought before an answer, and whether its budget was sufficient."""
     assert request.thought is not None
     seed = request.thought.seed
     text = f"\n Let me see {request.tokens[-1]}, é {seed}.\n"
@@ -94,7 +94,7 @@ class FakeEngine:
         self.n_batch = n_batch
         self.pooled = pooled
         self.slots: dict[int, _Slot] = {}
-        self.used: Counter[int] = Counter()  # cell: sequences that hold it
+        self.used: Counter[int] = Counter()  # sequences by cell
         self.n_made = 0
         self.n_submitted = 0
         self.numbers: Counter[str] = Counter()
@@ -103,7 +103,7 @@ class FakeEngine:
         self.closed = False
         self.woken = False
         self.aborted = False
-        self.resumable = True  # False: as if the cache were fragmented
+        self.resumable = True  # False simulates a fragmented cache
 
     # ---- Engine ----
 
@@ -362,7 +362,7 @@ class FakeEngine:
         return tuple(ids[id(slot)] for slot in forked if self._sample(slot))
 
     def _sample(self, slot: _Slot) -> bool:
-        """Draws a token if there are logits. Returns whether something happened."""
+        """Draw a token if there are logits; return whether an event happened."""
         if slot.pending():
             return False
         if slot.is_prefix:
@@ -380,7 +380,7 @@ class FakeEngine:
 
 
 class FakeSizing:
-    """A context's sizes: those of one plan, whatever the work, and one engine."""
+    """Sizing that always returns the same plan and the same engine."""
 
     def __init__(self, plan: Plan, engine: FakeEngine) -> None:
         self.sizes = plan
@@ -400,7 +400,7 @@ class FakeSizing:
 def make_loop(
     plan: Plan | None = None, engine: FakeEngine | None = None, n_cells: int = 4096
 ) -> Loop:
-    """A loop on a fake engine, by default of 20 sequences that share a pool."""
+    """Create a loop on a fake engine, by default with 20 sequences that share a pool."""
     if plan is None:
         plan = Plan(
             n_ctx=n_cells,

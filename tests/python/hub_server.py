@@ -1,4 +1,4 @@
-"""A hub on this machine that speaks the Hugging Face hub's protocol, with its moods."""
+"""A test server with the protocol of the Hugging Face hub, including faults."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ COMMIT = "c0ffee" * 6 + "c0ff"
 
 @dataclass
 class Hub:
-    """What it has, how it behaves, and what it was asked.
+    """Content, behaviour and received requests of the server.
 
     Attributes:
         repos: Files of each repository.
-        gated: Repositories that want `token`.
-        token: The one that is right.
-        cut_after: The next answers with a file's content end after so many bytes.
-        refuse: Status codes of the next answers.
-        cdn: Address of another server that files are to be fetched from.
-        lie: Whether what comes is not what the hub says.
+        gated: Repositories that require `token`.
+        token: The valid token.
+        cut_after: Numbers of bytes after which the next responses with a file's content
+            end.
+        refuse: Status codes of the next responses.
+        cdn: Address of another server to which requests for files are redirected.
+        lie: Whether the content differs from what the hub states.
         pause_s: Seconds between pieces of 100 kB.
-        by_target: Content by path and query, as they are asked for.
-        odd: Headers in place of an answer's own.
-        ranges: Whether parts of files can be asked for.
-        requests: Method, path and headers of all.
-        n_sending: Answers with a file's content that have not ended.
+        by_target: Content by path and query of the request.
+        odd: Headers that replace those of a response.
+        ranges: Whether parts of files can be requested.
+        requests: Method, path and headers of all requests.
+        n_sending: Number of responses with a file's content that have not ended.
     """
 
     repos: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -55,7 +56,7 @@ class Hub:
     n_sending: int = 0
 
     def gets(self) -> list[dict[str, str]]:
-        """Headers of the requests for the content of files."""
+        """Return the headers of the requests for the content of files."""
         return [h for m, p, h in self.requests if m == "GET" and "/api/" not in p]
 
 
@@ -68,7 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
     hub: Hub
 
     def handle(self) -> None:
-        with suppress(ConnectionError):  # who asked has gone
+        with suppress(ConnectionError):  # the client has disconnected
             super().handle()
 
     def log_message(self, *_args: object) -> None:
@@ -95,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.refuse(404)
 
     def send_plain(self, content: bytes) -> None:
-        """Sends a file as a plain server does, or with odd headers."""
+        """Send a file like a plain server, or with unusual headers."""
         odd = self.hub.odd
         status = 302 if "Location" in odd else 503 if "Retry-After" in odd else 200
         self.send_response(status)

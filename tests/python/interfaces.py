@@ -1,4 +1,4 @@
-"""The options that each interface really takes, for comparison with the declaration."""
+"""Options that each interface accepts, to be compared with the declaration."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from llamaherd.asks.interfaces import Interface
 
-    # Names of what is taken; the default where that can be seen.
+    # Names of accepted options, with the default where the interface shows it.
     Taken = Mapping[str, Any]
 
 UNSEEN = object()  # a default that the interface does not show
-# Arguments that are no options: what a call is about, and what calibrates it.
+# Arguments that are no options: the subject of a call, and calibration.
 _DATA = {
     *("self", "ctx", "prompt", "prompts", "texts", "continuations", "model"),
     *("content_free", "calibration", "frame", "text", "codebook", "context", "turns"),
@@ -71,7 +71,7 @@ WHOLE: dict[str, tuple[Any, set[str]]] = {
 
 
 def of_server(path: str) -> Taken:
-    """Fields of requests, with the defaults of one that names no field."""
+    """Return the fields of requests, with the defaults of a request without fields."""
     if path in WHOLE:
         shape, own = WHOLE[path]
         return dict.fromkeys(shape.fields - own - {"model"}, UNSEEN)
@@ -106,13 +106,13 @@ def of_server(path: str) -> Taken:
     for name in names - own:
         value = getattr(made.params, library.get(name, name), options.get(name))
         found[name] = made.stream if name == "stream" else value
-    if found.get("seed", 0) is None:  # that of the call
+    if found.get("seed", 0) is None:  # default of the call
         found["seed"] = DEFAULT_SEED
     return found
 
 
 def of_journal() -> Taken:
-    """Parts of a journal's key: what changes an answer."""
+    """Return the parts of a journal's key, which affect an answer."""
     hashed = {each.name for each in fields(Request)} - NEUTRAL
     made_of_others = {"tokens", "tree", "paths", "sampling"}
     sampling = {each.name for each in fields(lh.SamplingParams)}
@@ -120,7 +120,7 @@ def of_journal() -> Taken:
 
 
 def of_c_request() -> Taken:
-    """Members of the C structs of a request, with their defaults."""
+    """Return members of the C structs of a request, with their defaults."""
     technical = {
         "struct_size",
         *("id", "tokens", "n_tokens", "fork_from", "sampling", "stop_size", "n_stop"),
@@ -139,7 +139,7 @@ def of_c_request() -> Taken:
 
 
 def of_newrllama(header: str) -> Taken:
-    """Members of `newrllama_parallel_params`, of which a caller fills all."""
+    """Return members of `newrllama_parallel_params`, all of which a caller sets."""
     code = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
     _, _, rest = code.partition("struct newrllama_parallel_params {")
     lines = rest.partition("};")[0].splitlines()
@@ -148,7 +148,7 @@ def of_newrllama(header: str) -> Taken:
 
 
 def all_of_python(header: str) -> Iterator[tuple[str, Interface, Taken]]:
-    """Each interface but those of R: its name, its declaration and what it takes."""
+    """Return each interface except those of R: name, declaration and accepted options."""
     for name, each in interfaces.PYTHON.items():
         yield f"Python {name}", each, of_python(name)
     for table, each in interfaces.RUN_FILE.items():
@@ -161,14 +161,14 @@ def all_of_python(header: str) -> Iterator[tuple[str, Interface, Taken]]:
 
 
 def with_one_more(options: type) -> type:
-    """A declaration that has an option more, which no interface takes."""
+    """Return a declaration with an additional option that no interface accepts."""
     return make_dataclass(
         "More", [("one_more", "int", 1)], bases=(options,), kw_only=True, frozen=True
     )
 
 
 def differences(interface: Interface, taken: Taken) -> list[str]:
-    """Options that are missing, that nobody declared, or that have another default."""
+    """Return options that are missing, undeclared, or have another default."""
     expected = interface.expected()
     problems = [f"{name} is missing" for name in expected.keys() - taken.keys()]
     problems += [f"{name} is not declared" for name in taken.keys() - expected.keys()]

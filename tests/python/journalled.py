@@ -35,7 +35,7 @@ SIZES = Plan(
 
 
 class FakeContext:
-    """Where a Job runs."""
+    """Host on which a Job runs."""
 
     def __init__(self, engine: FakeEngine | None = None) -> None:
         self.engine = engine or FakeEngine(4096, 12)
@@ -47,7 +47,7 @@ class FakeContext:
 
 
 class PolledCall(Call):
-    """Ends when a function that is asked again and again says so."""
+    """Call that ends when a function, which is polled, returns True."""
 
     def __init__(
         self, *args: object, polled: Callable[[], bool], **options: object

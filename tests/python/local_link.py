@@ -1,4 +1,4 @@
-"""An actor in this process, on a fake engine, which dies when it is told to."""
+"""An actor in this process, on a fake engine, which dies when a test requests it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class LocalLink:
-    """As a `Member`.
+    """Link to an actor, with the interface of `Member`.
 
     Args:
-        number: From 0.
+        number: Number of the actor, from 0.
         is_deadly: Whether a request kills the actor.
-        n_lives: Actors that can be started.
+        n_lives: Number of actors that can be started.
     """
 
     def __init__(

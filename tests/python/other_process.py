@@ -1,4 +1,4 @@
-"""What another process is asked to do: it finds this module, but no test modules."""
+"""Functions for other processes, which can import this module but no test modules."""
 
 from __future__ import annotations
 

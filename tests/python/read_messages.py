@@ -100,7 +100,7 @@ class _Reader(ast.NodeVisitor):
         return isinstance(node, ast.Attribute) and bool(_ERRORS.search(node.attr))
 
     def _is_text(self, node: ast.expr) -> bool:
-        """Test for an expression that is a message, or a part of one."""
+        """Return whether an expression is a message or a part of a message."""
         if isinstance(node, ast.Name):
             return node.id in self._texts or bool(_TEXTS.search(node.id))
         if isinstance(node, ast.Attribute):
@@ -111,7 +111,7 @@ class _Reader(ast.NodeVisitor):
             return any(self._is_text(p) or self._is_error(p) for p in parts)
         if isinstance(node, ast.Call):
             return self._is_made_of_text(node)
-        # A mapping may be called so: message["role"].
+        # A mapping may have this name: message["role"].
         is_part = isinstance(node, ast.Subscript) and not _is_key(node.slice)
         return is_part and self._is_text(node.value)  # type: ignore[attr-defined]
 
@@ -128,7 +128,7 @@ def _is_key(node: ast.expr) -> bool:
 
 
 def _is_no(node: ast.expr) -> bool:
-    """Test for None or an empty text: to ask for those is to ask for no message."""
+    """Return whether a node is None or "": a comparison with these reads no message."""
     return isinstance(node, ast.Constant) and not node.value
 
 
@@ -159,7 +159,7 @@ _C_READ = re.compile(
 
 
 def _arguments(source: str, start: int) -> str:
-    """Return the text of a call's arguments, from behind its parenthesis."""
+    """Return the text of a call's arguments, after the opening parenthesis."""
     depth = 1
     for end in range(start, len(source)):
         depth += {"(": 1, ")": -1}.get(source[end], 0)
@@ -169,7 +169,7 @@ def _arguments(source: str, start: int) -> str:
 
 
 def _uncommented(source: str, mark: str) -> str:
-    """Return code with its comment lines empty."""
+    """Return code in which comment lines are empty."""
     return "\n".join(
         "" if line.lstrip().startswith(mark) else line for line in source.splitlines()
     )

@@ -39,7 +39,7 @@ CONTROL = ("<|im_start|>", "<|im_end|>")
 SPECIAL = ("<unk>", "<s>", "</s>")
 END = "</s>"
 _N_BYTES = 256
-_STRENGTH = 12.0  # of the next token, against noise of about 1
+_STRENGTH = 12.0  # logit of the next token; the noise has about 1
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Script:
     ids: Mapping[str | bytes, int]
 
     def tokens(self, *texts: str | bytes) -> tuple[int, ...]:
-        """The tokens of entries, or of single characters of ASCII."""
+        """Return the tokens of entries, or of single ASCII characters."""
         return tuple(_id_of(self.ids, text) for text in texts)
 
 
@@ -67,7 +67,8 @@ def write(
         raise ValueError("each entry of a script may be used once")
     marks = () if is_plain else MARKS
     entries = [t for t in script if isinstance(t, str) and t not in (*marks, " ")]
-    # The tokenizer joins a text from left to right, so it needs all beginnings.
+    # The tokenizer joins a text from left to right, so the vocabulary needs all
+    # beginnings.
     parts = [part for text in entries for part in (*text, *_beginnings(text))]
     # "▁" is a space.
     pieces = list(dict.fromkeys(["▁", *(part for part in parts if part != " ")]))
@@ -146,7 +147,7 @@ def _add_vocabulary(
 
 
 def _add_weights(writer: gguf.GGUFWriter, following: list[int], n_ctx: int) -> None:
-    """One layer that adds nothing: only the current token reaches the output."""
+    """Add a layer that changes nothing: only the current token affects the output."""
     n_vocab = len(following)
     n_embd = -(-n_vocab // 32) * 32
     zeros = np.zeros((n_embd, n_embd), np.float32)

@@ -46,7 +46,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Adds the seconds to a test's last report, which xdist sends to its main process."""
+    """Add the seconds to a test's last report, which xdist sends to its main process."""
     if call.when != "teardown":
         return
     cpu_s, wall_s = item.stash[_STARTED]

@@ -1,7 +1,7 @@
-"""Serves a `FakeContext` until a signal comes: serve_fake.py MODEL GRACE_S STEP_S.
+"""Serves a `FakeContext` until a signal arrives: serve_fake.py MODEL GRACE_S STEP_S.
 
-Lines on stdin: after "hold" the context computes nothing, after "go" it goes on as fast
-as it can.
+Lines on stdin control the context: after "hold" it computes nothing, after "go" it
+continues as fast as possible.
 """
 
 from __future__ import annotations

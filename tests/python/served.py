@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 NAME = "tiny"
-_LIMIT_S = 600.0  # a limit that only a server that hangs reaches
+_LIMIT_S = 600.0  # a limit that only a hanging server reaches
 
 
 class Client:
-    """Asks a server, by itself or with sockets of a test's own."""
+    """Client of a server; tests may also use their own sockets."""
 
     def __init__(self, port: int, server: serving.Server | None = None) -> None:
         self.port = port
@@ -43,7 +43,7 @@ class Client:
         body: object = None,
         headers: dict[str, str] | None = None,
     ) -> tuple[int, Any, dict[str, str]]:
-        """Status, body (parsed where it is JSON) and headers of an answer."""
+        """Send a request; return status, body (parsed if it is JSON) and headers."""
         http = HTTPConnection("127.0.0.1", self.port, timeout=_LIMIT_S)
         try:
             data = body if body is None or isinstance(body, bytes) else json.dumps(body)
@@ -58,11 +58,11 @@ class Client:
             http.close()
 
     def post(self, path: str, body: object, **headers: str) -> tuple[int, Any]:
-        """Status and body of an answer."""
+        """Send a POST request; return status and body."""
         return self.ask("POST", path, body, headers)[:2]
 
     def events(self, path: str, body: object) -> list[Any]:
-        """The data of all events of an answer."""
+        """Send a request; return the data of all events of the response."""
         status, text, headers = self.ask("POST", path, body)
         assert status == 200, text
         assert headers["content-type"].startswith("text/event-stream")
@@ -72,7 +72,7 @@ class Client:
         return [part if part == "[DONE]" else json.loads(part) for part in data]
 
     def connect(self, path: str, body: object) -> socket.socket:
-        """A connection on which a request was sent, and nothing read yet."""
+        """Return a connection on which a request was sent; no response was read yet."""
         data = json.dumps(body).encode()
         head = (
             f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
@@ -85,14 +85,14 @@ class Client:
 
 @contextmanager
 def started(model: lh.Model, *options: str, before: str = "pass") -> Iterator[Client]:
-    """A server that is a process, which is killed after the block."""
+    """Start a server in a process, which is killed after the block."""
     with started_with(str(model.path), *options, before=before) as client:
         yield client
 
 
 @contextmanager
 def started_with(*options: str, before: str = "pass") -> Iterator[Client]:
-    """A server that is a process, with these arguments, killed after the block."""
+    """Start a server in a process with these arguments; kill it after the block."""
     program = f"import sys; from llamaherd.cli import main; {before}; sys.exit(main())"
     command = [sys.executable, "-c", program, "serve", "--port", "0"]
     process = subprocess.Popen(
@@ -119,7 +119,7 @@ def served(
     embedding_model: lh.Model | None = None,
     **settings: Any,
 ) -> Iterator[Client]:
-    """A server on a context, on this machine, until the block ends."""
+    """Run a server on a context, on this machine, until the block ends."""
 
     def make(known: ServerSettings) -> Starlette:
         return create_app(ctx, known, embedding_model)
@@ -132,7 +132,7 @@ def served(
 def served_app(
     make: Callable[[ServerSettings], Starlette], *, grace_s: float = 5.0, **settings: Any
 ) -> Iterator[Client]:
-    """A server of an application that is made of settings, until the block ends."""
+    """Run a server of the application that `make` creates, until the block ends."""
     bound = serving.bind("127.0.0.1", 0)
     settings = {"hosts": hosts_of(bound, "127.0.0.1"), **settings}
     ready = threading.Event()
@@ -154,7 +154,7 @@ def served_app(
 def served_models(
     specs: Sequence[ModelSpec], n_ctx: int | str = "auto", **settings: Any
 ) -> Iterator[Client]:
-    """A server of several models, until the block ends."""
+    """Run a server of several models until the block ends."""
     options = {"n_threads": 1, "n_seq_max": 4, "n_ctx": n_ctx}
 
     def make(known: ServerSettings) -> Starlette:

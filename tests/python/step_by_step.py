@@ -1,4 +1,4 @@
-"""What llama-cpp-python's logits say of continuations, computed as plainly as can be."""
+"""Probabilities of continuations from llama-cpp-python's logits, computed plainly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StepByStep:
     """A `llama_context` of llama-cpp-python with one sequence, and flash attention.
 
     Args:
-        path: Of the model.
+        path: Path of the model.
         n_ctx: Cells.
         n_threads: Threads.
         type_v: Type of the values in the cache; None for that of llama.cpp.
@@ -55,10 +55,10 @@ class StepByStep:
         *,
         together: bool = False,
     ) -> list[np.ndarray]:
-        """Those of each continuation's tokens, float64[n_tokens].
+        """Return the log-probabilities of each continuation's tokens, float64[n_tokens].
 
-        The prompt is one computation, then each token of a continuation; with `together`
-        all tokens of one.
+        The prompt is one computation; then each token of a continuation is one, or with
+        `together`, all its tokens are one.
         """
         out = []
         llama_cpp.llama_memory_clear(self._memory, True)
@@ -77,9 +77,9 @@ class StepByStep:
     def greedy(
         self, prompt: Sequence[int], n: int, *, end: Sequence[int] = ()
     ) -> list[int]:
-        """At most n most likely tokens behind a prompt, up to the end of a turn.
+        """Return up to n most likely tokens after a prompt, until the end of a turn.
 
-        Tokens that are `end` end them as well, and are the last of them.
+        A token in `end` also ends the tokens, and is the last of them.
         """
         llama_cpp.llama_memory_clear(self._memory, True)
         [row] = self._decode(prompt, 0, n_rows=1)
@@ -97,9 +97,10 @@ class StepByStep:
     def label_logprobs(
         self, prompt: Sequence[int], labels: Sequence[Sequence[int]]
     ) -> np.ndarray:
-        """That each label comes, and none that is longer: float64[n].
+        """Return the log-probability that each label is generated and ends, float64[n].
 
-        The end is the sum over all tokens by which no label goes on, not 1 less the rest.
+        The probability of the end is the sum over all tokens with which no label
+        continues, not 1 minus the others.
         """
         out = []
         llama_cpp.llama_memory_clear(self._memory, True)

@@ -1,4 +1,4 @@
-"""A loop on a fake engine that takes a step when a test says so."""
+"""A loop on a fake engine that runs a step when a test requests it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plan(n_slots: int = 4, n_hold: int = 4, *, pooled: bool = False) -> Plan:
 
 
 class Stepping(FakeEngine):
-    """Does something before each run, on the loop's thread."""
+    """Calls a function before each run, on the loop's thread."""
 
     def __init__(self, sizes: Plan) -> None:
         super().__init__(
@@ -68,7 +68,7 @@ def submit(loop: Loop, asked: Request, **options: object) -> Handle:
 
 
 def run_together(loop: Loop, engine: Stepping, calls: list[list[Request]]) -> None:
-    """Runs calls, all of which are there before the first one starts."""
+    """Run calls that are all submitted before the first one starts."""
     engine.before_run = lambda n_runs: n_runs or all_in.wait(60)
     all_in = threading.Event()
     with ThreadPoolExecutor(len(calls)) as pool:

@@ -1,8 +1,8 @@
 """Behaviours of models and calls that think, as data: the rows of the table.
 
-One scripted model has them all. The digit behind the last "#" of a text is the number of
-tabs that its chat template writes behind the opening marker, and these are the token that
-a thought of its own follows.
+One scripted model has all behaviours. The digit after the last "#" of a text is the
+number of tabs that the chat template writes after the opening marker. Each number of
+tabs is a token that a different thought follows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BUDGET = 20
-ENDLESS = 19_000  # tokens of a thought that a test ends: some seconds
+ENDLESS = 19_000  # tokens of a thought that a test cancels: some seconds
 # "|" ends a prompt behind which the model opens a thought itself, "!" one behind which it
 # answers at once, ";" one without a marker.
 TEMPLATE = (
@@ -33,8 +33,8 @@ TEMPLATE = (
     "{%- endif -%}"
 )
 CLOSES, ENDLESSLY, TWICE, ENDS_TURN, CHARACTER, SAYS_STOP, AT_ONCE, INVALID = range(8)
-PLAIN = {"start": "<t>", "end": "</t>"}  # its end comes with other text in a token
-PIECES = {"start": "<u>", "end": "</u>"}  # its end comes in three tokens
+PLAIN = {"start": "<t>", "end": "</t>"}  # its end marker shares a token with other text
+PIECES = {"start": "<u>", "end": "</u>"}  # its end marker has three tokens
 _SCRIPT: dict[str | bytes, str | bytes] = {
     "Hm": ", so",
     ", so": "</think>",
@@ -90,7 +90,7 @@ class Told(NamedTuple):
     thinking: str | None
     n_tokens: int
     is_complete: bool | None
-    answer: str | None  # None for a prompt that fails
+    answer: str | None  # None for a failed prompt
 
 
 COLUMNS = ("thinking", "n_thinking_tokens", "thinking_complete")
@@ -104,15 +104,15 @@ class Behaviour:
     """A row of the table.
 
     Attributes:
-        name: Its name.
-        does: The ability of a door that it needs.
-        texts: Prompts, as a user writes them.
-        told: The result of each.
-        scored: The results where the answer is constrained or scored; None for `told`.
+        name: Name.
+        does: Ability that the behaviour needs of an interface (door).
+        texts: Prompts in the form in which a user writes them.
+        told: Result of each prompt.
+        scored: Results if the answer is constrained or scored; None for `told`.
         thinking: Argument of the call.
         options: More arguments.
         context: Name of the context, see `CONTEXTS`.
-        lacks: Doors that have no such thing, with the reason.
+        lacks: Doors that lack the behaviour, with the reason.
     """
 
     name: str
@@ -272,5 +272,5 @@ BEHAVIOURS = (
 
 
 def codebook() -> lh.Codebook:
-    """Codebook with the labels of all doors."""
+    """Return a codebook with the labels that all doors use."""
     return lh.Codebook("Is it so?", ["yes", "no"])

@@ -1,4 +1,4 @@
-"""A model that thinks, in all its contexts, for the doors of the table."""
+"""A model that thinks, with all its contexts, for the interfaces (doors) of the table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEXT: dict[str, Any] = {"max_tokens": 8}
 
 
 class Desk:
-    """The model in all its contexts, each made when it is first asked for."""
+    """The model with all its contexts, each created at its first use."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -50,7 +50,7 @@ class Desk:
         return self._contexts[name]
 
     def client(self, name: str) -> Client:
-        """A server on the context."""
+        """Run a server on the context, and return a client."""
         if name not in self._clients:
             made = served(self.context(name))
             self._clients[name] = self._open.enter_context(made)
@@ -74,11 +74,11 @@ Ability: TypeAlias = Callable[[Desk, Behaviour], list[Told]]
 
 
 def has(door: str, behaviour: Behaviour) -> bool:
-    """Whether a door has a behaviour; if not, it has a reason."""
+    """Return whether a door has a behaviour; if not, check that a reason is given."""
     return door not in behaviour.lacks
 
 
-# Another prompt, which is asked once a thought was cancelled.
+# Another prompt, which runs after a thought was cancelled.
 AFTER_CANCELLED = Behaviour(name="after", texts=("A #!",), told=(), thinking=None)
 
 
@@ -87,5 +87,5 @@ def arguments(behaviour: Behaviour) -> dict[str, Any]:
 
 
 def sure(probability: float) -> bool:
-    """Whether the answer is at its place: inside a thought it has some 1e-5."""
+    """Return whether the answer follows the thought (inside one: about 1e-5)."""
     return probability > 0.9

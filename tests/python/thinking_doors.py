@@ -1,7 +1,8 @@
-"""Doors to a model that thinks, as data: the columns of the table.
+"""Interfaces to a model that thinks ("doors"), as data: the columns of the table.
 
-A door does what a behaviour needs: `ask` gives results, `pause`, `samples`, `journal`,
-`stream` and `cancel` do the same in another way, and check it.
+A door has the abilities that behaviours need: `ask` returns results; `pause`,
+`samples`, `journal`, `stream` and `cancel` obtain the same results in another way, and
+check them.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ class Door:
     """A column of the table.
 
     Attributes:
-        name: Its name.
-        abilities: What it does, by name.
-        is_held: Whether its answers are constrained or scored.
+        name: Name.
+        abilities: Functions by name of the ability.
+        is_held: Whether the answers are constrained or scored.
     """
 
     name: str

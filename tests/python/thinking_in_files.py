@@ -1,4 +1,4 @@
-"""The command line and the server as doors to a model that thinks."""
+"""The command line and the server as interfaces (doors) to a model that thinks."""
 
 from __future__ import annotations
 

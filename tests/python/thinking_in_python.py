@@ -1,4 +1,4 @@
-"""Python's functions as doors to a model that thinks."""
+"""Python's functions as interfaces (doors) to a model that thinks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def answer_of(result: lh.Result) -> Told:
 def generator(  # noqa: C901 - the abilities are functions of their own
     form: str, host: Callable[[Desk, str], Any]
 ) -> dict[str, Ability]:
-    """Abilities of answers in a form."""
+    """Return the abilities of generating calls, for one kind of constraint."""
 
     def results(desk: Desk, behaviour: Behaviour, **more: Any) -> lh.Results:
         how = {**FORMS[form], **arguments(behaviour), **more}
@@ -58,7 +58,8 @@ def generator(  # noqa: C901 - the abilities are functions of their own
         found = results(desk, behaviour)
         if "shared" in behaviour.name:
             assert found.stats.n_reused_tokens > 0
-        # No forced token is a prompt's, and nothing is computed twice.
+        # Forced tokens are not counted as prompt tokens, and no token is computed
+        # twice.
         thoughts = [result.n_thinking_tokens for result in found]
         assert found.stats.n_thinking_tokens == sum(thoughts)
         return [answer_of(result) for result in found]
@@ -188,7 +189,7 @@ def annotate(host: Any, behaviour: Behaviour, **more: Any) -> lh.Coded:
 
 
 def ended(found: Any) -> list[str]:
-    """End of each prompt; a coded text that was not computed has another word."""
+    """Return the finish reason of each prompt; coded texts have another word for it."""
     if isinstance(found, lh.Coded):
         word = "not computed: the call ended before"
         return ["cancelled" if error == word else "?" for error in found.errors]

@@ -1,4 +1,4 @@
-"""R as a door to a model that thinks."""
+"""R as an interface (door) to a model that thinks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def r_rows(desk: Desk, behaviour: Behaviour) -> list[Told]:
 
 
 def r_ask(desk: Desk, behaviour: Behaviour) -> list[Told]:
-    """Answers of generate_parallel(); labels of classify_parallel() are compared here."""
+    """Return answers of generate_parallel(); compare labels of classify_parallel()."""
     columns = from_r(desk)[behaviour.name]
     if is_classified(behaviour):
         classes = columns["classes"]
@@ -65,7 +65,7 @@ def r_told(columns: dict[str, Any]) -> list[Told]:
 
 
 def is_classified(behaviour: Behaviour) -> bool:
-    """Whether R classifies the texts, too."""
+    """Return whether R also classifies the texts."""
     return behaviour.does == "ask" and has("classify", behaviour)
 
 
@@ -90,7 +90,7 @@ def r_samples(desk: Desk, behaviour: Behaviour) -> list[Told]:
 
 @functools.cache
 def from_r(desk: Desk) -> dict[str, Any]:
-    """Results of R by behaviour, of one R."""
+    """Return the results of R by behaviour, from a single R process."""
     job = {
         "model": str(desk.path),
         "contexts": CONTEXTS,

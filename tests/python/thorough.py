@@ -1,8 +1,8 @@
-"""Two sizes of the test suite: what `make test` runs, and what `make test-long` adds.
+"""Two sizes of the test suite: `make test`, and the additions of `make test-long`.
 
-`pytest` leaves out tests marked `long`, and property tests try a part of their examples.
-`pytest --long` runs the tests marked `long`, and those of both sizes with all that they
-try: property tests, and tests marked `more`.
+`pytest` omits tests marked `long`, and property tests try only a part of their
+examples. `pytest --long` runs the tests marked `long`, and runs property tests and
+tests marked `more` with all their examples.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-VARIABLE = "LLAMAHERD_TEST_LONG"  # Also read by programs that tests start.
-QUICK_SHARE = 5  # A property test tries one of so many examples in `make test`.
+VARIABLE = "LLAMAHERD_TEST_LONG"  # Programs that tests start also read this variable.
+QUICK_SHARE = 5  # In `make test`, a property test tries one of this number of examples.
 
 _T = TypeVar("_T")
 
@@ -29,18 +29,18 @@ def is_long() -> bool:
 
 
 def sized(quick: _T, long: _T) -> _T:
-    """The size of a test marked `more`: `quick` in `make test`, `long` in the other."""
+    """Return the size of a test marked `more`: `quick`, or `long` with `--long`."""
     return long if is_long() else quick
 
 
 def examples(n: int, **options: object) -> settings:
-    """Settings of a property test that tries `n` examples in `make test-long`."""
+    """Return settings of a property test that tries `n` examples in `make test-long`."""
     n = sized(max(10, n // QUICK_SHARE), n)
     return settings(max_examples=n, deadline=None, **options)  # type: ignore[arg-type]
 
 
 def register_profiles() -> None:
-    """Lets property tests without settings of their own have those of `examples(100)`."""
+    """Use the settings of `examples(100)` for property tests without own settings."""
     settings.register_profile("sized", examples(100))
     settings.load_profile("sized")
 
@@ -48,7 +48,7 @@ def register_profiles() -> None:
 def divided(
     items: Sequence[pytest.Item], named: Sequence[str]
 ) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """The tests of this size, and the others. None is left out where one is named."""
+    """Return the tests of this size, and the omitted tests (none if one is named)."""
     if any("::" in argument for argument in named):
         return list(items), []
     kept: list[pytest.Item] = []

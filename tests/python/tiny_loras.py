@@ -1,4 +1,4 @@
-"""LoRA adapters with random weights, large enough to change what a model answers."""
+"""LoRA adapters with random weights, which are large enough to change answers."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def write(
     dtype: type[np.generic] = np.float32,
     change: Callable[[gguf.GGUFWriter, dict[str, np.ndarray]], object] | None = None,
 ) -> Path:
-    """Writes an adapter. Returns `path`.
+    """Write an adapter and return `path`.
 
     Args:
-        path: Where to.
+        path: Path of the file.
         shapes: Input and output of each weight that is adapted, by its name.
-        architecture: Of the model.
-        rank: Of the products.
+        architecture: Architecture of the model.
+        rank: Rank of the products.
         alpha: Scales them by alpha / rank.
         size: Standard deviation of the numbers.
-        seed: Of the numbers.
+        seed: Seed of the numbers.
         dtype: Type of the tensors.
-        change: What to do to the file before it is written.
+        change: Function that changes the file before it is written.
     """
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_type(gguf.GGUFType.ADAPTER)
@@ -66,7 +66,7 @@ def write(
 
 
 def smollm2_shapes(layers: Sequence[int] = range(30)) -> dict[str, tuple[int, int]]:
-    """Weights of SmolLM2 for `write`."""
+    """Return the weights of SmolLM2 for `write`."""
     return {
         f"blk.{i}.{name}.weight": shape for i in layers for name, shape in SMOLLM2.items()
     }

@@ -1,10 +1,9 @@
 """Tiny models with random weights, one of each kind, written with the `gguf` package.
 
-Their vocabularies have what those of real files have: pieces of several characters,
-byte fallback, a space before a text (SentencePiece), tokens of markup that libllama
-always parses (USER_DEFINED). What they answer is noise, but noise that depends on all
-tokens before it: a text
-is right only if the memory of its sequence is.
+Their vocabularies have the features of real files: pieces of several characters, byte
+fallback, a space before a text (SentencePiece), tokens of markup that libllama always
+parses (USER_DEFINED). Their answers are noise, but noise that depends on all earlier
+tokens: a text is right only if the memory of its sequence is right.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ N_EMBD = 32
 N_HEAD = 2
 N_FF = 48
 N_CTX = 512
-N_STATE = 8  # of a recurrent layer
+N_STATE = 8  # size of the state of a recurrent layer
 N_CONV = 4
 N_RANK = 4
 N_GROUP = 2
@@ -37,7 +36,7 @@ MARKUP = (
     "[gMASK]",
     "/nothink",
 )
-# Pieces, each made of two that come before it or of characters.
+# Pieces, each joined from two earlier pieces or from characters.
 PIECES = (
     *"aehnorstwy .,:!-<>|/",
     *("th", "the", " the", "er", "an", " an", "ans", "answ", "answer", " answer"),
@@ -47,7 +46,7 @@ N_VOCAB = len(SPECIAL) + 256 + len(TURNS) + len(MARKUP) + len(PIECES)
 
 
 def token_of(piece: str) -> int:
-    """The token of one of PIECES."""
+    """Return the token of one of PIECES."""
     return N_VOCAB - len(PIECES) + PIECES.index(piece)
 
 
@@ -78,18 +77,17 @@ def write(
     chat_template: str | None = None,
     tokenizer: Literal["llama", "gpt2"] = "llama",
 ) -> Path:
-    """Writes a model of one of KINDS. Returns `path`.
+    """Write a model of one of KINDS and return `path`.
 
     Args:
-        path: Where to.
-        kind: Of KINDS.
-        seed: Of the weights.
-        changes: Numbers of the architecture's metadata that differ from a right file's.
-        reshaped: Other shapes of tensors, by how their names end, so that they go with
-            `changes`.
-        retyped: Other types of tensors, by how their names end.
+        path: Path of the file.
+        kind: Key of KINDS.
+        seed: Seed of the weights.
+        changes: Numbers of the architecture's metadata that differ from a valid file.
+        reshaped: Other shapes of tensors, by the ends of their names, to fit `changes`.
+        retyped: Other types of tensors, by the ends of their names.
         broken_token: A token whose embedding is NaN.
-        chat_template: In Jinja; None: it has none.
+        chat_template: Chat template in Jinja; None for a model without one.
         tokenizer: SentencePiece, or BPE over bytes.
     """
     architecture, layers = KINDS[kind]
@@ -116,7 +114,7 @@ def write(
             shape = other if name.endswith(end) else shape  # noqa: PLW2901
         values = random.normal(0, 0.4, shape[::-1]).astype(np.float32)
         if name.endswith("ssm_a"):
-            values = -np.abs(values)  # a state that fades, not one that explodes
+            values = -np.abs(values)  # the state decays and does not grow
         if "norm" in name:
             values = 1 + values / 4
         if name == "token_embd.weight" and broken_token is not None:
@@ -192,7 +190,7 @@ def _add_bpe(writer: gguf.GGUFWriter) -> None:
 
 
 def letters_of_bytes() -> list[str]:
-    """A visible character for each byte, as GPT-2's vocabulary writes it."""
+    """Return a visible character for each byte, as in GPT-2's vocabulary."""
     visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
     return [chr(byte if byte in visible else next(others)) for byte in range(256)]

@@ -1,4 +1,4 @@
-"""Waiting for what happens in another thread, or process."""
+"""Functions that wait for an event in another thread or process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-HANGS_S = 600.0  # No machine is so slow: what has not come then never comes.
+HANGS_S = 600.0  # No machine is so slow: the event will never occur.
 
 
 def wait_until(is_so: Callable[[], bool], seconds: float = HANGS_S) -> None:

@@ -1,9 +1,10 @@
-"""Interface for the R package: accepts lists and scalars, returns a dict, never raises.
+"""Interface for the R package: functions of lists and scalars that return a dict.
 
-The types are chosen for reticulate's conversions. Its exception classes differ between
-versions, so errors are returned as data. It cuts texts at lone surrogates and refuses NUL
-characters. It converts integers beyond 32 bits to 0, so numbers that may be large are
-floats.
+The types suit the conversions of reticulate. Functions raise no errors but return them
+as data, because the exception classes of reticulate differ between versions. Texts are
+cleaned first: reticulate cuts texts at lone surrogates and refuses NUL characters.
+Numbers that may be large are floats, because reticulate converts integers of more than
+32 bits to 0.
 """
 
 from llamaherd._r.calls import (

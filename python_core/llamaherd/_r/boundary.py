@@ -1,4 +1,4 @@
-"""Boundary to R: every function returns a dict, also for errors."""
+"""Boundary to R: every decorated function returns a dict, even for errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Status = dict[str, Any]
 
 
 def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
-    """Decorate a function so that it returns a dict for results and for errors.
+    """Decorate a function so that it returns its results or errors as a dict.
 
     KeyboardInterrupt is still raised, because reticulate passes it to R as Ctrl-C.
     """
@@ -61,9 +61,9 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
 
 
 def described(error: Exception) -> dict[str, Any]:
-    """Return the message in the form that R prints, and the fields of an error.
+    """Return the fields of an error, and its message in the form that R prints.
 
-    Indices count from 1, in the message and in `place`.
+    Indices in the message and in `place` count from 1.
     """
     if isinstance(error, GenerationError):
         return {"message": clean(str(error)), "code": error.code}
@@ -85,7 +85,7 @@ def _from_one(step: Step) -> Step:
 
 
 def known_type(error: Exception) -> str:
-    """Return the name of the most specific class that R handles, such as ValueError."""
+    """Return the name of the most specific error class that R knows."""
     if isinstance(error, (lh.LlamaHerdError, ValueError, TypeError)):
         for cls in type(error).__mro__:
             if cls.__module__ in {"llamaherd.core.errors", "builtins"}:
@@ -94,7 +94,7 @@ def known_type(error: Exception) -> str:
 
 
 def clean(text: str) -> str:
-    """Return a text without lone surrogates and NUL, which reticulate refuses."""
+    """Return a text without lone surrogates and NUL, which reticulate cannot convert."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
@@ -106,8 +106,8 @@ def clean_or_none(text: str | None) -> str | None:
 def given_prompts(prompts: Sequence[Any], *, chat: bool = False) -> list[Any]:
     """Convert prompts from R to the prompts of a call.
 
-    None is a missing prompt. It is replaced by a prompt that fails without affecting
-    others; R adds the reason.
+    None is a missing prompt. It is replaced by a prompt that fails without any effect
+    on other prompts. R adds the reason.
     """
     missing: object = Refused("the prompt is missing") if chat else []
     return [missing if prompt is None else prompt for prompt in prompts]
@@ -122,7 +122,7 @@ def thoughts_of(cells: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]] | No
 
 
 def timing_of(requests: Sequence[RequestStats | None]) -> dict[str, list[float]]:
-    """Return times in seconds since the call began; NaN for times that do not exist."""
+    """Return times in seconds since the call began; NaN for a missing time."""
 
     def column(name: str) -> list[float]:
         found = [getattr(each, name, None) for each in requests]

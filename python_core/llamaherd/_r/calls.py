@@ -30,7 +30,7 @@ def generate_start(
     prompts: Sequence[Any],
     options: Mapping[str, Any],
 ) -> dict[str, lh.Job[lh.Results]]:
-    """Start to answer prompts; None is a missing prompt, which fails.
+    """Start to answer prompts. A missing prompt (None) fails.
 
     Args:
         context: Context to run in.
@@ -39,7 +39,8 @@ def generate_start(
             one value per prompt; and any other option of `start_parallel`.
     """
     sampling = dict(options["sampling"])
-    # Fields with one value for the whole call; fields in `each` have one per prompt.
+    # Fields with one value for the whole call; fields in `each` have one value per
+    # prompt.
     call = {name: sampling.pop(name) for name in OF_REQUEST if name in sampling}
     each = dict(options["each"])
     names = GenerateSettings.__annotations__
@@ -49,7 +50,7 @@ def generate_start(
         call["seed"] = int(call["seed"])
     if "seed" in each:
         each["seed"] = [int(seed) for seed in each["seed"]]
-    if sampling.get("choices") is not None:  # checked once, not per prompt
+    if sampling.get("choices") is not None:  # checked once, not for each prompt
         sampling["choices"] = lh.SamplingParams(choices=sampling["choices"]).choices
     params: lh.SamplingParams | list[lh.SamplingParams] = lh.SamplingParams(**sampling)
     if each:
@@ -79,7 +80,7 @@ def job_wait(job: lh.Job[Any], timeout_s: float) -> dict[str, Any]:
     progress = job.progress
     return {
         "done": done,
-        "n_done": float(progress.n_done),  # numbers of bytes exceed 32 bits
+        "n_done": float(progress.n_done),  # numbers of bytes can exceed 32 bits
         "n_total": float(progress.n_total),
         "unit": progress.unit,
         "line": clean(progress.line),
@@ -89,7 +90,7 @@ def job_wait(job: lh.Job[Any], timeout_s: float) -> dict[str, Any]:
 
 @boundary
 def job_cancel(job: lh.Job[Any]) -> None:
-    """Cancel a job of any type; returns at once."""
+    """Request the end of a job of any type, and return at once."""
     job.cancel()
 
 
@@ -97,8 +98,8 @@ def job_cancel(job: lh.Job[Any]) -> None:
 def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
     """Wait until a job ends; return its results as columns, ordered by prompt.
 
-    The columns report failed prompts for any `on_error`. R raises its own error for them,
-    with indices from 1.
+    For every value of `on_error`, the columns contain the failed prompts. R raises its
+    own error for them, with indices from 1.
     """
     try:
         results = job.results()
@@ -127,7 +128,7 @@ def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
 
 
 def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None]:
-    """Return log-probabilities, with the alternatives of all tokens in one list."""
+    """Return log-probabilities; alternatives of all tokens are in one list."""
     return [
         None
         if result.logprobs is None
@@ -170,7 +171,7 @@ def journal_read(path: str) -> dict[str, list[Any]]:
 
 @boundary
 def vote(labels: Sequence[Sequence[str | None]]) -> dict[str, list[Any]]:
-    """Return majority votes as columns; `labels` has a list of samples per prompt."""
+    """Return majority votes as columns; `labels` has a list of labels per prompt."""
     votes = [counted(list(samples)) for samples in labels]
     return {
         "majority": [vote.majority for vote in votes],

@@ -1,9 +1,9 @@
 """Conversations.
 
-`chat_create` returns a chat as `python`; `_r.close` closes it. A question is asked in
-steps, so that R can print text and check for Ctrl-C between them: `chat_ask`, `chat_read`
-until the answer is done, `chat_result`. After Ctrl-C, call `chat_cancel` and then
-`chat_result`: the conversation keeps the text generated so far.
+`chat_create` returns a chat as `python`, and `_r.close` closes it. R asks a question in
+steps, between which it can print text and check for Ctrl-C: `chat_ask`, then
+`chat_read` until the answer is done, then `chat_result`. After Ctrl-C, R calls
+`chat_cancel` and then `chat_result`; the conversation keeps the text generated so far.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def chat_create(
     turns: Sequence[Mapping[str, Any]],
     settings: Mapping[str, Any],
 ) -> dict[str, lh.Chat]:
-    """Start a conversation, as `python`.
+    """Start a conversation, and return it as `python`.
 
     Args:
-        context: Context to run in, or a model, which gets a context of its own.
+        context: Context to run in, or a model, for which a new context is created.
         system: Text of a system message; None without a system message.
         turns: Messages of an earlier conversation with `role`, `content` and optionally
             `reasoning_content` and `interrupted`; empty for a new conversation.
@@ -58,7 +58,7 @@ def chat_ask(
 
 @boundary
 def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
-    """Wait for new pieces of an answer, at most `timeout_s` seconds.
+    """Wait for new pieces of an answer for at most `timeout_s` seconds.
 
     Args:
         reply: Reply of `chat_ask`.
@@ -69,7 +69,7 @@ def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
         `texts` of the new pieces; `kinds`, "thinking" or "answer" for each piece; and
         `done`, True after the last piece.
     """
-    done = reply.done()  # first: then no piece is missing
+    done = reply.done()  # before reading, to miss no piece
     pieces = reply.read(n_read, timeout_s)
     return {
         "texts": [clean(piece) for piece in pieces],
@@ -80,7 +80,7 @@ def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
 
 @boundary
 def chat_cancel(reply: lh.Reply) -> None:
-    """Request the end of an answer, which stops within one step; returns at once."""
+    """Request the end of an answer and return at once. It stops within one step."""
     reply.cancel()
 
 
@@ -143,7 +143,7 @@ def chat_fork(chat: lh.Chat, n: int) -> dict[str, list[lh.Chat]]:
 def chat_ask_all(
     chat: lh.Chat, texts: Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, lh.Job[lh.Results]]:
-    """Start to answer many questions, each after the conversation, in one batch.
+    """Start to answer many questions in one batch, each as a continuation of the chat.
 
     Args:
         chat: Chat, which is not changed.
@@ -167,7 +167,7 @@ def _columns(turns: Sequence[lh.Turn]) -> dict[str, list[Any]]:
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    given = given or {}  # an empty list of R arrives as []
+    given = given or {}  # an empty list from R arrives as []
     settings = {k: v for k, v in given.items() if k != "sampling"}
     settings |= given.get("sampling", {})
     if settings.get("seed") is not None:  # R sends seeds above 2^31 as floats

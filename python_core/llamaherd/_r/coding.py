@@ -1,6 +1,6 @@
-"""Codebooks and coded texts, with data in columns.
+"""Codebooks and coded texts; data are passed as columns.
 
-A codebook is passed as JSON in both directions, because R's lists have no scalars.
+Codebooks are passed as JSON in both directions, because R's lists have no scalars.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from llamaherd.research.estimation.starting import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_TEXT = ".text"  # name of the column of R's texts; no field has this name
+_TEXT = ".text"  # name of the column with R's texts; no field of a codebook has this name
 
 
 def _codebook(content: str) -> lh.Codebook:
@@ -64,7 +64,7 @@ def described_codebook(codebook: lh.Codebook) -> dict[str, Any]:
 
 @boundary
 def codebook_make(content: str) -> dict[str, Any]:
-    """Return canonical form, hash, page and names of a codebook that is given as JSON."""
+    """Return canonical form, hash, page and names of a codebook given as JSON."""
     return described_codebook(_codebook(content))
 
 
@@ -78,7 +78,7 @@ def codebook_read(path: str) -> dict[str, Any]:
 def scale_make(
     low: float, high: float, step: float, names: Mapping[str, str] | Sequence[str] | None
 ) -> dict[str, Any]:
-    """Check a scale of numbers; return its content as JSON, and its numbers."""
+    """Check a scale of numbers; return its content as JSON, and the numbers."""
     scale = lh.number_scale(low, high, step, names)
     content = json.dumps(scale.to_dict(), ensure_ascii=False)
     return {"json": clean(content), "values": [float(each) for each in scale.numbers]}
@@ -94,7 +94,7 @@ def codebook_write(content: str, path: str) -> None:
 def codebook_preview(
     content: str, text: str, model: lh.Model | None, chat: bool
 ) -> dict[str, Any]:
-    """Return the fields of `prompt_preview`; the tokens are a list, or None."""
+    """Return the fields of `prompt_preview`, with the tokens as a list or None."""
     preview = lh.prompt_preview(_codebook(content), text, model, chat=chat)
     return {
         "prompt": clean(preview.prompt),
@@ -107,7 +107,7 @@ def codebook_preview(
 
 @boundary
 def annotate_roles(content: str, options: Mapping[str, Any]) -> list[str]:
-    """Check the settings, and return the roles of the new columns."""
+    """Check the settings of a coding, and return the roles of the new columns."""
     codebook = _codebook(content)
     settings = checked_settings(codebook, "model", _settings(options))
     return roles_of(codebook, settings)
@@ -130,7 +130,7 @@ def annotate_start(
     content: str,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    """Start `annotate`; None is a missing text. `journal` is an absolute path or None.
+    """Start `annotate`. A missing text is None; `journal` is an absolute path or None.
 
     Args:
         context: Context to run in.
@@ -166,7 +166,7 @@ def annotate_result(job: lh.Job[lh.Coded]) -> dict[str, Any]:
     coded = _coded(job)
     values = {role: coded.frame[name] for role, name in coded.columns.items()}
     values = with_places_of_r(values, coded.codebook)
-    # The columns about thoughts are the last columns before the errors.
+    # The columns about thoughts are the last ones before the column of errors.
     roles = list(values)[-4:-1] if coded.run["settings"].get("thinking") else []
     cells = dict(zip(THOUGHT_COLUMNS, map(values.__getitem__, roles), strict=False))
     return {
@@ -209,7 +209,7 @@ def robustness_plan(
     """
     known = {name: _codebook(c) for name, c in zip(names, codebooks, strict=True)}
     seed, seeds = int(options["seed"]), [int(each) for each in options["seeds"]]
-    told = dict(options.get("settings") or {})  # an empty named list of R arrives as []
+    told = dict(options.get("settings") or {})  # an empty named list from R arrives as []
     budgets = thinking_levels(options.get("thinking"))
     if len(budgets) == 1:
         told["thinking"] = budgets[0]
@@ -249,7 +249,7 @@ def robustness_compare(
     rows: Sequence[int],
     texts: Sequence[str | None],
 ) -> dict[str, Any]:
-    """Compare the labels of variants; matrices are returned as lists of rows.
+    """Compare the labels of variants; return matrices as lists of rows.
 
     Args:
         coded: For each variant its `name`, `codebook` as JSON, `labels`, and `run`, the
@@ -301,7 +301,7 @@ def _coded(job: lh.Job[lh.Coded]) -> lh.Coded:
 
 
 def _numbers(coded: lh.Coded) -> list[float] | None:
-    """Return the labels as numbers if they are ordered numbers, with NaN; else None."""
+    """Return labels as numbers, with NaN, if they are ordered numbers; otherwise None."""
     known = coded.codebook.numbers
     if known is None:
         return None
@@ -310,7 +310,7 @@ def _numbers(coded: lh.Coded) -> list[float] | None:
 
 
 def _plain(values: Sequence[Any]) -> list[Any]:
-    """Return numbers or clean texts; [] for other values, which R reads as JSON."""
+    """Return numbers or clean texts; R reads other values as JSON: return []."""
     if all(value is None or isinstance(value, str) for value in values):
         return [clean_or_none(value) for value in values]
     is_number = all(isinstance(value, float) for value in values)

@@ -1,4 +1,4 @@
-"""Coding of texts by people in a browser."""
+"""Coding of texts by human coders in a browser."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOOK_S = 0.02
 
 
 class CodingPageRun:
-    """Serves a coding page and returns its codes at the end, as the work of a `Job`.
+    """Work of a `Job`: serves a coding page and returns its codes at the end.
 
     Args:
         data: Sample, or columns of a data frame.
@@ -115,7 +115,7 @@ def code_start(
 
 @boundary
 def code_result(job: lh.Job[Any]) -> dict[str, Any]:
-    """Return the codes as `sample`, `spans` or `columns` by coder; others are None."""
+    """Return codes as `sample`, `spans` or `columns` by coder; the others are None."""
     found = job.results()
     made: dict[str, Any] = dict.fromkeys(("sample", "spans", "columns"))
     if isinstance(found, lh.GoldSample):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def estimates_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return R's estimates in the form of `estimates_dict`.
+    """Convert R's estimates to the form of `estimates_dict`.
 
     Args:
         given: `rows`, as columns; `model`, `formula`, `level`, `target`, `n_texts`,
@@ -38,7 +38,7 @@ def estimates_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def robustness_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return R's robustness in the form of `robustness_dict`.
+    """Convert R's robustness results to the form of `robustness_dict`.
 
     Args:
         given: Keys of `robustness_dict`; `runs` and `source` as JSON, `estimates` as in
@@ -58,7 +58,7 @@ def robustness_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def evaluation_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return R's evaluation of a selected codebook in the form of `evaluation_dict`.
+    """Convert R's evaluation of a selected codebook to the form of `evaluation_dict`.
 
     Args:
         given: `choice`, as JSON; `value`, `low`, `high`, `n`, `n_failed`, `n_openings`,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def embed_start(
     model: lh.Model | lh.Context, texts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, lh.EmbedJob]:
-    """Start to compute embeddings; None is a missing text, which fails.
+    """Start to compute embeddings. A missing text (None) fails.
 
     Args:
         model: Model to run.
@@ -32,7 +32,7 @@ def embed_start(
 
 @boundary
 def embed_result(job: lh.EmbedJob) -> dict[str, Any]:
-    """Wait until the job ends; return embeddings as bytes, float32 in row-major order."""
+    """Wait until the job ends; return embeddings as bytes of float32, row by row."""
     results = job.results()
     return {
         "vectors": bytearray(results.vectors.astype("<f4").tobytes()),

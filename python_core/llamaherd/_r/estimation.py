@@ -1,4 +1,4 @@
-"""Gold samples and estimates; R stores a sample as JSON, in addition to its columns."""
+"""Gold samples and estimates. R stores a sample both as JSON and as columns."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ def gold_rows(
     """Return the indices of a sample's texts in a data frame.
 
     Args:
-        columns: Columns of the data frame that identify the texts.
+        columns: Columns of the data frame that identify its texts.
         sample: Sample as JSON.
-        options: `label` and `text`, names of columns. Without a label column also `n`,
+        options: `label` and `text`, names of columns. Without a label column, also `n`,
             the number of rows; labels are then not compared.
     """
     known, given = GoldSample.from_json(sample), dict(columns)
@@ -161,7 +161,7 @@ def codes_in_one_form(
     gold: str | Sequence[Any],
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return labels and codes in one text form, so that equal labels are equal texts.
+    """Convert labels and codes to texts in the same form, so that equal labels are equal.
 
     Args:
         columns: Columns of text, label and id, if present.
@@ -170,9 +170,9 @@ def codes_in_one_form(
             whether it is `ordered`; `used`, columns of the formula.
 
     Returns:
-        `labels`, of all N texts; `rows` and `codes`, the indices and codes of rows with a
-        code; `gold`, with the codes in this form; `draws`, lists like `codes` with true
-        codes drawn from a model of the coders, [] without such a model.
+        `labels` of all N texts; `rows` and `codes`, the indices and codes of rows with
+        a code; `gold`, the sample with converted codes; `draws`, lists like `codes`
+        with true codes drawn from a model of the coders, [] without such a model.
     """
     several = options["several"]
     texts, sample, _ = estimating.joined(
@@ -214,7 +214,7 @@ def _draws(
 
 
 def _compared(texts: Population, options: Mapping[str, Any]) -> list[Sequence[Any]]:
-    """Return the labels, and the columns of the formula, sorted by name."""
+    """Return the columns to compare: labels, and columns of the formula by name."""
     used = set(options["used"]) - {texts.label_column}
     names = sorted(used.intersection(frames.names(texts.frame)))
     return [texts.labels, *(frames.column(texts.frame, name, "used") for name in names)]
@@ -222,7 +222,7 @@ def _compared(texts: Population, options: Mapping[str, Any]) -> list[Sequence[An
 
 @boundary
 def dawid_skene(sample: str, one_coin: bool) -> dict[str, Any]:
-    """Return labels and coders' error rates by the model of Dawid and Skene.
+    """Return labels and coders' error rates, estimated by the model of Dawid and Skene.
 
     Args:
         sample: Sample as JSON.
@@ -245,7 +245,7 @@ def dawid_skene(sample: str, one_coin: bool) -> dict[str, Any]:
 def _with_levels(
     columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a data frame; its label column is categorical if R's column is a factor."""
+    """Return a data frame whose label column is categorical if R's column is a factor."""
     made: dict[str, Any] = dict(columns)
     label, levels = options.get("label"), options.get("levels")
     if label is not None and levels is not None:
@@ -394,7 +394,7 @@ def _matrices(given: Mapping[str, Any], n_texts: int, n_codes: int) -> Matrices:
 def _by_name(
     each: Mapping[str, Mapping[str, Any]], made: Matrices
 ) -> Callable[[str], tuple[Floats, Floats]]:
-    """Return a function that maps a label to the matrices as if all texts had it."""
+    """Return a function from a label to the matrices as if all texts had this label."""
 
     def by_name(name: str) -> tuple[Floats, Floats]:
         own = each[name]
@@ -413,7 +413,7 @@ def _columns(columns: Sequence[Sequence[float]]) -> Floats:
 
 
 def for_r(sample: GoldSample) -> dict[str, Any]:
-    """Return the columns of a sample; row indices start at 0."""
+    """Return the columns of a sample, in which row indices start at 0."""
     design = {
         name: value if isinstance(value, (str, bool, type(None))) else _plain(value)
         for name, value in sample.design.items()

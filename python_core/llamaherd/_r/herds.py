@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-# Advice for R users at the end of error messages, by error code.
+# Advice for R users that is appended to error messages, by error code.
 _REMEDIES = {
     "no_ray": ': reticulate::virtualenv_install("r-llamaherd", "ray"), then restart R',
     "no_cluster": ': "local"',
 }
-_ARGUMENT = "cluster"  # R's name of `address`
+_ARGUMENT = "cluster"  # name of the argument `address` in R
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HerdProgress(JobProgress):
-    """Progress of the start of a herd; it has no counts until all actors are ready."""
+    """Progress of the start of a herd, without counts until all actors are ready."""
 
     n_done: int
     n_total: int = 0
@@ -38,7 +38,7 @@ class HerdProgress(JobProgress):
 
 
 class HerdWork:
-    """Start of a herd, which may take minutes, as the work of a `Job`.
+    """Work of a `Job`: starts a herd, which may take minutes.
 
     Args:
         model: Model of the actors, with its settings for GPUs.
@@ -56,7 +56,7 @@ class HerdWork:
             "n_gpu_layers": model.n_gpu_layers,
             **options,
         }
-        # Created before its start, so that it can be closed during the start.
+        # Created before the start, so that the herd can be closed during the start.
         self._herd = Herd.__new__(Herd)
         self._is_cancelled = False
         self._is_complete = False
@@ -67,7 +67,7 @@ class HerdWork:
         return HerdProgress(n_done=int(self._is_complete))
 
     def cancel(self) -> None:
-        """End all actors, including actors that have not started yet."""
+        """End all actors, including those that are still starting."""
         self._is_cancelled = True
         if hasattr(self._herd, "_loop"):
             self._herd.close()
@@ -144,7 +144,7 @@ def herd_start(
 
 @boundary
 def herd_result(job: lh.Job[Herd]) -> dict[str, Herd]:
-    """Wait for the start, and return the herd as `python`."""
+    """Wait until the herd has started, and return it as `python`."""
     return {"python": job.results()}
 
 

@@ -1,4 +1,4 @@
-"""Methods paragraphs of codings and of reports."""
+"""Methods paragraphs for codings and reports."""
 
 from __future__ import annotations
 

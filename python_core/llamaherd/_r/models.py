@@ -1,4 +1,4 @@
-"""Models, contexts, their texts, and requantizing."""
+"""Models, contexts, tokens, chat templates, and requantizing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def model_load(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 @boundary
 def model_metadata(model: lh.Model) -> dict[str, list[str]]:
-    """Return keys and values as lists, because R changes the encoding of dict keys."""
+    """Return the metadata as lists of keys and values, because R changes dict keys."""
     metadata = lh.model_metadata(model)
     return {
         "keys": [clean(key) for key in metadata],
@@ -173,7 +173,7 @@ def optimize_start(
 
 @boundary
 def optimize_result(job: lh.OptimizeJob) -> dict[str, Any] | None:
-    """Return the report, with files as columns, original first; None if cancelled."""
+    """Return the report, with its files as columns, original first; None if cancelled."""
     report = job.result()
     if report is None:
         return None

@@ -1,4 +1,4 @@
-"""Comparisons of texts in pairs, as columns."""
+"""Comparisons of texts in pairs, with results as columns."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def compare_pairs_start(
 
 @boundary
 def compare_pairs_result(job: lh.Job[lh.PairComparison]) -> dict[str, Any]:
-    """Wait until the job ends; return strengths and pairs as columns, and checks."""
+    """Wait until the job ends; return strengths and pairs as columns, and the checks."""
     found = job.results()
     bias = found.position_bias
     return {
@@ -91,7 +91,7 @@ def pair_agreement(
 
 
 def comparison_given(given: Mapping[str, Any]) -> lh.PairComparison:
-    """Build the parts of a comparison that plots and agreement use.
+    """Create the parts of a comparison that plots and agreement use.
 
     Args:
         given: `name`, `strength`, `low` and `high` of texts; `first`, `second` (names)

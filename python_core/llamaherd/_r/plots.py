@@ -100,7 +100,7 @@ def _validation(given: Given) -> Picture:
     """Plot a validation, given as `json`; `type` is the type of plot."""
     try:
         return OF_VALIDATION[given["type"]](json.loads(given["json"]))
-    except ArgumentError as error:  # R's argument has another name
+    except ArgumentError as error:  # the argument has another name in R
         raise error.moved(argument="type") from None
 
 

@@ -1,4 +1,4 @@
-"""Positions of quotes as in R: from 1, including the last character."""
+"""Conversion of quotes' positions to those of R: from 1, including the last character."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLACE = ("start", "end")
 
 
 def text_of(result: lh.Result) -> str | None:
-    """Return the text of an answer; quotes in it become objects with positions."""
+    """Return the text of an answer, in which quotes are objects with positions."""
     if result.text is None or not quotes_in(result.parsed):
         return result.text
     return json.dumps(counted_from_one(result.parsed), ensure_ascii=False)
@@ -28,7 +28,7 @@ def text_of(result: lh.Result) -> str | None:
 def with_places_of_r(
     values: Mapping[str, Sequence[Any]], codebook: lh.Codebook
 ) -> dict[str, Sequence[Any]]:
-    """Return the columns of coded texts; start and end of quotes are numbers for R."""
+    """Return the columns of coded texts, with start and end of quotes as numbers."""
     found = dict(values)
     if codebook.kind.is_generated:
         return found
@@ -41,7 +41,7 @@ def with_places_of_r(
 
 
 def labels_of(coded: lh.Coded) -> list[str | None]:
-    """Return the labels of coded texts, with R's positions in quotes."""
+    """Return the labels of coded texts, with R's positions of quotes."""
     if coded.codebook.type == "spans":
         return [each and _moved_spans(each) for each in coded.labels]
     schema = coded.codebook.schema
@@ -69,7 +69,7 @@ def _moved_spans(label: str) -> str:
 
 
 def spans_label(rows: str) -> str:
-    """Return the label of a text from its passages in R, as JSON with R's positions."""
+    """Return a text's label from JSON of its passages with R's positions."""
     spans = [{**span, "start": span["start"] - 1} for span in json.loads(rows)]
     return json.dumps({SPANS: spans}, ensure_ascii=False)
 
@@ -89,7 +89,7 @@ class QuoteColumns(NamedTuple):
 def columns_of_quotes(
     text: str, places: Mapping[str, Sequence[float]] | None
 ) -> QuoteColumns:
-    """Return the columns of quotes with R's positions; no columns without quotes.
+    """Convert quotes with R's positions to columns; without quotes, to no columns.
 
     Args:
         text: Name of the column of texts, which the new names contain.

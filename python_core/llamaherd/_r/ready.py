@@ -1,4 +1,4 @@
-"""Starting points: ready codebooks, and models by memory size."""
+"""Ready codebooks, and recommended models by memory size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recalibration of labels; R stores the data frame and its record."""
+"""Recalibration of labels. R stores the data frame and its record."""
 
 from __future__ import annotations
 

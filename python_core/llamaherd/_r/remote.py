@@ -41,7 +41,7 @@ def _job(job: remote.RemoteJob) -> dict[str, Any]:
 
 @boundary
 def remote_at(folder: str) -> None:
-    """Set the folder of all servers to R's value; "" for the default.
+    """Set the folder of all servers to the value from R; "" means the default.
 
     Python does not see environment variables that R sets after Python's start.
     """
@@ -66,9 +66,9 @@ def remote_start(  # noqa: PLR0917 - R names none
 
     Args:
         models: Models.
-        model_names: Their names; empty to use the names of the files.
+        model_names: Names of the models; empty to use the names of the files.
         loras: Adapters.
-        lora_names: Their names.
+        lora_names: Names of the adapters.
         name: Name of the server.
         port: Port; 0 for a free one.
         stay: Whether the server outlives this process.
@@ -104,7 +104,7 @@ def remote_stop(name: str) -> bool:
 
 @boundary
 def remote_servers() -> list[dict[str, Any]]:
-    """Return all servers; `running` is True for running servers."""
+    """Return all servers as columns; `running` is True for running servers."""
     return [
         {**_server(each), "running": each.is_running} for each in remote.list_servers()
     ]

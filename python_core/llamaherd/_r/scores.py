@@ -37,24 +37,24 @@ def _given(options: Mapping[str, Any], settings: type) -> dict[str, Any]:
 def classify_start(
     context: lh.Context, prompts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, lh.Job[lh.ClassifyResults]]:
-    """Start `classify_parallel`; None is a missing prompt, which fails.
+    """Start `classify_parallel`. A missing prompt (None) fails.
 
     Args:
         context: Context to run in.
         prompts: Texts or token ids; with `chat`, texts or lists of messages.
-        options: `labels`, label texts for the model; `names`, the corresponding names in
-            R; any other option of `start_classify`.
+        options: `labels`, texts of the labels for the model; `names`, the corresponding
+            names in R; and any other option of `start_classify`.
     """
     arguments = _given(options, ClassifySettings)
     arguments["labels"] = _labels(options["labels"], options["names"])
     if "seed" in arguments:
-        arguments["seed"] = int(arguments["seed"])  # R sends those above 2^31 as floats
+        arguments["seed"] = int(arguments["seed"])  # R sends seeds above 2^31 as floats
     given = given_prompts(prompts, chat=bool(options.get("chat")))
     return {"job": lh.start_classify(context, given, **arguments)}
 
 
 def _labels(readings: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Map label texts for the model to names in R.
+    """Return a dict from the labels' texts for the model to their names in R.
 
     Raises:
         ValueError: A label text occurs twice.
@@ -71,7 +71,7 @@ def _labels(readings: Sequence[str], names: Sequence[str]) -> dict[str, str]:
 
 @boundary
 def classify_result(job: lh.Job[lh.ClassifyResults]) -> dict[str, Any]:
-    """Wait until the job ends; return results as columns, and matrices by rows.
+    """Wait until the job ends; return results as columns, and matrices as rows.
 
     `between` is None if prompts have at most one thought; `thoughts` is None without
     thinking.
@@ -98,12 +98,13 @@ def classify_result(job: lh.Job[lh.ClassifyResults]) -> dict[str, Any]:
 def score_start(
     context: lh.Context, prompts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, lh.Job[lh.ScoreResults]]:
-    """Start `score_parallel`; None is a missing prompt, which fails.
+    """Start `score_parallel`. A missing prompt (None) fails.
 
     Args:
         context: Context to run in.
         prompts: As for `classify_start`.
-        options: `continuations`, a list for each prompt; others as for `classify_start`.
+        options: `continuations`, a list for each prompt; and options as for
+            `classify_start`.
     """
     job = lh.start_score(
         context,
@@ -116,7 +117,7 @@ def score_start(
 
 @boundary
 def score_result(job: lh.Job[lh.ScoreResults]) -> dict[str, Any]:
-    """Return a row for each continuation; values are None or NaN after a failure."""
+    """Return columns with a row for each continuation; None or NaN after a failure."""
     results = _results(job)
     places = [(i, j) for i, n in enumerate(results.n_given) for j in range(n)]
     found = results.continuations
@@ -135,7 +136,7 @@ def score_result(job: lh.Job[lh.ScoreResults]) -> dict[str, Any]:
 def perplexity_start(
     context: lh.Context, texts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, lh.Job[lh.PerplexityResults]]:
-    """Start `perplexity`; None is a missing text, which fails.
+    """Start `perplexity`. A missing text (None) fails.
 
     Args:
         context: Context to run in.
@@ -165,10 +166,10 @@ def perplexity_result(job: lh.Job[lh.PerplexityResults]) -> dict[str, Any]:
 def calibration_fit(
     probs: Sequence[Sequence[float]], names: Sequence[str], method: str
 ) -> str:
-    """Fit a calibration to rows of probabilities, and return it as JSON.
+    """Fit a calibration to rows of probabilities; return the calibration as JSON.
 
-    `names` are the labels of the columns; without names, the calibration applies to any
-    labels.
+    `names` are the labels of the columns. Without names, the calibration can be applied
+    to any labels.
     """
     fit = {"batch": lh.calibrate_batch, "contextual": lh.calibrate_contextual}[method]
     n = len(probs[0]) if probs else len(names)
@@ -178,7 +179,7 @@ def calibration_fit(
 
 @boundary
 def contextual_check(thinking: object) -> None:
-    """Check the option `thinking` of a contextual calibration, see `check_contextual`."""
+    """Check `thinking` for a contextual calibration, see `check_contextual`."""
     check_contextual(thinking)
 
 

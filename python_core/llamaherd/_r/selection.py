@@ -1,8 +1,8 @@
 """Selection of codebooks: split samples, comparisons, choices, evaluations.
 
-R stores samples, comparisons and choices as JSON. R runs the codings itself, so that
-Ctrl-C and progress work: one function returns a plan, and another one makes the result
-from R's runs.
+A choice is a selected codebook. R stores samples, comparisons and choices as JSON. R
+runs the codings itself, so that Ctrl-C and progress work. One function returns a plan
+of the codings, and another function computes the result from the codings that R ran.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from llamaherd.research.selection.comparison import SelectionMeasure
     from llamaherd.research.selection.part_codes import PartCodes
 
-_COUNTS = ("part_tokens", "max_tokens", "seed", "n_thoughts")  # R sends them as floats
+_COUNTS = ("part_tokens", "max_tokens", "seed", "n_thoughts")  # R sends these as floats
 
 
 @boundary
@@ -51,7 +51,7 @@ def gold_split(gold: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str,
     """Split a sample.
 
     Args:
-        gold: Either `json` of a sample or `path` of its CSV file; the other is None.
+        gold: `json` of a sample or `path` of its CSV file; the other one is None.
         options: `explore`, `select`, `evaluate`, and `seed`, a float or None.
     """
     seed = options["seed"]
@@ -83,7 +83,8 @@ def compare_plan(
     """Check all arguments, and return the codings to run for a comparison.
 
     Args:
-        data: Columns of the data that identify texts; None to skip this check.
+        data: Columns of the data that identify texts; None skips the check of the
+            texts.
         gold: As in `gold_split`.
         candidates: For each its `name`, the `content` of its codebook as JSON, and its
             `settings`.
@@ -119,7 +120,7 @@ def compare_plan(
 def compare_make(
     sample: str, runs: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a comparison of candidates that were coded.
+    """Return a comparison of candidates from their codings.
 
     Args:
         sample: Sample as JSON.
@@ -169,7 +170,7 @@ def evaluate_plan(
     context: lh.Context | None,
     coded: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Check that a choice fits, and return the coding to run for its evaluation.
+    """Check that a choice fits the sample; return the coding to run for its evaluation.
 
     Args:
         choice: Choice as JSON.
@@ -204,7 +205,7 @@ def evaluate_make(
     coded: Mapping[str, Any],
     level: float,
 ) -> dict[str, Any]:
-    """Return an evaluation, and record this use of the part "evaluate".
+    """Return an evaluation; record that the part "evaluate" was used.
 
     Args:
         choice: Choice as JSON.
@@ -280,7 +281,7 @@ def disagreements(
     parts: Sequence[str],
     peek: bool,
 ) -> dict[str, Any]:
-    """Return texts whose label differs from the human code, as columns."""
+    """Return the texts whose label differs from the human code, as columns."""
     sample = opened_sample(gold["path"] if gold["json"] is None else _sample(gold))
     found = lh.disagreements(_given(coded), sample, list(parts), peek=peek)
     return {

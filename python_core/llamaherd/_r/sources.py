@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def fetch_start(
     source: str, options: Mapping[str, Any]
 ) -> dict[str, lh.Job[Path | None]]:
-    """Start to search for a model's file, or to download it.
+    """Start to search for a model's file and, if necessary, to download it.
 
     Args:
         source: Source, as in `download_model`.
@@ -92,7 +92,7 @@ def lib_path() -> str:
 
 @boundary
 def hardware_profile() -> dict[str, Any]:
-    """Return the hardware profile, with `sizes` as columns and a summary in `text`."""
+    """Return the hardware profile, with `sizes` as columns and a summary as `text`."""
     profile = lh.hardware_profile()
     names = [field.name for field in dataclasses.fields(lh.HardwareProfile)]
     scalars = {
@@ -115,7 +115,7 @@ def hardware_profile() -> dict[str, Any]:
 
 @boundary
 def optimized_look(path: str, folder: str | None) -> dict[str, str | None]:
-    """Return the fastest file of an earlier search, or a folder for a new search."""
+    """Return the fastest file from an earlier search, or a folder for a new one."""
     cache = folders.cache_folder(folder)
     known = fastest_files.look(Path(path), cache)
     work = None if known is not None else str(fastest_files.work_folder(cache))
@@ -146,7 +146,7 @@ def file_sha256(path: str) -> str:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - values of several columns
-    """Return integers as floats, because sizes exceed 32 bits."""
+    """Return integers as floats, because sizes can exceed 32 bits."""
     return (
         float(value) if isinstance(value, int) and not isinstance(value, bool) else value
     )

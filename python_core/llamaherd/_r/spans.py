@@ -1,4 +1,4 @@
-"""Comparison of passages marked by people and by a model."""
+"""Comparison of passages that human coders and a model marked."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _OF_NUMBERS = ("value", "low", "high", "n")
 
 @boundary
 def spans_read(paths: Sequence[str], form: Format, text: str) -> dict[str, Any]:
-    """Return passages as columns, and their content as JSON for `spans_validate`."""
+    """Read passages; return them as columns, and as JSON for `spans_validate`."""
     return spans_for_r(lh.read_spans(paths, format=form, text=text))
 
 
 def spans_for_r(codes: lh.SpanCodes) -> dict[str, Any]:
-    """Return passages marked by people as columns; positions start at 1."""
+    """Return passages of human coders as columns, with positions that start at 1."""
     rows = codes.rows()
     content = [
         {"id": codes.ids[key], "text": key, "coder": coder, "units": units}
@@ -54,13 +54,13 @@ def spans_validate(
     content: str,
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the measures of a validation as columns, with its notes and page.
+    """Validate passages; return the measures as columns, notes and the page.
 
     Args:
         texts: Texts coded by the model.
         spans: For each text, its passages as JSON, with positions from 1; None without an
             answer.
-        content: Passages marked by people, from `spans_read`.
+        content: Passages of human coders, as JSON from `spans_read`.
         options: `level`, `n_bootstrap`, `seed`.
     """
     model = span_codes(

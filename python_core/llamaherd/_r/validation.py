@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.ratings import Codes, Scale
 
-_TEXT = ".text"  # name of the column of texts; no other column has it
+_TEXT = ".text"  # name of the column of texts; no other column has this name
 _BETWEEN = ("model and people", "between people")
 _CURVE = ("threshold", "coverage", "accuracy", "low", "high")
 
@@ -40,7 +40,7 @@ class _Coded:
 
 @boundary
 def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return coefficients of agreement as columns; with kappa for two coders only.
+    """Return coefficients of agreement as columns; kappa only for two coders.
 
     Args:
         codes: For each coder, a list of codes; None for missing codes.
@@ -199,7 +199,7 @@ def for_people(
     accuracy: float,
     sure: bool,
 ) -> dict[str, Any]:
-    """Return the row numbers, from 1, of the texts that people should code.
+    """Return the row numbers, from 1, of the texts that human coders should code.
 
     Args:
         curve: Result of `coverage_curve`.
@@ -278,7 +278,7 @@ def reliability(
 
 
 def _columns(found: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return dataclasses of one type as columns; {} for an empty sequence."""
+    """Convert dataclasses of one type to columns; {} for an empty sequence."""
     names = [field.name for field in dataclasses.fields(found[0])] if found else []
     return {name: [getattr(each, name) for each in found] for name in names}
 

@@ -1,4 +1,4 @@
-"""Conversations with memory: `chat` starts one, `Chat` keeps it."""
+"""Conversations with memory: `chat` starts a conversation, `Chat` stores it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
-_SEEDS_OF_FORKS = 2**34  # offset of seeds of forks, beyond the offsets of retries
+_SEEDS_OF_FORKS = 2**34  # offset of seeds of forks, above those of retries
 
 
 @takes(GenerateOptions, ChatSettings, CHAT_DEFAULTS)
@@ -51,8 +51,8 @@ def chat(
     """Start a conversation; the returned `Chat` stores its messages.
 
     Args:
-        ctx: Context to run in, which other calls can use at the same time. A model or a
-            `llama_cpp.Llama` gets a new context.
+        ctx: Context to run in, which other calls can use at the same time. For a model
+            or a `llama_cpp.Llama`, a new context is created.
         system: Text of a system message; None for no message.
         turns: Messages of an earlier conversation to continue, such as saved
             `Chat.messages`.
@@ -69,15 +69,15 @@ def chat(
 
 
 class Chat(Conversation):
-    """Conversation with a model; a context manager. Its arguments are those of `chat`.
+    """Conversation with a model; a context manager.
 
-    Questions of one chat are answered one after the other, also from several threads, and
-    reading or changing the memory waits for the current answer. Other chats and calls of
-    the same context run at the same time, in the same batches.
+    Its arguments are the arguments of `chat`.
 
-    A question that fails leaves the conversation as it was. If Ctrl-C or `Reply.cancel`
-    ends an answer, the conversation keeps the text so far, with `interrupted` in its
-    turn.
+    Questions of one chat are answered one after the other, also if several threads ask.
+    Functions that read or change the memory wait for the current answer. Other chats
+    and calls of the same context run at the same time, in the same batches. A question
+    that fails does not change the conversation. If Ctrl-C or `Reply.cancel` ends an
+    answer, the conversation keeps the text so far, and marks its turn as `interrupted`.
 
     Attributes:
         context: Context that answers.
@@ -96,8 +96,7 @@ class Chat(Conversation):
         options_of(self.system, self._settings)
         self._owned: Context | None = None
         if isinstance(ctx, Model):
-            # A unified pool stores the cells of a conversation once for all turns and
-            # forks.
+            # In a unified pool, all turns and forks of a conversation share its cells.
             self._owned = Context(ctx, kv_layout="unified")
         self.context: Host = self._owned or as_context(ctx)
         self._owner: object = ctx  # to keep alive
@@ -165,8 +164,8 @@ class Chat(Conversation):
     def ask_all(self, texts: Sequence[str], **settings: Any) -> Results:  # noqa: ANN401 - of two kinds
         """Ask many questions at once, each after the conversation so far.
 
-        They are answered in one batch, which computes the conversation once. The
-        conversation does not change.
+        The questions are answered in one batch, which computes the conversation only
+        once. The conversation itself does not change.
 
         Args:
             texts: Questions.
@@ -180,7 +179,10 @@ class Chat(Conversation):
         return generate_parallel(self.context, prompts, **given)
 
     def start_all(self, texts: Sequence[str], **settings: Any) -> Job[Results]:  # noqa: ANN401 - of two kinds
-        """Start `ask_all` in the background and return at once; same arguments."""
+        """Start `ask_all` in the background and return at once.
+
+        The arguments are the same.
+        """
         prompts, given = self._many(texts, settings)
         return start_parallel(self.context, prompts, **given)
 
@@ -255,7 +257,7 @@ class Chat(Conversation):
             text: Question; None asks the last question again.
             settings: Options of this
                 question.
-            interrupts: Delays Ctrl-C until the caller waits.
+            interrupts: Object that delays Ctrl-C until the caller waits.
         """
         while True:
             with interrupts.let_through():

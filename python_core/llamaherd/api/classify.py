@@ -62,20 +62,20 @@ def classify_parallel(
 
         log P(label) = sum_i log P(t_i | prompt, t_1 .. t_(i-1)) + log P(end),
 
-    where P(end) is 1 minus the probabilities of the tokens with which longer labels
-    continue this label, so 1 if no label does. P(end) adds no cost. It makes labels
-    mutually exclusive: the probability of "Sport" does not include that of "Sport and
-    games". P(end) is accurate to 1e-7, so the error of its logarithm is up to 1e-7 /
-    P(end).
+    where P(end) is 1 minus the sum of the probabilities of the tokens with which longer
+    labels continue this label. If no label is longer, P(end) is 1. P(end) adds no cost.
+    It makes labels mutually exclusive: the probability of "Sport" does not include the
+    probability of "Sport and games". P(end) is accurate to 1e-7, so the error of its
+    logarithm is up to 1e-7 / P(end).
 
     Args:
         ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
         prompts: Prompts as in `generate_parallel`, including `chat`.
-        labels: Texts that may follow a prompt. A mapping gives the name of each text that
+        labels: Texts that may follow a prompt. A mapping has a name for each text that
             the model reads; the probabilities of texts with the same name are added.
             Labels are always plain text.
         progress: True to show a progress bar, or a function that is called with a
-            `Progress` from time to time, on the calling thread.
+            `Progress` repeatedly, on the calling thread.
         **settings: Options of classification, see `ClassifyOptions`.
 
     Returns:
@@ -113,7 +113,7 @@ def start_classify(
     labels: LabelOption,
     **settings: Unpack[ClassifySettings],
 ) -> Job[ClassifyResults]:
-    """Start `classify_parallel` in the background; returns at once, same arguments."""
+    """Start `classify_parallel` in the background and return at once."""
     options = ClassifyOptions.of(ClassifySettings, settings, labels=labels)
     return start(lambda: prepare_classify(ctx, prompts, options))
 
@@ -128,8 +128,8 @@ def prepare_classify(
 ) -> HostedCall[ClassifyResults]:
     """Create the work of the `Job` of `start_classify`.
 
-    An open `journal` replaces the journal of the options, and is not closed. For `places`
-    see `make_requests`.
+    If an open `journal` is given, it replaces the journal in the options, and the call
+    does not close it. For `places` see `make_requests`.
     """
     context = open_context(ctx)
     model = context.model
@@ -186,9 +186,10 @@ def classify_calibrated(
         labels: As in `classify_parallel`.
         method: "batch" to fit the calibration to these prompts, "contextual" to fit it to
             `content_free`.
-        content_free: For "contextual", the prompts with "N/A", "" or the like instead of
-            the text.
-        calibration: Calibration fitted earlier, to apply instead of fitting one.
+        content_free: For "contextual", the prompts with a text without content, such as
+            "N/A" or "".
+        calibration: Calibration that was fitted earlier; it is applied, and none is
+            fitted.
         progress: As in `classify_parallel`.
         **settings: Options of classification, see `ClassifyOptions`.
 
@@ -242,7 +243,7 @@ def check_contextual(thinking: object) -> None:
 def _notes(
     found: ClassifyResults, prompts: Sequence[Rendered], model: Model, *, chat: bool
 ) -> tuple[str, ...]:
-    """Return the notes on results that users should read before they use them."""
+    """Return notes that users should read before they use the results."""
     low = low_coverage(found.coverage)
     if not low:
         return ()
@@ -265,7 +266,7 @@ def _pmi_prompt(model: Model, options: ClassifyOptions) -> Rendered:
 
 
 def _start_of_text(model: Model) -> object:
-    """Return a prompt without text: the model's start token, or else its end token."""
+    """Return a prompt without text: the start token, or else the end token."""
     info = model.info
     if info.add_bos:
         return ""

@@ -46,15 +46,15 @@ class Conversation:
                 code="conflict",
             )
         self._system = given if system is None else checks.text("system", system)
-        self._lock = Lock()  # guards the turns and the fields below
-        self._version = 0  # changes with the turns
+        self._lock = Lock()  # protects the turns and the fields below
+        self._version = 0  # incremented when the turns change
         self._reply: Reply | None = None  # answer in progress
         self._n_tries = 0  # number of earlier answers to the last question
         self._last: Result | None = None
 
     @property
     def turns(self) -> list[Turn]:
-        """Messages so far, without the system message, as a copy that JSON can represent.
+        """Copy of the messages so far without the system message; JSON can represent it.
 
         An answer has its thought as "reasoning_content", and `interrupted` if it was
         cancelled during generation.
@@ -65,7 +65,7 @@ class Conversation:
 
     @property
     def messages(self) -> list[Turn]:
-        """System message, if any, and messages so far; `turns=` accepts them."""
+        """System message, if any, and messages so far, as `turns=` accepts them."""
         first: list[Turn] = []
         if self._system is not None:
             first = [{"role": "system", "content": self._system}]
@@ -82,12 +82,12 @@ class Conversation:
 
     @property
     def last(self) -> Result | None:
-        """Result of the last answer, even an interrupted one; None without an answer."""
+        """Result of the last answer, even if interrupted; None without an answer."""
         self._settle()
         return self._last
 
     def undo(self) -> list[Turn]:
-        """Drop the last question with its answer, and return both.
+        """Remove the last question with its answer, and return both.
 
         Raises:
             ValueError: There is no question.
@@ -100,9 +100,10 @@ class Conversation:
             return gone
 
     def forget(self, n: int = 1) -> list[Turn]:
-        """Drop the n oldest questions with their answers, and return them.
+        """Remove the n oldest questions with their answers, and return them.
 
-        The system message stays. This makes room in the context.
+        The system message is not removed. More cells of the context are then free for
+        answers.
 
         Raises:
             ValueError: There are fewer than n questions.
@@ -120,7 +121,7 @@ class Conversation:
         return transcript(self.messages)
 
     def _record(self, handle: Handle, asked: Question) -> None:
-        """Add the answer to a question to the memory, once."""
+        """Add the answer to a question to the memory, if not yet added."""
         with self._lock:
             if self._reply is None or self._reply.handle is not handle:
                 return

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     EmbedProgressOption = bool | Callable[[EmbedProgress], object]
 
 _MAX_TEXTS = 64  # maximum number of texts per run
-# Tokens per batch. An encoder computes attention over the whole batch, and masks other
-# texts only afterwards: docs/decisions/0039.
+# Number of tokens per batch. An encoder computes attention over the whole batch, and
+# masks other texts only afterwards, see docs/decisions/0039.
 _BATCH_ENCODER = 256
 _BATCH_DECODER = 512
-_ROW_BYTES = 128 << 20  # limit of the memory that libllama reserves for logits
+_ROW_BYTES = 128 << 20  # maximum memory in bytes that libllama reserves for logits
 _OF_FILE: dict[str, Pooling] = {"1": "mean", "2": "cls", "3": "last"}
 _RANK = "4"
 
@@ -50,19 +50,19 @@ def embed_parallel(
     progress: EmbedProgressOption = False,
     **settings: Unpack[EmbedSettings],
 ) -> Embeddings:
-    """Compute an embedding of each text, many at once.
+    """Compute an embedding of each text, with many texts at once.
 
     A text that fails has a reason in `errors` and a row of NaN; the other texts are not
     affected. Equal texts are computed once.
 
     Args:
-        model: Model for embeddings (an encoder such as BERT), or any decoder. A context
-            or a `llama_cpp.Llama` can be given instead of its model.
-        texts: Texts or token ids, any number of them. Special tokens in texts are read as
-            plain text. The special tokens that the model expects at the ends of a text
-            are added.
+        model: Model for embeddings (an encoder such as BERT), or any decoder. Instead
+            of a model, its context or its `llama_cpp.Llama` can be given.
+        texts: Any number of texts or sequences of token ids. Special tokens in texts
+            are read as plain text. The special tokens that the model expects at the
+            ends of a text are added.
         progress: True to show a progress bar, or a function that is called with an
-            `EmbedProgress` from time to time, on the calling thread.
+            `EmbedProgress` repeatedly, on the calling thread.
         **settings: Options of embedding, see `EmbedOptions`.
 
     Returns:
@@ -72,8 +72,8 @@ def embed_parallel(
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range.
         Interrupted: Ctrl-C ended the call; `results` has the finished results.
-        ModelLoadError: The model has no embeddings of texts: it ranks texts, or has both
-            an encoder and a decoder.
+        ModelLoadError: The model computes no embeddings of texts, because it ranks
+            texts or has both an encoder and a decoder.
         ModelClosedError: The model was closed.
         ContextError: Memory is insufficient.
 
@@ -89,9 +89,9 @@ def start_embed(
     texts: Sequence[Prompt],
     **settings: Unpack[EmbedSettings],
 ) -> EmbedJob:
-    """Start `embed_parallel` in the background; returns at once, same arguments.
+    """Start `embed_parallel` in the background and return at once.
 
-    Invalid arguments raise here, before anything runs.
+    Invalid arguments raise an error here, before anything runs.
     """
     return start(lambda: prepare_embed(model, texts, settings), EmbedJob)
 
@@ -133,7 +133,7 @@ def _as_model(value: object) -> Model:
 
 
 def _pooling(model: Model, pooling: PoolingOption) -> Pooling:
-    """Return the requested pooling, or the pooling that the model file names."""
+    """Return the requested pooling; for "auto", the pooling named in the model file."""
     kind = model.metadata.get("general.architecture", "")
     of_file = model.metadata.get(f"{kind}.pooling_type", "")
     if of_file == _RANK:
@@ -145,7 +145,7 @@ def _pooling(model: Model, pooling: PoolingOption) -> Pooling:
 
 
 def _sizes(model: Model, longest: int, *, is_alone: bool) -> EmbedSizes:
-    """Return the batch sizes for texts up to a length in tokens."""
+    """Return the batch sizes for texts of up to `longest` tokens."""
     most = max(32, _ROW_BYTES // (4 * model.n_vocab))
     n_texts = 1 if is_alone else _MAX_TEXTS
     if reads_at_once(model):

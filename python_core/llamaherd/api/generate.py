@@ -1,4 +1,4 @@
-"""The public calls: many prompts at once, one prompt, one prompt as a stream."""
+"""The public calls that generate: many prompts at once, one prompt, one as a stream."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ def generate_parallel(
 
     Args:
         ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
-        prompts: Texts or token ids, any number of them; with `chat`, also lists of
-            messages.
+        prompts: Any number of texts or sequences of token ids; with `chat`, also lists
+            of messages.
         progress: True to show a progress bar, or a function that is called with a
-            `Progress` from time to time, on the calling thread.
+            `Progress` repeatedly, on the calling thread.
         **settings: Options of generation, see `GenerateOptions`, and any field of
             `SamplingParams`, such as max_tokens, temperature, stop and choices. A schema,
             regex, grammar or choices may be a list with one element per prompt, None for
             no constraint.
 
     Returns:
-        One result per prompt, in the order of the prompts. With n > 1 it is the result of
-        the first sample; `samples` has the results of all samples.
+        One result per prompt, in the order of the prompts. With n > 1, these are the
+        results of the first samples; `samples` has the results of all samples.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range. An invalid grammar, invalid choices or a
-            bias of unknown tokens raise only if they are the same for all prompts;
-            otherwise only the affected prompts fail.
+        ValueError: An argument is out of range. An invalid grammar, invalid choices or
+            a bias of unknown tokens raise an error only if they are the same for all
+            prompts. Otherwise only the affected prompts fail.
         Interrupted: Ctrl-C ended the call; `results` has the finished results.
         GenerationError: A prompt failed, and `on_error` is "stop".
         ChatTemplateError: The model has no chat template, or it refuses the messages.
@@ -79,8 +79,8 @@ def generate_parallel(
 
     Warns:
         JournalWarning: Results could not be stored, or the journal was removed or moved
-            during the call and is created again. The call returns all results in any
-            case.
+            during the call and was created again. In both cases the call returns all
+            results.
     """
     options = GenerateOptions.of(GenerateSettings, settings, progress=progress)
     return run_to_end(
@@ -97,9 +97,9 @@ def start_parallel(
     prompts: Sequence[Prompt | Messages],
     **settings: Unpack[GenerateSettings],
 ) -> Job[Results]:
-    """Start `generate_parallel` in the background; returns at once, same arguments.
+    """Start `generate_parallel` in the background and return at once.
 
-    Invalid arguments raise here, before anything runs.
+    Invalid arguments raise an error here, before anything runs.
     """
     options = GenerateOptions.of(GenerateSettings, settings)
     return start(lambda: prepare_generate(ctx, prompts, options))
@@ -119,8 +119,8 @@ def prepare_generate(
         ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
         prompts: Texts, token ids or messages.
         options: Options of the call.
-        journal: Open journal that replaces the journal of the options. The call does not
-            close it.
+        journal: Open journal that replaces the journal in the options. The call does
+            not close this journal.
         places: Index of each prompt in a longer list, see `make_requests`.
     """
     context = as_context(ctx)
@@ -154,15 +154,15 @@ def generate(
     stream: Stream = False,
     **settings: Unpack[PromptSettings],
 ) -> Result | Iterator[TextPiece]:
-    """Generate the answer to one prompt; arguments as for `generate_parallel`.
+    """Generate the answer to one prompt. Arguments are those of `generate_parallel`.
 
     Args:
         ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
         prompt: Text, token ids, or with `chat` a list of messages.
-        stream: Return the answer in pieces while it is generated. "all" also returns the
-            pieces of the thought; the `kind` of a piece is "thinking" or "answer".
-            Streams do not support `logprobs`, nor `retries`, because pieces that were
-            read cannot be withdrawn.
+        stream: Return the answer in pieces while it is generated. "all" also returns
+            the pieces of the thought; the `kind` of a piece is "thinking" or "answer".
+            Streams support neither `logprobs` nor `retries`, because a piece cannot be
+            withdrawn after it was read.
         **settings: Options of generation, see `GenerateOptions`, and any field of
             `SamplingParams`.
 
@@ -171,8 +171,8 @@ def generate(
         starts to run when the first piece is requested.
 
     Raises:
-        GenerationError: The prompt failed; a stream raises after its last piece. Other
-            errors are those of `generate_parallel`.
+        GenerationError: The prompt failed; a stream raises the error after its last
+            piece. Other errors are those of `generate_parallel`.
     """
     context = as_context(ctx)
     options = GenerateOptions.of(PromptSettings, settings, stream=stream, on_error="stop")

@@ -1,4 +1,4 @@
-"""Requests of a chat: a conversation with a new question, fitted into the context."""
+"""Creation of a chat's requests, with answers limited to the free cells."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from llamaherd.core.request import Request
     from llamaherd.run.host import Host
 
-# If fewer cells are free, a question is refused.
+# If fewer cells than this are free for the answer, a question is refused.
 _LEAST_TOKENS = 64
 _ANSWER: Turn = {"role": "assistant", "content": "A"}
 
 
 def options_of(system: str | None, settings: Mapping[str, Any]) -> GenerateOptions:
-    """Check the settings of a question; defaults are those of a chat.
+    """Check the settings of a question and return them with the defaults of a chat.
 
     Raises:
         TypeError: A setting is unknown or has the wrong type.
@@ -42,11 +42,12 @@ def options_of(system: str | None, settings: Mapping[str, Any]) -> GenerateOptio
     """
     given = {**CHAT_DEFAULTS, **settings}
     if any(settings.get(name) for name in CONSTRAINTS) and "max_tokens" not in settings:
-        del given["max_tokens"]  # the form limits the answer
+        del given["max_tokens"]  # the constraint limits the answer
     options = GenerateOptions.of(
         ChatSettings, given, chat=True, stream=True, system=system
     )
-    # Constraints are checked with the model, because a schema may be given in many forms.
+    # Constraints are not checked here, but later with the model, because a schema may
+    # be given in many forms.
     SamplingParams(**{k: v for k, v in options.sampling.items() if k not in CONSTRAINTS})  # type: ignore[arg-type] # they are checked
     return options
 
@@ -60,7 +61,8 @@ class Question:
         request: Request with the whole conversation.
         prefix: Text at the start of the answer that is not part of the result.
         n_again: Number of leading tokens that the next prompt will share.
-        n_replaced: Number of last messages that question and answer replace.
+        n_replaced: Number of messages at the end that the question and its answer
+            replace.
         n_tries: Number of earlier answers to the same question.
     """
 
@@ -72,7 +74,7 @@ class Question:
     n_tries: int = 0
 
     def again(self, n_replaced: int, n_tries: int) -> Question:
-        """Return the question with another seed, to replace the last question."""
+        """Return a copy that replaces the last question and has another seed."""
         request = again(self.request, n_tries)
         return replace(self, request=request, n_replaced=n_replaced, n_tries=n_tries)
 
@@ -80,10 +82,10 @@ class Question:
 def make_question(
     host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
 ) -> Question:
-    """Make the request of a question after a conversation.
+    """Create the request for a question that follows a conversation.
 
-    If the context has little room, an answer may have fewer tokens than `max_tokens`, and
-    a thought fewer than the default budget.
+    If few cells of the context are free, the limit of the answer is less than
+    `max_tokens`, and the limit of a thought less than the default budget.
 
     Args:
         host: Host that answers.
@@ -93,7 +95,7 @@ def make_question(
 
     Raises:
         ChatFullError: The context has no room for an answer.
-        PromptError: The prompt cannot be run, for another reason.
+        PromptError: The prompt cannot be run for another reason.
         ChatTemplateError: The model has no chat template.
     """
     request = _request(host, turns, text, options)
@@ -103,7 +105,7 @@ def make_question(
         raise _full(host, turns, text, options, request)
     if fitted.problem:
         raise PromptError(f"the prompt failed: {fitted.problem}", _failed(fitted))
-    # Templates differ in what they change in earlier messages.
+    # Templates may change earlier messages, each in another way.
     later = _tokens(host, [*turns, question(text), _ANSWER], "Q", options)
     return Question(
         text=text,
@@ -120,7 +122,7 @@ def make_batch(
     texts: object,
     settings: Mapping[str, Any],
 ) -> tuple[list[list[dict[str, object]]], dict[str, Any]]:
-    """Return the prompts of many questions, and the arguments of their call.
+    """Return the prompts for many questions, and the arguments of their call.
 
     Args:
         host: Host that answers.
@@ -152,7 +154,7 @@ def _request(
     host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
 ) -> Request:
     messages = as_messages([*turns, question(text)])
-    place = n_exchanges(turns)  # from which the seed is made
+    place = n_exchanges(turns)  # the seed is derived from this
     requests, _ = make_requests(host.model, [messages], options, places=[place])
     return requests[0]
 
@@ -160,7 +162,7 @@ def _request(
 def _tokens(
     host: Host, turns: Sequence[Turn], text: str, options: GenerateOptions
 ) -> Sequence[int]:
-    """Return the tokens of a prompt; an empty array if it cannot be rendered."""
+    """Return the tokens of a prompt, or an empty array if it cannot be rendered."""
     messages = as_messages([*turns, question(text)])
     (prompt,) = rendered(host.model, [messages], options)
     return tokens_or_problem(host.model, "text", prompt, parse_special=True)[0]
@@ -205,7 +207,7 @@ def _full(
     options: GenerateOptions,
     request: Request,
 ) -> ChatFullError:
-    """Return the error of a conversation that leaves no room for an answer."""
+    """Return the error for a conversation that leaves too few tokens for an answer."""
     capacity, n_forget = _capacity(host), 0
     n_behind = request.n_cells - len(request.tokens)
     for n in range(1, n_exchanges(turns) + 1):

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class Reply:
     """Answer of a chat during its generation, returned by `Chat.stream`.
 
-    Iterating yields the pieces of its text as they are generated; `pieces` also yields
-    the pieces of the thought. Leaving the loop early, by `break`, an error or Ctrl-C,
-    cancels the answer; the conversation keeps the text so far. An answer that nobody
-    reads is generated to its end.
+    Iteration yields the pieces of its text as they are generated; `pieces` also yields
+    the pieces of the thought. If the loop ends early, by `break`, an error or Ctrl-C,
+    the answer is cancelled, and the conversation keeps the text so far. An answer that
+    no code reads is still generated to its end.
 
     Args:
         handle: Handle of the request.
@@ -83,11 +83,11 @@ class Reply:
         return self.handle.done()
 
     def cancel(self) -> None:
-        """End the answer within a step; returns at once."""
+        """Request the end of the answer and return at once; it ends within one step."""
         self.handle.cancel()
 
     def interrupted(self) -> Interrupted:
-        """Cancel the answer and return the error to raise after Ctrl-C."""
+        """Cancel the answer and return the error that the caller raises after Ctrl-C."""
         self.cancel()
         try:
             result = self.result()
@@ -103,5 +103,5 @@ class Reply:
 
     def settle(self) -> None:
         """Wait until the answer has ended or failed."""
-        with suppress(Exception):  # the error is raised where the answer is read
+        with suppress(Exception):  # the code that reads the answer raises this error
             self.result()

@@ -1,4 +1,4 @@
-"""Execution of calls; after Ctrl-C at any time the finished results are kept."""
+"""Execution of calls. Ctrl-C at any time keeps all finished results."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def run_to_end(
     prompts: object = (),
     nothing: Callable[[int], _R] | None = None,
 ) -> _R:
-    """Run a call to its end or to Ctrl-C, which keeps all finished results.
+    """Run a call until it ends or Ctrl-C is pressed; keep all finished results.
 
     Args:
         prepare: Function that checks the arguments and creates the work of a `Job`.
         progress: True, False or a function, as given by the caller.
         prompts: Prompts as given by the caller.
-        nothing: Function that creates results for prompts that have not begun, from their
-            number. None if the call has no partial results.
+        nothing: Function that creates results for a number of prompts that have not
+            begun. None if the call has no partial results.
 
     Raises:
         Interrupted: Ctrl-C ended the call; `results` has the finished results.
@@ -70,7 +70,9 @@ def start(prepare: Callable[[], Runnable[_R]]) -> Job[_R]: ...
 @overload
 def start(prepare: Callable[[], _W], kind: Callable[[_W], _J]) -> _J: ...
 def start(prepare: Callable[[], Any], kind: Callable[[Any], Any] = Job) -> Any:
-    """Start a call and return at once; invalid arguments raise before anything runs.
+    """Start a call and return at once.
+
+    Invalid arguments raise an error before anything runs.
 
     Args:
         prepare: Function that checks the arguments and creates the work.
@@ -91,7 +93,7 @@ def start(prepare: Callable[[], Any], kind: Callable[[Any], Any] = Job) -> Any:
 def stream_pieces(
     context: Host, request: Request, owner: object, *, with_thought: bool = False
 ) -> Iterator[TextPiece]:
-    """Yield the answer to one prompt in pieces; leaving early cancels the prompt.
+    """Yield the answer to one prompt in pieces; cancel the prompt if the loop ends early.
 
     Args:
         context: Context that runs the prompt.
@@ -111,7 +113,7 @@ def stream_pieces(
 
 
 def none_answered(n_prompts: int, n: int = 1) -> Results:
-    """Return the results of prompts that have not begun, with n samples each."""
+    """Return results for prompts that have not begun, with n samples each."""
     results = [
         Result(
             index=i,

@@ -64,7 +64,7 @@ def score_parallel(
         continuations: One text for all prompts, or for each prompt a text or a list of
             texts, which are then computed as a tree. No space is inserted before them.
         progress: True to show a progress bar, or a function that is called with a
-            `Progress` from time to time, on the calling thread.
+            `Progress` repeatedly, on the calling thread.
         **settings: Options of scoring, see `ScoreOptions`.
 
     Returns:
@@ -88,7 +88,7 @@ def start_score(
     continuations: str | Sequence[str | Sequence[str]],
     **settings: Unpack[ScoreSettings],
 ) -> Job[ScoreResults]:
-    """Start `score_parallel` in the background; returns at once, same arguments."""
+    """Start `score_parallel` in the background and return at once."""
     options = ScoreOptions.of(ScoreSettings, settings)
     return start(lambda: prepare_score(ctx, prompts, continuations, options))
 
@@ -196,13 +196,15 @@ def perplexity(
     """Compute the perplexity of texts: exp of -1/n times the sum of log P(t_i).
 
     Each token is predicted from all tokens before it. The first token is not predicted.
-    It is the model's start token, or the text's own first token if the model has none.
+    The first token is the model's start token; if the model has none, it is the first
+    token of the text.
 
     Args:
         ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
-        texts: Texts or token ids, each no longer than the training context of the model.
+        texts: Texts or token ids, each at most as long as the training context of the
+            model.
         progress: True to show a progress bar, or a function that is called with a
-            `Progress` from time to time, on the calling thread.
+            `Progress` repeatedly, on the calling thread.
         **settings: Options of perplexity, see `PerplexityOptions`.
 
     Returns:
@@ -221,7 +223,7 @@ def perplexity(
 def start_perplexity(
     ctx: Host | Llama, texts: Sequence[Prompt], **settings: Unpack[PerplexitySettings]
 ) -> Job[PerplexityResults]:
-    """Start `perplexity` in the background; returns at once, same arguments."""
+    """Start `perplexity` in the background and return at once."""
     options = PerplexityOptions.of(PerplexitySettings, settings)
     return start(lambda: _prepare_perplexity(ctx, texts, options))
 

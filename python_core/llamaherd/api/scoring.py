@@ -1,4 +1,4 @@
-"""Shared parts of the calls that score."""
+"""Parts that the scoring calls share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def open_context(ctx: Host | Llama) -> Host:
-    """Return the context to run in; raises ContextClosedError if it is closed."""
+    """Return the context to run in; raise ContextClosedError if it is closed."""
     context = as_context(ctx)
     context.check_open()
     return context
@@ -80,9 +80,9 @@ def made_requests(
 
 
 def _spaced(prompt: object, text: str, space: Space, behind_chat: str | None) -> str:
-    """Return a continuation with the space before it, if any."""
+    """Return a continuation, with a space before it if one is needed."""
     if space == "auto":
-        if behind_chat is not None:  # space of the chat template
+        if behind_chat is not None:  # space that the chat template writes
             return text if text[0].isspace() else behind_chat + text
         before = prompt[-1:] if isinstance(prompt, str) else ""
         space = not (text[0].isspace() or before.isspace())
@@ -101,10 +101,10 @@ def scoring(
     n: int = 1,
     seed: int = 0,
 ) -> Scoring[_R]:
-    """Create a call that scores; `convert` makes its result from its requests' results.
+    """Create a scoring call, in which `convert` converts the results of the requests.
 
-    An open `journal` stays open. For `name` and `n_beside` see `Scoring`, for `n` and
-    `seed` see `Call`.
+    An open `journal` is not closed. For `name` and `n_beside` see `Scoring`, for `n`
+    and `seed` see `Call`.
     """
     call = Call(requests, seed=seed, on_error=options.on_error, n=n)
     file = options.journal if journal is None else journal

@@ -1,4 +1,4 @@
-"""Turns of a conversation: messages as chat templates take them."""
+"""Turns of a conversation: messages in the form that chat templates accept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Turn(TypedDict, total=False):
         role: "user" or "assistant"; in `Chat.messages` also "system".
         content: Text of the message.
         reasoning_content: Thought before an answer; absent without a thought.
-        interrupted: True for an answer that was cancelled while it was written.
+        interrupted: True for an answer that was cancelled during generation.
     """
 
     role: Required[str]
@@ -56,7 +56,7 @@ def answer(result: Result, prefix: str | None) -> Turn:
 
 
 def as_messages(turns: Sequence[Turn]) -> list[dict[str, object]]:
-    """Return the messages for a chat template."""
+    """Return the messages without keys that chat templates do not know."""
     return [{key: value for key, value in turn.items() if key != _MARK} for turn in turns]
 
 
@@ -92,7 +92,7 @@ def checked_turns(given: object) -> tuple[str | None, list[Turn]]:
 
 
 def n_exchanges(turns: Sequence[Turn]) -> int:
-    """Return the number of questions."""
+    """Return the number of questions in a conversation."""
     return sum(turn["role"] == "user" for turn in turns)
 
 

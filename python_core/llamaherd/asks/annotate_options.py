@@ -41,12 +41,13 @@ class AnnotateOptions(Options):
     """Options of annotation.
 
     Attributes:
-        method: Method of coding. "classify" computes probabilities of labels. "generate"
-            generates the label, constrained to the labels. "auto" generates fields and
-            classifies otherwise.
-        columns: Names of the new columns. Either a prefix for all names, or a mapping of
-            "label", "prob" and so on to names, with None for columns to leave out; the
-            key "p_" sets the prefix of the columns of labels' probabilities.
+        method: Method of coding. "classify" computes probabilities of labels.
+            "generate" generates the label under a constraint that allows only the
+            labels. "auto" generates if the codebook has fields; otherwise it
+            classifies.
+        columns: Names of the new columns. Either a prefix for all names, or a mapping
+            from "label", "prob" and so on to names; None leaves the column out. The key
+            "p_" sets the prefix of the columns with the labels' probabilities.
         calibrate: Calibration of the probabilities for the model's preferences. "batch"
             fits it to these rows, "contextual" to prompts without content; see
             `Calibration`.
@@ -54,14 +55,14 @@ class AnnotateOptions(Options):
             `classify_parallel`.
         chat: Apply the model's chat template to each prompt.
         thinking: Maximum number of tokens of a thought before the answer. True is 1,024;
-            a `Thinking` also sets markers and the message. None and False code without a
-            thought; with None a warning reports this once if the model would think. Needs
-            `chat`.
+            a `Thinking` also sets markers and the message. With None and False, texts
+            are coded without a thought; with None, a warning is issued once if the
+            model would think. Needs `chat`.
         n_thoughts: Number of thoughts for each text. Probabilities are means over the
             thoughts, see `ClassifyOptions`. It has an effect only with the method
             "classify". Needs `thinking`.
-        variables: Further variables of the chat template, by name. They are recorded, so
-            JSON must be able to represent them. Needs `chat`.
+        variables: Further variables of the chat template, by name. They are recorded,
+            so they must be values that JSON can represent. Needs `chat`.
         template: Jinja template to use in place of the model's chat template. Needs
             `chat`.
         merge_system: Put the system text into the first user message if the
@@ -71,15 +72,15 @@ class AnnotateOptions(Options):
             the day of the first result in the journal, or else today. The day is
             recorded, so that `reproduce` uses it again.
         distribution: Add a column for the probability of each number of a scale,
-            "p_<number>". It applies to codebooks of type "scale"; other labels always
-            have these columns.
-        split: Treatment of texts that are too long. None gives their rows an error.
-            Otherwise they are divided into parts of similar length. "first" and "last"
-            code only that part. "majority" takes the label of most parts, in a tie the
-            label with the larger mean probability. "mean" takes the mean of the parts'
-            probabilities.
-        part_tokens: Maximum number of tokens of a part. None uses 2,048, or less if the
-            context has less room; a text that fits is not divided.
+            "p_<number>". It applies to codebooks of type "scale"; for other labels
+            these columns are always added.
+        split: Treatment of texts that are too long. None reports an error in their
+            rows. Otherwise they are divided into parts of similar length. "first" and
+            "last" code only the first or last part. "majority" takes the label of most
+            parts, in a tie the label with the larger mean probability. "mean" takes the
+            mean of the parts' probabilities.
+        part_tokens: Maximum number of tokens of a part. None uses 2,048, or fewer if
+            the context has fewer cells. A text that fits is not divided.
         journal: Path of a file that stores results as they are finished. See
             `generate_parallel`. True creates a file in the working directory, named after
             the codebook's hash and the model's file.
@@ -95,11 +96,11 @@ class AnnotateOptions(Options):
         embeddings: Model for the embeddings of texts, for `until`. A `Model`, or the path
             of a model file.
         unsure: Share of the texts that a second model labels, those with the lowest
-            probability. With `until` the second model is the model itself; with `larger`
-            it is that model.
+            probability. With `larger`, the second model is `larger`; with `until`, it
+            is the model itself.
         larger: Second model, which labels the texts with the lowest probabilities in the
-            first step, see `unsure`. A context, or the path of a model file. It can be
-            used without `until`.
+            first step, see `unsure`. A context, or the path of a model file. `larger`
+            can be used without `until`.
         on_error: Action when a text fails. "continue" codes all other texts, "return"
             finishes only the running ones, "stop" ends at once and raises
             `GenerationError`.
@@ -137,7 +138,7 @@ class AnnotateOptions(Options):
     on_error: OnError = field(default="continue", metadata=one_of(ON_ERROR))
     seed: int = declared(DEFAULT_SEED, partial(checks.integer, low=0, high=2**32 - 1))
     temperature: float = declared(0.0, partial(checks.real, low=0, high=100))
-    # Fields follow a schema, and other answers are labels.
+    # Answers with fields follow a schema; all other answers are labels.
     max_tokens: int = declared(MAX_TOKENS_OF_SCHEMA, partial(checks.integer, low=1))
     versions: Mapping[str, str] | None = None
     progress: ProgressOption = False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import RequestStats
 
 _SEEDS_OF_RETRIES = 2**32  # offset of seeds, beyond the samples of a prompt
-_SEED_OF_THOUGHT = 2**33  # offset of its seed, beyond those of samples and retries
+_SEED_OF_THOUGHT = 2**33  # offset of a thought's seed, above samples and retries
 _TEMPERATURE_OF_RETRIES = 0.7  # if the first answer was greedy
 
 CANCELLED = Output(finish=Finish.CANCELLED)
@@ -32,10 +32,11 @@ _FINISH_REASON: dict[Finish, FinishReason] = {
 
 
 class Answer(NamedTuple):
-    """An output that was checked against its schema.
+    """Output of a request, checked against the schema of the request.
 
     Attributes:
-        output: Output of the engine, or an error that keeps its text.
+        output: Output of the engine; for a wrong answer, an error that contains the
+            text.
         value: Parsed answer; None without a schema.
         failure: Class of the failure; None for a valid answer.
     """
@@ -46,7 +47,7 @@ class Answer(NamedTuple):
 
     @property
     def is_wrong(self) -> bool:
-        """Test for a complete answer that violates the schema."""
+        """Whether the answer is complete and violates the schema."""
         return self.failure is AnswerError
 
 
@@ -77,14 +78,14 @@ def checked(request: Request, output: Output) -> Answer:
 
 
 def seeded_thought(thought: ThoughtStage | None, seed: int) -> ThoughtStage | None:
-    """Return the thought of a request with a seed that is derived from the request's."""
+    """Return the thought with a seed that is derived from the seed of its request."""
     if thought is None or thought.sampling.is_greedy:
         return thought
     return replace(thought, seed=shim.derive_seed(seed, _SEED_OF_THOUGHT))
 
 
 def seeded(request: Request, seed: int) -> Request:
-    """Return a request with another seed. The seed of its thought is derived from it."""
+    """Return a request with another seed, from which its thought's seed is derived."""
     return replace(request, seed=seed, thought=seeded_thought(request.thought, seed))
 
 

@@ -48,7 +48,7 @@ class Options:
         """Create options from the keyword arguments of a call.
 
         Args:
-            names: Class of keyword arguments that the call takes.
+            names: Class that declares the keyword arguments of the call.
             given: The keyword arguments.
             **more: Options that the call sets itself.
 

@@ -160,9 +160,9 @@ def calibrate_contextual(content_free: Classified | Floats) -> Calibration:
 def calibrate_batch(results: Classified | Floats) -> Calibration:
     """Fit a calibration to the texts themselves; the prior is their mean probability.
 
-    The method assumes that the labels are about equally frequent. Fit it once, to all
-    texts, and store it: a calibration per batch would remove real differences between
-    batches.
+    The method assumes that the labels are about equally frequent. Fit one calibration
+    to all texts and store it. A separate calibration for each batch would remove real
+    differences between batches.
 
     Args:
         results: Results of `classify_parallel`, or float64[n, k] probabilities.

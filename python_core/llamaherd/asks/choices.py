@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.model.tokens import ParseSpecial
 
-# With more choices, only this many are tokenized after every prompt, to check whether an
-# earlier tokenization of all choices can be reused.
+# If there are more choices, only this many are tokenized after every prompt. They show
+# whether an earlier tokenization of all choices can be reused.
 _N_PROBES = 16
 _Ways = list[tuple[str, int]]  # text, and number of its choice
 
@@ -28,12 +28,13 @@ _Ways = list[tuple[str, int]]  # text, and number of its choice
 class ChoiceCuts:
     """Finds the tokens of choices after prompts.
 
-    `classify_parallel` scores the same tokens. Prompt and choice are tokenized
-    together, with a space between them unless one of them has white space there or the
-    prompt is a chat. If it is uncertain whether a space belongs there, the tokens of both
-    variants are allowed, provided that the prompt's tokens do not change. This is the
-    case after an opening quote or bracket, in a script without spaces, after token ids
-    that end in white space, and in a chat that does not end in white space.
+    `classify_parallel` uses the same tokens. Prompt and choice are tokenized together,
+    with a space between them unless the prompt ends in white space, the choice starts
+    with white space, or the prompt is a chat. In some prompts it is uncertain whether a
+    space belongs there: after an opening quote or bracket, in a script without spaces,
+    after token ids that end in white space, and in a chat that does not end in white
+    space. Then the tokens of both variants are allowed, provided that the prompt's
+    tokens do not change.
 
     Args:
         model: Model whose vocabulary is used.
@@ -58,8 +59,8 @@ class ChoiceCuts:
             tokens: int32[n] tokens of the prompt.
             texts: Choices.
 
-        Returns: The prompt's tokens, without last tokens that a choice changes, and the
-            paths.
+        Returns: The prompt's tokens, without the last tokens if a choice changes them,
+            and the paths.
 
         Raises:
             TokenizeError: llama_tokenize fails, or two choices have the same tokens.
@@ -110,7 +111,7 @@ class ChoiceCuts:
             least = self._join(prompt, tokens, first)
             if len(least.prompt) > len(joined.prompt):
                 joined, ways = least, first
-        if not joined.prompt:  # no prompt token would be left to compute
+        if not joined.prompt:  # otherwise no prompt token would remain to be computed
             joined = self._joiner.join(tokens, tokens, [text for text, _ in ways])
         return joined, ways
 
@@ -135,10 +136,10 @@ def _opens(character: str) -> bool:
 def _paths(
     continuations: Sequence[array[int]], ways: _Ways, texts: Sequence[str]
 ) -> ChoicePaths:
-    nodes: dict[tuple[int, int], int] = {}  # node by parent and token
+    nodes: dict[tuple[int, int], int] = {}  # map from (parent, token) to the node
     ends: dict[int, int] = {}
-    # If a text is itself a choice, its path ends in this choice, not in another choice
-    # with a space before it.
+    # If a text with a space before it is itself a choice, its path ends in this choice,
+    # not in the choice without the space.
     cuts = sorted(
         zip(ways, continuations, strict=True),
         key=lambda cut: cut[0][0] != texts[cut[0][1]],

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 
 class Constraints:
-    """Constraints of a call. Separates constraints of single prompts from the settings.
+    """Constraints of a call, separated from the other settings.
 
     Args:
         settings: Settings as given.
         strict: Whether a schema that token masks cannot fully enforce is an error.
 
     Attributes:
-        settings: Settings without constraints of single prompts; a schema is JSON text.
+        settings: Settings without the constraints given per prompt; a schema is JSON
+            text.
 
     Raises:
         TypeError: A schema has the wrong type.
@@ -57,9 +58,9 @@ class Constraints:
 
         Args:
             params: Settings of the prompt.
-            i: Index of the prompt in the call. It selects the prompt's Python type; the
-                schema text alone is ambiguous, because two types may have the same
-                schema.
+            i: Index of the prompt in the call. The index selects the prompt's Python
+                type. The text of the schema does not suffice, because two types may
+                have the same schema.
 
         Raises:
             ValueError: The schema is invalid, too large, has a broken reference or has no

@@ -49,8 +49,8 @@ class ScoreResults(OfPrompts):
         continuations: For each of n prompts its continuations, at least one; None for a
             failed or cancelled prompt.
         n_given: Number of continuations of each prompt.
-        thoughts: Thought before the continuations of each prompt, None for a failed
-            prompt; the attribute is None without thinking.
+        thoughts: Thought before the continuations of each prompt; None for a failed
+            prompt. Without thinking the whole attribute is None.
         errors: Reason why each of the n prompts failed; None for the others.
         finish_reasons: n values "stop", "cancelled" or "error".
         stats: Statistics of the call.

@@ -1,4 +1,4 @@
-"""Notes on labels that the model gives almost no probability."""
+"""Notes on labels that have almost no probability in the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from llamaherd.asks.calibration import Floats
 
 LOW_COVERAGE = 0.05
-_MOST_SHOWN = 30  # characters of a prompt's end
+_MOST_SHOWN = 30  # number of characters at the end of a prompt that are examined
 # Texts that open a thought in the formats of common models.
 _OPENING = (
     *("<think>", "<thinking>", "<thought>", "<reasoning>", "<seed:think>"),
@@ -47,7 +47,7 @@ def coverage_cause(prompt: object, *, chat: bool, has_template: bool = False) ->
     """Return the likely cause of a low coverage, as a sentence.
 
     Args:
-        prompt: A prompt as the model reads it; the function examines its end.
+        prompt: A prompt in the form that the model reads. Only its end is examined.
         chat: Whether the model's chat template wrote the prompt.
         has_template: Whether the model has a chat template.
     """

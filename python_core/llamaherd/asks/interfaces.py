@@ -1,7 +1,8 @@
-"""Interfaces that accept declared options, with omitted options and their own defaults.
+"""Interfaces of declared options, with options that they lack and other defaults.
 
-Each exception has a reason. A test compares every interface with the declaration, so that
-a new option must be added to each interface or listed here as lacking.
+Each lacking option and each other default has a reason. A test compares every interface
+with the declaration, so that a new option must be added to each interface or listed
+here as lacking.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from llamaherd.core.sampling import (
 # Defaults of max_tokens that differ from the default of a call.
 MAX_TOKENS_OF_CHAT = 1024  # a client without a limit expects a whole answer
 MAX_TOKENS_OF_COMPLETION = 16  # OpenAI's API has this default
-MAX_TOKENS_OF_QUICK_LLAMA = DEFAULT_MAX_TOKENS  # a number, as in localLLM
+MAX_TOKENS_OF_QUICK_LLAMA = DEFAULT_MAX_TOKENS  # an integer, as in localLLM
 # Default of `chat`: a question starts before the prompts of a batch on the same context.
 CHAT_DEFAULTS = {"max_tokens": MAX_TOKENS_OF_CHAT, "priority": 1}
 REQUIRED = object()  # marks an option without a default
@@ -56,9 +57,9 @@ class Interface:
 
     Attributes:
         options: Class that declares the options.
-        lacks: Options that it does not take, each with the reason.
-        defaults: Its own defaults, each with the reason.
-        names: Its own names of options.
+        lacks: Options that the interface does not accept, each with the reason.
+        defaults: Defaults that differ from the declared ones, each with the reason.
+        names: Names of options that differ from the declared names.
     """
 
     options: type
@@ -306,7 +307,7 @@ JOURNAL = Interface(
     },
     names={"thinking": "thought"},
 )
-# Members of `lh_request` and of its `lh_sampling_params`.
+# Members of `lh_request` and `lh_sampling_params` in C.
 C_REQUEST = Interface(
     options=GenerateOptions,
     lacks={

@@ -32,7 +32,7 @@ class Labels:
     """Checked labels.
 
     Attributes:
-        readings: Distinct texts that the model reads.
+        readings: Distinct texts of labels, in the form that the model reads.
         names: Distinct names in the
             results.
         name_of: For each reading, the index of its name.
@@ -133,12 +133,12 @@ def classified(
     *,
     thinks: bool = False,
 ) -> ClassifyResults:
-    """Convert the scores of continuations to probabilities of labels.
+    """Convert the log-probabilities of continuations to probabilities of labels.
 
     Args:
         results: Results of the prompts, with a sample for each thought. With "pmi", the
-            last result is that of the prompt without a text; if it failed, no prompt has
-            probabilities.
+            last result belongs to the prompt without a text. If that result failed, no
+            prompt has probabilities.
         each: Continuations of each prompt; None if it failed.
         n_tokens: For each prompt, the number of tokens of each reading.
         labels: Labels.
@@ -199,7 +199,7 @@ def _logprobs(results: Results, each: Sequence[Continuations | None], k: int) ->
 def _scaled(
     raw: Floats, n_tokens: Sequence[Sequence[int]], labels: Labels, normalize: Normalize
 ) -> Floats:
-    """Return log-probabilities, divided by the length of the label texts if requested."""
+    """Return log-probabilities, divided by the lengths of labels if requested."""
     k = len(labels.readings)
     if normalize == "token":
         lengths = np.array([row or [1] * k for row in n_tokens]).reshape(-1, k)
@@ -218,7 +218,7 @@ def _errors(results: Results) -> list[str | None]:
 
 
 def _reasons(results: Results) -> list[FinishReason]:
-    """Return the finish reason of each prompt: the worst reason among its thoughts."""
+    """Return the finish reason of each prompt: the worst one of its samples."""
     order: list[FinishReason] = ["error", "cancelled"]
     found: list[FinishReason] = []
     for own in results.samples:
@@ -246,7 +246,7 @@ def _thoughts(samples: Sequence[Result]) -> tuple[Thought, ...]:
 
 
 def _without_last(results: Results, n_failed: int) -> Stats:
-    """Return statistics that count the cost of the last prompt but not the prompt."""
+    """Return statistics that include the cost of the last prompt, but do not count it."""
     *prompts, last = results
     stats = results.stats
     is_known = last.stats is None and last.finish_reason == "stop"

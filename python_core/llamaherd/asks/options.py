@@ -1,8 +1,8 @@
 """Options of the public calls: each is declared once, here or in `SamplingParams`.
 
-A call collects its arguments in one object, which all functions of the call read. To add
-an option, declare it as a field here, name it in the class of keyword arguments below,
-and read it where it acts.
+A call collects its arguments in one object, which all functions of the call read. To
+add an option, declare it as a field here, add it to the class of keyword arguments
+below, and read it in the function that needs it.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class CallOptions(Options):
             `GenerationError`.
         journal: Path of a file that stores results as they are finished. The file is
             created if it does not exist. After a crash or Ctrl-C the same call reuses the
-            results in the file and computes the others; failed prompts are tried again. A
-            result is identified by the content of the model's file, the prompt's tokens,
-            the settings and, if it is sampled, the prompt's seed; so with `seed=None` no
-            sampled result is reused. The file has prompts and answers as plain text;
-            `journal_read` reads it.
+            results in the file and computes the others; failed prompts are tried again.
+            A result is identified by the content of the model's file, the prompt's
+            tokens and the settings. A sampled result is also identified by the prompt's
+            seed; with `seed=None` no sampled result is therefore reused. The file
+            contains prompts and answers as plain text; `journal_read` reads the file.
         progress: Show a progress bar. A function is called with a `Progress` repeatedly,
             on the calling thread.
     """
@@ -114,8 +114,8 @@ class GenerateOptions(PromptOptions):
             or one per prompt. If its max_tokens, stop or seed is None, the value of the
             call applies.
         strict: Refuse schemas with keywords that cannot be enforced during generation.
-            The error names the keywords. Without `strict` they are checked after an
-            answer has ended.
+            The error names the keywords. Without `strict`, these keywords are checked
+            after an answer has ended.
         retries: Maximum number of further tries for an answer that violates its schema.
             Each try has another seed. If all tries fail, the prompt fails, and `partial`
             has the last text.
@@ -124,8 +124,8 @@ class GenerateOptions(PromptOptions):
             `Result.logprobs`.
         stream: Return the answer in pieces while it is generated. "all" also returns the
             pieces of the thought; each piece has a `kind`.
-        priority: Priority of the prompt. A prompt with a higher priority starts first. If
-            no slot is free, it takes the slot of a prompt with a lower priority, which
+        priority: Priority of the prompt. A prompt with a higher priority starts first.
+            If no slot is free, a running prompt with a lower priority is paused and
             resumes later.
         sampling: Sampling settings as keyword arguments, any field of `SamplingParams`. A
             schema, regex, grammar or choices may be a list with one element per prompt,
@@ -147,19 +147,20 @@ class ClassifyOptions(PromptOptions):
     """Options of classification.
 
     Attributes:
-        labels: Texts that may follow a prompt. A mapping gives a name to each text that
-            the model reads; probabilities of texts with the same name are added.
+        labels: Texts that may follow a prompt. In a mapping, each text that the model
+            reads has a name; probabilities of texts with the same name are added.
         normalize: Method for comparing labels of different lengths. "sum" takes log
             P(label), "token" divides that by the number of the label's tokens, "byte"
             by its bytes in UTF-8, and "pmi" subtracts log P(label) after `pmi_prompt`.
         pmi_prompt: For "pmi", the prompt without the text to classify. "" is the start of
             a text.
-        space: Put a space between prompt and label. "auto" does so unless one of them has
-            white space there; with `chat` and no `prefix` the model's template decides.
+        space: Put a space between prompt and label. "auto" puts a space unless the
+            prompt ends or the label starts with white space. With `chat` and no
+            `prefix`, the model's template decides.
         n_thoughts: Number of thoughts before the labels are scored. Probabilities are
             means over the thoughts. Several thoughts are drawn at temperature 0.6 with
             top_p 0.95; a single thought takes the most likely tokens. Needs `thinking`.
-        seed: Seed of the random numbers of thoughts. It has an effect with several
+        seed: Seed of the random numbers of thoughts. It has an effect only with several
             thoughts.
     """
 
@@ -176,8 +177,9 @@ class ScoreOptions(PromptOptions):
     """Options of scoring.
 
     Attributes:
-        space: Put a space before each continuation. "auto" does so unless prompt or
-            continuation has white space there; with `chat` the model's template decides.
+        space: Put a space before each continuation. "auto" puts a space unless the
+            prompt ends or the continuation starts with white space. With `chat`, the
+            model's template decides.
     """
 
     space: Space = field(default=False, metadata=one_of(SPACE))
@@ -200,15 +202,16 @@ class EmbedOptions(Options):
 
     Attributes:
         pooling: Pooling of a text's token vectors. "mean" averages them, "cls" takes the
-            vector of the first token, "last" the vector of the last token. "auto" takes
-            the pooling that the model's file names, or "mean".
+            vector of the first token, "last" the vector of the last token. "auto" uses
+            the pooling named in the model's file, or "mean" if the file names none.
         normalize: Scale vectors to length 1, so that products are cosines.
         truncate: Cut texts that are too long for the model, but keep the special tokens
-            at their ends. Without it such texts fail.
-        deterministic: Compute each text separately. Its vector is then the same to the
-            last bit, whatever else is computed. Otherwise the other texts change the
-            rounding, by about 1e-6 of the vector's length (1e-3 with K-quants and other
-            types whose kernels round differently for other shapes of a batch).
+            at their ends. If False, such texts fail.
+        deterministic: Compute each text separately. The other texts of the call then do
+            not change its vector, not even in the last bit. Otherwise the other texts
+            change the rounding, by about 1e-6 of the vector's length. The change is
+            about 1e-3 with K-quants and other types whose kernels round differently for
+            batches of another shape.
         n_threads: Number of threads. None uses the number of physical cores.
         progress: Show a progress bar. A function is called with an `EmbedProgress`
             repeatedly, on the calling thread.

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Result
     from llamaherd.model.model import Model
 
-# Prompts whose first tokens are equal are computed as one tree. Fewer equal tokens would
-# save less than computing the prompts beside each other.
+# Prompts whose first tokens are equal are computed as one tree. With fewer equal
+# tokens, computing the prompts in parallel is faster.
 _LEAST_SHARED = 16
 
 
@@ -30,8 +30,9 @@ class PromptScores:
             given the tokens before it.
         top: For each of these tokens the most likely alternatives, most likely first: a
             map from token id to log-probability.
-        following: The most likely tokens after the prompt, in the same form.
-        n_reused: Number of tokens that were computed for another prompt.
+        following: The most likely tokens after the prompt, as a map from token id to
+            log-probability.
+        n_reused: Number of tokens whose computation was shared with another prompt.
     """
 
     tokens: list[int]

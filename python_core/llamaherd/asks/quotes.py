@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def with_sources(
     params: Sequence[SamplingParams], prompts: Sequence[object]
 ) -> Sequence[SamplingParams]:
-    """Return the settings of prompts, with a text to quote from if a schema has quotes.
+    """Return the settings of prompts; if a schema has quotes, add the text to quote from.
 
     Args:
         params: Settings of each prompt.
@@ -49,7 +49,8 @@ def with_sources(
 def _words_of(prompt: Any, i: int) -> str:  # noqa: ANN401 - it is checked later
     """Return the text of a prompt, or of the user's last message.
 
-    A prompt without a text has nothing to quote; only this prompt fails.
+    A prompt without a text fails, because there is nothing to quote; other prompts
+    continue.
     """
     if isinstance(prompt, str):
         return prompt

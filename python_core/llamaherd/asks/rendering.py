@@ -1,4 +1,4 @@
-"""Prompts as the model reads them: rendered chats, with plans of their thoughts."""
+"""Rendering of prompts in the form that the model reads, with stages of thoughts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.model.thinking_format import ThinkingFormat
 
-_N_TAIL = 32  # number of last tokens that are searched for an opening marker
-_noticed: WeakSet[Model] = WeakSet()  # models for which the warning has been given
+_N_TAIL = 32  # number of last tokens in which an opening marker is searched
+_noticed: WeakSet[Model] = WeakSet()  # models for which the warning was already issued
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Rendered:
 
     Attributes:
         prompt: Text, token ids, or the reason why the prompt fails.
-        thought: Stage of its thought, without settings of a sampler; None without a
+        thought: Stage of the prompt's thought, without sampler settings; None without a
             thought.
     """
 
@@ -50,7 +50,7 @@ def rendered_prompts(
     *,
     is_silent: bool = False,
 ) -> list[Rendered]:
-    """Render prompts and plan their thoughts.
+    """Render prompts as text and determine the stages of their thoughts.
 
     Args:
         model: Model with the chat template.
@@ -80,7 +80,7 @@ def rendered_prompts(
 def rendered(
     model: Model, prompts: object, options: PromptOptions, *, is_scored: bool = False
 ) -> list[object]:
-    """Return only the prompts, see `rendered_prompts`."""
+    """Return the rendered prompts of `rendered_prompts` without their thoughts."""
     given = checks.prompt_list(prompts)
     each = rendered_prompts(model, given, options, [is_scored] * len(given))
     return [one.prompt for one in each]
@@ -121,7 +121,7 @@ def _chats(
 
 
 def notice_thinking(model: Model, options: PromptOptions) -> None:
-    """Warn on the caller's thread, for a call that renders prompts on another thread.
+    """Warn on the caller's thread if the call renders its prompts on another thread.
 
     Warns:
         ThinkingWarning: The model would think, but answers are constrained.
@@ -156,7 +156,7 @@ def _raw(
 
 
 def _format(model: Model) -> ThinkingFormat | None:
-    """Return the format of thoughts of the model's template; None without thoughts."""
+    """Return the format of thoughts in the model's template; None without thoughts."""
     try:
         return format_of(chat_renderer(model))
     except ChatTemplateError:
@@ -169,6 +169,6 @@ def _is_open(model: Model, found: ThinkingFormat, prompt: object) -> bool:
         try:
             tail = list(prompt)[-_N_TAIL:]  # type: ignore[call-overload] # it is checked later
             text = detokenize(model, tail, unparse_special=True)
-        except (TypeError, ValueError):  # invalid token ids have an error of their own
+        except (TypeError, ValueError):  # invalid token ids are reported elsewhere
             return False
     return isinstance(text, str) and found.state(text) == "open"

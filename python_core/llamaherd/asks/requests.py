@@ -1,4 +1,4 @@
-"""Requests from the arguments of a call: checks, tokens, seeds."""
+"""Creation of requests from the arguments of a call: checks, tokens, seeds."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ T = TypeVar("T")
 
 _PIECE_CHARS = 4096
 # Number of compiled constraints that a model caches (see
-# capi_shim/sampling/prepared.cpp). Checking more constraints in advance would not save
-# their compilation at run time.
+# capi_shim/sampling/prepared.cpp). Constraints beyond this number are compiled again at
+# run time, so checking them in advance saves nothing.
 _MOST_PREPARED = 32
-# Tokenizing in pieces may give some tokens more than tokenizing the whole text.
+# Tokenizing in pieces can result in a few more tokens than tokenizing the whole text.
 _SURELY_MORE = 1.25
 
 
@@ -72,12 +72,13 @@ def make_requests(
     Args:
         model: Model whose vocabulary is used.
         prompts: Texts or token ids; with `chat` see `chat_prompts`.
-        options: Options of the call. Besides `params`, only `max_tokens`, `stop` and
-            `seed` may be set; they apply if `params` has no value.
-        places: Index of each prompt in a longer list that is divided among calls, from
-            which its seed is made; None for 0, 1, and so on.
-        n_ctx: Number of KV cells that the context was given; "auto" if it adapts. The
-            default budget of a thought is limited to it.
+        options: Options of the call. Apart from `params`, only `max_tokens`, `stop` and
+            `seed` may be set. They apply where `params` has no value.
+        places: Index of each prompt in a longer list that is divided among several
+            calls. The prompt's seed is derived from this index. None means 0, 1, and so
+            on.
+        n_ctx: `n_ctx` of the context: its number of KV cells, or "auto". The default
+            budget of a thought is at most this number.
 
     Returns:
         One request per sample, ordered by prompt, and the base of their seeds.
@@ -120,7 +121,7 @@ def make_requests(
         stop, paths = _stop_of(own, of_call), None
         if own.choices is not None:
             unread = unread or stop_problem(stop, tuple(own.choices))
-            stop = ()  # the end of a choice ends the answer
+            stop = ()  # the answer ends where its choice ends
             if tokens and not unread and thought is not None:
                 tail = tail_of(thought)
                 _, paths, unread = _cut_or_problem(cuts, tail, tail, own.choices)
@@ -144,7 +145,7 @@ def make_requests(
             logprobs=options.logprobs,
             paths=paths,
         )
-        if options.thinking is None:  # the caller set no budget
+        if options.thinking is None:  # the caller did not set a budget
             request = within(request, capacity)
         if not request.problem:
             problem = too_long(request, model.n_ctx_train, "the model was trained for")
@@ -158,12 +159,12 @@ def make_requests(
 
 
 def place_of(content: str) -> int:
-    """Return a uint64 from which the seed of a prompt without an index is derived."""
+    """Return a uint64 from which the seed is derived for a prompt without an index."""
     return int.from_bytes(hashlib.sha256(content.encode()).digest()[:8], "little")
 
 
 def parsing(parse_special: ParseSpecial, *, chat: bool) -> ParseSpecial:
-    """Return the treatment of special tokens, which are parsed in a rendered chat."""
+    """Return whether to parse special tokens; in a rendered chat they are parsed."""
     # A template may begin with plain text, so "auto" would not read its special tokens.
     return True if chat and parse_special == "auto" else parse_special
 
@@ -181,7 +182,7 @@ def _check_samples(n: int, each: Sequence[SamplingParams]) -> None:
 def tokens_or_problem(
     model: Model, name: Name, prompt: object, parse_special: ParseSpecial
 ) -> tuple[array[int], str]:
-    """Return a prompt's tokens, or none with the reason for its failure."""
+    """Return a prompt's tokens and ""; if it fails, no tokens and the reason."""
     if isinstance(prompt, Refused):
         return array("i"), Failure(prompt.reason, "chat_template")
     try:
@@ -214,7 +215,7 @@ def _shape_or_problem(
 
 
 def surely_too_long(model: Model, name: Name, text: str) -> str:
-    """Return an error if a text certainly exceeds the training context; else "".
+    """Return an error message if a text certainly exceeds the training context; else "".
 
     Some of libllama's tokenizers take time quadratic in the number of tokens. A long text
     is therefore tokenized in pieces, which have about as many tokens.
@@ -264,7 +265,7 @@ def _check_common(
     of_call: SamplingParams,
     constraints: Constraints,
 ) -> None:
-    """Check the settings that all prompts share, before anything runs.
+    """Check the settings that all prompts share before any prompt runs.
 
     Raises:
         ValueError: A shared setting cannot be used with this model.
@@ -314,7 +315,7 @@ def _check_tokens(name: str, tokens: Collection[int], model: Model) -> None:
 
 
 def _least_problem(own: SamplingParams, of_call: SamplingParams) -> str:
-    """Return a message if an answer cannot have its minimum of tokens; "" otherwise."""
+    """Return an error message if `min_tokens` exceeds `max_tokens`; "" otherwise."""
     most = own.max_tokens or of_call.max_tokens or own.n_answer
     if own.min_tokens <= most:
         return ""
@@ -333,10 +334,10 @@ def _prepare_each(
     keys: Sequence[object],
     constraints: Constraints,
 ) -> dict[object, str]:
-    """Compile the constraints of single prompts on this thread, not on the loop's.
+    """Compile the constraints given per prompt on the caller's thread.
 
     Returns:
-        Problem of each constraint that fails, by its key in `keys`.
+        A dict from the key of each invalid constraint to its problem.
     """
     different = {
         key: (i, own) for i, (key, own) in enumerate(zip(keys, each, strict=True))
@@ -359,16 +360,16 @@ def _prepare_each(
 def _of_settings(
     function: Callable[[SamplingParams], T], each: Sequence[SamplingParams]
 ) -> list[T]:
-    """Return `function` of each prompt's settings; shared settings are computed once."""
+    """Apply `function` to each prompt's settings; only once to shared settings."""
     known = {key: function(own) for key, own in {id(own): own for own in each}.items()}
     return [known[id(own)] for own in each]
 
 
 def _constraint(params: SamplingParams) -> object:
-    """Return a key that is equal for settings with the same constraint."""
+    """Return a key of the constraint; equal constraints have equal keys."""
     return tuple(getattr(params, name) for name in PER_PROMPT)
 
 
 def _base_seed(seed: int | None) -> int:
-    """Return a uint32 seed, random for None and negative numbers."""
+    """Return the seed as a uint32; None and negative numbers yield a random seed."""
     return secrets.randbits(32) if seed is None or seed < 0 else seed

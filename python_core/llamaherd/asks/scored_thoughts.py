@@ -1,4 +1,4 @@
-"""Thoughts before scores: their requests, the tokens after them, their results."""
+"""Thoughts before scored continuations: requests, tokens after the thoughts, results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Result
     from llamaherd.model.model import Model
 
-_ONE = SamplingParams()  # a single thought takes the most likely tokens
+_ONE = SamplingParams()  # a single thought uses the most likely tokens
 # Settings for several thoughts, as recommended by authors of thinking models.
 _SEVERAL = SamplingParams(temperature=0.6, top_p=0.95)
 
@@ -156,7 +156,7 @@ class BehindThoughts:
         found = self._joiner.join(text, tokens, texts)
         n_moved = len(tokens) - len(found.prompt)
         moved = tuple(tokens[len(found.prompt) :])
-        # Only tokens after the end marker may become part of a continuation.
+        # Only tokens after the end marker may be moved into a continuation.
         parts = [
             (part[: len(part) - n_moved], part[len(part) - n_moved :])
             for part in (stage.after, stage.closing)

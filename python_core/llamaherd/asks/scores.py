@@ -24,7 +24,7 @@ NORMALIZE: tuple[Normalize, ...] = ("sum", "token", "byte", "pmi")
 
 
 class OfPrompts:
-    """Results of n prompts, of which some may have failed."""
+    """Base class: results of n prompts, some of which may have failed."""
 
     errors: list[str | None]
     finish_reasons: list[FinishReason]
@@ -47,7 +47,8 @@ class ClassifyResults(OfPrompts):
     Attributes:
         names: The k labels as given.
         probs: float64[n, k], probabilities; each row sums to 1. They are the softmax of
-            `logprobs` normalized by `normalize`, after a calibration if any.
+            `logprobs`, which are first normalized by `normalize`; a calibration is
+            applied last, if there is one.
         logprobs: float64[n, k], natural logarithm of the probability of each label as the
             continuation of the prompt; not normalized.
         normalize: Normalization by the length of labels: "sum", "token", "byte" or "pmi".
@@ -57,10 +58,11 @@ class ClassifyResults(OfPrompts):
         calibration: Calibration of `probs`; None if they are not calibrated.
         requests: Statistics of each of the n prompts; None for a prompt that was not run.
             Empty if the results do not come from a call.
-        notes: Notes on labels with little information, such as a low coverage.
-        thoughts: For each prompt the thoughts before its labels, () for a failed prompt;
-            the attribute is None without thinking. `probs` and exp of `logprobs` are
-            means over the thoughts.
+        notes: Notes about labels whose probabilities say little, such as a low
+            coverage.
+        thoughts: For each prompt the thoughts before its labels; () for a failed
+            prompt. Without thinking the whole attribute is None. `probs` and exp of
+            `logprobs` are means over the thoughts.
         between: float64[n, k], standard deviation of each probability between the
             thoughts of a prompt, before a calibration; None without several thoughts.
     """
@@ -143,14 +145,14 @@ class ClassifyResults(OfPrompts):
 
     @property
     def label_between(self) -> Floats | None:
-        """float64[n], `between` of the most probable label; None if `between` is None."""
+        """float64[n], `between` of the most probable label; None without `between`."""
         if self.between is None:
             return None
         best = np.where(np.isnan(self.probs), -1, self.probs).argmax(axis=1)
         return np.asarray(np.take_along_axis(self.between, best[:, None], axis=1)[:, 0])
 
     def further(self) -> dict[str, Any]:
-        """Return the columns about thoughts by name; an empty dict without thoughts."""
+        """Return a dict of the columns about thoughts; empty without thoughts."""
         found: dict[str, Any] = {}
         if self.label_between is not None:
             found["between"] = self.label_between
@@ -217,7 +219,7 @@ def softmax(scores: Floats) -> Floats:
 
 
 def _of_rows(probs: Floats, function: Any) -> Floats:  # noqa: ANN401 - a function of Floats
-    """Apply a function to each row; NaN for a row with a NaN."""
+    """Apply a function to each row; return NaN for a row with a NaN."""
     out = np.full(len(probs), np.nan)
     good = ~np.isnan(probs).any(axis=1)
     if good.any():

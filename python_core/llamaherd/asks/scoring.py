@@ -81,7 +81,7 @@ def text_request(
 ) -> tuple[Request, Continuations | None, list[array[int]]]:
     """Create a request for the log-probabilities of a text's tokens except the first.
 
-    Takes the arguments and returns the values of `scoring_request`.
+    Arguments and return values are those of `scoring_request`.
     """
     try:
         problem = surely_too_long(model, name, text) if isinstance(text, str) else ""

@@ -41,7 +41,7 @@ def help_of(options: type, name: str, more: str = "") -> str:
     Args:
         options: Class that declares the option.
         name: Name of the option.
-        more: Text that the command line adds.
+        more: Text that the command line appends.
     """
     return f"{first_sentence(docs_of_options(options).get(name, ''))} {more}".strip()
 
@@ -49,7 +49,7 @@ def help_of(options: type, name: str, more: str = "") -> str:
 def takes(
     options: type, names: type, own_defaults: Mapping[str, Any] | None = None
 ) -> Callable[[_F], _F]:
-    """Show options in the signature and help of a function that has `**settings`.
+    """Decorate a function that has `**settings`: add its options to signature and help.
 
     `inspect.signature` lists each option with its type and default. In the docstring the
     entry `**settings` under "Args:" is replaced by an entry for each option.
@@ -81,7 +81,7 @@ def takes(
 def shows(
     settings: Sequence[Parameter], docs: Mapping[str, str] | None = None
 ) -> Callable[[_F], _F]:
-    """Show parameters in place of a function's `**settings`.
+    """Decorate a function: replace `**settings` in signature and help by parameters.
 
     Args:
         settings: Parameters.
@@ -108,7 +108,7 @@ def shows(
 
 
 def _with_entries(docstring: str, docs: Mapping[str, str]) -> str:
-    """Replace the entry `**settings` of a docstring by these entries."""
+    """Replace the entry `**settings` of a docstring by an entry for each parameter."""
     lines = docstring.splitlines()
     starts = [i for i, line in enumerate(lines) if line.strip().startswith(_PLACEHOLDER)]
     if not starts:
@@ -151,7 +151,7 @@ def params_of_call(settings: SamplingSettings) -> SamplingParams:
 def params_of_prompts(
     of_call: SamplingParams, params: SamplingParams | Sequence[SamplingParams] | None
 ) -> SamplingParams | Sequence[SamplingParams]:
-    """Return the settings of the prompts, from the call or from `params`.
+    """Return the settings of each prompt, taken from `params` or else from the call.
 
     Raises:
         ValueError: Both are given.

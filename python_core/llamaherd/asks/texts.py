@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from llamaherd.core.argument import Name
     from llamaherd.model.model import Model
 
-_CHARS_PER_TOKEN = 8  # characters per token in the part tokenized first
+_CHARS_PER_TOKEN = 8  # assumed for the part that is tokenized first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Text:
 
 
 def make_texts(model: Model, given: object, *, truncate: bool) -> list[Text]:
-    """Check and tokenize texts; an invalid text gets a `problem`.
+    """Check and tokenize texts; set `problem` for a text that cannot be computed.
 
     Args:
         model: Model whose vocabulary is used.

@@ -22,7 +22,7 @@ _OF_ANSWER = {
 }
 
 
-# A cache has a few cells fewer for a prompt than it was created with.
+# A few cells of a KV cache are not available for prompts.
 _SPARE_CELLS = 64
 
 
@@ -30,7 +30,7 @@ def capacity_of(n_ctx: object, n_ctx_train: int) -> int:
     """Return the number of tokens that a prompt with thought and answer may have.
 
     Args:
-        n_ctx: Number of KV cells that the context was given; "auto" if it adapts.
+        n_ctx: `n_ctx` of the context: its number of KV cells, or "auto".
         n_ctx_train: Number of tokens that the model was trained for.
     """
     if not isinstance(n_ctx, int):
@@ -39,7 +39,7 @@ def capacity_of(n_ctx: object, n_ctx_train: int) -> int:
 
 
 def within(request: Request, capacity: int) -> Request:
-    """Reduce the budget of a thought so that the answer has room after it."""
+    """Reduce the budget of a thought so that prompt, thought and answer fit."""
     thought = request.thought
     n_over = request.n_cells - capacity
     if thought is None or n_over <= 0:
@@ -62,7 +62,7 @@ class Thoughts:
     def of(
         self, stage: ThoughtStage | None, sampling: SamplingParams
     ) -> ThoughtStage | None:
-        """Return a stage with the settings of an answer that also apply to thoughts."""
+        """Return the stage, with the answer's settings that also apply to thoughts."""
         if stage is None:
             return None
         found = self._known.get(id(sampling))

@@ -11,8 +11,8 @@ from llamaherd.core.request import TokenTree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The remaining probability is accurate to about 5e-8. The logarithm of a smaller
-# probability is not meaningful, and rounding may even give 0.
+# Smallest remaining probability that is used. The probability is accurate to about
+# 5e-8, so the logarithm of a smaller one is not meaningful; rounding may even yield 0.
 _LEAST_REST = 1e-7
 
 
@@ -72,7 +72,7 @@ class Continuations:
     def logprob(self, i: int, scores: Sequence[float]) -> float:
         """Return the log-probability that continuation i is generated and ends there.
 
-        The error is about 1e-7 / P(it ends there): see `_LEAST_REST`.
+        The error is about 1e-7 / P(the continuation ends there), see `_LEAST_REST`.
         """
         return sum(self.token_logprobs(i, scores)) + self._end_logprob(i, scores)
 

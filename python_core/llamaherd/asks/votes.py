@@ -29,9 +29,8 @@ class Vote:
         n_votes: Number of samples with a label.
         n_failed: Number of samples without a label: they failed, were cancelled, or `key`
             returned None. Shares exclude them.
-        is_tie: Whether another label is as
-            frequent as `majority`, which is then the first of these labels among the
-            samples.
+        is_tie: Whether another label is as frequent as `majority`. In a tie, `majority`
+            is the label that occurs first among the samples.
     """
 
     majority: Hashable
@@ -80,7 +79,7 @@ def counted(labels: Sequence[Hashable]) -> Vote:
     """Count the labels of one prompt's samples; None means that a sample has no label."""
     counts = Counter(label for label in labels if label is not None)
     n_votes = counts.total()
-    ranked = counts.most_common()  # equal counts in the order of their first label
+    ranked = counts.most_common()  # equal counts in order of first occurrence
     return Vote(
         majority=ranked[0][0] if ranked else None,
         agreement=ranked[0][1] / n_votes if ranked else math.nan,

@@ -31,22 +31,22 @@ class Id(int):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """Argument, or place in it, for checks and messages.
+    """Argument, or an element of an argument, for checks and messages.
 
     Attributes:
         name: Name of the argument.
-        place: Steps into it; () for the whole argument.
+        place: Steps from the argument to the element; () for the whole argument.
     """
 
     name: str
     place: Place = ()
 
     def at(self, *steps: Step) -> Argument:
-        """Return the place after some more steps."""
+        """Return the argument with more steps appended to its place."""
         return Argument(self.name, self.place + steps)
 
     def spelled(self, first: int = 0) -> str:
-        """Return the argument as a message names it.
+        """Return the name of the argument for messages, such as `prompts[3]`.
 
         Args:
             first: Number of the first element of a list.
@@ -54,7 +54,7 @@ class Argument:
         return self.name + "".join(_spelled(step, first) for step in self.place)
 
     def dotted(self) -> str:
-        """Return the argument as clients of the server name it: keys have dots."""
+        """Return the name of the argument for HTTP clients, with dots before keys."""
         steps = (Field(s) if _is_word(s) else s for s in self.place)
         return Argument(self.name, tuple(steps)).spelled()
 

@@ -7,7 +7,7 @@ import warnings
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the first line outside of this package, from any depth of calls."""
+    """Issue a warning that points to the nearest caller outside of this package."""
     warnings.warn(message, category, _depth_of_caller())
 
 

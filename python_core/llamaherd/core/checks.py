@@ -1,6 +1,6 @@
 """Checks of arguments. Each returns the value, or raises an error with the argument.
 
-`name` is the name of the argument, or an `Argument` with a place in it.
+`name` is the name of the argument, or an `Argument` that names an element of it.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def prompt_list(
     Args:
         prompts: Texts or token ids.
         name: Name of the argument in messages.
-        single: Advice for a single prompt, in the message.
+        single: Advice that the message adds if the user passed a single prompt.
 
     Raises:
         TypeError: `prompts` is not a list of prompts.
@@ -178,7 +178,7 @@ def prompt_list(
 
 
 def no_list(value: object) -> str:
-    """Return why an iterable is not accepted as a list; "" if it is accepted."""
+    """Return the reason to refuse an iterable as a list; "" if it is accepted."""
     if isinstance(value, AbstractSet) and not isinstance(value, KeysView):
         return f"a {type(value).__name__}: its elements have no order"
     if isinstance(value, IOBase):
@@ -198,7 +198,7 @@ def meant(name: object, names: Collection[str]) -> str:
     Returns:
         "; did you mean 'this'?", or "" if no name is similar.
     """
-    # A longer name is not a typing error, and slow to compare.
+    # A longer name is no typing error, and its comparison is slow.
     close = get_close_matches(name[:60], names, n=1) if isinstance(name, str) else []
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -221,7 +221,7 @@ def quoted(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as messages show it: shortened, with its type."""
+    """Return a value for messages: shortened, and followed by its type."""
     if isinstance(value, (str, bytes, bytearray)):
         value = value[:60]
     try:

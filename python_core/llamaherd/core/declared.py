@@ -70,7 +70,7 @@ def suggests_names(kind: type[_T]) -> type[_T]:
 
 
 def defaults_of(kind: type) -> dict[str, Any]:
-    """Return the default of each field that has a default, by name of the field."""
+    """Return a dict from the names of fields to their default values."""
     found = {}
     for each in fields(kind):
         if each.default is not MISSING:
@@ -81,7 +81,7 @@ def defaults_of(kind: type) -> dict[str, Any]:
 
 
 def docs_of(kind: type) -> dict[str, str]:
-    """Return the documentation of each field: its entry under "Attributes:".
+    """Return a dict from the names of fields to their entries under "Attributes:".
 
     Entries of base classes are included. Without docstrings (`python -OO`) the result is
     empty.

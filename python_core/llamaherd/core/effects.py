@@ -27,8 +27,8 @@ class Rule:
 
     Attributes:
         names: Names of the settings.
-        is_idle: Function that tests whether other settings make them ineffective.
-        why: Reason and remedy.
+        is_idle: Function that tests whether other settings make `names` ineffective.
+        why: Reason why the settings have no effect, and a remedy.
     """
 
     names: tuple[str, ...]
@@ -94,7 +94,7 @@ def idle_settings(params: SamplingParams) -> dict[str, str]:
     """Find settings that differ from their defaults and have no effect.
 
     Returns:
-        Reason for each of these settings, by name of the setting.
+        A dict from the name of each setting to the reason.
     """
     found: dict[str, str] = {}
     for rule in RULES:
@@ -125,7 +125,7 @@ def warn_idle(each: Iterable[SamplingParams], stop: object = None) -> None:
 
 @lru_cache(maxsize=64)
 def stop_problem(stop: tuple[str, ...], choices: tuple[str, ...]) -> str:
-    """Return a message if a stop text is part of a choice; "" otherwise."""
+    """Return an error message if a stop text is part of a choice; "" otherwise."""
     for text in stop:
         choice = next((choice for choice in choices if text in choice), None)
         if choice is not None:

@@ -50,8 +50,8 @@ class EmbedStats:
         n_texts: Number of texts.
         n_failed: Number of texts without an embedding, because they failed or the call
             ended before they were computed.
-        n_truncated: Number of truncated texts.
-        n_copied: Number of texts with the embedding of an equal text.
+        n_truncated: Number of texts that were truncated because they are too long.
+        n_copied: Number of texts whose embedding was copied from an equal text.
         n_tokens: Number of tokens read.
         n_batches: Number of batches, each with several texts.
         pooling: Pooling that combines the vectors of a text's tokens.

@@ -1,4 +1,7 @@
-"""Exceptions of llamaherd. The failure of a prompt is data, see `Result.error`."""
+"""Exceptions of llamaherd.
+
+The failure of a prompt raises no exception; it is stored in `Result.error`.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,13 @@ class LlamaHerdError(Exception):
 class BadArgumentError(LlamaHerdError):
     """Base class of `ArgumentError` and `ArgumentTypeError`.
 
-    `str()` is the message. Programs read the fields and never the message.
+    `str()` is the message. Programs should read the fields, not the message.
 
     Args:
-        problem: Problem, as a predicate whose subject is the argument.
-        argument: Argument, or a place in it; "" for an error about several arguments.
+        problem: Problem, worded to follow the name of the argument, such as "must be a
+            bool".
+        argument: Argument or one of its elements; "" for an error about several
+            arguments.
         place: Further steps into the argument.
         code: See below.
         form: Template of the message, with {name} and {problem}.
@@ -39,7 +44,7 @@ class BadArgumentError(LlamaHerdError):
         place: Steps into the argument, see `core.argument`; indices count from 0.
         code: Kind of the problem, a short text that does not change between versions.
         problem: Problem, without the name of the argument.
-        file: File in which the argument is written; None without a file.
+        file: File that contains the argument; None without a file.
         line: Line in that file, from 1; None if unknown.
     """
 
@@ -70,10 +75,10 @@ class BadArgumentError(LlamaHerdError):
         return self.rendered()
 
     def rendered(self, spell: Callable[[Argument], str] = Argument.spelled) -> str:
-        """Return the message with another spelling of the argument.
+        """Return the message with the name of the argument in another notation.
 
         Args:
-            spell: Function that spells an argument.
+            spell: Function that returns the name of an argument.
         """
         text = self.problem
         if self.argument:
@@ -86,7 +91,7 @@ class BadArgumentError(LlamaHerdError):
         self: _Bad,
         **fields: Any,  # noqa: ANN401 - as in __init__
     ) -> _Bad:
-        """Return the same error with other `argument`, `place`, `file` or `line`."""
+        """Return a copy with another `argument`, `place`, `file` or `line`."""
         return type(self).like(self, **fields)
 
     @classmethod

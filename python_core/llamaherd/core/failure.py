@@ -39,8 +39,8 @@ CANCELLED = Failure("not computed: the call ended before", "cancelled")
 def stored(error: str | None) -> str | None:
     """Return the text that tables and reports store for a reason.
 
-    Columns store no codes. For a row that was not computed, the text is the same in every
-    version.
+    The code is not stored. The text for a row that was not computed is the same in all
+    versions.
     """
     return CANCELLED if error == CANCELLED else error
 
@@ -49,7 +49,7 @@ def code_of(reason: object) -> str | None:
     """Return the code of a reason; None if there is no reason.
 
     Args:
-        reason: A `Failure`, or a text that has lost its code.
+        reason: A `Failure`, or its text alone, as read from a file.
     """
     if reason is None:
         return None

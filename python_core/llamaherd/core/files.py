@@ -17,7 +17,7 @@ _BLOCK = 1 << 20  # bytes; hashing them takes about a millisecond
 # Errors if syncing is unavailable: no read permission, or some network drives.
 _NO_SYNC = {errno.EACCES, errno.EINVAL, errno.ENOTSUP}
 _IS_WINDOWS = sys.platform == "win32"
-_RETRY_S = (0.05, 0.1, 0.2, 0.4, 0.8)  # virus scanners hold a new file for a moment
+_RETRY_S = (0.05, 0.1, 0.2, 0.4, 0.8)  # virus scanners keep a new file open for a moment
 
 
 def digest_of(
@@ -50,7 +50,7 @@ def sha256_of(path: Path) -> str:
 def sync_folder(folder: Path) -> None:
     """Make the names of new and replaced files in a folder durable.
 
-    Does nothing on Windows and on file systems without this operation.
+    The function does nothing on Windows and on file systems that cannot sync folders.
 
     Raises:
         OSError: The disk fails.
@@ -69,7 +69,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace(draft: Path, target: Path) -> None:
-    """Rename a complete file to the name of another file, which it replaces.
+    """Rename a complete file so that it replaces another file.
 
     Windows refuses this while another program has the target open, such as a spreadsheet.
 

@@ -15,8 +15,9 @@ _SLICE_S = 0.05  # an unlimited wait would ignore Ctrl-C on some platforms
 class InUse:
     """Counter of the threads inside an object: `with in_use: ...`.
 
-    A thread that uses the object enters first and then checks that the object is open. A
-    thread that closes the object marks it as closed first and then waits for the counter.
+    A thread that uses the object first enters the block and then checks that the object
+    is open. A thread that closes the object first marks the object as closed and then
+    waits for the counter.
     """
 
     def __init__(self) -> None:

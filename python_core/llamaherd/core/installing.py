@@ -1,6 +1,7 @@
 """Instructions to install llamaherd, shared by all messages.
 
-The package is on no package index, so its name alone could install a foreign package.
+The package is on no package index. A command with its name alone could therefore
+install a package of another author.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ ADDRESS = "git+https://github.com/llamaherd/llamaherd"
 
 
 def command(*extras: str, options: str = "") -> str:
-    """Return a command that installs llamaherd, to be pasted into any shell.
+    """Return a command that installs llamaherd and works in any shell.
 
     Args:
         *extras: Optional parts, such as "plot".

@@ -38,7 +38,8 @@ class RunOutcome:
     """Outcome of a run of steps.
 
     Attributes:
-        events: Ids of requests that were held, finished or failed.
+        events: Ids of prefixes that are now held, and of requests that finished or
+            failed.
         n_steps: Number of decoded batches.
         n_active: Number of requests that can take another step.
         decode_code: Return value of llama_decode after `Status.REFUSED`.
@@ -159,10 +160,10 @@ class Counts:
     """Counts of the batches of a call, or of all calls: `lh_stats`.
 
     Attributes:
-        n_lost: Number of times that all recurrent states were lost, including held
-            prefixes.
+        n_lost: Number of times that all recurrent states were lost, including those of
+            held prefixes.
         n_cells_max: Maximum number of cells in use at once.
-        n_clients: Number of the call's clients in a batch, summed over batches.
+        n_clients: Number of clients of the call in each batch, summed over all batches.
         n_thinking: Number of tokens that models wrote in thoughts.
         n_thoughts: Number of thoughts that have ended.
         n_thoughts_closed: Number of thoughts that were closed by force.

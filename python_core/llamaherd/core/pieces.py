@@ -1,4 +1,4 @@
-"""Pieces of a text during its generation: first of the thought, then of the answer."""
+"""Pieces of text during generation: first pieces of the thought, then of the answer."""
 
 from __future__ import annotations
 

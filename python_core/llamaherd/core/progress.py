@@ -33,12 +33,12 @@ class JobProgress:
 
     @property
     def line(self) -> str:
-        """Return a short text next to the bar, such as the speed or the current step."""
+        """Return a short text to show next to the bar, such as the speed or the step."""
         return ""
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """Messages for the user so far, the oldest first."""
+        """Return all messages for the user so far, oldest first."""
         return ()
 
 
@@ -54,7 +54,10 @@ class ProgressBar:
         self._bar: Any = None  # tqdm has no types
 
     def show(self, progress: JobProgress) -> None:
-        """Redraw the bar; it restarts if the count decreases, as in downloads."""
+        """Redraw the bar.
+
+        The bar restarts if the count decreases, as it can in downloads.
+        """
         from tqdm import tqdm  # noqa: PLC0415 - slow, and few calls show a bar
 
         if self._bar is not None and self._bar.n > progress.n_done:

@@ -136,8 +136,8 @@ class Request:
 
     Attributes:
         tokens: int32[n], tokens of the whole prompt.
-        max_tokens: Maximum number of tokens to generate; 0 for a prefix, from which
-            others fork. For a score, the depth of its tree.
+        max_tokens: Maximum number of tokens to generate; 0 for a prefix, which other
+            requests share. For a score, the depth of its tree.
         sampling: Settings of the sampler chain. Its `max_tokens`, `stop` and `seed` are
             replaced by the fields here.
         stop: Texts that end the answer.
@@ -145,15 +145,16 @@ class Request:
         text: Prompt as given; None if given as tokens.
         problem: Reason to fail the request without running it; "" without a reason.
         shape: Prepared schema of `sampling.schema`; None without a schema.
-        priority: Priority. Requests with a higher priority start first and take slots of
-            requests with a lower one.
-        is_whole: For a prefix, whether the prefix is a complete prompt, whose logits are
+        priority: Priority. Requests with a higher priority start first. If no slot is
+            free, a request with a lower priority is paused.
+        is_whole: Whether a prefix is a complete prompt, so that its logits must be
             kept.
         tree: Tree of tokens to score; None to generate an answer.
-        paths: Spellings of the choices of `sampling` in tokens; None without choices, or
-            if the engine computes them.
+        paths: Token sequences of the choices in `sampling`; None without choices, or if
+            the engine computes the sequences.
         logprobs: Number of alternatives whose log-probabilities are returned for each
-            token; 0 returns only those of the tokens themselves; None returns none.
+            token; 0 returns only the log-probabilities of the tokens themselves; None
+            returns no log-probabilities.
         thought: Thought before the answer or score; None without a thought.
     """
 
@@ -185,13 +186,13 @@ class Request:
 
     @property
     def is_greedy(self) -> bool:
-        """Whether equal requests always get equal answers."""
+        """Whether equal requests always produce equal answers."""
         is_drawn = self.thought is not None and not self.thought.sampling.is_greedy
         return self.sampling.is_greedy and not is_drawn
 
 
 # Fields that do not affect a result: the text of the prompt, a reason to fail, the
-# prepared form of the schema in `sampling`, the priority.
+# prepared form of the schema in `sampling`, and the priority.
 NEUTRAL = frozenset({"text", "problem", "shape", "priority", "is_whole"})
 _DECISIVE = tuple(each for each in fields(Request) if each.name not in NEUTRAL)
 
@@ -199,8 +200,8 @@ _DECISIVE = tuple(each for each in fields(Request) if each.name not in NEUTRAL)
 def decisive(request: Request) -> dict[str, object]:
     """Return the fields that affect the result, without default values.
 
-    These are all fields except those in `NEUTRAL`, so a new field is automatically part
-    of the keys of journals.
+    The result contains all fields except those in `NEUTRAL`. A new field is therefore
+    automatically part of the keys of journals.
     """
     found = {each.name: getattr(request, each.name) for each in _DECISIVE}
     return {

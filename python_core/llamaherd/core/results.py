@@ -43,13 +43,15 @@ class Result:
             if the text before the stop text is complete under that grammar or those
             choices. An answer that `max_tokens` cut off is never complete, even if
             the grammar allows its end: the last digits of a number may be missing.
-        error: Reason of the failure; None if the prompt did not fail. Programs should use
-            `error_code`.
-        n_reused_tokens: Number of prompt tokens that were not computed for this prompt.
+        error: Reason of the failure; None if the prompt did not fail. A program should
+            test `error_code`, not this text.
+        n_reused_tokens: Number of prompt tokens whose computation was shared with
+            another prompt.
         seed: Seed of the random generator, a uint32.
         thinking: Text of the thought before the answer, without white space around it;
             None without a thought. `text`, `tokens` and all other fields describe only
-            the answer. For an unfinished prompt `thinking` is the thought so far.
+            the answer. For an unfinished prompt, `thinking` contains the part of the
+            thought generated so far.
         n_thinking_tokens: Number of tokens of the thought, including its markers.
         thinking_complete: Whether the model ended the thought itself. False if its budget
             was spent, or if the model ended its turn inside the thought; None without a
@@ -61,8 +63,8 @@ class Result:
         logprobs: With `logprobs=k`, the natural logarithm of the probability of each
             token, before bias, grammar, penalties and temperature. NaN for a token that
             was not sampled.
-        top_logprobs: With `logprobs=k`, for each token the k most likely alternatives,
-            most likely first: a map from token id to log-probability.
+        top_logprobs: With `logprobs=k`, a map from token id to log-probability for each
+            token. The map has the k most likely alternatives, most likely first.
         scores: Log-probabilities of a tree of tokens, used by `classify_parallel`,
             `score_parallel` and `perplexity`; None for an answer.
     """
@@ -109,7 +111,8 @@ class Results(Sequence[Result]):
     """Results of a call, in the order of its prompts.
 
     With several samples per prompt (`n`), the sequence has the first sample of each
-    prompt, which equals the result of a call with n = 1; `samples` has all samples.
+    prompt. The first sample equals the result of a call with n = 1. `samples` has all
+    samples.
 
     Args:
         results: Results of all samples, ordered by prompt.
@@ -244,7 +247,7 @@ class Results(Sequence[Result]):
         return columns(self.parsed, self._layout, dotted=dotted)
 
     def _further(self, problems: Mapping[int, str]) -> dict[str, list[Any]]:
-        """Return the columns after the answers: thoughts, reasons of missing values."""
+        """Return the columns after the answers: thoughts and errors."""
         why = reasons(self.errors, self.finish_reasons)
         for i, problem in problems.items():
             why[i] = why[i] or problem

@@ -43,7 +43,7 @@ def _checked_breakers(name: str, breakers: object) -> tuple[str, ...]:
 
 
 class _Texts(tuple[str, ...]):  # noqa: SLOT001 - tuples can have no slot with a value
-    """Checked texts with a cached hash, because there may be thousands of texts."""
+    """Checked texts whose hash is cached, because a call may have thousands of texts."""
 
     _hash: int | None = None
 
@@ -79,7 +79,7 @@ def _checked_choices(name: str, choices: object) -> _Texts:
 
 
 def checked_schema(name: str, schema: object) -> str:
-    """Return a JSON Schema as compact JSON in its own order; equal schemas are equal."""
+    """Return a JSON Schema as compact JSON, in the order of its keys."""
     if isinstance(schema, (str, bytes, bytearray)):
         try:
             schema = json.loads(schema)
@@ -109,7 +109,7 @@ def checked_schema(name: str, schema: object) -> str:
 
 
 def _checked_bias(name: str, bias: object) -> tuple[tuple[int, float], ...]:
-    """Return pairs sorted by token: hashable, and equal for equal settings."""
+    """Return hashable pairs (token, bias), sorted by token."""
     if isinstance(bias, Mapping):
         bias = tuple(bias.items())
     if not isinstance(bias, (list, tuple)):
@@ -160,7 +160,10 @@ def _checked_token(where: Argument, token: object) -> int:
 
 
 def _checked(default: _T, check: _Check, *, is_plain: bool = False) -> _T:
-    """Declare a checked field; `is_plain` if the native library takes it unchanged."""
+    """Declare a checked field.
+
+    `is_plain`: the native library receives the value unchanged.
+    """
     return declared(default, check, is_plain=is_plain)
 
 
@@ -230,22 +233,23 @@ class SamplingParams:
             starts with a shorter one, the shorter choice is the answer unless the model
             continues to the longer one. Only one of schema, regex, grammar and choices
             can be given.
-        quote_from: Text that contains the quotes of a schema. In a call it may be a list
-            with one text per prompt. None uses the prompt, or with `chat` the last
-            message of the user. See `structured.type_quote`.
+        quote_from: Text from which the quotes of a schema are copied. In a call it may
+            be a list with one text per prompt. None uses the prompt, or with `chat` the
+            last message of the user. See `structured.type_quote`.
         ignore_eos: Continue until `max_tokens`, ignoring the model's end token.
-        min_tokens: Minimum number of tokens of an answer. Before it has that many, no
-            token that ends an answer is drawn, and a stop text that is complete within
-            them does not end it. At most `max_tokens`, and not together with schema,
-            regex, grammar or choices. 0 turns it off.
-        stop_token_ids: Tokens that end an answer and are not part of it, beside the
-            model's end tokens. With a schema, regex or grammar they end it where the
-            constraint allows them. They also apply with `ignore_eos`.
+        min_tokens: Minimum number of tokens of an answer. Until the answer has this
+            many tokens, no token that ends an answer is drawn, and stop texts do not
+            end the answer. The number is at most `max_tokens`. It cannot be combined
+            with schema, regex, grammar or choices. 0 turns it off.
+        stop_token_ids: Tokens that end an answer, in addition to the model's end
+            tokens, and are not part of the answer. With a schema, regex or grammar they
+            end the answer only where the constraint allows its end. They also apply
+            with `ignore_eos`.
         max_tokens: Maximum number of tokens to generate per prompt. None uses the value
             of the call. Without a value the maximum is 512 with a schema, large
             enough for every choice with choices, and 100 otherwise.
-        stop: Texts that end an answer and are not part of it. None uses the stop texts of
-            the call.
+        stop: Texts that end an answer and are not part of the answer. None uses the
+            stop texts of the call.
         seed: Seed of the random numbers. Each prompt draws with its own seed, derived
             from this seed and the prompt's index. None uses the seed of the call. If the
             call has no seed either, or for a negative number, a new seed is drawn; the
@@ -317,7 +321,7 @@ class SamplingParams:
 
     @property
     def n_answer(self) -> int:
-        """Maximum number of tokens of the answer if `max_tokens` is not set."""
+        """Maximum number of tokens of the answer, used if `max_tokens` is not set."""
         if self.schema is not None:
             return MAX_TOKENS_OF_SCHEMA
         if self.choices is None:
@@ -332,12 +336,12 @@ class SamplingParams:
 
     @property
     def is_greedy(self) -> bool:
-        """Whether equal prompts always get equal answers."""
+        """Whether equal prompts always produce equal answers."""
         return self.temperature <= 0.0
 
 
 _FIELDS = fields(SamplingParams)
-# Fields whose values the native library takes unchanged.
+# Fields whose values are passed to the native library unchanged.
 PLAIN_SETTINGS = tuple(each.name for each in _FIELDS if each.metadata["is_plain"])
 _DEFAULTS = {each.name: each.default for each in _FIELDS}
 PENALTIES = ("penalty_repeat", "penalty_freq", "penalty_present")
@@ -345,7 +349,7 @@ PENALTIES = ("penalty_repeat", "penalty_freq", "penalty_present")
 CONSTRAINTS = ("schema", "regex", "grammar", "choices")
 # Fields that may be lists with one element per prompt.
 PER_PROMPT = (*CONSTRAINTS, "quote_from")
-# Fields that a `Request` has itself; None means the value of the call.
+# Fields that `Request` also has; None means the value of the call.
 OF_REQUEST = ("max_tokens", "stop", "seed")
 
 

@@ -17,8 +17,9 @@ class Progress(JobProgress):
         n_done: Number of prompts with a result, including failures. With several samples
             per prompt, this field and the next two count samples.
         n_total: Total number of prompts.
-        n_prompt_tokens: Number of prompt tokens that were computed or need no computation
-            (shared prefixes, equal prompts, results in the journal).
+        n_prompt_tokens: Number of prompt tokens that were computed, or need no
+            computation because of shared prefixes, equal prompts or results in the
+            journal.
         n_prompt_tokens_total: Total number of prompt tokens.
         elapsed_s: Seconds since the call started to run.
     """
@@ -37,7 +38,8 @@ class Progress(JobProgress):
     def line(self) -> str:
         """Speed: prompts, prompt tokens and generated tokens per second.
 
-        Prompt tokens dominate if answers are labels, generated tokens if they are long.
+        If answers are labels, most tokens are prompt tokens; if answers are long, most
+        are generated.
         """
         if self.n_done == 0:  # this shows activity before the first result
             text = f"{self.n_prompt_tokens:,} tokens read"
@@ -131,7 +133,8 @@ class ActorStats:
         n_decode_tokens: Number of tokens decoded after prompts.
         n_batches: Number of calls of llama_decode with prompts of the call.
         n_slots: Maximum number of prompts that run at once.
-        n_deaths: Number of times that the process died with prompts of the call.
+        n_deaths: Number of times that the process died while it had prompts of the
+            call.
     """
 
     actor: int
@@ -186,7 +189,8 @@ class Stats:
         mean_batch_occupancy: Mean number of the call's clients in a batch, divided by the
             number of slots.
         kv_cells_max: Maximum number of KV cells in use, including other calls.
-        n_fallbacks: Number of batches refused because of their content.
+        n_fallbacks: Number of batches that llama_decode refused because of their
+            content.
         n_pauses: Number of times that a client was paused for lack of KV cells.
         seed: Base of the seeds of the prompts.
         prefill_s: Decoding time of prompt tokens, in seconds.

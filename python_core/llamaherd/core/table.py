@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Layout(Protocol):
-    """Columns of answers, from the schemas that they follow."""
+    """Protocol of the columns that answers have by their schemas."""
 
     def paths(self, *, dotted: bool) -> dict[str, tuple[str, ...]]:
         """Map names of columns to paths of fields; () stands for the whole answer."""
@@ -27,7 +27,7 @@ class Layout(Protocol):
     def held(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
     ) -> tuple[dict[str, list[Any]], dict[int, str]]:
-        """Drop values that a column cannot store; also return the reasons by row."""
+        """Replace values that a column cannot store; also return the reasons by row."""
         ...
 
     def arrays(

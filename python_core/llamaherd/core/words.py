@@ -1,4 +1,4 @@
-"""Terms in messages that differ between Python and R: types, constants, settings.
+"""Terms of messages that differ between Python and R: types, constants, settings.
 
 The code that checks an argument creates the message for users of both languages: in
 Python "must be True or False", in R "must be TRUE or FALSE". `words()` returns the terms
@@ -65,7 +65,7 @@ class LanguageTerms:
 
 @dataclass(frozen=True, slots=True)
 class _R(LanguageTerms):
-    """Words of R. Types of simple values are not shown."""
+    """Words of R. The types of simple values are not shown."""
 
     flag: str = "TRUE or FALSE"
     text: str = "a string"

@@ -1,4 +1,4 @@
-"""Resolution of a model source to the path of a file, downloaded if necessary."""
+"""Search for a model's file, which is downloaded if necessary."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-# Maximum length of a name in bytes. File systems allow 255; an incomplete file has a
-# longer name.
+# Maximum length of a name in bytes. File systems allow 255 bytes, and an incomplete
+# file has a longer name.
 _LONGEST_NAME = 255 - len("..part.json.lock")
 
 
@@ -52,12 +52,12 @@ class FetchOptions:
     Attributes:
         cache: Folder for downloads.
         token: Access token of the caller; excluded from `repr`.
-        force: Whether to download a file that is in the cache already.
+        force: Whether to download a file that is already in the cache.
         check_memory: Whether to refuse a model that does not fit into memory.
         download: Whether to download a file that is not on this machine.
         sha256: Expected SHA-256 in hexadecimal; None uses the hash that the hub states.
         watch: Callbacks for progress and cancellation.
-        say: Called with messages for the user.
+        say: Function called with messages for the user.
     """
 
     cache: Path
@@ -83,22 +83,24 @@ def download_model(
     """Return the path of a model's file, after downloading it if necessary.
 
     A download that was interrupted, by Ctrl-C or a lost connection, is resumed by the
-    next call. A file gets its name only when it is complete. The SHA-256 of a file from
-    the hub is compared with the hash that the hub states. A cached file is used without a
-    network request; `force` downloads the current version.
+    next call. A file has its final name only when it is complete. The SHA-256 of a file
+    from the hub is compared with the hash that the hub states. A cached file is used
+    without a network request; `force` downloads the current version.
 
     Args:
-        source: A path; "https://..."; "hf:owner/repo" of the Hugging Face hub, with
-            "/file.gguf" or ":Q4_K_M" (a quantization; by default Q4_K_M, or Q8_0 for a
-            model of up to 1.5 GB, or the next available one that fits), and "@revision"
-            after the repository; "ollama:name" from the store of Ollama; or the name of
-            a cached file, or a part of it that matches only one.
+        source: A path; "https://..."; "hf:owner/repo" of the Hugging Face hub,
+            optionally with "/file.gguf" or a quantization such as ":Q4_K_M", and with
+            "@revision" after the repository; "ollama:name" from the store of Ollama; or
+            the name of a cached file, or a part of a name that only one file has. The
+            default quantization is Q4_K_M, or Q8_0 for a model of up to 1.5 GB; if it
+            is not available or does not fit, the next one that fits is used.
         cache_dir: Folder for downloads; None: `model_cache_dir()`.
         token: Access token of the hub, sent only to the hub. None uses the token of
-            `set_hf_token`, HF_TOKEN, or the token that `hf auth login` stored.
+            `set_hf_token`, the variable HF_TOKEN, or the token that `hf auth login`
+            stored.
         force: Download the file even if it is in the cache.
         check_memory: Refuse a model that does not fit into memory, before the download.
-            A tenth of its size, at least 128 MB, is added for a context.
+            A tenth of the model's size, at least 128 MB, is added for a context.
         sha256: Expected SHA-256 of the file in hexadecimal, if known.
         progress: True shows a progress bar and the chosen file on stderr. A function is
             called with the number of bytes received and the total, None if unknown.
@@ -109,9 +111,9 @@ def download_model(
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: `source` has no known form, or `token` or `sha256` is malformed.
-        ModelLoadError: The file does not exist, or it does not fit into memory; the
-            message names one that fits.
-        DownloadError: The download failed, or the content is not the expected one.
+        ModelLoadError: The file does not exist, or does not fit into memory; the
+            message names a file that fits.
+        DownloadError: The download failed, or the file has an unexpected content.
     """
     with ProgressReporter(progress) as reporter:
         options = FetchOptions(
@@ -129,7 +131,7 @@ def download_model(
 def local_path(
     source: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str] | None = None
 ) -> Path:
-    """Return the path of a model that is on this machine, without any download.
+    """Return the path of a model on this machine, without any download.
 
     Args:
         source: Source, as in `download_model`.
@@ -253,7 +255,8 @@ def _web(url: str, options: FetchOptions) -> Path:
         raise DownloadError(f"{shown_url(url)} names no file")
     if not name.lower().endswith(".gguf"):
         name += ".gguf"
-    # One folder per whole address: the part after "?" can select another file.
+    # There is one folder per whole address, because the part after "?" can select
+    # another file.
     address = address_hash(url)
     target = options.cache / f"web-{address[:16]}" / _safe(name)
     is_its_own = folders.note_of(target).get("address") == address
@@ -315,7 +318,7 @@ def _hub(what: HubModel, options: FetchOptions) -> Path:
 def _hub_files(
     what: HubModel, commit: str, offer: Offer, folder: Path, options: FetchOptions
 ) -> Path:
-    """Download all parts, the first one last: its presence shows a complete model."""
+    """Download all parts; the first part is last, because it marks a complete model."""
     if options.sha256 is not None and len(offer.files) > 1:
         raise ArgumentError(
             f"cannot be given: {what} has {len(offer.files)} files", argument="sha256"
@@ -346,7 +349,7 @@ def _hub_files(
 
 
 def _is_of(target: Path, file: RemoteFile, commit: str) -> bool:
-    """Whether a local file is the hub's file at the commit."""
+    """Return whether a local file is the hub's file at the commit."""
     note = folders.note_of(target)
     if file.sha256 is not None and "sha256" in note:
         return bool(note["sha256"] == file.sha256)
@@ -386,7 +389,7 @@ def _is_whole(offer: Offer) -> bool:
 
 
 def _is_of_one_commit(parts: list[Path]) -> bool:
-    """Whether all parts were downloaded from one commit of the repository."""
+    """Return whether all parts were downloaded from one commit of the repository."""
     return len({folders.note_of(part).get("commit") for part in parts}) == 1
 
 
@@ -409,7 +412,7 @@ def _downloaded(
     options: FetchOptions,
 ) -> Path:
     def check_size(size: int | None) -> None:
-        if len(offer.files) == 1:  # for several parts the total size was checked before
+        if len(offer.files) == 1:  # for several parts, the total size was already checked
             sized = replace(offer, files=(replace(offer.files[0], size_bytes=size),))
             available = available_bytes(options.check_memory)
             quantizations.check_fits(source, sized, [], available)

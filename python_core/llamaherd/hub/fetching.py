@@ -1,4 +1,4 @@
-"""A download as the work of a job."""
+"""Downloads as the work of a job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FetchWork:
     """Work of a `Job`: searches for a model's file and downloads it.
 
     Args:
-        source: Source as `download_model` takes it.
+        source: Source of the model, as in `download_model`.
         options: Options of the download. `watch` and `say` are replaced.
         name: Name of the argument in messages.
     """
@@ -43,7 +43,7 @@ class FetchWork:
         return self._meter.progress
 
     def cancel(self) -> None:
-        """Ends the download after the current block; the received bytes are kept."""
+        """Ends the download after the current block; keeps the received bytes."""
         self._is_cancelled = True
 
     def run(self) -> Path | None:

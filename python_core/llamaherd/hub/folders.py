@@ -118,7 +118,8 @@ def _gguf_files(folder: Path) -> Iterator[Path]:
     if not folder.is_dir():
         return
     for path in folder.rglob("*.gguf"):
-        # Hidden files are incomplete: a download or a search still writes them.
+        # Hidden files are incomplete, because a download or a search is still writing
+        # them.
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         if path.is_file() and not hidden and not _LATER_PART.search(path.name):
             yield path
@@ -127,7 +128,7 @@ def _gguf_files(folder: Path) -> Iterator[Path]:
 def _described(path: Path) -> CachedModel | None:
     try:
         status = path.stat()
-    except OSError:  # removed in the meantime
+    except OSError:  # the file was removed in the meantime
         return None
     return CachedModel(
         name=path.name,

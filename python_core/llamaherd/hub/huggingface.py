@@ -1,7 +1,7 @@
 """Repositories of the Hugging Face hub: their files and addresses.
 
-Module `transfer` downloads the files: huggingface_hub discards an incomplete file when
-the program ends.
+The files are downloaded by module `transfer`, because huggingface_hub discards an
+incomplete file when the program ends.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class OllamaModel:
 
 
 def stores() -> list[Path]:
-    """Return the possible stores of Ollama; only OLLAMA_MODELS if it is set."""
+    """Return the possible folders of Ollama's store: OLLAMA_MODELS alone, if set."""
     named = os.environ.get("OLLAMA_MODELS")
     if named:
         return [Path(named).expanduser()]
@@ -48,7 +48,7 @@ def stores() -> list[Path]:
 
 
 def list_ollama_models() -> list[OllamaModel]:
-    """Return the GGUF models in the store of Ollama on this machine, by name.
+    """Return the GGUF models in the store of Ollama on this machine, sorted by name.
 
     Ollama does not have to run. The environment variable OLLAMA_MODELS sets another
     store.
@@ -58,7 +58,7 @@ def list_ollama_models() -> list[OllamaModel]:
         manifests = store / "manifests"
         try:
             paths = sorted(path for path in manifests.rglob("*") if path.is_file())
-        except OSError:  # the store of a service, which this user may not read
+        except OSError:  # a service's store may be unreadable
             continue
         for path in paths:
             model = _read(store, path)

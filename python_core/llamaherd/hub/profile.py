@@ -33,7 +33,7 @@ _FEATURES = (
     *("avx512_bf16", "avx512_fp16", "amx_int8", "amx_bf16", "asimd", "asimddp", "i8mm"),
     *("sve", "sme"),
 )
-_READ_BYTES = 1 << 28  # larger than caches
+_READ_BYTES = 1 << 28  # bytes, more than caches hold
 _MATRIX = 1024  # rows
 _LEAST_S = 0.1  # minimum duration of a measurement
 _ROUNDS = 3
@@ -60,9 +60,10 @@ class SizeEstimate:
         billions: Number of weights of the model, in billions.
         quantization: Type of the weights.
         size_bytes: Approximate size of the file.
-        fits: Whether it fits into the memory available now, with a context.
-        decode_per_s: Upper bound of tokens per second for one answer at a time: memory
-            bandwidth divided by the size of the file. None if not measured.
+        fits: Whether the model fits, with a context, into the memory that is available
+            now.
+        decode_per_s: Upper bound of tokens per second if only one answer is generated:
+            memory bandwidth divided by the size of the file. None if not measured.
         prefill_per_s: Tokens per second for prompts, or for many answers at once: speed
             of float32 matrix products divided by twice the number of weights. None if
             not measured.
@@ -129,7 +130,7 @@ class HardwareProfile:
 
 @cache
 def _measured() -> tuple[float, float]:
-    """Return the best of several short measurements, because other programs may run."""
+    """Measure several times and return the best values; other programs may run."""
     rounds = [(_bandwidth(), _flops()) for _ in range(_ROUNDS)]
     return max(bandwidth for bandwidth, _ in rounds), max(flops for _, flops in rounds)
 
@@ -138,11 +139,12 @@ def hardware_profile(*, measure: bool = True) -> HardwareProfile:
     """Describe this machine and estimate the speed of models on it.
 
     The speeds are rough estimates from two numbers, measured once per process in about a
-    second. Memory bandwidth limits one answer at a time, because each token reads all
-    weights; arithmetic limits prompts, and many answers together. Real speeds are often
-    half or double the estimates, because kernels for quantized weights do not multiply
-    float32 matrices. While other programs run, real speeds and estimates differ by up to
-    a factor of four. `model_optimize` measures a model itself.
+    second. Memory bandwidth limits the speed of a single answer, because each token
+    needs all weights. The speed of arithmetic limits prompts, and many answers
+    together. Real speeds are often half or double the estimates, because kernels for
+    quantized weights do not multiply float32 matrices. While other programs run, real
+    speeds and estimates differ by up to a factor of four. For real measurements of a
+    model, use `model_optimize`.
 
     Args:
         measure: Whether to measure; False omits the speeds.
@@ -233,10 +235,10 @@ def _bandwidth() -> float:
     parts = np.array_split(np.ones(_READ_BYTES // 4, dtype=np.float32), n_cores)
 
     def read(part: np.ndarray[Any, Any]) -> None:
-        np.dot(part, part)  # one pass over memory, as fast as BLAS allows
+        np.dot(part, part)  # reads all memory once, as fast as BLAS allows
 
     with ThreadPoolExecutor(n_cores) as pool:
-        list(pool.map(read, parts))  # allocates pages and starts threads
+        list(pool.map(read, parts))  # this allocates pages and starts threads
         return _READ_BYTES / _shortest(lambda: list(pool.map(read, parts)))
 
 

@@ -43,7 +43,7 @@ class FetchMeter:
 
     def __init__(self) -> None:
         self._messages: list[str] = []
-        self._first: tuple[float, int] | None = None  # time and bytes of the first step
+        self._first: tuple[float, int] | None = None  # time, bytes at the first step
         self._last = FetchProgress(n_done=0, n_total=0)
 
     @property
@@ -69,7 +69,7 @@ class FetchMeter:
 
 
 class ProgressReporter:
-    """Reporter of a download: a bar and messages, calls of a function, or nothing.
+    """Reports a download: with a bar and messages, by calling a function, or not at all.
 
     Args:
         option: True shows a bar and messages on stderr; a function is called.

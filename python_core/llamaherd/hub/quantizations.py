@@ -1,4 +1,4 @@
-"""Choice of a file of a repository: by name, by type, by available memory."""
+"""Selection of a file of a repository by name, type and available memory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from llamaherd.memory import hardware
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# Order of preference if the user names no type: four to five bits per weight, which cost
-# little quality; then more bits; then the others.
+# Order of preference if the user names no type: first four to five bits per weight,
+# which cost little quality, then more bits, then all other types.
 PREFERENCE = (
     *("Q4_K_M", "Q4_K_S", "Q4_0", "Q4_1", "IQ4_NL", "IQ4_XS"),
     *("Q5_K_M", "Q5_K_S", "Q5_0", "Q5_1", "Q6_K", "Q8_0"),
     *("Q3_K_L", "Q3_K_M", "Q3_K_S", "IQ3_M", "IQ3_XS", "Q2_K"),
     *("BF16", "F16", "F32"),
 )
-# Models up to this size (about a billion weights) lose much quality with four bits, and
-# are small even with eight.
+# Models of up to this size (about a billion weights) lose much quality with four bits,
+# and are small even with eight bits.
 _SMALL_BYTES = 1_500_000_000
 # In addition to the weights, a context needs KV cells and compute buffers. This is a rule
 # of thumb, tested with contexts of 2048 cells for models from 0.1 to 8 billion weights.
@@ -57,8 +57,8 @@ class Offer:
 
     Attributes:
         files: Files in the order of the parts.
-        quantization: Type of the weights according to the name, such as "Q4_K_M"; None if
-            unknown.
+        quantization: Type of the weights in the name of the file, such as "Q4_K_M";
+            None if unknown.
     """
 
     files: tuple[RemoteFile, ...]
@@ -89,7 +89,7 @@ def gigabytes(n_bytes: float) -> str:
 
 
 def quantization_of(name: str) -> str | None:
-    """Return the type in a file's name, in capital letters; None if it names no type."""
+    """Return the type in a file's name, in capital letters; None if there is none."""
     stem = _PART.sub("", name.rsplit("/", 1)[-1])
     stem = re.sub(r"\.gguf$", "", stem, flags=re.IGNORECASE)
     types = _TYPE.findall(stem)
@@ -101,7 +101,7 @@ def offers(files: Iterable[RemoteFile]) -> list[Offer]:
     groups: dict[str, list[RemoteFile]] = {}
     for file in files:
         base = file.name.rsplit("/", 1)[-1].lower()
-        # Projectors and importance matrices are not models.
+        # Projectors and importance matrices are no models.
         if base.endswith(".gguf") and not re.search(r"mmproj|imatrix", base):
             groups.setdefault(_PART.sub("", file.name), []).append(file)
     return [
@@ -119,7 +119,7 @@ def needed_bytes(size_bytes: int) -> int:
 
 
 def fits(size_bytes: int | None, available_bytes: int | None) -> bool:
-    """Whether a model fits into memory; True if either size is unknown."""
+    """Return whether a model fits into memory; True if either size is unknown."""
     if size_bytes is None or available_bytes is None:
         return True
     return needed_bytes(size_bytes) <= available_bytes
@@ -138,13 +138,12 @@ def choose(
     Args:
         source: Requested source, for messages.
         there: Available models of the repository.
-        wanted: A quantization or the name of a
-            file; None for the best one that fits.
+        wanted: A quantization or the name of a file; None for the best model that fits.
         available: Available memory in bytes; None if the check is turned off.
 
     Raises:
-        ModelLoadError: No model matches, or it does not fit; the message names one that
-            fits.
+        ModelLoadError: No model matches, or the model does not fit; the message names a
+            model that fits.
     """
     if not there:
         raise ModelLoadError(
@@ -182,7 +181,7 @@ def check_fits(
     """Check that a model fits into memory.
 
     Raises:
-        ModelLoadError: It does not fit; the message names a model that does.
+        ModelLoadError: The model does not fit; the message names a model that fits.
     """
     if fits(offer.size_bytes, available):
         return

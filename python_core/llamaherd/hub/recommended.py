@@ -1,4 +1,4 @@
-"""Models to start with, by the memory that they need."""
+"""Suggested first models, by the memory that they need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ModelSuggestion:
         size_bytes: Approximate size of the file.
         fits: Whether the model fits with a context into the memory given by `memory_gb`.
         measured: Figures that this project measured with the model, or "not measured".
-        published: Figures that others published for models of its size, not for this
+        published: Figures that others published for models of this size, not for this
             file; "" if there are none.
     """
 
@@ -35,7 +35,7 @@ class ModelSuggestion:
     published: str
 
 
-# Source, memory in GB, size in bytes, measured here, published by others.
+# Source, memory in GB, size in bytes, measurements of this project, published figures.
 _MODELS = (
     (
         "hf:unsloth/SmolLM2-135M-Instruct-GGUF:Q4_K_M",
@@ -81,10 +81,11 @@ _MODELS = (
 
 
 def recommended_models(memory_gb: float | None = None) -> list[ModelSuggestion]:
-    """List models to start with, the smallest first, and whether each fits.
+    """Return suggested first models, smallest first, and whether each fits.
 
-    The suggestions are by size. This project measured only the first model. No model is
-    the best in every task, so measure the model that you choose with `validate`.
+    Models are suggested by their size. This project measured only the first model. No
+    model is the best in every task, so measure the model that you choose with
+    `validate`.
 
     Args:
         memory_gb: Memory for the model, in GB of 1e9 bytes; None for the memory that this

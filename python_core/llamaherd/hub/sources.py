@@ -45,7 +45,7 @@ class OllamaName:
 
 @dataclass(frozen=True, slots=True)
 class HubModel:
-    """A repository of the hub, with a file, a quantization or neither."""
+    """A repository of the hub, with or without a file or a quantization."""
 
     repo: str
     revision: str
@@ -136,12 +136,12 @@ def _hub_model(source: str, rest: str, name: str) -> HubModel:
 
 
 def is_meant(path: str, file_or_quantization: str | None) -> bool:
-    """Whether a cached file is the requested one.
+    """Return whether a cached file is the requested file.
 
     Args:
         path: Path of the file in the repository.
-        file_or_quantization: See `HubModel`. A name without folders matches only a
-            file at the top of the repository, since only the hub knows the other folders.
+        file_or_quantization: See `HubModel`. A name without folders matches only a file
+            at the top of the repository, because only the hub knows the other folders.
     """
     if file_or_quantization is None:
         return True

@@ -1,4 +1,4 @@
-"""Access token of the Hugging Face hub: looked up when used, never stored."""
+"""Access token of the Hugging Face hub, which is read when needed and never stored."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def endpoint() -> str:
 def set_hf_token(token: str | None) -> None:
     """Set the access token of the Hugging Face hub for this process.
 
-    The token is stored in the environment variable HF_TOKEN, which child processes
-    inherit, and in no file. It is sent only to the hub.
+    The token is stored only in the environment variable HF_TOKEN, which child processes
+    inherit, and in no file. The token is sent only to the hub.
 
     Args:
         token: Token from https://huggingface.co/settings/tokens; None removes it.
@@ -36,7 +36,9 @@ def set_hf_token(token: str | None) -> None:
 
 
 def checked_token(token: object) -> str | None:
-    """Return a token that a header can contain, or None. No message contains the token.
+    """Check that a header can contain a token, and return the token or None.
+
+    No message contains the token.
 
     Raises:
         TypeError: `token` is not a str.
@@ -72,6 +74,6 @@ def token_to_use(token: str | None) -> str | None:
 
 
 def is_offline() -> bool:
-    """Whether HF_HUB_OFFLINE forbids requests to the hub."""
+    """Return whether HF_HUB_OFFLINE forbids requests to the hub."""
     value = os.environ.get("HF_HUB_OFFLINE", "").upper()
     return value in {"1", "ON", "YES", "TRUE"}

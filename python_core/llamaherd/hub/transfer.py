@@ -1,4 +1,7 @@
-"""Download of a file over HTTP: resumable, verified, renamed only when complete."""
+"""Download of a file over HTTP.
+
+It can be resumed, and is verified before it is renamed.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 20
 _TIMEOUT_S = 30.0
-_MOST_TRIES = 5  # consecutive tries without a new byte
+_MOST_TRIES = 5  # maximum number of consecutive tries without a new byte
 _MOST_WAIT_S = 60.0
 _RETRIED = {408, 425, 429, 500, 502, 503, 504}
 _DIGITS = re.compile(r"[0-9]{1,18}")
@@ -39,7 +42,10 @@ _SHA256 = re.compile(r'"?([0-9a-f]{64})"?')
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error: it was asked for
-    """The download was cancelled; the received part is kept for the next call."""
+    """Raised if the download was cancelled.
+
+    The received part is kept for the next call.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +78,11 @@ class Watch:
     """Callbacks of a download.
 
     Attributes:
-        step: Called with the number of bytes received and the total; None if unknown.
-        is_cancelled: Called after each block; True ends the download.
-        check_size: Called with the size before the first byte is written; may raise.
+        step: Function called with the number of bytes received and the total, None if
+            unknown.
+        is_cancelled: Function called after each block; True ends the download.
+        check_size: Function called with the size before the first byte is written; it
+            may raise an error.
     """
 
     step: Callable[[int, int | None], object] = lambda _done, _total: None
@@ -83,7 +91,7 @@ class Watch:
 
 
 def download(file_request: FileRequest, watch: Watch) -> str:
-    """Download a file, resuming an earlier download of it.
+    """Download a file; resume an earlier download of the same file.
 
     Returns:
         SHA-256 of the file, in hexadecimal.
@@ -98,7 +106,7 @@ def download(file_request: FileRequest, watch: Watch) -> str:
     part = file_request.target.with_name(f".{file_request.target.name}.part")
     with _alone(part, watch):
         if file_request.target.is_file() and not file_request.replace:
-            return sha256_of(file_request.target)  # another process has finished first
+            return sha256_of(file_request.target)  # another process was first
         n_before, n_tries = -1, 0
         while True:
             try:
@@ -135,7 +143,7 @@ def shown_url(url: str) -> str:
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to http and https only; sends the token to no other host."""
+    """Follows redirects only to http and https; sends the token to no other host."""
 
     def redirect_request(  # noqa: PLR0917 - its signature
         self,
@@ -164,7 +172,7 @@ def _try(file_request: FileRequest, part: Path, watch: Watch) -> str:
     state = _state_of(part, file_request)
     n_there = part.stat().st_size if state else 0
     if n_there and n_there == file_request.size_bytes:
-        n_there -= 1  # complete: a range after the last byte would be refused
+        n_there -= 1  # a server refuses a range after the last byte
     request = urllib.request.Request(file_request.url)  # noqa: S310 - the scheme was checked
     request.add_header("User-Agent", "llamaherd")
     request.add_header("Accept-Encoding", "identity")
@@ -179,7 +187,7 @@ def _try(file_request: FileRequest, part: Path, watch: Watch) -> str:
         response = opener.open(request, timeout=_TIMEOUT_S)
     except urllib.error.HTTPError as error:
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and n_there:
-            part.unlink()  # too long, or the part of another file
+            part.unlink()  # the part is too long, or belongs to another file
             raise ConnectionError("the file has changed") from None
         raise
     with response:
@@ -223,7 +231,7 @@ def _write(
         file.truncate(n_there)
         file.seek(n_there)
         n_done = n_there
-        while block := response.read1(_BLOCK):  # returns before a block is full
+        while block := response.read1(_BLOCK):  # `read1` returns before a block is full
             if watch.is_cancelled():
                 raise Cancelled
             if n_done == 0 and not b"GGUF".startswith(block[:4]):
@@ -258,7 +266,7 @@ def _state_path(part: Path) -> Path:
 
 
 def _state_of(part: Path, file_request: FileRequest) -> dict[str, Any]:
-    """Return the state of an incomplete file that can be resumed; {} if there is none."""
+    """Return the stored state of an incomplete file; {} if it cannot be resumed."""
     try:
         state = json.loads(_state_path(part).read_text(encoding="utf-8"))
         usable = (
@@ -278,7 +286,8 @@ def _write_state(
     etag = response.headers.get("ETag")
     # A weak validator does not guarantee the same bytes.
     validator = None if etag is None or etag.startswith("W/") else etag
-    # A hash verifies the result; mirrors of the hub use other tags.
+    # With a hash, the tag is not needed: the hash verifies the result, and mirrors of
+    # the hub use other tags.
     state = {
         "url": address_hash(file_request.url),
         "sha256": file_request.sha256,
@@ -300,7 +309,7 @@ def _remove(part: Path) -> None:
 @contextmanager
 def _alone(part: Path, watch: Watch) -> Iterator[None]:
     """Wait while another process downloads the same file."""
-    if sys.platform == "win32":  # no lock: two processes may download the same file
+    if sys.platform == "win32":  # without locks, a file may be downloaded twice
         yield
         return
     lock = part.with_name(f"{part.name}.lock")
@@ -308,13 +317,13 @@ def _alone(part: Path, watch: Watch) -> Iterator[None]:
         with lock.open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # The previous holder may have removed the file: then this lock is void.
+                # If the previous holder has removed the file, this lock has no effect.
                 is_holder = (
                     lock.exists() and lock.stat().st_ino == os.fstat(file.fileno()).st_ino
                 )
             except BlockingIOError:
                 is_holder = False
-            except OSError:  # a file system without locks
+            except OSError:  # the file system has no locks
                 is_holder = True
             if is_holder:
                 try:
@@ -352,7 +361,7 @@ def _number(header: str | None) -> int | None:
 def _stated_sha256(
     response: http.client.HTTPResponse, file_request: FileRequest
 ) -> str | None:
-    """Return the SHA-256 that a hub states for a file that the hub itself sends."""
+    """Return the SHA-256 stated by the hub for files that the hub itself sends."""
     if _origin(response.url) != _origin(file_request.url):
         return None
     match = _SHA256.fullmatch(response.headers.get("X-Linked-Etag") or "")

@@ -19,8 +19,8 @@ from llamaherd.journal.sqlite_access import look
 def keep_journal(journal: str | os.PathLike[str], kept: str | os.PathLike[str]) -> None:
     """Copy the current content of a journal, with its log, to a file.
 
-    SQLite makes a copy on the disk of the journal. This copy is then copied to the other
-    disk as a plain file, and renamed when it is complete.
+    First, SQLite makes a copy on the disk of the journal. This copy is then written to
+    the other disk as a plain file, and renamed when it is complete.
 
     Args:
         journal: Path of the journal; the file is not changed.

@@ -13,7 +13,7 @@ from llamaherd.journal.sqlite_access import connect
 def first_day(path: str) -> dt.date | None:
     """Return the date of the first result in a journal; None if it cannot be read.
 
-    Errors of the file are reported when the journal is opened.
+    Errors in the file are not reported here, but when the journal is opened.
     """
     file = Path(path).expanduser().absolute()
     if not file.is_file():

@@ -22,7 +22,7 @@ _NETWORK = re.compile(
     r"|goofys|hdfs|vboxsf|prl_fs|acfs|dvs)",
     re.IGNORECASE,
 )
-_ESCAPE = re.compile(r"\\([0-7]{3})")  # white space in names
+_ESCAPE = re.compile(r"\\([0-7]{3})")  # white space in names is escaped
 
 
 def network_type(path: Path, mounts: Path = _MOUNTS) -> str | None:

@@ -1,4 +1,4 @@
-"""Result in a journal, and its row in the database."""
+"""Result in a journal, and conversion to and from its row in the database."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from llamaherd.core.results import FinishReason
 
 _N = TypeVar("_N", int, float)
-# Stored as the error of an answer that a stop text ended before its grammar was complete.
-# All other answers with "stop" are complete.
+# Text stored as the error of an answer that a stop text ended before its grammar was
+# complete. All other answers with the finish reason "stop" are complete.
 _CUT = "cut off by a stop text"
 _REASONS = ("stop", "length", "error")
 
@@ -27,8 +27,8 @@ class JournalEntry:
 
     Attributes:
         prompt: Prompt as given to the call; for token ids, their text.
-        text: Text of the answer. None for a failure, and for a scored prompt, which has
-            its probabilities in `numbers`.
+        text: Text of the answer. None for a failure, and for a scored prompt, whose
+            probabilities are in `numbers`.
         finish_reason: "stop", "length", or "error" if the last attempt failed.
         complete: Whether the model ended the answer; see `Result`.
         error: Reason of the failure; None without a failure.
@@ -41,10 +41,11 @@ class JournalEntry:
             context.
         created: Time of storage in UTC, with time zone.
         version: Version of llamaherd.
-        key: Hash of everything that affects the text, in hexadecimal.
-        numbers: float64[n], log-probabilities, if requested. For an answer, the values of
-            its tokens come first. For a score, there is one value for each token of the
-            continuations; shared prefixes occur once.
+        key: Hash of everything that affects the result, in hexadecimal.
+        numbers: float64[n], log-probabilities, if requested. For an answer, the values
+            of its tokens come first, see `journal.numbers`. For a score, there is one
+            value for each token of the continuations; a prefix that continuations share
+            is stored once.
         thinking: Text of the thought before the answer; None without a thought.
         n_thinking_tokens: Number of tokens of the thought.
         thinking_complete: Whether the model ended the thought itself; None without a
@@ -101,13 +102,13 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
     """Return the entry that a database row contains.
 
     Raises:
-        DamagedError: The row differs from what was written.
+        DamagedError: The row is not the row that was written.
     """
     prompt = f"{row[5]!r:.60}"
     if _digest(row[:-1]) != row[-1]:
         raise DamagedError(f"the data stored for the prompt {prompt} were changed")
-    # A valid digest does not make a row valid, and SQLite accepts a value of any type
-    # in any column.
+    # A row with a valid digest can still be invalid, and SQLite accepts a value of any
+    # type in any column.
     tokens, numbers = array("i"), array("d")
     try:
         _check_types(row)
@@ -175,7 +176,7 @@ def _check_types(row: tuple[Any, ...]) -> None:
 
 
 def _digest(row: tuple[Any, ...]) -> bytes:
-    """Return a digest of a row; SQLite does not detect a changed letter in a text."""
+    """Return a digest of a row. SQLite itself does not detect changes in stored texts."""
     return blake2b(repr(row).encode(), digest_size=8).digest()
 
 

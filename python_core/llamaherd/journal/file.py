@@ -1,4 +1,4 @@
-"""File of a journal: created atomically, and checked before it is changed."""
+"""File of a journal, which is created atomically and checked before it is changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 APPLICATION_ID = 0x6C686A6C  # "lhjl"
-FORMAT = 1  # version of SCHEMA; the SQL text of a file's tables must equal SCHEMA
+FORMAT = 1  # version of SCHEMA; the SQL text of the tables in a file must equal SCHEMA
 _SOUND = "ok"  # result of SQLite's integrity_check for an undamaged file
 SCHEMA = f"""
 BEGIN;
@@ -70,8 +70,9 @@ CREATE TABLE result (
 COMMIT;
 """
 
-# Limits in bytes. SQLite opens paths up to 504, file systems allow names up to 255. The
-# name of a draft has 29 more bytes, the name of a rollback journal 8.
+# Limits in bytes. SQLite opens paths of up to 504 bytes; file systems allow names of up
+# to 255 bytes. The name of a draft has 29 additional bytes, the name of a rollback
+# journal 8.
 _LONGEST_PATH = 504 - 29
 _LONGEST_NAME = 255 - 29 - 8
 
@@ -97,7 +98,7 @@ def checked_path(name: str, path: object) -> Path:
         )
     given = os.fsdecode(path)
     with refusals(name, given):
-        # SQLite creates its log beside the file, not beside a symbolic link to it.
+        # SQLite creates its log beside the file itself, not beside a symbolic link.
         file = Path(os.path.realpath(given))
         n_path, n_name = (len(os.fsencode(part)) for part in (file, file.name))
         if n_path > _LONGEST_PATH or n_name > _LONGEST_NAME:
@@ -170,8 +171,8 @@ def create(name: str, path: Path) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}-{time.time_ns():x}.new")
     try:
         with closing(connect(draft, "mode=rwc")) as db:
-            # Set last, so that there is no log until then: data that closing could not
-            # move from a log into the file would be lost silently.
+            # WAL mode is set last, so that no log exists before. Data that `close`
+            # could not move from a log into the file would be lost without an error.
             db.executescript(SCHEMA)
             db.execute("PRAGMA journal_mode = WAL")
         try:
@@ -187,7 +188,7 @@ def create(name: str, path: Path) -> None:
 
 
 def _check_no_log(name: str, path: Path) -> None:
-    """Refuse the log of a removed file, because SQLite would apply it to a new file."""
+    """Refuse the log of a removed file, because SQLite would apply it to the new file."""
     for log in (beside(path, WAL), beside(path, ROLLBACK)):
         if log.exists() and log.stat().st_size > 0 and not path.exists():
             raise JournalError(
@@ -198,7 +199,7 @@ def _check_no_log(name: str, path: Path) -> None:
 
 
 def _drafts(path: Path) -> list[Path]:
-    """Return drafts of a journal, which are being created or left by a killed process."""
+    """Return the drafts of a journal: unfinished, or left by a killed process."""
     pattern = re.compile(re.escape(path.name) + r"\.[0-9]+-[0-9a-f]+\.new")
     with suppress(PermissionError):  # the folder may not be readable
         return [each for each in path.parent.iterdir() if pattern.fullmatch(each.name)]
@@ -219,15 +220,16 @@ def _remove(draft: Path) -> None:
         ROLLBACK,
         SHM,
         "",
-    ):  # the draft last, so that a later call finds it
+    ):  # the draft itself is removed last, so that a later call still finds it
         beside(draft, suffix).unlink(missing_ok=True)
 
 
 def check(name: str, path: Path) -> None:
     """Check that a file is a complete journal, without changing it.
 
-    Only SQLite may open the file. Closing any other descriptor would release all POSIX
-    locks of the process on it, also the locks of a call that is writing.
+    Only SQLite may open the file. If another descriptor of the file were closed, all
+    POSIX locks of the process on the file would be released, including the locks of a
+    call that is writing.
 
     Raises:
         JournalError: The file is not a journal.
@@ -257,7 +259,7 @@ def check(name: str, path: Path) -> None:
 
 
 def _check_names(name: str, path: Path) -> None:
-    """Check that the file has one name (hard link); SQLite finds the log by name."""
+    """Check that the file has only one name (hard link). SQLite finds the log by name."""
     if path.stat().st_nlink <= 1:
         return
     drafts = [draft for draft in _drafts(path) if identity(draft) == identity(path)]
@@ -289,7 +291,7 @@ def _format_and_problem(db: sqlite3.Connection) -> tuple[int, str]:
 
 
 def _problem_of_schema(db: sqlite3.Connection) -> str:
-    """Return the reason why a schema is not a journal's; "" if it is.
+    """Return the reason why a schema is not that of a journal; "" if it is.
 
     Additional tables by runs and by SQLite's ANALYZE are allowed. Other objects are
     refused: a trigger could change stored data, a view could replace a table, and an
@@ -311,5 +313,5 @@ def _tables() -> set[str]:
 
 
 def _tables_of(db: sqlite3.Connection) -> set[str]:
-    """Return the SQL text of each table; a changed letter in it may rename a column."""
+    """Return the SQL text of each table. A changed letter in it may rename a column."""
     return {sql for (sql,) in db.execute("SELECT sql FROM sqlite_master")}

@@ -1,11 +1,12 @@
-"""Journals: SQLite files of finished results that survive the writing process.
+"""Journals: SQLite files that keep finished results if the process that writes ends.
 
 The key of a result is a hash of everything that affects it (see `journal_key`). The file
 is in WAL mode: processes may share it, and readers do not block writers. A commit is on
 disk when it returns (synchronous=FULL), so a power cut loses no committed result.
 
-Before a file is written, it is checked without changing it. If the file is removed, moved
-or replaced while it is open, it is created again at its path with its whole content.
+A file is checked, without any change, before it is written. If the file is removed,
+moved or replaced while it is open, it is created again at its path with its whole
+content.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ SELECT model, model_sha256, settings, version, key, prompt, n_prompt_tokens, see
 FROM result LEFT JOIN origin ON origin.id = result.origin
 """
 _SELECT_ALL = f"{_SELECT} ORDER BY result.id"
-# Scores stored by earlier versions, which had keys that were not unique.
+# Counts scores stored by earlier versions, whose keys were not unique.
 _COUNT_MIXED_UP = """
 SELECT count(*) FROM result JOIN origin ON origin.id = result.origin
 WHERE instr(settings, ?) > 0 AND finish_reason <> 'error'
@@ -109,8 +110,8 @@ class Journal:
                 db.execute("PRAGMA synchronous = FULL")
                 db.execute(
                     "PRAGMA journal_mode = WAL"
-                )  # copies by VACUUM are not in WAL mode
-                db.execute("BEGIN IMMEDIATE")  # fails if read-only
+                )  # copies that VACUUM made are not in WAL mode
+                db.execute("BEGIN IMMEDIATE")  # this fails for a read-only file
                 db.execute("ROLLBACK")
             except BaseException:
                 db.close()
@@ -149,7 +150,7 @@ class Journal:
     def _follow_path(self) -> None:
         """Ensure that the file at the path has the content of the open file.
 
-        After a removal, the open file exists only for processes that have it open.
+        A removed file still exists, but only for processes that have it open.
         """
         found = _Files.at(self.path)
         if self._files is None or found == self._files:
@@ -184,8 +185,8 @@ class Journal:
             files: Identities of the open files.
         """
         db = self._db
-        self._empty_log()  # completes the open file, even if it was moved
-        db.execute("BEGIN IMMEDIATE")  # one process at a time
+        self._empty_log()  # this completes the open file, even if it was moved
+        db.execute("BEGIN IMMEDIATE")  # only one process at a time makes the file
         try:
             if files.log is not None and _Files.at(self.path).log == files.log:
                 for suffix in (
@@ -209,7 +210,7 @@ class Journal:
 
     def _empty_log(self) -> None:
         """Move the content of the log into the file (checkpoint)."""
-        for delay in _RETRY_S:  # SQLite does not wait for a checkpoint of another process
+        for delay in _RETRY_S:  # another process may run a checkpoint
             time.sleep(delay)
             busy, *_ = self._db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
             if not busy:
@@ -218,13 +219,13 @@ class Journal:
 
     @property
     def n_mixed_up(self) -> int:
-        """Number of scores by an earlier version, which are ignored."""
+        """Number of scores of an earlier version, which are ignored."""
         with refusals("journal", self.path):
             (number,) = self._db.execute(_COUNT_MIXED_UP, (MIXED_UP,)).fetchone()
         return int(number)
 
     def find_model_hash(self, state: str) -> bytes | None:
-        """Return the stored SHA-256 of a model file in this state; None if unknown."""
+        """Return the stored SHA-256 of a model file in this state, or None."""
         with refusals("journal", self.path):
             row = self._db.execute(
                 "SELECT sha256 FROM model_file WHERE state = ?", (state,)
@@ -232,7 +233,10 @@ class Journal:
         return None if row is None else bytes(row[0])
 
     def add_model_hash(self, state: str, sha256: bytes) -> None:
-        """Store the SHA-256 of a model file; after a failure it is computed again."""
+        """Store the SHA-256 of a model file.
+
+        If this fails, a later call computes it again.
+        """
         with suppress(sqlite3.Error):
             self._db.execute(
                 "INSERT OR REPLACE INTO model_file (state, sha256) VALUES (?, ?)",
@@ -268,7 +272,7 @@ def _store(
         thoughts.add(db, of_thoughts)
         db.execute("COMMIT")
     except BaseException:
-        with suppress(sqlite3.Error):  # SQLite may have rolled back already
+        with suppress(sqlite3.Error):  # if SQLite has already rolled back
             db.execute("ROLLBACK")
         raise
 
@@ -276,14 +280,14 @@ def _store(
 def _read_all(
     db: sqlite3.Connection,
 ) -> tuple[list[tuple[Any, ...]], dict[bytes, tuple[Any, ...]]]:
-    """Return the rows of all results, and the rows of thoughts by key."""
-    db.execute("BEGIN")  # reads one state of the file; closing ends the transaction
+    """Return the rows of all results, and a dict from keys to rows of thoughts."""
+    db.execute("BEGIN")  # all reads see one state of the file
     rows = db.execute(_SELECT_ALL).fetchall()
     return rows, {thought[4]: thought for thought in thoughts.read(db)}
 
 
 def mixed_up(path: Path, n: int) -> str:
-    """Return the message about ignored scores by an earlier version.
+    """Return the message about ignored scores of an earlier version.
 
     Args:
         path: Path of the journal.
@@ -309,7 +313,7 @@ def journal_read(path: str | os.PathLike[str]) -> list[JournalEntry]:
         JournalError: The file does not exist, is not a journal, or is damaged.
 
     Warns:
-        JournalWarning: Scores by an earlier version were omitted.
+        JournalWarning: Scores of an earlier version were omitted.
     """
     file = journal_file.checked_path("path", path)
     with refusals("path", file):

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 # Parts of a request that `journal_key` hashes as bytes instead of JSON.
 _AS_BYTES = ("tokens", "tree", "seed")
-# Marks the settings of scores. Earlier versions stored "score", a hash of continuations,
-# but used the hash of one request for all requests of a call, so that two requests could
-# share a key.
+# Key that marks the settings of scores. Earlier versions stored a hash of the
+# continuations under "score". They used the hash of one request for all requests of a
+# call, so that two requests could have the same key.
 SCORES = "scores"
 MIXED_UP = '"score": "'  # occurs only in these settings, because JSON escapes quotes
 
@@ -30,14 +30,14 @@ MIXED_UP = '"score": "'  # occurs only in these settings, because JSON escapes q
 def settings_of(request: Request) -> dict[str, Any]:
     """Return the settings of a request without its tokens, continuations and seed.
 
-    Requests with equal results of this function have equal `settings_json` in the same
-    context.
+    If this function returns equal settings for two requests, `settings_json` is equal,
+    too, in the same context.
     """
     thought = request.thought
     if thought is not None and thought.seed:
         request = replace(request, thought=replace(thought, seed=0))
     own: dict[str, Any] = {
-        # Always present, as in the keys of earlier versions.
+        # These settings are always present, as in the keys of earlier versions.
         "stop": request.stop,
         "sampling": request.sampling,
         **{k: v for k, v in decisive(request).items() if k not in _AS_BYTES},
@@ -85,7 +85,7 @@ def _of_sampling(sampling: SamplingParams) -> dict[str, object]:
         for name in changed_fields(sampling)
         if name not in OF_REQUEST
     }
-    if sampling.quote_from is not None:  # a text as long as the prompt
+    if sampling.quote_from is not None:  # can be as long as the prompt
         changed["quote_from"] = hashlib.sha256(sampling.quote_from.encode()).hexdigest()
     if uses_llguidance(sampling):
         changed["engine"] = f"llguidance {llguidance.load()}"
@@ -98,7 +98,7 @@ def journal_key(model_sha256: bytes, settings: str, request: Request) -> bytes:
     Args:
         model_sha256: Hash of the model file.
         settings: See `settings_json`.
-        request: Request of the result; its seeds affect the key only if tokens are
+        request: Request of the result. Its seeds affect the key only if tokens are
             sampled.
     """
     tokens = request.tokens.tobytes()
@@ -106,7 +106,7 @@ def journal_key(model_sha256: bytes, settings: str, request: Request) -> bytes:
     seed = "greedy" if request.sampling.is_greedy else str(request.seed)
     if request.thought is not None and not request.thought.sampling.is_greedy:
         seed += f" {request.thought.seed}"
-    # Lengths of the parts come first, so that the parts can be told apart; the tree is
-    # last.
+    # The lengths of the parts come first, so that the parts are unambiguous. The tree
+    # is last.
     head = json.dumps(["llamaherd", 1, model_sha256.hex(), settings, seed, len(tokens)])
     return hashlib.sha256(head.encode() + tokens + tree).digest()

@@ -19,7 +19,7 @@ _WRONG = "the log-probabilities stored for a prompt do not match its tokens"
 
 
 def numbers_of(output: Output) -> array[float]:
-    """Return the log-probabilities to store, of a score or of an answer's tokens.
+    """Return the log-probabilities to store for a score or for an answer's tokens.
 
     For an answer, the alternatives of each token follow: their number, then pairs of
     token and log-probability.

@@ -1,4 +1,4 @@
-"""Calls with a journal: stored results are reused, and new results are stored.
+"""Calls with a journal, which reuse stored results and store new results.
 
 The thread of the call passes finished results to a writer thread and continues. Because a
 commit waits for the disk, the writer stores all results of a tenth of a second in one
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from llamaherd.run.call import Call
     from llamaherd.run.host import Host
 
-_GROUP_S = 0.1  # maximum time that a result waits for its commit
-_REST = 20  # pause after a failed attempt, in durations of it: 5% of a run at most
+_GROUP_S = 0.1  # maximum time in seconds that a result waits for its commit
+_REST = 20  # pause after a failed attempt, in multiples of its duration
 _FINISH: dict[FinishReason, Finish] = {"stop": Finish.STOP, "length": Finish.LENGTH}
 _REASON: dict[Finish, FinishReason] = {
     Finish.EOG: "stop",
@@ -51,7 +51,7 @@ _REASON: dict[Finish, FinishReason] = {
 def recorded(
     call: Call, context: Host, journal: str | os.PathLike[str] | Journal
 ) -> RecordedCall:
-    """Return a call that stores its results in a journal.
+    """Return a call that runs another call and stores its results in a journal.
 
     Args:
         call: Call to run.
@@ -136,7 +136,7 @@ class RecordedCall:
         self._call.cancel()
 
     def run(self, loop: GroupLoop) -> Results:
-        """Run the call; prompts with a stored answer are not computed, see `Call.run`.
+        """Run the call without prompts that have a stored answer, see `Call.run`.
 
         Raises:
             JournalError: The journal is damaged, or the model file has changed.
@@ -170,7 +170,7 @@ class RecordedCall:
                 )
 
     def _mixed_up(self, known: Mapping[int, Output]) -> str:
-        """Return the reason why stored scores were ignored; "" if none were ignored."""
+        """Return a message about ignored stored scores; "" if none were ignored."""
         requests = enumerate(self._call.requests)
         if all(request.tree is None or i in known for i, request in requests):
             return ""
@@ -210,7 +210,7 @@ class RecordedCall:
             return stored
         sha256 = file.sha256(is_cancelled)
         if sha256 is not None:
-            # Checked last, to detect changes of the file while it was read.
+            # This check is last, to detect changes of the file while it was read.
             check_unchanged(file)
             self._journal.add_model_hash(file.state, sha256)
         return sha256
@@ -250,7 +250,7 @@ class RecordedCall:
     def _text(self, tokens: Sequence[int]) -> str:
         try:
             return self._detokenize(tokens)
-        except ValueError:  # a token is not in the vocabulary, so the prompt failed
+        except ValueError:  # the prompt failed because a token is not in the vocabulary
             return " ".join(map(str, tokens))
 
 
@@ -277,8 +277,8 @@ def _output(entry: JournalEntry, request: Request) -> Output:
 class Writer:
     """Thread that stores results: `with writer: writer.put(entry)`.
 
-    If the disk is full or another process locks the file, the thread keeps the results
-    and tries again together with later results, and a last time at the end.
+    If the disk is full or another process locks the file, the thread keeps the results.
+    It tries again together with later results, and a last time at the end.
 
     Attributes:
         problem: After the end: reason why results are not stored; "" if all results are
@@ -317,11 +317,11 @@ class Writer:
             started_s = monotonic()
             if is_open and started_s < next_s:
                 continue
-            # If the last attempt fails, it is repeated once, because no later result
-            # follows.
+            # No later result follows the last attempt, so it is repeated once after a
+            # failure.
             if self._is_stored(waiting) or (not is_open and self._is_stored(waiting)):
                 waiting = []
-            else:  # the more results wait, the longer an attempt takes
+            else:  # an attempt takes longer if more results wait
                 ended_s = monotonic()
                 next_s = ended_s + _REST * (ended_s - started_s)
 
@@ -336,7 +336,7 @@ class Writer:
         return not self.problem
 
     def _next_group(self) -> tuple[list[JournalEntry], bool]:
-        """Return results within `_GROUP_S` of the first, and True if more may follow."""
+        """Return the results that arrive in `_GROUP_S`; True if more may follow."""
         group: list[JournalEntry] = []
         end = 0.0
         while True:

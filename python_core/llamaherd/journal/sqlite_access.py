@@ -30,14 +30,15 @@ def look(
 ) -> _T:
     """Read a file with its log, without changing the file or the log.
 
-    If there is no log, no process has the file open; the file is then read as immutable,
-    which creates no other files. If another process opens the file during the read, it is
-    read again, because the file is inconsistent during a checkpoint.
+    If there is no log, no process has the file open. The file is then read as
+    immutable, which creates no other files. If another process opens the file during
+    the read, the file is read again, because it can be inconsistent during a
+    checkpoint.
 
     Args:
         path: Path of the file.
         use: Function that reads from the connection.
-        is_fixed: Whether the data to read never change, so that the log is not needed.
+        is_fixed: Whether the data to read never changes, so that the log is not needed.
     """
     failure: sqlite3.Error | None = None
     has_log = False
@@ -67,12 +68,12 @@ def _read(path: Path, query: str, use: Callable[[sqlite3.Connection], _T]) -> _T
 
 
 def _query(state: tuple[object, ...]) -> str:
-    """Return the URI query; applying a rollback journal needs write access."""
+    """Return the URI query. To apply a rollback journal, SQLite needs write access."""
     return "mode=rw" if state[2] else "mode=ro"
 
 
 def _is_for_lack_of_room(error: sqlite3.Error | None) -> bool:
-    # Before Python 3.11 there is no code, so a locked file is also copied.
+    # Before Python 3.11 errors have no code, so a locked file is copied as well.
     is_locked = _primary_code(error) in (_BUSY, _LOCKED)
     return isinstance(error, sqlite3.OperationalError) and not is_locked
 
@@ -143,5 +144,5 @@ def connect(path: Path, query: str) -> sqlite3.Connection:
         uri=True,
         timeout=_BUSY_S,
         isolation_level=None,
-        check_same_thread=False,  # one thread opens the file, another thread writes
+        check_same_thread=False,  # the writer is another thread
     )

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from llamaherd.journal.entry import JournalEntry
 
-# Occurs only in the settings of results after a thought, because JSON escapes quotes in
-# texts.
+# Text that occurs only in the settings of results after a thought, because JSON escapes
+# quotes in texts.
 THOUGHT = '"thought": {'
 
 _EXISTS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'thought'"
@@ -46,7 +46,7 @@ FROM thought JOIN result ON result.key = thought.key
 
 
 def row_of_thought(entry: JournalEntry, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return the values that `add` stores for an entry's thought; None without one.
+    """Return the values that `add` stores for an entry's thought, or None.
 
     Args:
         entry: Result.

@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from llamaherd.loop.sizing import Sizing
     from llamaherd.memory.plan import Layout, Plan
 
-_WORTH_GROWING = 1.25  # minimum factor of slots
+_WORTH_GROWING = 1.25  # minimum ratio of the new number of slots to the current number
 
 
 def fit(sizing: Sizing, runner: Runner | None, groups: Sequence[Group]) -> Runner:
-    """Return a runner with room for new groups.
+    """Return a runner in which the new groups fit.
 
     Groups that fit are added at once. Otherwise all running requests are paused and
     continue in a KV cache of another size (docs/decisions/0036).
 
     Args:
-        sizing: Plans and creates engines.
+        sizing: Object that plans and creates engines.
         runner: Current runner; None before the first group.
-        groups: One or more new groups.
+        groups: New groups, at least one.
 
     Returns: The current runner, or a new one before the first group.
 
     Raises:
-        ContextError: Not enough memory; running requests continue as before.
+        ContextError: There is not enough memory; running requests continue as before.
     """
     if runner is None:
         plan = _plan(sizing, groups, MAX_HOLD)
@@ -57,7 +57,7 @@ def fit(sizing: Sizing, runner: Runner | None, groups: Sequence[Group]) -> Runne
 
 
 def _has_room(runner: Runner, groups: Sequence[Group]) -> bool:
-    """Whether new groups fit into the current cache together with the others."""
+    """Return whether new groups fit into the current cache beside the running ones."""
     plan = runner.plan
     n_open = sum(len(group.open) for group in (*runner.groups.values(), *groups))
     return (
@@ -69,7 +69,7 @@ def _has_room(runner: Runner, groups: Sequence[Group]) -> bool:
 
 
 def _is_worth(plan: Plan, target: Plan, groups: Sequence[Group]) -> bool:
-    """Whether the gain from another size is worth pausing all requests."""
+    """Return whether another cache size is worth the pause of all requests."""
     return (
         plan.n_ctx_seq - plan.n_spare < _longest(groups) <= target.capacity
         or target.n_seq_max >= _WORTH_GROWING * plan.n_seq_max
@@ -94,7 +94,7 @@ def _plan(
     plan = sizing.plan(work, layout)
     if not any(group.is_alone for group in groups):
         return plan
-    # Leave room for more and longer requests, because each new cache costs time.
+    # Plan for more and longer requests than now, because each new cache costs time.
     next_power = 1 << (max(needs) - 1).bit_length()
     more = Work(
         needs=[*needs, *(needs if is_busy else ()), next_power],

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Receiver of the outputs of a group, called on the loop's thread: must be fast."""
+    """Receiver of the outputs of a group.
+
+    The loop's thread calls it, so it must be fast.
+    """
 
     def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
-        """Receive the output of request i, which has ended."""
+        """Receive the output of request i after the request has ended."""
 
     def on_piece(self, piece: Piece) -> None:
         """Receive a new part of the answer of a watched group."""
@@ -33,7 +36,7 @@ class Listener(Protocol):
 
 
 class _Nobody:
-    """Listener of a finished group, so that the group does not keep its caller alive."""
+    """Listener of an ended group, so that the caller's listener can be freed."""
 
     def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
         """Do nothing: the group is over."""
@@ -51,22 +54,24 @@ class Group:
     Args:
         requests: One or more requests.
         listener: Receiver of the outputs.
-        tree: Tree of the shared prefixes; None if not computed yet.
-        is_alone: Whether the group is one of many single prompts. Prefixes that it shares
-            with earlier prompts are then not computed again, so its logits depend on
-            these prompts within rounding.
-        is_watched: Whether the listener receives parts of its only answer.
-        is_counted: Whether `counts` is updated while it runs.
+        tree: Tree of the shared prefixes; None if the tree is not computed yet.
+        is_alone: Whether the group is one of many single prompts. Prefixes that the
+            prompt shares with earlier prompts are then not computed again. The logits
+            therefore depend on the earlier prompts by rounding errors.
+        is_watched: Whether the listener receives the parts of the answer of a group
+            with one request.
+        is_counted: Whether `counts` is updated while the group runs.
         n_again: For a single prompt, number of its first tokens that later prompts will
-            share. Their KV cells are kept.
+            share. The KV cells of these tokens are kept.
 
     Attributes:
         is_cancelled: Whether the group must end.
-        is_stopping: Whether no more of its requests start.
+        is_stopping: Whether the remaining requests of the group must not start.
         is_over: Whether `on_end` of the listener was called, or is being called.
         plan: Plan of the context; None before the loop accepts the group.
-        counts: Counts of its batches so far.
-        n_fallbacks: Number of its batches that were refused because of their content.
+        counts: Counts of the group's batches so far.
+        n_fallbacks: Number of the group's batches that were refused because of their
+            content.
         actors: Statistics of each process of a herd.
     """
 
@@ -99,11 +104,11 @@ class Group:
         self.number = -1
         self.open = dict.fromkeys(range(len(requests)))
         self.n_running = 0  # requests in the engine, including paused ones
-        self.n_thought_read = 0  # bytes that the listener received
-        self.n_read = (0, 0)  # bytes and tokens that the listener received
+        self.n_thought_read = 0  # bytes of the thought that were sent
+        self.n_read = (0, 0)  # bytes and tokens of the answer that were sent
         self.came_s = perf_counter()
         self._started_s: dict[int, float] = {}
-        self._charged: dict[int, Cost] = {}  # costs of prefixes by request
+        self._charged: dict[int, Cost] = {}  # cost of prefixes, by request
 
     @property
     def needs(self) -> list[int]:
@@ -112,7 +117,7 @@ class Group:
 
     @property
     def may_draft(self) -> bool:
-        """Whether draft tokens may be used: not for a single prompt."""
+        """Return whether draft tokens may be used; for a single prompt they may not."""
         return len(self.requests) > 1
 
     def started(self, i: int, now_s: float) -> None:
@@ -120,7 +125,7 @@ class Group:
         self._started_s[i] = now_s
 
     def charge(self, i: int, cost: Cost) -> None:
-        """Add the cost of a prefix, computed for request i and possibly others."""
+        """Charge request i with the cost of a prefix, which other requests may share."""
         self._charged[i] = self._charged.get(i, NO_COST) + cost
 
     def ended(self, i: int, output: Output, now_s: float) -> None:
@@ -192,7 +197,7 @@ class GroupLoop(Protocol):
         """Start no more requests of a group; running requests finish."""
 
     def watch(self, group: Group) -> None:
-        """Send new parts of the answer of a group to its listener from now on."""
+        """From now on, send new parts of the group's answer to its listener."""
 
     def wait_for(self, is_done: Event) -> None:
         """Wait for an event that a listener sets.
@@ -203,7 +208,7 @@ class GroupLoop(Protocol):
         """
 
     def settle(self) -> None:
-        """Wait until the thread has ended, if it has no work."""
+        """Wait until a thread without work has ended; do not wait if it has work."""
 
     def close(self) -> None:
         """End all groups with ContextClosedError and free the memory."""

@@ -1,7 +1,8 @@
 """Loop of a context: runs the engine as long as there are requests.
 
-One thread owns the engine. It accepts new groups, asks the scheduler, runs a slice of
-steps in C++ and passes outputs to listeners. The requests of all callers share batches.
+One thread owns the engine. The thread accepts new groups, asks the scheduler which
+requests to run, runs a slice of steps in C++ and passes outputs to listeners. The
+requests of all callers share batches.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from llamaherd.loop.sizing import Sizing
     from llamaherd.memory.plan import Plan
 
-_WATCHED_S = 10.0  # seconds after a read in which counts are updated
+_WATCHED_S = 10.0  # seconds for which counts are updated after each reading
 
 
 class Loop(ThreadedLoop):
     """Thread that runs the groups of requests of any number of callers.
 
-    The thread lives as long as there is work, the engine until `close`.
+    The thread ends when there is no work. The engine exists until `close`.
 
     Args:
         sizing: Plans and creates engines.
@@ -41,8 +42,8 @@ class Loop(ThreadedLoop):
         self._sizing = sizing
         self._runner: Runner | None = None  # None before the first group
         self._arrived: deque[Group] = deque()
-        self._changed: deque[Group] = deque()  # groups to cancel, stop or watch
-        self._is_aborted = False  # the abort flag of the engine is set
+        self._changed: deque[Group] = deque()  # groups to cancel, to stop or to watch
+        self._is_aborted = False  # whether the abort flag of the engine is set
         self._counts = Counts()
         self._counted_until = 0.0  # time until which counts are updated
 
@@ -77,8 +78,8 @@ class Loop(ThreadedLoop):
     def watched_counts(self) -> Counts:
         """Return recent counts of the engine.
 
-        A call makes the loop update the counts after each slice, for a few seconds. So
-        the first call after a pause returns older counts.
+        After a call of this method, the loop updates the counts after each slice for a
+        few seconds. The first call after a pause therefore returns older counts.
         """
         self._counted_until = monotonic() + _WATCHED_S
         return self._counts
@@ -94,7 +95,7 @@ class Loop(ThreadedLoop):
 
     def hand_in(self, group: Group) -> None:
         """Submit a group, see `GroupLoop`."""
-        shim.check_process()  # in a forked child the lock may never be released
+        shim.check_process()  # in a forked child process the lock may never be released
         with self._lock:
             self._check_open()
             self._arrived.append(group)
@@ -105,7 +106,7 @@ class Loop(ThreadedLoop):
                 raise
 
     def share(self, n: int) -> None:
-        """Use only 1/n of the memory from now on."""
+        """From now on, plan caches for only 1/n of the memory."""
         self._sizing.n_sharing = n
 
     def close(self) -> None:
@@ -124,7 +125,7 @@ class Loop(ThreadedLoop):
         self._changed.append(group)
         running = [g for g in self._groups if g.n_running]
         if all(g.is_cancelled for g in running):
-            self._abort()  # a step may be long, and its result is not needed
+            self._abort()  # the result of a running step is not needed
         self._rouse()
 
     def _abort(self) -> None:
@@ -138,7 +139,7 @@ class Loop(ThreadedLoop):
             runner.engine.close()
 
     def _rouse(self) -> None:
-        """Wake the thread within a step, to process changes."""
+        """Interrupt the thread's steps so that it processes changes."""
         if self._is_gone:
             self._start()
         elif self._runner is not None:
@@ -154,7 +155,10 @@ class Loop(ThreadedLoop):
             pass
 
     def _has_turned(self) -> bool:
-        """Run one iteration; return whether another one may follow. Raises nothing."""
+        """Run one iteration; return whether another one may follow.
+
+        No exception leaves it.
+        """
         try:
             runner = self._take_in()
             if runner is None:
@@ -176,7 +180,7 @@ class Loop(ThreadedLoop):
             self._free()
 
     def _take_in(self) -> Runner | None:
-        """Accept new groups and changes; return the runner if it has work."""
+        """Accept new groups and changes; return the runner, or None without work."""
         with self._lock:
             arrived, changed = list(self._arrived), list(self._changed)
             self._arrived.clear()
@@ -190,7 +194,7 @@ class Loop(ThreadedLoop):
             try:
                 self._take_groups(arrived)
             except BaseException as error:
-                _refuse(arrived, error)  # earlier groups end with the engine
+                _refuse(arrived, error)  # earlier groups end together with the engine
                 raise
         runner = self._runner
         if runner is None:
@@ -211,7 +215,7 @@ class Loop(ThreadedLoop):
             if len(arrived) == 1:
                 _refuse(arrived, error)
                 return
-            for group in arrived:  # one of the new groups may cause the error
+            for group in arrived:  # the error may come from one of the new groups
                 self._take_groups([group])
             return
         for group in arrived:
@@ -226,7 +230,7 @@ class Loop(ThreadedLoop):
         self._free()
 
     def _may_leave(self) -> bool:
-        """Whether the thread may end, because no group has arrived."""
+        """Return whether the thread may end, because no group has arrived."""
         if self._runner is not None:
             self._runner.rest()
         with self._lock:

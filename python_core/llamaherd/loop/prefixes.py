@@ -1,4 +1,4 @@
-"""Prefix trees of requests: of a call, and of a single request."""
+"""Prefix trees of the requests of a call, and of a single request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def find_prefixes(prompts: Sequence[array[int]], min_tokens: int) -> PrefixTree:
 
 
 def call_tree(requests: Sequence[Request]) -> PrefixTree:
-    """Return the prefix tree of a call; equal prompts share all their tokens."""
+    """Return the prefix tree of a call, in which equal prompts share all their tokens."""
     longest = max((r.n_cells for r in requests), default=0)
     least = shim.min_prefix_tokens(longest)
     indices_of: dict[bytes, list[int]] = {}
@@ -41,8 +41,8 @@ def call_tree(requests: Sequence[Request]) -> PrefixTree:
     tree = find_prefixes(prompts, least)
     if len(prompts) == len(requests):
         return tree.limited(MAX_DEPTH)
-    # If a whole prompt is held, the first token of each sample is drawn from its logits
-    # without computation; only copies cost time.
+    # If a whole prompt is held, the first token of each sample is drawn from the held
+    # logits. Only the copies of its KV cells cost time.
     n_least = least if least > shim.min_prefix_tokens(0) else 1
     return tree.limited(MAX_DEPTH - 1).with_equals(
         list(indices_of.values()), [len(tokens) for tokens in prompts], n_least
@@ -54,14 +54,15 @@ def single_tree(
 ) -> PrefixTree:
     """Return the prefixes that a request shares with earlier and later requests.
 
-    Cached prefixes are used. A longer prefix shared with an earlier prompt is held from
-    now on, because later prompts may share it.
+    Cached prefixes are reused. If an earlier prompt shares a longer prefix, that prefix
+    is held from now on, because later prompts may share it, too.
 
     Args:
         request: Request.
         cache: Prefixes of the context.
         n_hold: Number of hold slots.
-        n_again: Number of leading tokens that later prompts will share; they are held.
+        n_again: Number of leading tokens that later prompts will share. The KV cells of
+            these tokens are held.
     """
     tokens = request.tokens
     found = cache.match(tokens)

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 _SLICE_MS = 50  # maximum interval between progress reports
 _WATCHED_MS = 25  # maximum interval between new texts of watched answers
-_FEW = 4  # slices are short for up to this many answers, all watched
+_FEW = 4  # slices are short if at most this many answers run and all are watched
 _EACH_STEP_MS = 1
 
 
 class Runner:
-    """Runner of groups of requests on one engine. For one thread at a time.
+    """Runner of groups of requests on one engine. Only one thread at a time may use it.
 
     Args:
         engine: Engine without requests.
@@ -65,7 +65,7 @@ class Runner:
         self._scheduler = Scheduler(_limits(self.plan), self._cache)
         self._live: dict[int, Client] = {}  # clients in the engine, by id
         self._watched: dict[int, Group] = {}  # groups of watched clients, by id
-        self._is_short = False  # the last batch found too few cells
+        self._is_short = False  # whether the last batch found too few cells
 
     @property
     def n_running(self) -> int:
@@ -79,14 +79,14 @@ class Runner:
 
     @property
     def n_hold_target(self) -> int:
-        """Desired number of hold slots: doubled if evicted prefixes are needed again."""
+        """Number of hold slots to plan, doubled if evicted prefixes were needed again."""
         n = max(MAX_HOLD, self.plan.n_hold)
         return min(MOST_HOLD, 2 * n) if self._cache.n_again >= n else n
 
     # ---- groups ----
 
     def drop(self, group: Group, error: BaseException | None = None) -> None:
-        """End a group; started requests keep their tokens."""
+        """End a group; started requests return the tokens generated so far."""
         if group.number not in self.groups:
             return
         for client in self._scheduler.remove(group.number):
@@ -98,8 +98,7 @@ class Runner:
             self._send_piece(client.id, self._watched.get(client.id))
             self._release(client)
             group.ended(client.index, output, perf_counter())
-        del self.groups[group.number]  # last, because it must be notified if all requests
-        # fail
+        del self.groups[group.number]  # last: `fail_all` must still end the group
         self._close_group(group, error)
 
     def fail_all(self, reason: str, error: BaseException | None = None) -> None:
@@ -107,10 +106,10 @@ class Runner:
 
         Args:
             reason: Error of the requests that have not ended.
-            error: Error of the groups instead, if given.
+            error: If given, the error with which the groups end.
 
         Raises:
-            NativeError: The engine is not usable any more.
+            NativeError: The engine cannot be used any more.
         """
         groups, self.groups = list(self.groups.values()), {}
         failed = Output(finish=Finish.ERROR, message=reason)
@@ -121,7 +120,7 @@ class Runner:
         self._start_afresh()
 
     def rest(self) -> None:
-        """Release prefixes without a state, when no group is left."""
+        """Release prefixes whose state was lost, when no group is left."""
         n_lost = self.engine.counts().n_lost
         if n_lost > self._n_lost:
             self._start_afresh()
@@ -132,7 +131,7 @@ class Runner:
         self.engine.reset()
 
     def _close_group(self, group: Group, error: BaseException | None) -> None:
-        """Close a group: requests that did not end are cancelled."""
+        """Close a group; cancel its requests that have not ended."""
         group.plan = self.plan
         group.counts = self.engine.counts(group.number)
         self.engine.forget(group.number)
@@ -158,7 +157,7 @@ class Runner:
             is_whole = len(requests) == len(group.requests)
             tree = group.tree if is_whole and group.tree else call_tree(requests)
             tree = tree.limited(min(plan.n_hold, MAX_DEPTH))
-            if plan.kv_layout == "unified":  # so that equal calls have equal positions
+            if plan.kv_layout == "unified":  # same call, same positions
                 max_cached_depth = int(tree.n_shared > 0)
         clients = make_clients(
             requests,
@@ -172,7 +171,7 @@ class Runner:
         self._scheduler.add(Queue(number, clients, is_single=group.is_alone))
 
     def _fitting(self, group: Group, plan: Plan) -> list[int]:
-        """Return the indices of requests that fit; the others fail."""
+        """Return the indices of requests that fit; fail the other requests."""
         capacity = min(plan.capacity, plan.n_ctx_seq - plan.n_spare)
         fitting = []
         for i, request in enumerate(group.requests):
@@ -192,7 +191,7 @@ class Runner:
         """Pause all requests and continue them in a cache of another size.
 
         Raises:
-            ContextError: Not enough memory; the cache keeps its size.
+            ContextError: There is not enough memory; the cache keeps its size.
         """
         for client in self._scheduler.pause_all():
             self._scheduler.paused(client, self.engine.pause(client.id))
@@ -214,13 +213,14 @@ class Runner:
     # ---- steps ----
 
     def run_slice(self) -> None:
-        """Admit clients and run steps until there is news for a listener.
+        """Start waiting clients and run steps until a listener must be notified.
 
         Raises:
-            NativeError: The engine failed, and no prompt is the cause.
+            NativeError: The engine failed, and the cause is not a prompt.
         """
         actions: list[Action] = []
-        # Otherwise a client that was just paused would resume, without progress.
+        # Otherwise the client that was just paused would resume at once, and no client
+        # would make progress.
         if not self._is_short or not self._scheduler.running_ids:
             actions = self._scheduler.admit(self.engine.n_cells_taken())
         self._is_short = False
@@ -244,7 +244,7 @@ class Runner:
         return _EACH_STEP_MS if is_few else _WATCHED_MS
 
     def _settle_refusal(self, outcome: RunOutcome) -> None:
-        """Handle a batch refused because of its content or for lack of cells."""
+        """Handle a batch that was refused because of its content or for lack of cells."""
         if not is_guilty(outcome):
             self._is_short = True
             self._apply(self._scheduler.make_room(), outcome.message)
@@ -305,7 +305,7 @@ class Runner:
                 may_draft=group.may_draft,
                 is_watched=group.is_watched,
             )
-        except (ValueError, NativeError) as error:  # such as a bad grammar
+        except (ValueError, NativeError) as error:  # such as an invalid grammar
             self._finish(client, Output(finish=Finish.ERROR, message=str(error)))
             return
         self._live[client.id] = client
@@ -330,19 +330,19 @@ class Runner:
                 self._settle_prefix(client)
                 continue
             output = self.engine.get(id_)
-            if output.finish is not Finish.NONE:  # otherwise this is its first token
+            if output.finish is not Finish.NONE:  # otherwise the event is its first token
                 self._send_piece(id_, self._watched.get(id_))
                 self._release(client)
                 self.groups[client.call].n_running -= 1
                 self._finish(client, output)
 
     def _settle_prefix(self, prefix: Client) -> None:
-        """Handle a prefix that is held or has failed."""
+        """Tell the scheduler that a prefix is held or has failed."""
         output = self.engine.get(prefix.id)
         first = first_waiting(prefix)
         if first is not None:
             self.groups[first.call].charge(first.index, output.cost)
-        if prefix.call not in self.groups:  # its call has ended
+        if prefix.call not in self.groups:  # the call of the prefix has ended
             self.engine.forget(prefix.call)
         if output.finish is Finish.NONE:
             self._scheduler.held(prefix)
@@ -384,7 +384,7 @@ class Runner:
 
 
 def _as_made(plan: Plan, engine: Engine) -> Plan:
-    """Return the plan with the sizes as rounded by libllama."""
+    """Return the plan with the sizes of the engine, which libllama may have rounded."""
     return replace(plan, n_ctx=engine.n_ctx, n_ctx_seq=engine.n_ctx_seq)
 
 
@@ -398,7 +398,7 @@ def _limits(plan: Plan) -> Limits:
 
 
 def first_waiting(prefix: Client) -> Client | None:
-    """Return the first prompt that depends on a prefix, directly or not."""
+    """Return the first prompt that depends on a prefix, also through other prefixes."""
     for child in prefix.dependents:
         found = first_waiting(child) if child.is_prefix else child
         if found is not None and found.state is State.WAITING:

@@ -1,4 +1,4 @@
-"""Sizes of a context for the current work, and its creation."""
+"""Planning of a context's sizes for the current work, and creation of the context."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Work:
     """Work for which a context is planned.
 
     Attributes:
-        needs: Number of KV cells of each prompt with its answer.
-        n_prefixes: Number of prefixes that could be held at once.
+        needs: Number of KV cells of each prompt together with its answer.
+        n_prefixes: Number of prefixes that can be held at once.
         n_shared: Number of tokens of the prefix that all prompts share.
     """
 
@@ -44,10 +44,10 @@ class Sizing(Protocol):
     n_sharing: int
 
     def plan(self, work: Work, layout: Layout | None = None) -> Plan:
-        """Plan sizes for the work, with the given layout if any."""
+        """Plan sizes for the work; use the given layout if it is not None."""
 
     def check_memory(self, plan: Plan, n_bytes_freed: int = 0) -> None:
-        """Check the memory for a plan, after `n_bytes_freed` bytes are freed.
+        """Check that a plan fits into memory after `n_bytes_freed` bytes are freed.
 
         Raises:
             ContextError: Not enough memory.
@@ -93,14 +93,15 @@ class NativeSizing:
         self._bytes_per_sequence = bytes_per_sequence
         self._device = device
         self.n_sharing = 1
-        # Read once, so that equal calls have equal plans.
+        # Available memory, read once so that equal calls get equal plans.
         self._memory_bytes = device.available_memory()
 
     def limit(self, n_bytes: int) -> int:
-        """Plan caches of at most some bytes, unless the user fixed `n_ctx`.
+        """From now on, plan caches of at most `n_bytes`, unless the user fixed `n_ctx`.
 
         Returns:
-            Maximum memory of a cache in bytes: the limit, or that of the fixed size.
+            Maximum memory of a cache in bytes: the limit, or the memory of the fixed
+            size.
         """
         n_ctx = self._sizes.n_ctx
         if n_ctx is None:
@@ -112,7 +113,7 @@ class NativeSizing:
 
     def plan(self, work: Work, layout: Layout | None = None) -> Plan:
         """Implement `Sizing`."""
-        params = self._params  # a deterministic batch has a row for each sequence
+        params = self._params  # a deterministic batch has one row for each sequence
         is_uniform = self._sizes.deterministic
         n_batch = params.n_ubatch if is_uniform else params.n_batch
         slots = AUTO_SLOTS if is_uniform else self._device.auto_slots

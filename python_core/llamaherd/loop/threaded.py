@@ -1,4 +1,4 @@
-"""Base of all loops: a thread that lives as long as there is work."""
+"""Base class of all loops: a thread that ends when there is no work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class ThreadedLoop(ABC):
 
     def __init__(self, name: str) -> None:
         self._name = name
-        # Guards the fields below. Reentrant, as garbage collection may call destructors.
+        # Protects the fields below. The lock is reentrant, because garbage collection
+        # may call destructors while it is held.
         self._lock = RLock()
         self._worker: Worker | None = None
         self._has_left = Event()  # set when the thread ends
@@ -72,9 +73,9 @@ class ThreadedLoop(ABC):
             raise MemoryError(f"the {self._name}'s thread ended because memory ran out")
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until all work and the loop's thread have ended; return whether they have.
+        """Wait until all work and the loop's thread have ended; return True if they have.
 
-        Called on the loop's own thread, it returns False at once.
+        On the loop's own thread the method returns False at once.
         """
         if get_ident() == self._thread:
             return False
@@ -83,9 +84,9 @@ class ThreadedLoop(ABC):
     def settle(self) -> None:
         """See `GroupLoop`.
 
-        R forks without Python's knowledge. If a thread waits for Python's lock at that
-        moment, it does not exist in the child, and the child would wait forever for it to
-        take the lock.
+        R forks without Python's knowledge. A thread that waits for Python's lock at
+        that moment does not exist in the child process. The child would wait forever
+        for this thread to take the lock.
         """
         if self._worker is not None and get_ident() != self._thread:
             self._worker.join(unless=lambda: bool(self._every()))
@@ -96,12 +97,12 @@ class ThreadedLoop(ABC):
         try:
             shim.check_process()
         except ForkError:
-            return  # the thread runs in the parent
+            return  # the thread runs in the parent process
         with self._lock:
             if not self._has_left.is_set():  # otherwise the thread has ended
                 self._note(group)
 
-    # ---- subclasses; the lock is held, except in `_every` and `_run` ----
+    # ---- for subclasses; callers hold the lock, except in `_every` and `_run` ----
 
     @abstractmethod
     def _every(self) -> list[Group]:
@@ -113,7 +114,10 @@ class ThreadedLoop(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """Main function of the thread; sets `_thread` first and ends with `_leave`."""
+        """Main function of the thread.
+
+        It sets `_thread` first and calls `_leave` last.
+        """
 
     def _check_open(self) -> None:
         """Check that the loop accepts work.
@@ -128,7 +132,7 @@ class ThreadedLoop(ABC):
 
     @property
     def _is_gone(self) -> bool:
-        """Whether no thread runs."""
+        """Return whether no thread runs."""
         return self._has_left.is_set() or self.is_dead
 
     def _start(self) -> None:
@@ -138,9 +142,9 @@ class ThreadedLoop(ABC):
             RuntimeError: The interpreter is ending, or no thread can be started.
         """
         self._worker = start_thread(self, self._run)
-        self._has_left.clear()  # the thread cannot end before: that needs the lock
+        self._has_left.clear()  # the thread needs the lock to end
 
     def _leave(self) -> None:
-        """Leave the thread's work; the thread only ends after this call."""
+        """Record that the thread has no more work and will end."""
         self._thread = 0
         self._has_left.set()

@@ -1,4 +1,4 @@
-"""Threads with a reliable end, and warnings about the threads of ggml."""
+"""Threads whose end is always noticed, and warnings about the threads of ggml."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from llamaherd.native import shim
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SLICE_S = 0.05  # maximum delay of noticing its end
-_GONE_S = 0.0002  # approximate duration of its end
+_SLICE_S = 0.05  # maximum delay until the end of a thread is noticed
+_GONE_S = 0.0002  # approximate time that a thread needs to end
 
 
 class _Token:
@@ -32,10 +32,10 @@ class _Token:
 
 
 class Worker:
-    """A thread whose end is always noticed, even if it dies for lack of memory.
+    """Thread whose end is always noticed, even if it dies for lack of memory.
 
-    `threading.Thread.start()` waits forever if the new thread lacks memory to report that
-    it runs.
+    `threading.Thread.start()` would wait forever if the new thread had too little
+    memory to report that it runs.
 
     Args:
         run: Function of the thread.
@@ -54,7 +54,7 @@ class Worker:
         while not started.acquire(timeout=_SLICE_S):
             if not self.is_over:
                 continue
-            if started.acquire(blocking=False):  # the thread began and ended in between
+            if started.acquire(blocking=False):  # the thread has already ended
                 return
             raise RuntimeError("can't start new thread: it found no memory")
 
@@ -75,7 +75,7 @@ def _run_in_thread(
     token: _Token,
 ) -> None:
     started.release()
-    # As in `threading`, for debuggers and coverage.
+    # As `threading` does, for debuggers and coverage.
     trace, profile = threading.gettrace(), threading.getprofile()
     if trace is not None:
         sys.settrace(trace)
@@ -84,28 +84,28 @@ def _run_in_thread(
     try:
         run()
     finally:
-        del token  # a stored exception would keep this frame
+        del token  # a stored exception would keep this frame alive
 
 
 def wait_for(
     is_done: Event, timeout_s: float | None, worker: Worker | None = None
 ) -> bool:
-    """Wait for work in a thread, in slices, so that Ctrl-C is noticed.
+    """Wait for work in a thread, in short intervals, so that Ctrl-C is noticed.
 
     Args:
         is_done: Event that is set when the work is over.
         timeout_s: Maximum time to wait in seconds; None for no limit.
-        worker: Thread of the work. If it dies, the work is over, too.
+        worker: Thread of the work. If the thread dies, the work is over, too.
 
     Returns:
         Whether the work is over.
 
     Raises:
-        ForkError: This process was forked; the work continues in its parent.
+        ForkError: This process was forked; the work continues in the parent process.
     """
     end = None if timeout_s is None else monotonic() + timeout_s
     while not is_done.is_set():
-        shim.check_process()  # in a forked child the event is never set
+        shim.check_process()  # in a forked child process the event is never set
         if worker is not None and worker.is_over:
             return True
         left = _SLICE_S if end is None else min(_SLICE_S, end - monotonic())
@@ -141,11 +141,11 @@ def start_thread(job: Cancellable, run: Callable[[], None]) -> Worker:
         check_not_exiting()
         _jobs.add(job)
         try:
-            # The thread runs in a copy of the caller's context, so that the job's
-            # messages use the notation of the caller's language, such as Python or R.
+            # The thread runs in a copy of the caller's `contextvars` context, so that
+            # the job's messages use the notation of the caller's language, Python or R.
             return Worker(partial(copy_context().run, run))
         except BaseException:
-            _jobs.discard(job)  # it has no thread to cancel
+            _jobs.discard(job)  # the job has no thread to cancel
             raise
 
 
@@ -161,11 +161,11 @@ def check_not_exiting() -> None:
 
 @atexit.register
 def _cancel_all() -> None:
-    """Cancel all jobs: native code must not run while the interpreter exits."""
+    """Cancel all jobs, because native code must not run while the interpreter exits."""
     try:
         shim.check_process()
     except ForkError:
-        return  # the jobs belong to the parent
+        return  # the jobs belong to the parent process
     with _jobs_lock:
         _is_exiting.set()  # other threads may still try to start jobs
         jobs = list(_jobs)
@@ -179,7 +179,7 @@ _warned: set[str] = set()
 
 
 def warn_of_foreign(n_threads: int) -> None:
-    """Warn once if other programs can slow the threads of ggml down many times."""
+    """Warn once if other programs could make the threads of ggml many times slower."""
     if n_threads == 1 or _warned:
         return
     message = trouble_with_threads()

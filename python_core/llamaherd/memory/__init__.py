@@ -1,1 +1,1 @@
-"""Memory: needs of a context, hardware of the machine."""
+"""Memory that a context needs, and memory and cores of the machine."""

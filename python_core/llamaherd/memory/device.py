@@ -8,10 +8,11 @@ from llamaherd.memory import hardware
 from llamaherd.memory.plan import AUTO_SLOTS, ROWS, ROWS_AMX
 from llamaherd.native import devices, shim
 
-# On the processor, the cost of a step grows with its rows, and 40 rows give most of the
-# gain; a GPU computes 248 rows in 2.6 times the time of 40: docs/gpu.md.
+# On the processor, the cost of a step grows with its number of rows, and more than 40
+# rows gain little. A GPU needs for 248 rows only 2.6 times the time of 40 rows, see
+# docs/gpu.md.
 _AUTO_SLOTS_GPU = 240
-_ROWS_GPU = 8  # ggml uses another kernel, with larger tiles, for more rows
+_ROWS_GPU = 8  # for more rows, ggml uses another kernel, with larger tiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,8 @@ class Device:
         placement: GPUs that hold the layers.
         gpu_share: Share of the layers in GPU memory, from 0 to 1.
         n_rows: Number of rows of a batch that are computed together.
-        auto_slots: Maximum number of prompts at once unless the user fixed it.
+        auto_slots: Maximum number of prompts that run at once; used if the user fixed
+            no number.
     """
 
     placement: Placement
@@ -48,9 +50,10 @@ class Device:
     auto_slots: int
 
     def available_memory(self) -> int:
-        """Return the size in bytes of the largest cache that fits at the moment.
+        """Return the size in bytes of the largest cache that fits into the free memory.
 
-        With a part of the cache on each side, the side that fills first sets the limit.
+        If host and GPU each hold a part of the cache, the memory that fills up first
+        sets the limit.
         """
         limits = []
         if self.gpu_share < 1:
@@ -61,7 +64,7 @@ class Device:
 
     @property
     def memory_name(self) -> str:
-        """Name of the memory, for messages."""
+        """Name of the memory in messages."""
         names = {0.0: "", 1.0: " of GPU memory"}
         return names.get(self.gpu_share, " of GPU memory and memory")
 
@@ -71,8 +74,8 @@ def device_of(placement: Placement, n_layer: int, *, offload_kqv: bool = True) -
 
     Args:
         placement: GPUs that hold the layers.
-        n_layer: Number of layers of the model. The output is counted as one more layer,
-            and is placed on the GPU first.
+        n_layer: Number of layers of the model. The output is counted as one more layer;
+            it is the first to be placed on the GPU.
         offload_kqv: Whether the cache of a layer is in the same memory as the layer.
     """
     n_gpu = placement.n_gpu_layers
@@ -105,8 +108,8 @@ def free_gpu_memory(placement: Placement) -> int:
 def memory_of_model(placement: Placement) -> int:
     """Return the memory in bytes that the tensors of a model may take at most.
 
-    Tensors in GPU memory do not take host memory. If host and GPU each hold a part of the
-    layers, only the sum of both memories is a limit that no model can exceed.
+    Tensors in GPU memory use no host memory. If host and GPU each hold a part of the
+    layers, the limit is the sum of both memories.
     """
     host = hardware.available_memory()
     if placement.n_gpu_layers == 0 or not shim.supports_gpu():

@@ -14,8 +14,8 @@ _OWN_CGROUP = Path("/proc/self/cgroup")
 def n_cores() -> int:
     """Return the number of physical cores for this process, at least 1.
 
-    Threads that share a core slow each other down in matrix products. So do threads
-    beyond the CPU quota of a container.
+    More threads than cores would slow each other down in matrix products. The same is
+    true of more threads than the CPU quota of a container allows.
     """
     n = psutil.cpu_count(logical=False) or os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
@@ -26,7 +26,8 @@ def n_cores() -> int:
 def cpu_quotas() -> list[float]:
     """Return the CPU quotas of this process, in CPU seconds per second.
 
-    The quotas of control groups (version 2): containers, services, users.
+    The quotas are those of control groups (version 2), which containers, services and
+    users have.
     """
     quotas = (_quota_of(level) for level in _cgroup_levels())
     return [quota for quota in quotas if quota is not None]
@@ -35,8 +36,8 @@ def cpu_quotas() -> list[float]:
 def available_memory() -> int:
     """Return the memory that this process can still allocate, in bytes.
 
-    Limits of containers are included. Page cache is counted as available memory: the
-    kernel frees it on demand.
+    Limits of containers are included. The page cache counts as available memory,
+    because the kernel frees it on demand.
     """
     return min([psutil.virtual_memory().available, *_left_in_cgroups()])
 

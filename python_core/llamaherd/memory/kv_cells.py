@@ -52,10 +52,10 @@ def bytes_per_cell(
 
 
 def bytes_per_sequence(metadata: Mapping[str, str], info: ModelInfo) -> int:
-    """Return the size of the recurrent states of one sequence in bytes; 0 if it has none.
+    """Return the size in bytes of one sequence's recurrent states; 0 without states.
 
-    The size does not depend on the length of the sequence. It is an upper bound for
-    hybrid models, as it counts all layers as recurrent.
+    The size does not depend on the length of the sequence. For hybrid models the size
+    is an upper bound, because all layers are counted as recurrent.
 
     Source: `llama_hparams::n_embd_r` and `n_embd_s`, for Mamba, RWKV and LFM2 layers.
     """

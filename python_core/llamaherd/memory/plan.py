@@ -20,16 +20,16 @@ MOST_HOLD = 32  # maximum number of such sequences, for calls with many prefixes
 # computed, too.
 MAX_DEPTH = shim.MAX_PREFIX_DEPTH
 MAX_SLOTS = MAX_SEQUENCES - MAX_HOLD
-AUTO_SLOTS = 40  # default maximum; more slots gain little on a CPU
+AUTO_SLOTS = 40  # default maximum number of slots; more slots gain little on a CPU
 # Number of sequences per batch of a deterministic context.
 UNIFORM_ROWS = shim.UNIFORM_ROWS
-ROWS = 4  # rows of a batch that ggml computes together: docs/decisions/0018
-ROWS_AMX = shim.AMX_ROWS  # number of these rows with AMX: docs/decisions/0018
-_BLOCK = shim.CELL_BLOCK  # libllama rounds numbers of cells up to its multiples
-MAX_CTX = 2**31 - _BLOCK  # the largest multiple that an int32 holds
-MEMORY_SHARE = 0.5  # share of the available memory that an automatic size may use
-# One pool is faster if all prompts share a prefix, and prompts and answers add at most
-# this share of its cells. Measured: docs/decisions/0018.
+ROWS = 4  # number of rows of a batch that ggml computes together, see docs/decisions/0018
+ROWS_AMX = shim.AMX_ROWS  # this number with AMX, see docs/decisions/0018
+_BLOCK = shim.CELL_BLOCK  # libllama rounds cells up to multiples of this
+MAX_CTX = 2**31 - _BLOCK  # the largest of these multiples that fits into an int32
+MEMORY_SHARE = 0.5  # share of the available memory that a planned size may use
+# A single pool is faster if all prompts share a prefix, and the rest of prompts and
+# answers needs at most this share of the prefix's cells. Measured: docs/decisions/0018.
 _POOLED_SHARE = 0.25
 
 
@@ -40,7 +40,8 @@ class Sizes:
     Attributes:
         n_ctx: Total number of KV cells.
         n_seq_max: Maximum number of prompts that run at once.
-        deterministic: Whether all batches have the same shape, so that they round alike.
+        deterministic: Whether all batches have the same shape, so that rounding is
+            always the same.
     """
 
     n_ctx: int | None = None
@@ -62,7 +63,8 @@ class Plan:
         n_ctx_seq: Number of cells of one sequence.
         capacity: Maximum number of cells of a prompt with its answer.
         memory_bytes: Upper bound of the memory of the KV cache and recurrent states.
-        n_idle: Number of sequences that only fill the batches of a deterministic context.
+        n_idle: Number of additional sequences that pad the batches of a deterministic
+            context.
         n_spare: Number of cells of a sequence that no prompt may use.
     """
 
@@ -82,7 +84,7 @@ class Plan:
         return self.n_seq_max + self.n_hold + self.n_idle
 
     def covers(self, other: Plan) -> bool:
-        """Return whether a context with this plan also serves the other plan."""
+        """Return whether a context with this plan can run the work of the other plan."""
         return (
             self.kv_layout == other.kv_layout
             and self.n_seq_max >= other.n_seq_max
@@ -114,20 +116,21 @@ def make_plan(
 ) -> Plan:
     """Plan the sizes of a context for a call.
 
-    Every sequence gets its own cells, as many as the largest need. Attention then costs
-    less, and an answer does not depend on other prompts. If memory does not suffice for
-    all prompts at once, fewer run at once. Prompts that consist mostly of a common prefix
-    get one pool, which stores and reads the prefix once. See docs/decisions/0009 and
-    0018.
+    Every sequence gets its own cells, as many as the prompt with the largest need.
+    Attention then costs less, and an answer does not depend on other prompts. If memory
+    does not suffice for all prompts at once, fewer prompts run at once. Prompts that
+    consist mostly of a common prefix share a single pool, which stores and reads the
+    prefix only once. See docs/decisions/0009 and 0018.
 
     Args:
         sizes: Sizes that the user fixed.
         needs: Number of cells of each prompt with its answer, at most the training
             context of the model.
-        n_prefixes: Number of prefixes that could be held at once.
+        n_prefixes: Number of prefixes that can be held at once.
         n_shared: Number of tokens of the prefix that all prompts share.
         n_batch: Maximum number of tokens, and thus of sequences, in one llama_decode.
-        n_rows: Number of rows of a batch that are computed together; fewer cost the same.
+        n_rows: Number of rows of a batch that are computed together; fewer rows cost
+            the same.
         auto_slots: Maximum number of prompts at once unless the user fixed it.
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
         bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
@@ -138,7 +141,7 @@ def make_plan(
     )
     n_bytes = int(memory_bytes * MEMORY_SHARE)
     n_states = MAX_SEQUENCES
-    if bytes_per_sequence:  # states take at most half of the memory
+    if bytes_per_sequence:  # recurrent states may use at most half of the memory
         n_states = max(1, min(n_states, n_bytes // 2 // bytes_per_sequence))
     n_free = min(n_states, n_batch) - min(most, len(needs))
     n_hold = min(MOST_HOLD, max(MAX_HOLD, n_free), n_prefixes, n_states - 1)
@@ -147,7 +150,7 @@ def make_plan(
     n_affordable = min(MAX_CTX, n_bytes // bytes_per_cell)
     budget = max(_BLOCK, n_affordable // _BLOCK * _BLOCK)
     n_cells = sizes.n_ctx or budget
-    # Padding needs cells after a prompt; batches have groups of sequences.
+    # Padding needs cells after a prompt, and batches consist of groups of sequences.
     spare, group = (UNIFORM_ROWS - 1, UNIFORM_ROWS) if sizes.deterministic else (0, 1)
     capacity = n_cells - spare
     most_needed = max((need for need in needs if need <= capacity), default=1)

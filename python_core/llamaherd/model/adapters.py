@@ -66,7 +66,7 @@ class ControlVector:
 def checked_loras(
     lora: LoraOption | Sequence[LoraOption] | None,
 ) -> tuple[Lora, ...]:
-    """Return the adapters of an argument `lora`: one, several or none.
+    """Return the adapters that an argument `lora` specifies: one, several or none.
 
     Raises:
         TypeError: `lora` has another form.

@@ -15,9 +15,9 @@ from jinja2.utils import Namespace
 _STEPS = 100_000
 _STEPS_A_MESSAGE = 2_000
 _CHARACTERS = 16_000_000
-_TIMES_GIVEN = 64  # characters of work per given character
-_AN_ELEMENT = 32  # characters that an element of a list counts as
-_MOST_BITS = 10_000  # maximum size of an integer
+_TIMES_GIVEN = 64  # maximum number of characters of work, per given character
+_AN_ELEMENT = 32  # number of characters that are charged for an element of a list
+_MOST_BITS = 10_000  # maximum number of bits of an integer
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -30,7 +30,7 @@ class Budget:
 
     Args:
         n_messages: Number of messages of the conversation.
-        n_given: Number of characters of its texts.
+        n_given: Number of characters of all texts of the conversation.
     """
 
     def __init__(self, n_messages: int, n_given: int) -> None:
@@ -38,7 +38,7 @@ class Budget:
         self._left = self._all = _CHARACTERS + _TIMES_GIVEN * n_given
 
     def spend(self, n: int = 0) -> None:
-        """Count a step that reads or writes n characters or elements.
+        """Charge a step that reads or writes n characters or elements.
 
         Raises:
             TooMuchError: The budget is exceeded.
@@ -51,9 +51,10 @@ class Budget:
             raise TooMuchError(f"it writes more than {self._all:,} characters")
 
     def spend_on(self, value: object) -> None:
-        """Count a step that reads a value with its elements.
+        """Charge a step that reads a value and its elements.
 
-        A value that occurs several times counts each time, as if written out.
+        A value that occurs several times is charged each time, as if it were written
+        out.
         """
         self.spend(len(value) if isinstance(value, str) else 0)
         open_: list[object] = [value]
@@ -64,7 +65,7 @@ class Budget:
             elif isinstance(each, (list, tuple, set, frozenset)):
                 inside = [*each]
             else:  # a namespace of jinja2
-                # An undefined value has no attributes, and raises when asked for one.
+                # An undefined value of jinja2 raises an error for any attribute.
                 is_namespace = isinstance(each, Namespace)
                 inside = (
                     [*vars(each)["_Namespace__attrs"].values()] if is_namespace else []
@@ -73,21 +74,21 @@ class Budget:
             open_ += [item for item in inside if not isinstance(item, (str, int))]
 
     def spend_each(self, values: list[object]) -> None:
-        """Count elements and the characters of texts among them."""
+        """Charge the number of elements, and the characters of their texts."""
         texts = sum(len(value) for value in values if isinstance(value, str))
         self._left -= texts + _AN_ELEMENT * len(values)
         if self._left < 0:
             self.spend()
 
     def spend_format(self, text: str, values: object) -> None:
-        """Count the possible output of a format: its widths and its values."""
+        """Charge the maximum output of a format: its widths and its values."""
         self.spend_on(values)
         if "*" in text or re.search(r"\{[^{}]*\{", text):
             raise TooMuchError("widths of a format that are variables are not counted")
         self.spend(len(text) + sum(int(number[:12]) for number in _NUMBERS.findall(text)))
 
     def spend_product(self, one: object, other: object) -> None:
-        """Count the size of `one * other`."""
+        """Charge the size of `one * other`."""
         for value, n in ((one, other), (other, one)):
             if isinstance(value, (str, list, tuple)) and isinstance(n, int):
                 self.spend(size(value) * max(0, n))
@@ -98,7 +99,7 @@ BUDGET: ContextVar[Budget] = ContextVar("budget")
 
 
 def size(value: object) -> int:
-    """Return the number of characters of a value, or the count of its elements."""
+    """Return the number of characters of a value, or the charge for its elements."""
     if isinstance(value, (str, bytes)):
         return len(value)
     if isinstance(value, (list, tuple, dict, set, frozenset, range)):

@@ -34,11 +34,12 @@ def apply_chat_template(
     date: dt.date | str | None = None,
     tools: Sequence[Mapping[str, object]] | None = None,
 ) -> str:
-    """Render a conversation in the format that the model was trained on.
+    """Render a conversation as a prompt, in the format that the model was trained on.
 
-    Texts in messages that look like special tokens of the model are enclosed in the
-    Unicode noncharacters U+FDD0 and U+FDD1, so that they are tokenized as text: a
-    document that contains `<|im_end|>` does not end its message.
+    A message may contain text that looks like a special token of the model. This text
+    is enclosed in the Unicode noncharacters U+FDD0 and U+FDD1, so that it is tokenized
+    as text. For example, a document that contains `<|im_end|>` does not end its
+    message.
 
     Args:
         model: Model with the template and special tokens, or a context of it.
@@ -47,12 +48,12 @@ def apply_chat_template(
             `{"type": "text", "text": "Hello"}`. The thought of an answer is its
             "reasoning_content", "thinking" or "reasoning".
         add_generation_prompt: Append the tokens that start an answer of the model.
-        template: Jinja template to use instead of that of the model.
+        template: Jinja template to use instead of the model's template.
         variables: Further variables for the template, such as `enable_thinking`.
         date: Current date for the template (`strftime_now`), as `datetime.date` or
             "2026-01-31"; None uses the date of `chat_date`, or else today's date.
         tools: Descriptions of the functions that the model may call, as in OpenAI's API.
-            Templates without tools leave them out.
+            Templates without tools ignore them.
 
     Raises:
         TypeError: A message is not a mapping, or its role or content is not text.
@@ -79,20 +80,20 @@ def chat_prompts(
     merge_system: bool = False,
     tools: Sequence[Mapping[str, object]] | None = None,
 ) -> list[ChatPrompt | Refused]:
-    """Render texts of users, or conversations, into prompts.
+    """Render texts of users, or conversations, as prompts.
 
-    If the last message is one of the assistant, the answer continues it, as with
-    `prefix`.
+    If the last message is from the assistant, the answer continues this message, as
+    with `prefix`.
 
     Args:
         model: Model with the template.
         prompts: For each prompt the text of a user, or a list of messages; a `Refused`
-            for a prompt that has failed already.
+            for a prompt that has already failed.
         system: Text of a leading system message; None for no message.
-        template: Jinja template to use instead of that of the model.
+        template: Jinja template to use instead of the model's template.
         variables: Further variables for the template.
-        prefix: Text that each answer starts with; None without one.
-        merge_system: Put the system text into the first message of the user where the
+        prefix: Text that each answer starts with; None without such a text.
+        merge_system: Put the system text into the first message of the user if the
             template refuses a system message.
         tools: See `apply_chat_template`.
 
@@ -135,7 +136,7 @@ def chat_prompt(
     merge_system: bool = False,
     tools: Sequence[Mapping[str, object]] | None = None,
 ) -> ChatPrompt:
-    """Render one text or conversation into a prompt, see `chat_prompts`.
+    """Render one text or conversation as a prompt, see `chat_prompts`.
 
     Raises:
         ChatTemplateError: See `apply_chat_template`.
@@ -191,8 +192,8 @@ def answer_space(
 ) -> str:
     """Return the space that the template writes between a prompt and an answer.
 
-    The template of Llama 2 writes this space with the answer, so a prompt ends without
-    it.
+    Llama 2's template writes this space as part of the answer, so a prompt ends without
+    the space.
     """
     question: list[Mapping[str, object]] = [{"role": "user", "content": "Q"}]
     answered = [*question, {"role": "assistant", "content": "A"}]
@@ -221,7 +222,7 @@ def answer_space(
 
 
 def writes_date(model: Model, template: str | None = None) -> bool:
-    """Whether the template uses the current date."""
+    """Return whether the template uses the current date."""
     return "strftime_now" in (template or model.chat_template or "")
 
 

@@ -1,4 +1,4 @@
-"""Conversations as prompts: the start of an answer, refusals, earlier thoughts."""
+"""Rendering of conversations, with starts of answers, refusals and earlier thoughts."""
 
 from __future__ import annotations
 
@@ -62,15 +62,16 @@ class ChatPrompt(str):
 def prompt_or_refused(
     model: Model, renderer: Renderer, talk: Messages, prefix: str, *, merges: bool
 ) -> ChatPrompt | Refused:
-    """Render a conversation, or return why the template refuses it.
+    """Render a conversation; return a `Refused` if the template refuses it.
 
     Args:
         model: Model with the special tokens.
         renderer: Renderer of the template.
         talk: Messages.
-        prefix: Text that the answer starts with, after a last message of the assistant.
-        merges: Whether to put the system text into the first message of the user where
-            the template refuses a system message.
+        prefix: Text that the answer starts with. If the last message is from the
+            assistant, the text follows this message.
+        merges: Whether to put the system text into the first message of the user if the
+            template refuses a system message.
     """
     messages, prefill = split_prefill(talk)
     with model.using() as handle:
@@ -109,14 +110,14 @@ def rendered(
     *,
     add_generation_prompt: bool = True,
 ) -> str:
-    """Render a conversation, with thoughts where the template has them.
+    """Render a conversation; write earlier thoughts if the template supports thoughts.
 
     Raises:
         ChatTemplateError: The template refuses it.
     """
     ways: list[Callable[[dict[str, object]], dict[str, object]]] = [
         lambda message: message,
-        # An earlier answer may have its thought, with markers, in its text.
+        # The text of an earlier answer may contain its thought with markers.
         partial(_split, renderer),
         with_arguments_as_text,
     ]

@@ -37,7 +37,7 @@ _SHALLOW = frozenset(
         "selectattr",
     ]
 )
-# Filters whose arguments set the output size per element.
+# Filters whose arguments determine the size of the output per element.
 _WIDE = frozenset(
     [
         "batch",
@@ -86,7 +86,7 @@ def _spend_result(budget: Budget, name: str, value: Any, given: list[Any]) -> No
 
 
 def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a filter that charges the budget and keeps the marks of messages."""
+    """Return a filter that charges the budget and preserves literal marks."""
     first = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
 
     @pass_context
@@ -114,12 +114,12 @@ def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
         budget.spend(size(found))
         return found
 
-    # The original flag was copied; this filter takes the context.
+    # `wraps` copied the original flag, but this filter accepts the context.
     return pass_context(filtered)
 
 
 def _parts(value: LiteralText, found: object) -> object:
-    """Mark the result of a filter on a message text as parts of it."""
+    """Mark the results of a filter on a message text as parts of this text."""
     if type(found) is str:
         return value if found == value.text else value.part(found)
     if isinstance(found, (list, tuple)):
@@ -187,7 +187,7 @@ def _read(context: Context, value: object) -> object:  # noqa: ARG001
 
 @pass_context
 def _shown(context: Context, value: object) -> object:  # noqa: ARG001
-    """Charge the budget for a value that is written, and mark its texts."""
+    """Charge the budget for a value that the template writes, and mark its texts."""
     return _finalized(value)
 
 
@@ -253,7 +253,7 @@ class Counting(NodeTransformer):
         return _filtered(node, "_held", node)
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Expr:  # noqa: N802
-        """Charge slices, which are copies."""
+        """Charge slices, because they copy values."""
         self.generic_visit(node)
         is_slice = isinstance(node.arg, nodes.Slice)
         return _filtered(node, "_held", node) if is_slice else node

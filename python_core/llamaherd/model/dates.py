@@ -1,4 +1,4 @@
-"""Current date for chat templates, and a way to fix it."""
+"""Current date for chat templates, and functions that fix this date."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _DAY: ContextVar[dt.date | None] = ContextVar("day", default=None)
 
 @contextmanager
 def chat_date(date: dt.date | str | None) -> Iterator[dt.date]:
-    """Fix the current date for chat templates of all calls in the block.
+    """Set the current date that chat templates see in all calls within the block.
 
-    Some templates (Llama 3.2, gpt-oss, Granite) write the date into each prompt. Without
-    a fixed date the same call has different prompts on another day.
+    Some templates (Llama 3.2, gpt-oss, Granite) write the date into each prompt.
+    Without a fixed date, the same call has other prompts on another day.
 
     Args:
         date: A `datetime.date` or "2026-01-31". None uses the date of an enclosing
@@ -42,8 +42,8 @@ def chat_date(date: dt.date | str | None) -> Iterator[dt.date]:
 def swap_date(date: dt.date | str | None) -> dt.date | None:
     """Set the fixed date of all further calls of this thread; return the previous one.
 
-    For callers without `with` blocks, such as R; in Python use `chat_date`. None removes
-    the fixed date.
+    This function is for callers without `with` blocks, such as R. In Python use
+    `chat_date`. None removes the fixed date.
 
     Raises:
         TypeError: As `chat_date`.

@@ -1,4 +1,4 @@
-"""Identity of a model file: a hash of its content, computed once per file."""
+"""Identity of a model file: a hash of its content, which is computed once per file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class ModelFile:
-    """State of the files of a model at creation, before they are loaded.
+    """Files of a model.
+
+    The object records their state when it is created, before loading.
 
     Args:
         path: Path of the file, or of the first file of a split model
@@ -44,7 +46,7 @@ class ModelFile:
             now = self._state_now()
         except OSError:
             return False
-        # The ctime also changes with a new name or permission.
+        # The ctime is not used, because it also changes with a new name or permission.
         return [part[:-1] for part in now] == [part[:-1] for part in self._state]
 
     def remember(self, sha256: bytes) -> None:
@@ -52,12 +54,12 @@ class ModelFile:
         self._sha256 = sha256
 
     def sha256(self, is_cancelled: Callable[[], bool] = lambda: False) -> bytes | None:
-        """Return the SHA-256 of the file, or of the hashes of several files.
+        """Return the SHA-256 of the file; for several files, the SHA-256 of their hashes.
 
-        The first call takes about a second per GB.
+        The first call takes about one second per GB.
 
         Args:
-            is_cancelled: Called after each block; True ends the computation.
+            is_cancelled: Function called after each block; True ends the computation.
 
         Returns:
             The hash; None if cancelled.

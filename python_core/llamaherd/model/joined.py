@@ -1,8 +1,8 @@
 """Joint tokenization of a prompt and its continuations.
 
 A tokenizer may merge the end of a prompt with the following text: " " and "yes" become
-one token " yes". So both texts are tokenized together. If the tokens of the prompt alone
-differ at their end, the continuation begins at the first differing token.
+one token " yes". Both texts are therefore tokenized together. If the prompt alone has
+other tokens at its end, the continuation begins at the first token that differs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from llamaherd.model.tokens import ParseSpecial
 
 _MARKS = ("\ufdd0", "\ufdd1")  # see lh_tokenize_prompt
-_LEAST_TAIL = 24  # characters; later text does not change tokens before them
+_LEAST_TAIL = 24  # characters; text after them changes no token before them
 _MOST_TAIL = 400
 _MAX_CACHED = 1024
 
@@ -45,7 +45,8 @@ class Joiner:
 
     Args:
         model: Model with the vocabulary.
-        parse_special: For prompts, see `prompt_tokens`. Continuations are plain text.
+        parse_special: Treatment of special tokens in prompts, see `prompt_tokens`.
+            Continuations are read as plain text.
     """
 
     def __init__(self, model: Model, parse_special: ParseSpecial) -> None:
@@ -54,7 +55,7 @@ class Joiner:
         self._tails: dict[tuple[str, bool], dict[str, array[int]]] = {}
 
     def prompt(self, name: Name, prompt: object) -> array[int]:
-        """Tokenize a prompt alone, without end tokens that the model adds.
+        """Tokenize a prompt alone, without the end tokens that the model adds.
 
         Raises:
             TypeError: `prompt` is neither text nor token ids.
@@ -69,7 +70,7 @@ class Joiner:
         Args:
             prompt: Text, or token ids, which are not changed.
             tokens: Tokens of the prompt, see `prompt`.
-            texts: Continuations, none of them empty.
+            texts: Continuations, which must not be empty.
 
         Raises:
             TokenizeError: llama_tokenize fails.
@@ -96,9 +97,9 @@ class Joiner:
     def _join(self, prompt: str, tokens: array[int], texts: Sequence[str]) -> Joined:
         tail = self._tail(prompt, tokens)
         if tail is not None and tail.parses and any(self._is_special(t) for t in texts):
-            tail = None  # plain text needs literal marks
+            tail = None  # literal marks make the text plain
         wholes = [self._whole(prompt, tail, text) for text in texts]
-        # Start of the tail; the tokens before it are the same for all texts.
+        # Start of the tail. The tokens before the tail are the same for all texts.
         first = 0 if tail is None else len(tokens) - len(tail.tokens)
         n_common = len(tokens)
         for whole in wholes:
@@ -119,12 +120,12 @@ class Joiner:
         return known[text]
 
     def _parses(self, prompt: str) -> bool:
-        """Whether texts of special tokens in a prompt are parsed as tokens."""
+        """Return whether texts of special tokens in a prompt are parsed as tokens."""
         if self._parse_special != "auto":
             return self._parse_special
         if any(mark in prompt for mark in _MARKS):
             return True
-        with self._model.using() as handle:  # "auto": only if the prompt starts with one
+        with self._model.using() as handle:  # "auto": if it starts with one
             how = vocabulary.PARSE_AUTO
             head = prompt[:_LEAST_TAIL]
             auto = vocabulary.tokenize_prompt(handle, head, how)
@@ -140,10 +141,10 @@ class Joiner:
     def _tail(self, prompt: str, tokens: array[int]) -> _Tail | None:
         """Return an end of a prompt that can be tokenized alone; None if none is found.
 
-        It begins with a special token, or at a word with more following characters than
-        a token may reach back, and its tokens are the last ones of the prompt. Tokenizing
-        all of a long prompt again for each of many labels would take longer than
-        computing them.
+        The end begins with a special token, or at a word so far from the end that no
+        joined token can reach back to it. The tokens of the end are the last tokens of
+        the prompt. Without it, a long prompt would be tokenized again for each of many
+        labels, which would take longer than computing the labels.
         """
         parses = self._parses(prompt)
         for start in self._starts(prompt, tokens, parses=parses):

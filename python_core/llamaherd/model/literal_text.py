@@ -1,4 +1,4 @@
-"""Texts of messages in chat templates, distinct from the text of the template."""
+"""Texts of messages in chat templates, distinguished from the template's own text."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
 
 
 class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
-    """Text of a message, marked as literal when it becomes part of a prompt.
+    """Text of a message, which is marked as literal when it becomes part of a prompt.
 
-    A template compares, splits and strips the unmarked text. Parts of it are also
-    `LiteralText`. Concatenation with other text, and `str`, add literal marks.
+    A template compares, splits and strips the unmarked text. The parts of the text are
+    also `LiteralText`. Concatenation with other text, and `str`, add literal marks.
 
     Args:
         text: Text of the message.
-        mark: Puts literal marks around texts of special tokens.
-        is_part: Whether the text was made from another LiteralText. Such a text is marked
-            as a whole, because joined parts could form the text of a special token.
+        mark: Function that puts literal marks around texts of special tokens.
+        is_part: Whether the text was made from another LiteralText. If so, the whole
+            text is marked, because joined parts could form the text of a special token.
     """
 
     _mark: Callable[[str], str]
@@ -41,13 +41,13 @@ class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
         return super().__str__()
 
     def part(self, text: str) -> LiteralText:
-        """Return a text made from this text as a LiteralText with the same `mark`.
+        """Convert a text made from this text to a LiteralText with the same `mark`.
 
         Args:
             text: Text made from this text: a slice, a concatenation, a repetition.
 
         Returns:
-            The marked text; this object if the text is the same.
+            The new LiteralText; this object if the text is unchanged.
         """
         return self if text == self.text else LiteralText(text, self._mark, is_part=True)
 
@@ -121,7 +121,7 @@ for _name in ("partition", "rpartition", "rsplit", "split", "splitlines"):
 
 
 def with_marks(value: object) -> object:
-    """Return a value whose str() and JSON contain the marks of its texts."""
+    """Return a value whose str() and JSON contain its texts with marks."""
     if isinstance(value, LiteralText):
         return str(value)
     if isinstance(value, dict):
@@ -133,7 +133,7 @@ def with_marks(value: object) -> object:
 
 def written(value: object) -> object:
     """Return the text that a template writes for a value, with marks."""
-    if isinstance(value, (dict, list, tuple)):  # they write their texts with escapes
+    if isinstance(value, (dict, list, tuple)):  # these write texts with escapes
         return str(with_marks(value)).replace("\\ufdd0", _OPEN).replace("\\ufdd1", _CLOSE)
     return with_marks(value)
 

@@ -1,4 +1,4 @@
-"""Messages of conversations: checks, texts in parts, thoughts, the last answer."""
+"""Checks and conversions of the messages of a conversation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from llamaherd.core.argument import Name
 
-# Fields of a message with the thought of an answer; a template reads one of these fields.
+# Fields of a message that can contain the thought of an answer. A template reads one of
+# these fields.
 THOUGHT_FIELDS = ("reasoning_content", "thinking", "reasoning")
 
 
@@ -57,7 +58,7 @@ def user_messages(name: Name, prompt: object) -> list[dict[str, object]]:
 def split_prefill(
     messages: list[dict[str, object]],
 ) -> tuple[list[dict[str, object]], str]:
-    """Remove the last message of the assistant, which the answer continues.
+    """Remove a last message of the assistant, which the answer will continue.
 
     Returns: The other messages, and the text of the removed message; "" if none was
     removed.
@@ -71,7 +72,7 @@ def split_prefill(
 def merged_system(messages: list[dict[str, object]]) -> list[dict[str, object]] | None:
     """Put the texts of leading system messages into the first message of the user.
 
-    Returns: The new conversation; None without a system message, or without a message of
+    Returns: The new conversation; None if there is no system message, or no message of
         the user after it.
     """
     n = 0
@@ -85,7 +86,7 @@ def merged_system(messages: list[dict[str, object]]) -> list[dict[str, object]] 
 
 
 def has_neighbours(messages: list[dict[str, object]]) -> bool:
-    """Whether two messages of the same role follow each other."""
+    """Return whether two consecutive messages have the same role."""
     roles = [each["role"] for each in messages]
     return any(
         role == after and role in ("user", "assistant") for role, after in pairwise(roles)
@@ -98,7 +99,7 @@ def with_thought(message: dict[str, object], thought: str) -> dict[str, object]:
 
 
 def with_arguments_as_text(message: dict[str, object]) -> dict[str, object]:
-    """Return a message whose calls of tools have their arguments as JSON in a text."""
+    """Return a message in which the arguments of tool calls are JSON text."""
     calls = message.get("tool_calls")
     if not calls:
         return message
@@ -106,7 +107,10 @@ def with_arguments_as_text(message: dict[str, object]) -> dict[str, object]:
 
 
 def _each_call(calls: object, change: Callable[[object], object]) -> object:
-    """Change the arguments of each call; other values are left to the template."""
+    """Change the arguments of each call.
+
+    Other values are passed to the template unchanged.
+    """
     if not isinstance(calls, (list, tuple)):
         return calls
     changed = []
@@ -121,7 +125,7 @@ def _each_call(calls: object, change: Callable[[object], object]) -> object:
 
 
 def _as_object(arguments: object) -> object:
-    """Return the object of arguments in JSON, as clients of OpenAI's API send them."""
+    """Parse arguments that are JSON text, as clients of OpenAI's API send them."""
     if not isinstance(arguments, str):
         return arguments
     try:

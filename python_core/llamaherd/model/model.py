@@ -42,7 +42,7 @@ _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}  # of libllama
 
 
 class Closable(Protocol):
-    """A context of a model, which is closed with the model."""
+    """Protocol of a context, which is closed together with its model."""
 
     @property
     def closed(self) -> bool:
@@ -63,22 +63,23 @@ class Model:
         lora: LoRA adapters of all contexts: the path of a GGUF file, a pair (path,
             scale), or a list of these.
         n_gpu_layers: Number of layers to keep in GPU memory; negative for all.
-        split_mode: Use of several GPUs: "layer" gives each a part of the layers, "row"
-            also splits matrices, "none" uses `main_gpu` alone.
-        main_gpu: Index of the GPU for "none", in the order of `llamaherd doctor`.
-        tensor_split: Share of the model of each GPU, in any unit; None for shares by
-            their free memory.
+        split_mode: Use of several GPUs: "layer" divides the layers among them, "row"
+            also splits matrices, "none" uses only `main_gpu`.
+        main_gpu: Index of the GPU for "none", in the order in which `llamaherd doctor`
+            lists them.
+        tensor_split: Share of the model for each GPU, in any unit; None for shares by
+            free memory.
         use_mmap: Map the file into memory instead of reading it.
         use_mlock: Lock the model in memory to prevent swapping.
         check_tensors: Validate the data of all tensors while loading.
-        check_memory: Refuse a model that, with its adapters, is larger than the available
-            memory: GPU memory if all layers are there, GPU and host memory together if
-            some are.
+        check_memory: Refuse a model that, with its adapters, is larger than the
+            available memory. This is GPU memory if all layers are there, and the sum of
+            GPU and host memory if some layers are there.
 
     Attributes:
         path: Path of the file; None for a model of a `llama_cpp.Llama`.
         file: Identity of the file; None for a model that differs from its file.
-        told: Adapters, and other settings of the Llama that owns the model.
+        told: Adapters, and the other settings of the Llama to which the model belongs.
         n_gpu_layers: Number of layers in GPU memory; negative for all; 0 if libllama
             cannot use a GPU.
         placement: Checked arguments for GPUs, including `n_gpu_layers`.
@@ -109,7 +110,7 @@ class Model:
         n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
         placement = _checked_placement(n_layers, split_mode, main_gpu, tensor_split)
         is_limited = checks.flag("check_memory", check_memory)
-        # Which file of a repository fits is decided for host memory only.
+        # Only host memory is considered to decide which file of a repository fits.
         file = model_path(path, check_memory=is_limited and n_layers == 0)
         content = ModelFile(file)  # before loading
         loras = checked_loras(lora)
@@ -164,12 +165,13 @@ class Model:
             raise ArgumentTypeError(
                 f"must be a llama_cpp.Llama, not {type(llama).__name__}", argument="llama"
             ) from None
-        shim.backend_init(chain=True)  # needed if llama_cpp was imported after llamaherd
+        shim.backend_init(chain=True)  # for a later import of llama_cpp
         model = cls.__new__(cls)
         model._prepare(None, _file_of_llama(llama))  # noqa: SLF001
-        # Another thread may close the Llama at any moment. The callbacks make it wait for
-        # this thread; the checks after them show whether they came in time. The Llama
-        # frees its adapter before its model.
+        # Another thread may close the Llama at any moment. The callbacks make that
+        # thread wait for this thread. The checks after the callbacks show whether the
+        # callbacks were registered in time. The Llama frees its adapter before its
+        # model.
         with model._in_use:  # noqa: SLF001
             for stack in (exit_stack, llama._stack):  # noqa: SLF001
                 stack.callback(_call_if_alive, WeakMethod(model.close))
@@ -185,9 +187,10 @@ class Model:
     def adapted(self, lora: LoraOption) -> Model:
         """Return a model with the same weights and a LoRA adapter.
 
-        It equals `Model(path, lora=lora)` and takes no second copy of the weights, which
-        stay in memory until both are closed. Call this while no context of these models
-        is open: libllama reads the list of their adapters without a lock.
+        The result equals `Model(path, lora=lora)`, but needs no second copy of the
+        weights. The weights stay in memory until both models are closed. Call this
+        while no context of these models is open: libllama reads the list of their
+        adapters without a lock.
 
         Args:
             lora: Path of a GGUF file, or a pair (path, scale).
@@ -225,7 +228,7 @@ class Model:
         self._in_use = InUse()
         self._contexts: WeakSet[Closable] = WeakSet()
         self._family: WeakSet[Model] = WeakSet((self,))  # models with the same weights
-        self._contexts_lock = RLock()  # garbage collection may close a Llama at any point
+        self._contexts_lock = RLock()  # garbage collection may close a Llama here
 
     def _open(self, handle: Handle) -> None:
         with self._contexts_lock:
@@ -245,10 +248,10 @@ class Model:
 
     @property
     def handle(self) -> Handle:
-        """Handle of the native model, which keeps the model alive.
+        """Handle of the native model; it keeps the model alive.
 
-        A Llama frees its model nevertheless, after all contexts of this model are closed
-        and no thread is within `using`.
+        The model of a Llama is an exception: the Llama frees it when all its contexts
+        are closed and no thread is within `using`.
 
         Raises:
             ModelClosedError: The model was closed.
@@ -277,7 +280,7 @@ class Model:
 
     @cached_property
     def chat_template(self) -> str | None:
-        """Jinja chat template of the model; None if it has none.
+        """Jinja chat template of the model, or None.
 
         For a Llama with another `chat_format`, the template of that format.
         """
@@ -401,7 +404,7 @@ def _file_of_llama(llama: Llama) -> ModelFile | None:
 
 
 def _is_being_freed(stack: ExitStack) -> bool:
-    """Whether the model of a Llama is freed, or is being freed.
+    """Return whether the model of a Llama is freed, or is being freed.
 
     The function that frees it is the first entry of the exit stack, and is removed before
     it runs. Afterwards the first entry is a callback of llamaherd.
@@ -411,7 +414,7 @@ def _is_being_freed(stack: ExitStack) -> bool:
 
 
 def _has_lost_its_adapter(llama: Llama) -> bool:
-    """Whether the adapter of a Llama is freed or being freed, see `_is_being_freed`."""
+    """Return whether a Llama's adapter is freed or being freed, see `_is_being_freed`."""
     callbacks = list(llama._stack._exit_callbacks)  # type: ignore[attr-defined]  # noqa: SLF001
     names = (
         getattr(getattr(callback, "__wrapped__", None), "__name__", "")
@@ -432,7 +435,7 @@ def _checked_placement(
     main_gpu: int,
     tensor_split: object,
 ) -> Placement:
-    """Return the arguments for GPUs, checked."""
+    """Check the arguments for GPUs and return them."""
     mode = checks.choice("split_mode", split_mode, tuple(_SPLIT_MODES))
     shares = None
     if tensor_split is not None:
@@ -464,7 +467,7 @@ def _checked_placement(
 
 
 def _placement_of(llama: Llama) -> Placement:
-    """Return the arguments for GPUs of a Llama."""
+    """Return the arguments for GPUs that a Llama was created with."""
     params = llama.model_params
     modes = {number: name for name, number in _SPLIT_MODES.items()}
     return Placement(

@@ -1,8 +1,8 @@
 """Settings of a `llama_cpp.Llama` that affect its results.
 
-Most of them are attributes of the Llama. Adapters and control vectors that were set with
-low-level functions of llama_cpp are not, and libllama cannot return them. So llamaherd
-records the calls of these functions from its import on.
+Most settings are attributes of the Llama. Adapters and control vectors that were set
+with low-level functions of llama_cpp are no attributes, and libllama cannot return
+them. From its import on, llamaherd therefore records the calls of these functions.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _context_of(llama: Llama) -> dict[str, Any]:
 
 
 def _depends_on_size(metadata: Mapping[str, str]) -> bool:
-    """Whether rotary embeddings depend on the size of the context (Phi-3)."""
+    """Return whether rotary embeddings depend on the size of the context (Phi-3)."""
     kind = metadata.get("general.architecture", "")
     scaling = metadata.get(f"{kind}.rope.scaling.type", "")
     trained = metadata.get(f"{kind}.rope.scaling.original_context_length")
@@ -146,7 +146,7 @@ def _depends_on_size(metadata: Mapping[str, str]) -> bool:
 
 
 def _chat_of(llama: Llama) -> tuple[str | None, str | None]:
-    """Return a replacing chat template, or the name of an unsupported chat format."""
+    """Return the chat template of a Llama, and the name of an unsupported format."""
     if llama.chat_handler is not None:
         return None, f"a chat_handler ({type(llama.chat_handler).__name__})"
     name, metadata = llama.chat_format, llama.metadata
@@ -214,7 +214,7 @@ def _watch(bindings: ModuleType) -> None:
             arguments: tuple[Any, ...],
             after: Any = after,  # noqa: ANN401 - one of three signatures
         ) -> int | None:
-            if not result:  # 0, or void: done
+            if not result:  # 0, or None for void: the call succeeded
                 after(*arguments)
             return result
 

@@ -1,4 +1,4 @@
-"""Rendering of messages with a chat template, apart from a model."""
+"""Rendering of messages with a chat template, without a model."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Renderer:
 
     Args:
         source: Template in Jinja.
-        variables: Variables of the caller.
+        variables: Variables that the caller sets.
         bos: Text of the token that begins a text.
         eos: Text of the token that ends a text.
         day: Current date for the template.
-        mark: Puts literal marks around texts of special tokens.
-        tools: Tools that the model may call; their texts are marked, too.
+        mark: Function that puts literal marks around texts of special tokens.
+        tools: Tools that the model may call. Their texts are marked as literal, too.
 
     Raises:
-        ArgumentError: A variable is one that llamaherd sets.
+        ArgumentError: A variable has a name that llamaherd reserves.
         ChatTemplateError: The template cannot be parsed.
     """
 
@@ -77,7 +77,7 @@ class Renderer:
         self._n_tools = _length(tools)
 
     def probe(self, variables: Mapping[str, object]) -> Renderer:
-        """Return a renderer of short questions, on a fixed day, with more variables."""
+        """Return a renderer with more variables, for trials on a fixed day."""
         return Renderer(
             self.source,
             {**self.variables, **variables},
@@ -104,9 +104,9 @@ class Renderer:
         n_given = self._n_tools + _length(list(messages))
         try:
             return self._rendered(names, n_given)
-        except Exception as error:  # a template is a program and may raise anything
+        except Exception as error:  # a template is a program and may raise any exception
             absent = [name for name in _ABSENT if names[name] is None]
-            # Some templates loop over tools without a check that there are any.
+            # Some templates loop over tools without a check that tools are given.
             without = {name: names[name] for name in names if name not in absent}
             with suppress(Exception):
                 return self._rendered(without, n_given)
@@ -135,7 +135,7 @@ def check_variables(variables: Mapping[str, object]) -> None:
 
 
 def check_size(source: str) -> str:
-    """Return a template that is not too large.
+    """Check the size of a template and return the template.
 
     Raises:
         ChatTemplateError: The template is too large.
@@ -168,8 +168,8 @@ def _raise(message: object) -> None:
 
 @lru_cache(maxsize=16)
 def _compiled(source: str) -> jinja2.Template:
-    """Compile a template; the cache saves hundreds of renderings each time."""
+    """Compile a template. A cached result saves the time of hundreds of renderings."""
     try:
         return Sandbox().from_string(source)
-    except Exception as error:  # jinja2 documents no common base of its errors
+    except Exception as error:  # jinja2 documents no common base class of its errors
         raise ChatTemplateError(f"template cannot be parsed: {error}") from error

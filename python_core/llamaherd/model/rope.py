@@ -14,8 +14,8 @@ ScalingType = Literal["none", "linear", "yarn", "longrope"]
 TYPES: dict[ScalingType, int] = {"none": 0, "linear": 1, "yarn": 2, "longrope": 3}
 
 _TINY, _HUGE = 1e-9, 1e30
-# By name: the value that stands for the model's own setting, and the range allowed for
-# the user.
+# For each name, the value that means the model's own setting, and the range of values
+# that users may set.
 _NUMBERS = {
     "rope_freq_base": (0.0, _TINY, _HUGE),
     "rope_freq_scale": (0.0, _TINY, _HUGE),
@@ -35,7 +35,7 @@ _YARN_DEFAULTS = {
 
 
 def checked(given: Mapping[str, object]) -> dict[str, Any]:
-    """Check the settings that are not None; round numbers to the types of C.
+    """Check the settings that are not None, and round numbers to the types of C.
 
     Raises:
         TypeError: A value has the wrong type.
@@ -63,7 +63,7 @@ def as_float32(value: float) -> float:
 
 
 def engine_params(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `lh_engine_params` for the result of `checked`."""
+    """Convert the result of `checked` to fields of `lh_engine_params`."""
     kind = settings.get("rope_scaling_type")
     own = {name: default for name, (default, *_) in _NUMBERS.items()}
     params: dict[str, Any] = {**own, "yarn_orig_ctx": 0, **settings}
@@ -71,7 +71,7 @@ def engine_params(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_context_params(params: Any, metadata: Mapping[str, str]) -> dict[str, Any]:  # noqa: ANN401 - a ctypes struct
-    """Return the settings of a `llama_context_params` that differ from the model.
+    """Return the settings of a `llama_context_params` that differ from the model's own.
 
     Args:
         params: Parameters of a context of llama-cpp-python.
@@ -96,7 +96,7 @@ def of_context_params(params: Any, metadata: Mapping[str, str]) -> dict[str, Any
 
 
 def _is_default(name: str, value: float, metadata: Mapping[str, str]) -> bool:
-    """Whether a value equals the default of libllama."""
+    """Return whether a value equals the default of libllama."""
     kind = metadata.get("general.architecture", "")
     is_in_file = f"{kind}.rope.scaling.{name}" in metadata
     return not is_in_file and value == _YARN_DEFAULTS.get(name)

@@ -1,4 +1,4 @@
-"""Variables of a chat template that turn thinking on or off, found by trying them."""
+"""Variables of a chat template that turn thinking on or off, found by trial rendering."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Value: TypeAlias = "bool | int | str"
 
 _NAMES = re.compile(r"think|reason")
 _MOST = 100  # renderings of a template
-# Values that stand for little thinking, the least first, and for much thinking.
+# Values that mean little thinking, the least first, and values that mean much thinking.
 _OFF: tuple[Value, ...] = (
     *(False, 0, "none", "no_think", "no_thinking", "disabled", "off", "false"),
     *("chat", "minimal", "low"),
@@ -28,7 +28,7 @@ _ON: tuple[Value, ...] = (True, "enabled", "on", "true", "high", "medium", "low"
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A variable with a value, and the prompt with it.
+    """A variable with a value, and the prompt that the template renders with it.
 
     Attributes:
         name: Name of the variable.
@@ -42,7 +42,7 @@ class Switch:
 
     @property
     def variables(self) -> dict[str, object]:
-        """Variables for the template."""
+        """Dict of the variable, to be passed to the template."""
         return {self.name: self.value}
 
 
@@ -51,7 +51,8 @@ class Switches:
 
     Args:
         source: Template in Jinja.
-        render: Renders a question with a variable; None if the template refuses it.
+        render: Function that renders a question with variables; it returns None if the
+            template refuses them.
     """
 
     def __init__(
@@ -64,15 +65,15 @@ class Switches:
                 self.all.append(Switch(name, value, prompt))
 
     def off(self) -> list[Switch]:
-        """Return the switches that may turn thinking off, the likeliest first."""
+        """Return the switches that may turn thinking off, the most likely first."""
         return self._ordered(_OFF)
 
     def on(self) -> list[Switch]:
-        """Return the switches that may turn thinking on, the likeliest first."""
+        """Return the switches that may turn thinking on, the most likely first."""
         return self._ordered(_ON)
 
     def without(self, name: str) -> str | None:
-        """Return the prompt with a variable that is False; None if it was refused."""
+        """Return the prompt with a variable set to False; None if it was refused."""
         found = [s.prompt for s in self.all if s.name == name and s.value is False]
         return found[0] if found else None
 
@@ -87,7 +88,7 @@ def _key(value: Value) -> tuple[type, Value]:
 
 
 def _candidates(source: str) -> Iterator[tuple[str, Value]]:
-    """Yield variables with values, as the template mentions them."""
+    """Yield the variables and values that the text of the template suggests."""
     try:
         tree = Sandbox().parse(source)
     except jinja2.TemplateError:

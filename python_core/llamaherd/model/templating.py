@@ -43,12 +43,12 @@ def counted(budget: Budget) -> Iterator[None]:
 
 
 class _Generation(jinja2.ext.Extension):
-    """Ignores {% generation %}, which marks trained text in transformers."""
+    """Jinja extension that ignores {% generation %}, a tag of transformers."""
 
     tags = {"generation"}  # noqa: RUF012 - as jinja2 has it
 
     def parse(self, parser: jinja2.parser.Parser) -> list[nodes.Node]:
-        """Return the statements within the tags."""
+        """Return the statements between the tags."""
         parser.stream.skip(1)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
@@ -64,7 +64,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             lstrip_blocks=True,
             extensions=[_Generation, jinja2.ext.loopcontrols],
             finalize=OWN["_shown"],
-            optimized=False,  # no constant folding during compilation
+            optimized=False,  # disables constant folding during compilation
         )
         del self.globals["lipsum"]
         self.filters["tojson"] = tojson

@@ -1,4 +1,4 @@
-"""Plan of the thoughts of a call, from its chat template and the argument `thinking`."""
+"""Planning of a call's thoughts, from the chat template and the argument `thinking`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from llamaherd.core.thinking import ThinkingWanted
     from llamaherd.model.model import Model
 
-_BEFORE = "\x02"  # no token contains this and more text
+_BEFORE = "\x02"  # no token contains this text together with more text
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class ThinkingPlan:
 
     Attributes:
         model: Model with the vocabulary.
-        format: Markers and switches of the template.
+        format: Format of thoughts in the template: markers and switches.
         budget: Maximum number of tokens of a thought; None without a thought.
         message: Text that is appended to a thought whose budget is spent.
         is_asked: Whether the caller requested thoughts; otherwise the model decides.
         variables: Variables for the template: those of the caller, and a switch.
-        notice: Warning that the user gets once; "" without a warning.
+        notice: Warning that is issued once; "" without a warning.
     """
 
     model: Model
@@ -52,12 +52,13 @@ class ThinkingPlan:
 
         Args:
             prompt: A result of `chat_prompts`, rendered with `variables`.
-            prefix: Text that the answer starts with, after the start that `prompt`
+            prefix: Text that the answer starts with; it follows the start that `prompt`
                 contains.
 
         Returns:
             The prompt, and the stage of its thought without settings of a sampler; None
-            for no thought. The prefix is part of the stage, or else of the prompt.
+            for no thought. With a thought, the stage contains the prefix; otherwise the
+            prompt does.
         """
         text, start = str(prompt), ""
         if isinstance(prompt, ChatPrompt):
@@ -70,7 +71,7 @@ class ThinkingPlan:
             return self.format.close(text) + start, None
         if self.is_asked:
             return self.format.open(text), self._stage(start, is_open=True)
-        # A thought that is a separate turn begins with the start of the turn.
+        # A thought that is a separate turn begins with the tokens that start a turn.
         is_open = state == "open" or self.format.is_turn
         return text, self._stage(start, is_open=is_open)
 
@@ -115,7 +116,7 @@ def plan_thinking(
         template: Jinja template to use instead of that of the model.
         variables: Variables of the caller for the template.
 
-    Returns: The plan; None if the model does not think and no thought has to be closed.
+    Returns: The plan; None if the model does not think and no thought must be closed.
 
     Raises:
         ValueError: The model cannot think, or its thought cannot be closed.
@@ -152,7 +153,7 @@ def plan_thinking(
 
 
 def _asked(found: ThinkingFormat | None, wanted: Thinking) -> ThinkingFormat:
-    """Return the format of a requested thought, with the caller's markers."""
+    """Return the format of a requested thought; the caller's markers replace others."""
     start = wanted.start or (found.start if found else "")
     end = wanted.end or (found.end if found else "")
     if not start or not end:
@@ -169,7 +170,7 @@ def _asked(found: ThinkingFormat | None, wanted: Thinking) -> ThinkingFormat:
 
 
 def _tokens_inside(model: Model, text: str) -> tuple[int, ...]:
-    """Return the tokens of a text that follows other text, with its special tokens."""
+    """Tokenize a text that follows other text, including special tokens in it."""
     n_before = int(bool(model.info.add_bos))
     with model.using() as handle:
 
@@ -180,7 +181,7 @@ def _tokens_inside(model: Model, text: str) -> tuple[int, ...]:
         alone = vocabulary.tokenize(handle, "a", add_special=False, parse_special=False)
         if not text or alone == vocabulary.tokenize_inside(handle, "a"):
             return tuple(tokens(text))
-        # The vocabulary puts a space before a text.
+        # The tokenizer puts a space before a text.
         head, both = tokens(_BEFORE), tokens(_BEFORE + text)
     is_apart = both[: len(head)] == head
     return tuple(both[len(head) :] if is_apart else tokens(text))

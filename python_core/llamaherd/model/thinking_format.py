@@ -25,9 +25,10 @@ _QUESTION, _ANSWER, _THOUGHT = "Qq7Qq", "Aa7Aa", "Tt7Tt"
 _ASKED: dict[str, object] = {"role": "user", "content": _QUESTION}
 _ANSWERED: dict[str, object] = {"role": "assistant", "content": _ANSWER}
 
-# Markers of templates that write no thought of a message: some remove it from the
-# conversation, others describe in words how to think. The first pair that the template
-# mentions is used. A third text, if given, begins the answer.
+# Markers of templates that do not write the thoughts of messages: some templates remove
+# a thought from the conversation, others describe in words how to think. The first pair
+# of markers that the template mentions is used. A third text, if given, begins the
+# answer.
 _KNOWN: tuple[tuple[str, str, str | None], ...] = (
     ("<|open|>think<|sep|>", "<|close|>think<|sep|><|open|>response<|sep|>", ""),
     ("<|channel>thought\n", "<channel|>", ""),
@@ -39,7 +40,7 @@ _KNOWN: tuple[tuple[str, str, str | None], ...] = (
 _FOUND: dict[tuple[str, str, str], ThinkingFormat | None] = {}
 _MOST_FOUND = 64
 _LOCK = Lock()
-_AFTER = "\n\n"  # text that most models generate after an end marker
+_AFTER = "\n\n"  # text that most models generate after an end marker of a thought
 _HINT = re.compile(r"think|reason|thought|channel|inner_prefix", re.IGNORECASE)
 _TAG = re.compile(r"<([^<>/|\s]+)>\s*\Z")
 _OPENING = re.compile(
@@ -49,21 +50,22 @@ _OPENING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ThinkingFormat:
-    """Markers of thoughts in a chat template, and its switches.
+    """Markers of thoughts in a chat template, and switches of the template.
 
     Attributes:
         start: Text that opens a thought, with the white space after it.
-        end: Text that closes it; "" if unknown.
-        lead: Text between a thought and `end`:
-            white space, or for a thought that is a separate turn, the end of the turn and
-            the start of the next.
+        end: Text that closes a thought; "" if unknown.
+        lead: Text between a thought and `end`: white space. For a thought that is a
+            separate turn, the end of this turn and the start of the next turn.
         after: Text between `end` and the answer: white space, or a separate marker.
         is_turn: Whether a thought is a separate turn.
-        is_by_default: Whether the model thinks, or decides itself, without a switch.
+        is_by_default: Whether, without a switch, the model thinks or decides itself
+            whether to think.
         off: Variables that turn thinking off; None if there are none.
-        on: Variables that turn it on; None if there are none.
-        is_in_parts: Whether the template reads thoughts as parts of a content.
-        closed: Further ends of prompts after which the model does not think.
+        on: Variables that turn thinking on; None if there are none.
+        is_in_parts: Whether the template reads thoughts as parts of a message's
+            content.
+        closed: Other ends of prompts after which the model does not think.
     """
 
     start: str
@@ -88,7 +90,7 @@ class ThinkingFormat:
         return self.lead + self.end + self.after
 
     def state(self, prompt: str) -> State:
-        """Return whether a prompt ends inside a thought, after a thought, or neither."""
+        """Return where a prompt ends: inside a thought, after one, or neither."""
         tail = prompt.rstrip()
         ends = (self.end, *self.closed)
         if any(each and tail.endswith(each.rstrip()) for each in ends):
@@ -96,7 +98,7 @@ class ThinkingFormat:
         return "open" if tail.endswith(self.opening) else "bare"
 
     def close(self, prompt: str) -> str:
-        """Return a prompt that ends where the answer begins, without a thought."""
+        """Return the prompt with its thought closed, so that the answer comes next."""
         state = self.state(prompt)
         if state == "open":
             return prompt + self.closing
@@ -110,7 +112,7 @@ class ThinkingFormat:
         return prompt + begin if missing else prompt
 
     def open(self, prompt: str) -> str:
-        """Return a prompt that ends inside a thought."""
+        """Return the prompt with a thought opened, so that it ends inside the thought."""
         state = self.state(prompt)
         if state == "open":
             return prompt
@@ -123,7 +125,7 @@ class ThinkingFormat:
         return prompt + self.start
 
     def split(self, text: str) -> tuple[str, str] | None:
-        """Split an answer with its markers into thought and answer, if it has both."""
+        """Split an answer with markers into thought and answer; None without both."""
         thought, marker, answer = text.partition(self.end.strip())
         if not marker:
             return None
@@ -157,7 +159,7 @@ def find_format(source: str, render: Render) -> ThinkingFormat | None:
 
     Args:
         source: Template in Jinja.
-        render: Renders messages.
+        render: Function that renders messages.
 
     Returns: The format; None if the template has no thoughts, or refuses a plain
         question.
@@ -187,7 +189,7 @@ class _Probe:
         return self._try([_ASKED], variables, is_prompt=True)
 
     def header(self, prompt: str) -> str:
-        """Return the text that a prompt has for the start of an answer."""
+        """Return the text at the end of a prompt that starts an answer."""
         without = self._try([_ASKED], {}, is_prompt=False)
         is_start = without is not None and prompt.startswith(without)
         return prompt[len(without or "") :] if is_start else ""
@@ -210,7 +212,7 @@ class _Probe:
 
 
 def _from_answer(probe: _Probe, prompt: str) -> ThinkingFormat | None:
-    """Find the markers around the thought of an answer."""
+    """Find the markers that the template writes around the thought of an answer."""
     parts = [
         {"type": "thinking", "thinking": _THOUGHT},
         {"type": "text", "text": _ANSWER},
@@ -218,7 +220,7 @@ def _from_answer(probe: _Probe, prompt: str) -> ThinkingFormat | None:
     for fields in (with_thought({}, _THOUGHT), {"content": parts}):
         before, thought, behind = probe.answered(fields).partition(_THOUGHT)
         between, follows, _ = behind.partition(_ANSWER)
-        # This excludes templates that write the parts themselves as JSON.
+        # This check excludes templates that write the list of parts as JSON.
         if thought and follows and between.strip() and "type" not in between:
             found = _of_texts(before, between, prompt, probe.header(prompt))
             return replace(found, is_in_parts="content" in fields)
@@ -230,7 +232,7 @@ def _of_texts(before: str, between: str, prompt: str, header: str) -> ThinkingFo
     end = between.strip()
     lead, after = between.split(end)
     for _, close, _ in _KNOWN:
-        if end.startswith(close):  # a marker of the answer follows
+        if end.startswith(close):  # a marker that begins the answer follows
             end, after = close, end.removeprefix(close) + after
     opening = _opposite(end)
     if opening and before.rstrip().endswith(opening):
@@ -241,7 +243,7 @@ def _of_texts(before: str, between: str, prompt: str, header: str) -> ThinkingFo
     cut = between.rfind(header) + len(header) if header.strip() else 0
     if header in between and between[cut:].strip():
         lead, end = between[:cut], between[cut:]
-        # A thought that was left out.
+        # The template left the thought out.
         closed = (start.strip() + lead,)
         return ThinkingFormat(start, end, lead, "", is_turn=True, closed=closed)
     return ThinkingFormat(start, end, lead, after)
@@ -259,7 +261,7 @@ def _opposite(end: str) -> str:
 def _of_pair(
     start: str, end: str, begin: str | None, samples: list[str]
 ) -> ThinkingFormat:
-    """Return the format of known markers, with the white space that `samples` show."""
+    """Return the format of known markers, with white space as in `samples`."""
     opening = start.strip()
     space, inside, after = start[len(start.rstrip()) :], None, ""
     for text in samples:
@@ -282,7 +284,7 @@ def _of_pair(
 
 
 def _of_unknown(prompt: str) -> ThinkingFormat | None:
-    """Return the format of a prompt whose end looks like an opening marker."""
+    """Return the format for a prompt whose end looks like an opening marker."""
     found = _OPENING.search(prompt)
     if found is None:
         return None
@@ -316,6 +318,6 @@ def _first(switches: list[Switch], test: Callable[[Switch], bool]) -> Switch | N
 
 
 def _last_tag(prompt: str) -> str:
-    """Return the end of a prompt, from its last but one special token."""
+    """Return the end of a prompt, from the second to last special token on."""
     cuts = [found.start() for found in re.finditer(r"[<\[]", prompt)]
     return prompt[cuts[-2] :] if len(cuts) > 1 else prompt

@@ -40,7 +40,7 @@ def tokenize(
         model: Model with the vocabulary, or a context of it.
         text: Text to tokenize.
         add_special: Add the special tokens that the model uses at the ends of a text.
-        parse_special: Parse the texts of special tokens as these tokens.
+        parse_special: Convert the texts of special tokens to these tokens.
 
     Source: `llama_tokenize`.
     """
@@ -84,11 +84,12 @@ def detokenize(
 
 
 def token_bytes(model: Model, tokens: Sequence[int]) -> list[bytes]:
-    """Return the bytes of each token within a text; the texts of special tokens.
+    """Return the bytes that each token has within a text; for special tokens, their text.
 
     Args:
         model: Model with the vocabulary.
-        tokens: Token ids. Bytes of a character may be divided among several.
+        tokens: Token ids. The bytes of one character may be divided among several
+            tokens.
 
     Raises:
         ValueError: A token is outside the vocabulary.
@@ -112,7 +113,7 @@ def prompt_tokens(
 
     Raises:
         TypeError: `prompt` is neither text nor token ids.
-        ValueError: It is not valid Unicode.
+        ValueError: The text is not valid Unicode.
         TokenizeError: llama_tokenize fails, or an id is not in the vocabulary.
     """
     if not isinstance(prompt, str):
@@ -169,7 +170,7 @@ def token_array(name: Name, tokens: object) -> array[int]:
 
 
 def _checked_ids(name: Name, tokens: object) -> Collection[int]:
-    """Return token ids, with an error for what has no order or no integers."""
+    """Return token ids; raise an error for values without order or integers."""
     no_order = isinstance(tokens, (AbstractSet, Mapping, IOBase))
     is_text = isinstance(tokens, (str, bytes, bytearray))
     if is_text or no_order or not hasattr(tokens, "__iter__"):

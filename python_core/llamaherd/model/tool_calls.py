@@ -1,4 +1,4 @@
-"""Calls of tools in answers, as data."""
+"""Data classes for calls of tools in answers, and functions that read such calls."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ToolCall:
     Attributes:
         name: Name of the function; "" if it cannot be read.
         arguments: Arguments by name; empty for an invalid call.
-        problem: Reason why the call is invalid; "" for a valid one.
-        text: Text of an invalid call; "" for a valid one.
+        problem: Reason why the call is invalid; "" for a valid call.
+        text: Text of an invalid call; "" for a valid call.
     """
 
     name: str
@@ -51,7 +51,8 @@ class ToolFormat:
 
     Attributes:
         name: Name of the format.
-        read: Reads an answer, with the types of arguments from schemas of tools.
+        read: Function that reads an answer; descriptions of tools give the types of
+            arguments.
     """
 
     name: str
@@ -59,11 +60,13 @@ class ToolFormat:
 
 
 def parse_tool_calls(text: str, how: ToolFormat, tools: Tools = ()) -> ToolAnswer:
-    """Read the calls of tools in an answer. An invalid call is returned as data, too.
+    """Read the calls of tools in an answer.
+
+    An invalid call raises no error; its `problem` is set.
 
     Args:
-        text: The answer with its special tokens, as of
-            `detokenize(model, tokens, unparse_special=True)`.
+        text: The answer with its special tokens, as returned by `detokenize(model,
+            tokens, unparse_special=True)`.
         how: Format of the calls, see `tool_format_of`.
         tools: Descriptions of the tools. Some formats do not distinguish the text "1"
             from the number 1; the types in these schemas do.
@@ -89,7 +92,7 @@ def _no_constant(name: str) -> object:
 
 
 def call_of(value: object, text: str) -> ToolCall:
-    """Return the call that an object describes."""
+    """Return the call that a parsed JSON object describes."""
     if not isinstance(value, dict):
         return ToolCall("", {}, "a call must be an object", text)
     inner = value.get("function")
@@ -101,12 +104,12 @@ def call_of(value: object, text: str) -> ToolCall:
 
 
 def checked_call(name: str, arguments: object, text: str) -> ToolCall:
-    """Return a call with arguments that are an object, or JSON in a text.
+    """Return a call whose arguments are given as an object, or as JSON text.
 
     Args:
         name: Name of the function.
         arguments: Arguments as written.
-        text: Text of the call, for an invalid one.
+        text: Text of the call, stored if the call is invalid.
     """
     if not name:
         return ToolCall("", {}, "the call has no name", text)
@@ -121,7 +124,7 @@ def checked_call(name: str, arguments: object, text: str) -> ToolCall:
 
 
 def answer_with(kept: Sequence[str], calls: Sequence[ToolCall]) -> ToolAnswer:
-    """Return an answer with its calls, and the pieces of text between them."""
+    """Return an answer with calls, whose text is joined from the pieces between them."""
     text = "".join(kept)
     return ToolAnswer(text.strip() if calls else text, tuple(calls))
 
@@ -145,7 +148,7 @@ def types_of(name: str, tools: Tools) -> dict[str, object]:
 def typed_arguments(
     pairs: Sequence[tuple[str, str]], types: Mapping[str, object]
 ) -> dict[str, object]:
-    """Convert arguments that were written as text to values of their types."""
+    """Convert arguments that the model wrote as text to values of their types."""
     return {key: _typed_value(text, types.get(key)) for key, text in pairs}
 
 

@@ -1,4 +1,4 @@
-"""The format in which a chat template writes calls of tools."""
+"""Search for the format in which a chat template writes calls of tools."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ _LOCK = Lock()
 def tool_format_of(renderer: Renderer) -> ToolFormat | None:
     """Find the format in which a template writes calls of tools.
 
-    The result is the first format whose reader understands a call that the template
+    The result is the first format whose reader can read back a call that the template
     wrote.
 
     Args:
         renderer: Renderer of the template.
 
     Returns:
-        The format; None if the template writes no calls, or in another format.
+        The format; None if the template writes no calls, or writes them in another
+        format.
     """
     with _LOCK:
         if renderer.source in _FOUND:
@@ -54,7 +55,8 @@ def _found(renderer: Renderer) -> ToolFormat | None:
         return None
     answer = whole.rpartition("Qq7Qq")[2]
     for each in FORMATS:
-        # The header of the turn comes before an answer that consists only of a call.
+        # For an answer that consists only of a call, the header of the turn comes
+        # first.
         start = answer.find('{"name"') if each.name == "llama" else 0
         calls = each.read(answer[max(0, start) :], ()).calls
         if [(c.name, dict(c.arguments)) for c in calls] == [(_NAME, _ARGUMENTS)]:

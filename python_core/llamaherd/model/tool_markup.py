@@ -1,4 +1,4 @@
-"""Readers of calls of tools with arguments in markup, like XML, or in special quotes.
+"""Readers of tool calls whose arguments are in markup like XML, or in special quotes.
 
 DeepSeek, Gemma 4, Kimi K3 and MiniMax write such calls.
 """
@@ -39,7 +39,7 @@ _FENCED = re.compile(r"\s*(\S+)\s*```(?:json)?\s*(.*?)\s*(?:```\s*)?", re.DOTALL
 def read_deepseek(text: str, _tools: Tools) -> ToolAnswer:
     """Read `<|tool▁call▁begin|>name<|tool▁sep|>{...}<|tool▁call▁end|>`.
 
-    R1 and V3 write "function" for the name, and the name before fenced JSON.
+    R1 and V3 write "function" in place of the name, and the name before fenced JSON.
     """
     calls: list[ToolCall] = []
     for head, body, end in _DEEPSEEK.findall(text):
@@ -97,7 +97,7 @@ _BARE_NULL = re.compile(r"(?<=[:\[,])\s*None(?=\s*[,\]}])")
 
 
 def _gemma_json(body: str) -> str:
-    """Return arguments with quotes of Gemma's as JSON."""
+    """Convert arguments with Gemma's quotes to JSON."""
     parts = body.split(_QUOTE)
     for i in range(0, len(parts), 2):  # outside of quotes
         parts[i] = _BARE_NULL.sub("null", _KEY.sub(r'\1"\2"\3', parts[i]))

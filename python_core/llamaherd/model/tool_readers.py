@@ -54,7 +54,7 @@ _KIMI_NAME = re.compile(r"(?:functions\.)?(.+?)(?::\d+)?", re.DOTALL)
 
 
 def _calls_at(text: str, at: int) -> tuple[list[ToolCall], int]:
-    """Read the calls in JSON that start at a position, in lists or one by one."""
+    """Read the JSON calls that start at a position, single ones or lists."""
     calls: list[ToolCall] = []
     while True:
         at = _end_of_spaces(text, at)
@@ -83,7 +83,7 @@ def _read_json(opening: str, closing: str, text: str, _tools: Tools) -> ToolAnsw
         calls += found
         if text.startswith(closing, at):
             at += len(closing)
-        elif at < len(text) or not found:  # no JSON up to the closing marker
+        elif at < len(text) or not found:  # the text up to the closing marker is not JSON
             end = text.find(closing, at)
             at = len(text) if end < 0 else end + len(closing)
             problem = CUT_OFF if end < 0 else "the call is no JSON"
@@ -141,7 +141,7 @@ def _read_mistral(text: str, _tools: Tools) -> ToolAnswer:
 
 
 def _read_oss(text: str, _tools: Tools) -> ToolAnswer:
-    """Read gpt-oss's turns that go `to=functions.name`."""
+    """Read gpt-oss's turns with the recipient `to=functions.name`."""
     calls = [
         checked_call(name, body, body)
         if end or _is_whole(body)
@@ -161,7 +161,7 @@ def _is_whole(body: str) -> bool:
 
 
 def _read_llama(text: str, _tools: Tools) -> ToolAnswer:
-    """Read an answer that is one call, or several with semicolons, in JSON."""
+    """Read an answer that is one call in JSON, or several separated by semicolons."""
     body = text.replace("<|python_tag|>", "").strip()
     found, end = _calls_at(body, 0)
     rest = body[end:].strip()
@@ -189,7 +189,7 @@ _PAIRS = {
     "list": ("<tool_calls>", "</tool_calls>"),
     "cohere": ("<|START_ACTION|>", "<|END_ACTION|>"),
 }
-# The first that reads back what a template writes is its format.
+# The format of a template is the first one that can read back a call from the template.
 FORMATS = (
     *(ToolFormat(name, partial(_read_json, *pair)) for name, pair in _PAIRS.items()),
     ToolFormat("glm", _read_glm),

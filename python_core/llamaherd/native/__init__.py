@@ -1,1 +1,1 @@
-"""Python interface of the shim; the only room that uses cffi."""
+"""Python interface of the C++ shim. Only this package uses cffi."""

@@ -51,8 +51,9 @@ def libllama_path(folder: Path) -> Path:
 def preload(folder: Path) -> None:
     """Load the libllama that the shim and `llama_cpp` share.
 
-    Otherwise the linker may find a second copy, which cannot share models and contexts
-    with the first. After this file is loaded, every later request resolves to it.
+    Without this, the linker may find a second copy, which cannot share models and
+    contexts with the first. After this file is loaded, every later request for the
+    library finds it.
 
     Args:
         folder: Folder of the libraries, see `libllama_folder`.
@@ -61,7 +62,7 @@ def preload(folder: Path) -> None:
         os.add_dll_directory(str(folder))
         os.add_dll_directory(str(Path(__file__).parents[1]))  # libllamaherd
     path = libllama_path(folder)
-    # Some builds use another name; then the search path of the shim decides.
+    # Some builds use another name. Then the shim's own search path is used.
     if path.exists():
         ctypes.CDLL(str(path))
 
@@ -74,7 +75,7 @@ def compiled_for(folder: Path) -> frozenset[str]:
     try:
         library = ctypes.CDLL(str(libllama_path(folder)))
         print_info = library.llama_print_system_info
-    except (OSError, AttributeError):  # a build with another name
+    except (OSError, AttributeError):  # the build uses another file name
         return frozenset()
     print_info.restype = ctypes.c_char_p
     return frozenset(re.findall(r"(\w+) = 1\b", print_info().decode(errors="replace")))
@@ -88,7 +89,7 @@ def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:
         header_sha256: SHA-256 in hexadecimal of each header that the shim includes.
 
     Raises:
-        AbiMismatchError: They differ; the message names both.
+        AbiMismatchError: The two differ; the message names both.
     """
     if skipped():
         return
@@ -96,7 +97,7 @@ def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:
         installed = distribution("llama-cpp-python")
     except PackageNotFoundError as error:
         raise AbiMismatchError("llama-cpp-python is not installed") from error
-    # A label, as in 0.3.36+portable, names another build of the same sources.
+    # A label, as in 0.3.36+portable, denotes another build of the same sources.
     if installed.version.partition("+")[0] != version:
         raise AbiMismatchError(
             f"llamaherd was compiled for llama-cpp-python {version}, but "
@@ -118,7 +119,7 @@ def check_shim(loaded: int, compiled: int) -> None:
         compiled: LH_ABI_VERSION of the header that the module was compiled with.
 
     Raises:
-        AbiMismatchError: They differ; the message names both.
+        AbiMismatchError: The two differ; the message names both.
     """
     if loaded != compiled and not skipped():
         raise AbiMismatchError(
@@ -129,7 +130,7 @@ def check_shim(loaded: int, compiled: int) -> None:
 
 
 def check_library(loaded_commit: str, built_commit: str, default_n_batch: int) -> None:
-    """Compare the loaded library with the headers of the build.
+    """Compare the loaded library with the headers used in the build.
 
     Args:
         loaded_commit: `ggml_commit()` of the loaded library.
@@ -138,7 +139,7 @@ def check_library(loaded_commit: str, built_commit: str, default_n_batch: int) -
             has the layout of the header.
 
     Raises:
-        AbiMismatchError: They differ; the message names both.
+        AbiMismatchError: The two differ; the message names both.
     """
     if skipped():
         return

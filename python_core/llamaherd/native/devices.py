@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from llamaherd.native.shim import check, decoded, ffi, lib
 
-_MOST = 64  # more than any machine has
+_MOST = 64  # larger than the number of GPUs of any machine
 
 
 @dataclass(frozen=True, slots=True)
 class GpuMemory:
-    """Memory of a GPU at the moment.
+    """Current memory of a GPU.
 
     Attributes:
         name: Name of the device, such as "CUDA0".

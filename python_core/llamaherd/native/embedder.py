@@ -29,15 +29,15 @@ class NativeEmbedder:
         n_embd: Number of dimensions, the `n_embd_out` of the model.
         pooling: Pooling of the vectors of tokens into one vector.
         normalize: Whether vectors are scaled to length 1.
-        n_batch: Number of tokens computed at once; for non-causal models at least all
-            tokens of a run.
+        n_batch: Maximum number of tokens computed at once; for non-causal models it
+            must cover all tokens of a run.
         n_ctx: Maximum number of tokens of all texts of a run.
         n_seq_max: Maximum number of texts of a run.
         n_threads: Number of threads.
 
     Raises:
         ModelLoadError: The model computes no embeddings.
-        ContextError: libllama cannot make such a context.
+        ContextError: libllama cannot create such a context.
 
     Attributes:
         n_at_once: Maximum number of threads that call `run` at the same time.
@@ -72,7 +72,7 @@ class NativeEmbedder:
         self._n_embd = n_embd
 
     def run(self, texts: Sequence[array[int]]) -> array[float]:
-        """Compute the embeddings of some texts in one batch.
+        """Compute the embeddings of some texts together.
 
         Args:
             texts: Each an int32[n_tokens].

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from llamaherd.native._shim import CData
 
 _MAX_SETTINGS = 1024  # number of settings cached in native form; grammars can be large
-# For tests and benchmarks: compute forced tokens one per step.
+# For tests and benchmarks: True computes one forced token per step.
 STEP_FORCED = False
 _MAX_EVENTS = 512  # more than the number of sequences that libllama allows
 
@@ -67,7 +67,7 @@ class NativeEngine:
         params: Parameters of the context.
 
     Raises:
-        ContextError: libllama cannot make such a context.
+        ContextError: libllama cannot create such a context.
     """
 
     def __init__(self, model: CData, params: EngineParams) -> None:
@@ -77,7 +77,7 @@ class NativeEngine:
         native = _native_params(params)
         check(lib.lh_engine_new(model, native, out, self._error), self._error)
         self._engine = out[0]
-        # Guards `abort`, `wake` and `close`, which any thread may call.
+        # This lock protects `abort`, `wake` and `close`, which any thread may call.
         self._lock = RLock()
         free_with(self, model, ffi.gc(out[0], lib.lh_engine_free))
         self._settings: dict[SamplingParams, tuple[CData, list[CData]]] = {}
@@ -89,7 +89,7 @@ class NativeEngine:
     def close(self) -> None:
         """Free the context, even if references to this object remain.
 
-        Only `abort` and `wake` may run, or be called afterwards.
+        While `close` runs and afterwards, only `abort` and `wake` may be called.
         """
         with self._lock:
             self._engine = ffi.NULL
@@ -140,8 +140,8 @@ class NativeEngine:
         native.whole = request.is_whole
         if request.logprobs is not None:
             native.logprobs = 1 + request.logprobs
-        # Keeps alive the memory that `native` points to. Creating the settings of the
-        # thought may empty the cache of settings.
+        # This reference keeps alive the memory that `native` points to: creating the
+        # settings of the thought may empty the cache of settings.
         kept: list[object] = []
         if request.tree is not None:
             native.score, of_score = _native_score(request.tree)
@@ -320,7 +320,7 @@ def check_sampling(
     Args:
         model: An `lh_model *`.
         params: Settings to check.
-        shape: Shape of their schema.
+        shape: Prepared schema of the settings.
 
     Raises:
         ValueError: The settings cannot be used with this model.
@@ -379,7 +379,7 @@ def _native_paths(paths: ChoicePaths) -> tuple[CData, list[CData]]:
 
 
 def _logprobs(info: CData) -> _Logprobs:
-    """Return the fields of an `Output` with log-probabilities."""
+    """Return the fields of an `Output` that contain log-probabilities."""
     out: _Logprobs = {}
     if info.n_scores > 0:
         out["scores"] = array("d", ffi.buffer(info.scores, 8 * info.n_scores)[:])
@@ -402,7 +402,7 @@ def _logprobs(info: CData) -> _Logprobs:
 
 
 def uses_llguidance(params: SamplingParams) -> bool:
-    """Whether llguidance enforces the constraint of these settings."""
+    """Return whether llguidance enforces the constraint of these settings."""
     is_lark = (params.grammar or "").lstrip().startswith("%llguidance")
     return params.schema is not None or params.regex is not None or is_lark
 

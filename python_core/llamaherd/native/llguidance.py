@@ -1,7 +1,7 @@
 """Connection of the shim with llguidance, which enforces schemas.
 
-The extension module of llguidance has a C API, `llg_*`. Python imports the module; the
-shim calls these functions by their addresses, without Python.
+The extension module of llguidance has a C API, `llg_*`. Python imports the module. The
+shim calls its functions by address, without Python.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def load() -> str:
 
 
 def accepts(model: CData, schema: str, text: str, *, is_lark: bool = False) -> bool:
-    """Whether a text follows a JSON Schema, see `lh_grammar_accepts`.
+    """Return whether a text follows a JSON Schema, see `lh_grammar_accepts`.
 
     Args:
         model: An `lh_model *`.
@@ -130,22 +130,22 @@ def _validated(text: str) -> tuple[bool, list[str]]:
 
 @lru_cache(maxsize=1024)
 def takes_pattern(pattern: str) -> bool:
-    """Whether llguidance supports a pattern; it does not support lookarounds."""
+    """Return whether llguidance supports a pattern; lookarounds are not supported."""
     return not problem_of_schema(json.dumps({"type": "string", "pattern": pattern}))
 
 
 def finds_pattern(pattern: str, text: str) -> bool:
-    """Whether a pattern of a JSON Schema matches within a text, in linear time.
+    """Return whether a pattern of a JSON Schema matches within a text, in linear time.
 
     Args:
         pattern: Pattern for which `takes_pattern` is True.
         text: Text to search.
 
     Raises:
-        ValueError: The pattern exceeds the number of states of llguidance.
+        ValueError: The pattern needs more states than llguidance allows.
     """
     matcher = _pattern_matcher(pattern).deep_copy()
-    # llguidance reads texts as JSON, in which DEL must be escaped.
+    # llguidance searches texts in the form of JSON, in which DEL must be escaped.
     known = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
     written = json.dumps(known, ensure_ascii=False).replace("\x7f", r"\u007f")
     tokens = _bytes_tokenizer().tokenize_str(written)
@@ -153,7 +153,8 @@ def finds_pattern(pattern: str, text: str) -> bool:
         return bool(matcher.is_accepting())
     problem = str(matcher.get_error())
     if problem:
-        # Copies share their states: after this error all would silently find nothing.
+        # Copies share their states. After this error, all copies would find nothing
+        # without an error.
         _pattern_matcher.cache_clear()
         raise ValueError(f"{problem.splitlines()[0]}, for the pattern {pattern!r}")
     return False
@@ -171,7 +172,7 @@ def _bytes_tokenizer() -> Any:  # noqa: ANN401 - a class without types
 
 @lru_cache(maxsize=1024)
 def _pattern_matcher(pattern: str) -> Any:  # noqa: ANN401 - a class without types
-    """Return the matcher that finds the pattern in texts in JSON."""
+    """Return a matcher that finds the pattern in texts written as JSON."""
     from llguidance import LLMatcher  # noqa: PLC0415 - only for those who need it
 
     schema = json.dumps({"type": "string", "pattern": pattern})

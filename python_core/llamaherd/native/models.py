@@ -110,8 +110,8 @@ def model_load(
     """Load a GGUF file. The model is freed with the last reference to the result.
 
     Raises:
-        ModelLoadError: libllama cannot load it or an adapter, or their tensors take more
-            than `memory_bytes`; 0 disables this check.
+        ModelLoadError: libllama cannot load the file or an adapter, or their tensors
+            need more than `memory_bytes`; 0 disables this check.
     """
     params = ffi.new("lh_model_params *")
     lib.lh_model_default_params(params)
@@ -154,7 +154,7 @@ def vocabulary_load(path: bytes) -> CData:
 
 
 def _is_other(path: bytes) -> bool:
-    """Test whether a file can be read and does not begin like a GGUF file."""
+    """Return whether a file can be read, but does not begin like a GGUF file."""
     try:
         with Path(os.fsdecode(path)).open("rb") as file:
             return file.read(len(_MAGIC)) != _MAGIC
@@ -165,11 +165,11 @@ def _is_other(path: bytes) -> bool:
 def model_borrow(
     address: int, loras: Sequence[LoraSource] = (), cvec: ControlVectorArgs | None = None
 ) -> CData:
-    """Wrap the `llama_model` at an address; its owner must keep it alive.
+    """Wrap the `llama_model` at an address. The owner of the model must keep it alive.
 
     Args:
         address: Address of the model.
-        loras: Adapters with addresses; their owner must keep them alive.
+        loras: Adapters with addresses. The owner of the adapters must keep them alive.
         cvec: Control vector.
     """
     out = ffi.new("lh_model **")
@@ -181,9 +181,9 @@ def model_borrow(
 
 
 def model_adapt(base: CData, loras: Sequence[LoraSource]) -> CData:
-    """Load adapters for a loaded model; the result shares its weights.
+    """Load adapters for a loaded model; the result shares the model's weights.
 
-    Call it before the first engine of `base`.
+    Call this function before the first engine of `base` is created.
 
     Raises:
         ModelLoadError: An adapter is damaged, or belongs to another model.
@@ -198,7 +198,7 @@ def model_adapt(base: CData, loras: Sequence[LoraSource]) -> CData:
 def _native_adapters(
     loras: Sequence[LoraSource], cvec: ControlVectorArgs | None
 ) -> tuple[CData, list[CData]]:
-    """Return an `lh_adapters` and the memory that it points to."""
+    """Return an `lh_adapters`, and the memory to which it points."""
     native = sized("lh_adapters")
     items = ffi.new("lh_lora[]", len(loras))
     kept = [items]

@@ -16,7 +16,7 @@ MAX_CHUNK = 256  # maximum number of tokens per `Comparison.add`
 
 
 def model_quantize(path: bytes, out_path: bytes, *, ftype: int, n_threads: int) -> None:
-    """Write a copy of a model in another type (`llama_model_quantize`).
+    """Write a copy of a model in another tensor type (`llama_model_quantize`).
 
     The call cannot be interrupted. It overwrites `out_path`.
 
@@ -39,7 +39,7 @@ class Closeness:
 
     Attributes:
         n_tokens: Number of compared predictions.
-        mean_kl: Mean KL divergence (base || other) of predictions, in nats.
+        mean_kl: Mean KL divergence (base || other) of the predictions, in nats.
         p99_kl: 99th percentile of the KL divergence, in nats.
         same_top: Share of predictions with the same most likely token, in [0, 1].
     """
@@ -62,9 +62,9 @@ class Comparison:
         n_threads: Number of threads.
 
     Raises:
-        ValueError: Their vocabularies differ in size.
+        ValueError: The vocabularies of the models differ in size.
         ModelLoadError: A model does not predict text.
-        ContextError: Not enough memory.
+        ContextError: There is not enough memory.
     """
 
     def __init__(self, base: CData, other: CData, n_threads: int) -> None:
@@ -76,10 +76,10 @@ class Comparison:
         free_with(self, base, other, ffi.gc(out[0], lib.lh_comparison_free))
 
     def add(self, tokens: array[int]) -> None:
-        """Compare the predictions of both models in the second half of a chunk.
+        """Compare the predictions of both models in the second half of some tokens.
 
         Args:
-            tokens: int32[n], 2 to MAX_CHUNK of them.
+            tokens: int32[n], with n from 2 to MAX_CHUNK.
 
         Raises:
             NativeError: `abort` was called, or libllama refused the tokens.

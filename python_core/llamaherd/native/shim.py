@@ -1,4 +1,4 @@
-"""The loaded shim: errors, lifetimes of native objects, library functions."""
+"""The loaded C++ shim: its errors, lifetimes of native objects, library functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from llamaherd.native._shim import CData
 
-__all__ = ["ffi", "lib"]  # for the other modules of this room
+__all__ = ["ffi", "lib"]  # for the other modules of this package
 
 # Sizes for planning a context, see llamaherd.h.
 CELL_BLOCK = lib.LH_CELL_BLOCK
@@ -36,7 +36,7 @@ MAX_LOGPROBS = lib.LH_MAX_LOGPROBS
 AMX_ROWS = lib.LH_AMX_ROWS
 MAX_PREFIX_DEPTH = lib.LH_MAX_PREFIX_DEPTH
 
-Handle: TypeAlias = "CData"  # opaque to other rooms
+Handle: TypeAlias = "CData"  # opaque to other packages
 
 
 def check(status: int, error: CData) -> None:
@@ -47,7 +47,7 @@ def check(status: int, error: CData) -> None:
         error: The `lh_error *` that the function filled.
 
     Raises:
-        ValueError: An argument was wrong.
+        ValueError: An argument was invalid.
         LlamaHerdError: Another failure.
     """
     if status != lib.LH_OK:
@@ -91,17 +91,18 @@ def sized(name: str) -> CData:
     return struct
 
 
-# Objects to free together with an owner.
+# Objects to be freed together with an owner.
 _held: dict[ref[object], tuple[object, ...]] = {}
 
 
 def free_with(owner: object, *held: object) -> None:
-    """Keep objects alive until `owner` is freed; they are freed in reverse order.
+    """Keep objects alive until `owner` is freed, then free them in reverse order.
 
     `ffi.gc` does not suffice: within a garbage cycle, Python calls destructors in any
-    order, even for objects that others in the cycle still use. At interpreter exit this
-    holds for the objects here, too, so native objects keep their model alive themselves.
-    No Python code runs here, so that Ctrl-C cannot interrupt it.
+    order, even for objects that other objects in the cycle still use. At interpreter
+    exit the order is undefined for the objects here as well; native objects therefore
+    keep their model alive themselves. This function runs no Python code, so that Ctrl-C
+    cannot interrupt it.
     """
     _held[ref(owner, _held.pop)] = held
 
@@ -118,7 +119,7 @@ def backend_init(*, chain: bool = False) -> None:
     """Start the backends of libllama and redirect its log. May be called repeatedly.
 
     Args:
-        chain: Pass log lines on to the previous callback.
+        chain: Whether to pass log lines on to the previous callback.
     """
     lib.lh_backend_init(chain)
 
@@ -132,24 +133,24 @@ def check_process() -> None:
     """Check that this process was not forked after a model was loaded.
 
     Raises:
-        ForkError: This process is such a child.
+        ForkError: This process was forked after a model was loaded.
     """
     error = ffi.new("lh_error *")
     check(lib.lh_process_check(error), error)
 
 
 def own_threads() -> bool:
-    """Whether ggml runs on the threads of llamaherd, see `lh_own_threads`."""
+    """Return whether ggml runs on the threads of llamaherd, see `lh_own_threads`."""
     return bool(lib.lh_own_threads())
 
 
 def supports_gpu() -> bool:
-    """Whether the loaded libllama can use a GPU."""
+    """Return whether the loaded libllama can use a GPU."""
     return bool(lib.lh_supports_gpu_offload())
 
 
 def has_amx() -> bool:
-    """Whether the loaded libllama uses AMX, see `lh_has_amx`."""
+    """Return whether the loaded libllama uses AMX, see `lh_has_amx`."""
     return bool(lib.lh_has_amx())
 
 
@@ -159,7 +160,7 @@ def llama_cpp_python() -> str:
 
 
 def ggml_commit() -> str:
-    """Return the commit of the loaded library."""
+    """Return the commit of ggml from which the loaded library was built."""
     return decoded(ffi.string(lib.lh_ggml_commit()))
 
 
@@ -191,7 +192,8 @@ def prefix_tree(
         min_tokens: Minimum number of tokens that a node adds to its parent.
 
     Returns:
-        order and node_of, each [n_prompts]; parent, length and prompt, each [n_nodes].
+        Arrays order and node_of, each [n_prompts]; parent, length and prompt, each
+        [n_nodes].
     """
     n = len(offsets) - 1
     order, node_of, parent, length, prompt = (ffi.new("int32_t[]", n) for _ in range(5))
@@ -221,5 +223,5 @@ def prefix_tree(
 
 
 _check_library()
-# If llama_cpp was imported first, its log callback continues to be called.
+# If llama_cpp was imported first, its log callback is still called.
 backend_init(chain="llama_cpp" in sys.modules)

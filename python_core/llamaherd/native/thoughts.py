@@ -1,4 +1,4 @@
-"""Thoughts in native form: `lh_thinking`, and the output of a thought."""
+"""Conversion of thoughts to `lh_thinking`, and of the native output of thoughts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ThoughtFields(TypedDict, total=False):
-    """Fields of an `Output` about its thought."""
+    """Fields of an `Output` that describe its thought."""
 
     thinking: str | None
     n_thinking_tokens: int
@@ -20,12 +20,12 @@ class ThoughtFields(TypedDict, total=False):
 
 
 def native_thinking(thought: ThoughtStage, sampling: CData) -> tuple[CData, list[CData]]:
-    """Return an `lh_thinking`, and the memory it points to.
+    """Return an `lh_thinking`, and the memory to which it points.
 
     Args:
         thought: Thought of a request.
-        sampling: An `lh_sampling_params *`, which is not changed; other requests may use
-            the same settings with another seed.
+        sampling: An `lh_sampling_params *`. It is not changed, because other requests
+            may use the same settings with another seed.
     """
     native = sized("lh_thinking")
     own = ffi.new("lh_sampling_params *", sampling[0])
@@ -44,7 +44,7 @@ def native_thinking(thought: ThoughtStage, sampling: CData) -> tuple[CData, list
 
 
 def thought_fields(info: CData) -> ThoughtFields:
-    """Return the thought of an `lh_client_info`."""
+    """Return the fields about the thought of an `lh_client_info`."""
     if info.thinking == ffi.NULL:
         return {}
     closed = info.thinking_closed

@@ -1,4 +1,4 @@
-"""Text to tokens and back, on top of llamaherd.h."""
+"""Conversion of text to tokens and back, on top of llamaherd.h."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from llamaherd.native._shim import CData
 
-PARSE_AUTO = -1  # for `tokenize_prompt`: the start of the prompt decides
+PARSE_AUTO = -1  # in `tokenize_prompt`: depends on the start of the prompt
 
 
 def tokenize(
@@ -65,7 +65,7 @@ def detokenize(
 
 
 def token_bytes(model: CData, token: int) -> bytes:
-    """Return the bytes of a token within a text; the text of a special token.
+    """Return the bytes of a token within a text; for a special token, its text.
 
     Raises:
         ValueError: The token is outside the vocabulary.
@@ -75,7 +75,7 @@ def token_bytes(model: CData, token: int) -> bytes:
         tokens = array("i", [token] * n)
         return _bytes_of(model, tokens, remove_special=False, unparse_special=True)
 
-    # The first token of a text may lose the space that it starts with.
+    # Detokenization may remove the space at the start of a text's first token.
     return of(2)[len(of(1)) :]
 
 
@@ -122,12 +122,12 @@ def _filled(
 
 
 def is_control(model: CData, token: int) -> bool:
-    """Whether a token has no text, such as the end of a turn."""
+    """Return whether a token is a control token without text, such as an end of turn."""
     return bool(lib.lh_token_is_control(model, token))
 
 
 def ends_answer(model: CData, token: int) -> bool:
-    """Whether a token ends an answer."""
+    """Return whether a token ends an answer."""
     return bool(lib.lh_token_is_eog(model, token))
 
 
@@ -138,7 +138,7 @@ _USER_DEFINED = 16
 
 
 def is_special(model: CData, token: int) -> bool:
-    """Whether llama_tokenize splits a text at the text of this token."""
+    """Return whether llama_tokenize splits a text at the text of this token."""
     attr = lib.lh_token_attr(model, token)
     return attr >= 0 and bool(attr & (_UNKNOWN | _CONTROL | _USER_DEFINED))
 

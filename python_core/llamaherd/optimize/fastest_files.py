@@ -1,4 +1,4 @@
-"""Cache of the fastest file of a model on this machine."""
+"""Cache of search results: the fastest file of each model on this machine."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def optimized_model(
     cache_dir: str | os.PathLike[str] | None = None,
     progress: ProgressOption = True,
 ) -> Path:
-    """Return the file of a model that is fastest on this processor, from a cached search.
+    """Return the file of a model that is fastest on this processor.
 
-    The first call runs `model_optimize` with its defaults, which takes minutes for a
-    model of a few GB, and stores the result in the cache. A change of the model file, of
+    The first call runs `model_optimize` with its defaults and stores the result in the
+    cache; this takes minutes for a model of a few GB. A change of the model file, of
     the processor or of llama.cpp starts a new search.
 
         model = lh.Model(lh.optimized_model("hf:owner/repo"))
@@ -45,8 +45,8 @@ def optimized_model(
             OptimizeProgress.
 
     Returns:
-        Path of the file to load. It is the original file if no faster file has answers
-        close enough to the original's answers.
+        Path of the file to load. This is the original file if no faster file has
+        predictions close enough to the original's predictions.
 
     Raises:
         ModelLoadError: As for `download_model` and `model_optimize`.
@@ -116,7 +116,7 @@ def keep(path: Path, work: Path, best: Path, verdict: str, cache: Path) -> Path:
     result_folder = _result_folder(path, cache)
     try:
         work.rename(result_folder)
-    except OSError:  # another process was first, or left an incomplete folder
+    except OSError:  # another process has created this folder
         known = look(path, cache)
         if known is not None:
             return known

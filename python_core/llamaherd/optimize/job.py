@@ -14,8 +14,8 @@ from llamaherd.run.job import Job
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    # Called with a `Stop` that may end the search, and with a function that is called
-    # with the name of each step when the step begins.
+    # Function called with a `Stop` that may end the search, and with a function that
+    # must be called with the name of each step when the step begins.
     Search = Callable[[Stop, Callable[[str], None]], OptimizeReport]
     # True shows a progress bar; a function is called with each OptimizeProgress.
     ProgressOption = bool | Callable[["OptimizeProgress"], object]
@@ -75,11 +75,11 @@ class OptimizeWork:
         )
 
     def cancel(self) -> None:
-        """End the search within a fraction of a second, after any file being written."""
+        """End the search in a fraction of a second, or after the current file."""
         self._stop.set()
 
     def run(self) -> OptimizeReport | None:
-        """Run the search; return None if it was cancelled, which leaves no file.
+        """Run the search. A cancelled search leaves no file and returns None.
 
         Raises:
             QuantizeError: A file could not be created.
@@ -96,5 +96,5 @@ class OptimizeWork:
 class OptimizeJob(Job[OptimizeReport | None]):
     """The `Job` of `start_optimize`; its result is an `OptimizeReport`.
 
-    A job that was cancelled leaves no file; its result is None.
+    A cancelled job leaves no file, and its result is None.
     """

@@ -1,4 +1,4 @@
-"""Comparison of two models: speed on this machine, and distance of predictions."""
+"""Comparison of two models: their speeds on this machine, and their predictions."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 LEAST_TOKENS = 64  # minimum number of tokens of a sample text
 MOST_TOKENS = 4096
 N_ROUNDS = 5
-_MOST_CHARS = 40 * MOST_TOKENS  # characters; the rest of a text is not tokenized
-_MAX_S = 30.0  # seconds after which no round starts
-_N_PREFILL = 512  # tokens of the prompt that measures prefill
-_N_SLOTS = 8  # concurrent prompts for the decode speed
-_N_START = 16  # tokens of each of these prompts
+_MOST_CHARS = 40 * MOST_TOKENS  # most characters; the rest of a text is not used
+_MAX_S = 30.0  # seconds after which no new round starts
+_N_PREFILL = 512  # number of tokens of the prompt that measures prefill
+_N_SLOTS = 8  # number of concurrent prompts that measure decode
+_N_START = 16  # number of tokens of each of these prompts
 _N_ANSWER = 32
 
 
@@ -39,14 +39,14 @@ class Stopped(Exception):  # noqa: N818 - a requested end, not an error
 
 
 class Stop:
-    """Lets one thread end the work of another thread."""
+    """Flag with which one thread ends the work of another thread."""
 
     def __init__(self) -> None:
         self._is_set = False
         self._abort: Callable[[], object] | None = None
 
     def set(self) -> None:
-        """End the guarded work, now and in the future."""
+        """End the work in `guarding` blocks, current and future ones."""
         self._is_set = True
         abort = self._abort
         if abort is not None:
@@ -63,10 +63,10 @@ class Stop:
 
     @contextmanager
     def guarding(self, abort: Callable[[], object]) -> Iterator[None]:
-        """Make `set` call `abort` during the block.
+        """Let `set` call `abort` during the block.
 
         Raises:
-            Stopped: `set` was called, before or meanwhile.
+            Stopped: `set` was called before or during the block.
         """
         # This order ensures that the check notices a `set` between the two lines.
         self._abort = abort
@@ -74,7 +74,7 @@ class Stop:
             self.check()
             yield
         except Exception:
-            self.check()  # replaces the error of the aborted call
+            self.check()  # this replaces the error of the aborted call
             raise
         finally:
             self._abort = None
@@ -83,7 +83,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Tokens of a sample text, and the token that starts a text.
+    """Tokens of a sample text, and the token with which texts begin.
 
     Attributes:
         tokens: LEAST_TOKENS to MOST_TOKENS tokens.
@@ -94,7 +94,7 @@ class Sample:
     bos: int | None
 
     def chunks(self) -> list[array[int]]:
-        """Return the whole text in chunks for a comparison."""
+        """Return the chunks into which a comparison divides the text."""
         size = MAX_CHUNK - len(self._start)
         pieces = [
             self.tokens[i : i + size]
@@ -104,9 +104,9 @@ class Sample:
         return [array("i", [*self._start, *piece]) for piece in pieces]
 
     def window(self, number: int, size: int) -> list[int]:
-        """Return a prompt of `size` tokens; each `number` gives another beginning."""
+        """Return a prompt of `size` tokens that begins differently for each `number`."""
         n = len(self.tokens)
-        begin = number * 37 % n  # a prime, so that prompts begin at different words
+        begin = number * 37 % n  # a prime number: prompts begin at different words
         body = [self.tokens[(begin + i) % n] for i in range(size - len(self._start))]
         return [*self._start, *body]
 
@@ -117,7 +117,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """Tokens per second: of a long prompt, and of 8 answers generated together."""
+    """Tokens per second for a long prompt, and for 8 answers generated together."""
 
     prefill: float
     decode: float
@@ -168,10 +168,10 @@ def sample_of(model: Model, text: str | None) -> Sample:
 def compare(
     base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop
 ) -> Closeness:
-    """Compare the predictions of `other` with the predictions of `base` on a text.
+    """Compare the predictions of `other` with those of `base` for a text.
 
-    Source: definitions of llama.cpp's perplexity program (`--kl-divergence`), but with
-        chunks of 256 tokens, to save memory.
+    Source: definitions of llama.cpp's perplexity program (`--kl-divergence`). The
+        chunks have only 256 tokens, to save memory.
     """
     comparison = Comparison(base.handle, other.handle, n_threads)
     with stop.guarding(comparison.abort):
@@ -181,7 +181,7 @@ def compare(
 
 
 def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) -> Speeds:
-    """Measure the speed of both models alternately, so that load affects both alike."""
+    """Measure the speed of both models alternately, so that load affects both equally."""
     start = monotonic()
     rounds: list[tuple[_Turn, _Turn]] = []
     with (
@@ -218,7 +218,7 @@ class _Turn:
 
 
 class _Runner:
-    """Context manager of small contexts of one model."""
+    """Context manager that measures one model with small contexts."""
 
     def __init__(self, model: Model, n_threads: int, stop: Stop) -> None:
         self._stop = stop
@@ -227,7 +227,7 @@ class _Runner:
         self._many = Context(model, n_seq_max=_N_SLOTS, n_threads=n_threads)
 
     def turn(self, sample: Sample, number: int) -> _Turn:
-        """Run one round; each has its own prompts, so that no prefix is cached."""
+        """Run one round, with prompts of its own, so that no prefix is cached."""
         long = self._run(self._one, [sample.window(number, self._n_prefill)], 1)
         windows = range(number * _N_SLOTS, (number + 1) * _N_SLOTS)
         starts = [sample.window(i, _N_START) for i in windows]

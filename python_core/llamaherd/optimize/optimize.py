@@ -51,9 +51,9 @@ def model_optimize(
 
     For each of `types`, the function writes the model in that type
     (`llama_model_quantize` of llama.h), measures both files alternately, and compares
-    their predictions on a text. It keeps the fastest file whose predictions are close
-    enough, as `<name>.<type>.llamaherd.gguf`, and removes the others. The original is not
-    changed, and no file is ever overwritten.
+    their predictions for a text. It keeps the fastest file whose predictions are close
+    enough, as `<name>.<type>.llamaherd.gguf`, and removes the others. The original is
+    not changed, and no file is ever overwritten.
 
     Prefill speed is measured with one prompt of 512 tokens, decode speed with 8 answers
     generated together; both are medians of up to 5 rounds. Files are ranked by the
@@ -61,17 +61,17 @@ def model_optimize(
     perplexity are defined as in llama.cpp's perplexity program, with chunks of 256
     tokens.
 
-    Ctrl-C ends the search and leaves no file. It waits for a file that is being written,
-    some seconds per GB, since libllama cannot be interrupted there.
+    Ctrl-C ends the search and leaves no file. If a file is being written, Ctrl-C takes
+    effect after some seconds per GB, because libllama cannot be interrupted there.
 
     Args:
         path: Path of a GGUF file.
         out: Folder for the new file; None for the folder of `path`.
         types: Types to try, from "F16", "BF16", "Q8_0", "Q6_K", "Q5_1", "Q5_0", "Q5_K_M",
-            "Q5_K_S", "Q4_1", "Q4_0", "Q4_K_M", "Q4_K_S" and "IQ4_NL". None for "Q8_0",
-            "Q4_0" and "Q4_K_M", without the type of the model.
-        max_kl: Maximum mean KL divergence of the kept file, in nats. Q8_0 of two small
-            models had 0.005 and 0.006; see docs/decisions/0013.
+            "Q5_K_S", "Q4_1", "Q4_0", "Q4_K_M", "Q4_K_S" and "IQ4_NL". None tries
+            "Q8_0", "Q4_0" and "Q4_K_M", except the type of the model itself.
+        max_kl: Maximum mean KL divergence of the kept file, in nats. For two small
+            models, Q8_0 had a divergence of 0.005 and 0.006; see docs/decisions/0013.
         text: Sample text for the comparison, of at least 64 tokens; the first 4096 tokens
             are used. It should resemble the texts that the model will process. None for a
             novel in the public domain.
@@ -80,7 +80,7 @@ def model_optimize(
             OptimizeProgress.
 
     Returns:
-        The measurements, with the file to use in `path`.
+        The report of the measurements; its `path` is the file to use.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -94,7 +94,7 @@ def model_optimize(
     report = run_to_end(
         lambda: _prepare(path, out, types, max_kl, text, n_threads), progress
     )
-    if report is None:  # cancelled: the interpreter exits
+    if report is None:  # the search was cancelled because the interpreter exits
         raise RuntimeError("model_optimize was cancelled")
     return report
 
@@ -108,9 +108,9 @@ def start_optimize(
     text: str | None = None,
     n_threads: int | None = None,
 ) -> OptimizeJob:
-    """Start `model_optimize` in its own thread; same arguments, same errors.
+    """Start `model_optimize` in its own thread, with the same arguments.
 
-    Invalid arguments raise here; other errors are raised by the job's `result`.
+    Invalid arguments raise an error here; the job's `results` raises all other errors.
     """
     return start(lambda: _prepare(path, out, types, max_kl, text, n_threads), OptimizeJob)
 
@@ -136,7 +136,7 @@ def _prepare(  # noqa: PLR0917 - arguments of start_optimize
     with ExitStack() as stack:
         model = stack.enter_context(Model(path))
         source = model.path
-        if source is None:  # only borrowed models have no path
+        if source is None:  # only models borrowed from a Llama have no path
             raise RuntimeError("the model has no path")
         folder = _checked_folder(out, source)
         original_type = requantize.type_of(model.metadata)
@@ -176,7 +176,7 @@ class _Plan:
 def _run(
     plan: _Plan, closing: ExitStack, stop: Stop, step: Callable[[str], None]
 ) -> OptimizeReport:
-    """Try all types, and keep only the best file so far."""
+    """Try all types; at any time, keep only the best file so far."""
     with closing, ExitStack() as best_file:
         tried: list[Candidate] = []
         best: Requantized | None = None
@@ -289,7 +289,7 @@ def _check_free(target: Path) -> None:
 
 
 def _check_predicts(model: Model, source: Path, n_threads: int) -> None:
-    """Check that a model predicts text, before anything is written."""
+    """Check that a model predicts text before any file is written."""
     try:
         Comparison(model.handle, model.handle, n_threads)
     except ModelLoadError as error:

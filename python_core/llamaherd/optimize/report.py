@@ -22,7 +22,7 @@ class Candidate:
     Attributes:
         type: Type of the file, such as "Q8_0".
         size_bytes: Size of the file.
-        closeness: Distance between its predictions and the predictions of the original.
+        closeness: Comparison of its predictions with the predictions of the original.
         speeds: Speeds of the file and of the original (`speeds.base`), measured at the
             same time.
     """
@@ -55,7 +55,7 @@ class FileRow:
     Attributes:
         size_bytes: Size of the file.
         speedup: See `Candidate.speedup`.
-        mean_kl: Mean KL divergence (original || this file) of predictions, in nats.
+        mean_kl: Mean KL divergence (original || this file) of the predictions, in nats.
         p99_kl: 99th percentile of the KL divergence.
         same_top: Share of predictions with the same most likely token, in [0, 1].
         same_answers: Share of greedy answers that are equal, in [0, 1].
@@ -78,10 +78,10 @@ class OptimizeReport:
     """Result of `model_optimize`. `str(report)` is a readable table.
 
     Attributes:
-        path: File to use: the new one, or the original if none was better.
+        path: File to use: the new file, or the original if no file was better.
         original: Original file, unchanged.
         original_type: Type of the original; None if its metadata names no known type.
-        chosen: Type of the kept file; None if none was kept.
+        chosen: Type of the kept file; None if no file was kept.
         max_kl: Maximum KL divergence, as requested.
         original_size_bytes: Size of the original.
         candidates: All measured files, in the order of `types`.
@@ -98,8 +98,8 @@ class OptimizeReport:
     @property
     def rows(self) -> list[FileRow]:
         """Rows of the table: one per file, the original first."""
-        # The original was measured with each candidate, for the speedups; the row shows
-        # its speed in the measurement with the first candidate.
+        # The original was measured again with each candidate, to compute the speedups.
+        # The row shows its speed in the measurement with the first candidate.
         base = self.candidates[0]
         original = FileRow(
             type=self.original_type or "original",
@@ -137,7 +137,7 @@ class OptimizeReport:
 
 
 def choose(candidates: tuple[Candidate, ...], max_kl: float) -> Candidate | None:
-    """Return the fastest candidate that is close and fast enough, if any."""
+    """Return the fastest candidate that is close and fast enough, or None."""
     good = [
         candidate
         for candidate in candidates

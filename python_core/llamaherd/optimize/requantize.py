@@ -30,7 +30,7 @@ class FileType:
     bits: float
 
 
-# Types that need no importance matrix.
+# Types that can be written without an importance matrix.
 TYPES = {
     "F16": FileType(1, 16),
     "BF16": FileType(32, 16),
@@ -56,12 +56,12 @@ def type_of(metadata: dict[str, str]) -> str | None:
 
 
 def target(source: Path, folder: Path, type_name: str) -> Path:
-    """Return the path of the file of a type."""
+    """Return the path of the new file for a type."""
     return folder / f"{source.stem}.{type_name}.llamaherd.gguf"
 
 
 class Requantized:
-    """A requantized copy under a temporary name, removed after `with` unless kept.
+    """A requantized copy with a temporary name; `with` removes it unless it is kept.
 
     Args:
         source: Path of a GGUF file.
@@ -103,7 +103,7 @@ class Requantized:
         self.path = Path(name)
 
     def quantize(self) -> None:
-        """Write the file; cannot be interrupted.
+        """Write the file. This cannot be interrupted.
 
         Raises:
             QuantizeError: libllama failed, or the disk is full.
@@ -121,7 +121,7 @@ class Requantized:
             ) from error
 
     def keep(self) -> Path:
-        """Give the file its final name, which must not exist, and return it.
+        """Rename the file to its final name, which must not exist, and return this path.
 
         Raises:
             QuantizeError: A file of that name was created meanwhile.
@@ -132,7 +132,7 @@ class Requantized:
             os.link(self.path, self._target)
         except FileExistsError as error:
             raise QuantizeError(f"out: {str(self._target)!r} exists already") from error
-        except OSError:  # a file system without hard links
+        except OSError:  # the file system has no hard links
             if self._target.exists():
                 raise QuantizeError(
                     f"out: {str(self._target)!r} exists already"
@@ -141,7 +141,7 @@ class Requantized:
         return self._target
 
     def remove(self) -> None:
-        """Remove the temporary name; a second call does nothing."""
+        """Remove the temporary file; a second call does nothing."""
         with suppress(FileNotFoundError):
             self.path.unlink()
 

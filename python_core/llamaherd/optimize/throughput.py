@@ -1,4 +1,4 @@
-"""Throughput of a model on this machine, by number of concurrent prompts."""
+"""Measurement of a model's throughput for several numbers of concurrent prompts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from llamaherd.model.model import Model
 
-_N_ROUNDS = 2  # prompts per slot, so that slots are refilled, too
+_N_ROUNDS = 2  # prompts per slot: more than one, so that slots are also refilled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +30,11 @@ class Throughput:
         n_prefill_tokens: Number of tokens decoded for prompts.
         n_decode_tokens: Number of tokens decoded for answers.
         wall_s: Duration of the measurement, in seconds.
-        prefill_tokens_per_s: Prompt tokens per second of the time spent on prompts.
-        decode_tokens_per_s: Generated tokens of all answers per second of the time spent
-            on answers.
-        prompts_per_s: Prompts per second of the total time.
+        prefill_tokens_per_s: Number of prompt tokens per second of decoding time spent
+            on prompts.
+        decode_tokens_per_s: Number of generated tokens of all answers per second of
+            decoding time spent on answers.
+        prompts_per_s: Number of prompts per second of total time.
     """
 
     n_seq_max: int
@@ -55,7 +56,7 @@ def measure_throughput(
     n_threads: int | None = None,
     most_s: float = 60.0,
 ) -> Iterator[Throughput]:
-    """Measure the throughput with each number of concurrent prompts, in turn.
+    """Measure the throughput for each number of concurrent prompts, one after the other.
 
     Prompts are pieces of a novel that begin with different words, so that they share no
     prefix. Answers are greedy and continue after an end-of-text token.
@@ -87,7 +88,8 @@ def measure_throughput(
         if i and monotonic() - start > most_s:
             return
         with Context(model, n_seq_max=n, n_threads=n_threads) as context:
-            # One-time costs of the first call: memory, threads, pages of the file.
+            # The first call is not measured, because it has one-time costs: memory,
+            # threads, pages of the file.
             generate_parallel(context, [sample.window(0, n_prompt)] * 2, max_tokens=2)
             n_prompts = _N_ROUNDS * n
             results = generate_parallel(

@@ -14,7 +14,7 @@ __all__ = ["Annotator", "Herd"]
 
 
 def __getattr__(name: str) -> object:
-    """Import a name on first use, so that only its own optional packages are needed."""
+    """Import a name on first use, so that only its optional packages are needed."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -1,4 +1,4 @@
-"""Process of an actor: it has a model and a context, and exchanges messages.
+"""Process of an actor: loads a model, runs requests and exchanges messages.
 
 This module does not import Ray. Ray calls `orders` from one thread and `outputs` from
 another.
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from llamaherd.run.embedders import EmbedSpec
     from llamaherd.run.embedding import Embedder
 
-_GATHER_S = 0.1  # outputs within this time share a message, which costs 1 ms
-_SOON_S = 0.01  # the same, if few requests are left
+_GATHER_S = 0.1  # outputs within this time share a message; a message costs 1 ms
+_SOON_S = 0.01  # the same time, if few requests are left
 _REPORT_S = 0.25  # maximum time between two reports
 
 
@@ -58,7 +58,7 @@ def build() -> dict[str, str]:
 
 
 class Actor:
-    """Process of a herd that runs requests."""
+    """Object in a process of a herd that runs the requests."""
 
     def __init__(self) -> None:
         self._files = Files()
@@ -77,14 +77,15 @@ class Actor:
         return build()
 
     def node(self) -> tuple[str, int]:
-        """Return the name of the machine and the process that started the actor.
+        """Return the machine's name and the id of the process that started the actor.
 
-        Ray has one such process per node; it distinguishes nodes with the same name.
+        Ray has one such process per node. Its id distinguishes nodes with the same
+        name.
         """
         return socket.gethostname(), os.getppid()
 
     def missing(self, expected: Sequence[SourceFile]) -> list[int]:
-        """Return the indices of missing files, and record the paths of the others."""
+        """Return the indices of missing files; record the paths of the other files."""
         return self._files.missing(expected)
 
     def receive(self, expected: SourceFile, data: bytes, *, is_last: bool) -> None:
@@ -107,11 +108,11 @@ class Actor:
         n_cpus: float,
         n_threads: int | None,
     ) -> ActorInfo:
-        """Load the model; must be called before all methods below.
+        """Load the model. Call this before all methods below.
 
         Args:
             number: Number of the actor.
-            files: Files of the model, then a file per adapter; `missing` must have
+            files: Files of the model, then one file per adapter. `missing` must have
                 recorded their paths.
             scales: Scales of the adapters.
             model: Other arguments of `Model`.
@@ -147,7 +148,7 @@ class Actor:
     # ---- called from the thread for orders ----
 
     def orders(self, orders: Sequence[HandIn | Change]) -> None:
-        """Receive new requests, and changes of earlier ones.
+        """Receive new requests, and changes of earlier requests.
 
         Raises:
             ContextError: The model cannot generate.
@@ -155,7 +156,7 @@ class Actor:
         if self._loop is None:
             raise ContextError("the model is one for embeddings: it cannot generate")
         if self._claim is not None:
-            self._claim.pin()  # the loop's and ggml's threads inherit this affinity
+            self._claim.pin()  # the threads of the loop and of ggml inherit this affinity
         for order in orders:
             if isinstance(order, HandIn):
                 self._hand_in(self._loop, order)
@@ -182,7 +183,7 @@ class Actor:
     # ---- called from the thread for outputs ----
 
     def outputs(self) -> Report:
-        """Wait for outputs, at most a quarter of a second, and return them."""
+        """Wait for outputs for at most a quarter of a second, and return them."""
         return self._outbox.collect()
 
     # ---- called from the thread for embeddings ----
@@ -197,7 +198,7 @@ class Actor:
         if self._model is None:
             raise NativeError("the model is not loaded", 0)
         if self._embedder is None or self._embedder[0] != spec:
-            self._embedder = None  # free the old embedder first, to save memory
+            self._embedder = None  # the old embedder is freed first, to save memory
             if self._claim is not None:
                 self._claim.pin()
             own = replace(spec, n_threads=spec.n_threads or self._n_threads)
@@ -210,7 +211,7 @@ class Actor:
 
 
 class _Teller:
-    """Listener of a chunk that passes its events to the outbox."""
+    """Listener of a chunk that adds its events to the outbox."""
 
     def __init__(self, chunk: int, outbox: Outbox) -> None:
         self._chunk = chunk
@@ -276,7 +277,7 @@ class Outbox:
             self._changed.notify_all()
 
     def collect(self) -> Report:
-        """Return the collected messages; wait for more unless a caller needs them now."""
+        """Return the collected messages; wait for more if no caller needs them now."""
         end_s = monotonic() + _REPORT_S
         with self._changed:
             while (left_s := self._due_s(end_s) - monotonic()) > 0:

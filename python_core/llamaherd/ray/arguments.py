@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from llamaherd.tasks.task import Kind
 
-# Arguments of each call that rows or actors set, not the user.
+# Arguments of each call that the user cannot set, because rows or actors determine
+# them.
 _CALLS: dict[Kind, tuple[Callable[..., object], set[str]]] = {
     "generate": (generate_parallel, {"ctx", "prompts"}),
     "classify": (classify_parallel, {"ctx", "prompts"}),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OpenHerd(Protocol):
-    """Protocol of an open herd, as this module uses it."""
+    """Protocol of an open herd: the methods that this module uses."""
 
     def close(self) -> None:
         """End the actors of the herd."""
@@ -34,7 +34,7 @@ _NO_CLUSTER = (
 
 _herds: WeakSet[OpenHerd] = WeakSet()
 _own_lock = RLock()
-_is_own = False  # whether this process started Ray
+_is_own = False  # whether this module started Ray in this process
 
 
 def import_ray() -> ModuleType:
@@ -57,9 +57,9 @@ def connect(herd: OpenHerd, address: str | None, n_cpus: float) -> ModuleType:
     """Connect to a cluster and return Ray's module.
 
     Args:
-        herd: Herd to close before Ray shuts down, when the interpreter ends.
+        herd: Herd to close when the interpreter ends, before Ray shuts down.
         address: Address of a cluster. None for the cluster to which this process is
-            connected; else a local cluster is started.
+            connected; if there is none, a local cluster is started.
         n_cpus: Minimum number of CPUs of a local cluster.
 
     Raises:
@@ -72,8 +72,8 @@ def connect(herd: OpenHerd, address: str | None, n_cpus: float) -> ModuleType:
     ray = import_ray()
     with _own_lock:
         if not _herds:
-            # Registered after Ray's own handler, so that it runs before that handler: no
-            # actor is restarted.
+            # This handler is registered after Ray's own handler and therefore runs
+            # before it, so that no actor is restarted.
             atexit.unregister(_close_all)
             atexit.register(_close_all)
         if not ray.is_initialized():
@@ -93,7 +93,10 @@ def connect(herd: OpenHerd, address: str | None, n_cpus: float) -> ModuleType:
 
 
 def leave(herd: OpenHerd) -> None:
-    """Remove a closed herd; after the last herd, shut Ray down if herds started it."""
+    """Remove a closed herd.
+
+    After the last herd, shut Ray down if this module started it.
+    """
     global _is_own  # noqa: PLW0603 - see `connect`
     with _own_lock:
         _herds.discard(herd)
@@ -108,7 +111,8 @@ def _start(ray: Any, address: str | None, n_cpus: float) -> None:  # noqa: ANN40
         _warn_of_few_cpus(n_cpus)
         options["include_dashboard"] = False
         options["num_cpus"] = max(os.cpu_count() or 1, int(n_cpus + 0.999))
-        # A cluster named in the environment is ignored; the address "auto" uses it.
+        # A cluster named in the environment is ignored here; the address "auto" selects
+        # it.
         options["address"] = "local"
     else:
         _knock(address)
@@ -131,19 +135,19 @@ def _warn_of_few_cpus(n_cpus: float) -> None:
         warnings.warn(
             f"the actors reserve {n_cpus:g} CPUs in total (n_actors times num_cpus), but "
             f"this machine has {n_here}, which they share: lower values are faster",
-            stacklevel=5,  # line that creates the herd
+            stacklevel=5,  # stack level of the line that creates the herd
         )
 
 
 def _knock(address: str) -> None:
-    """Check that a cluster answers; Ray itself would retry for minutes.
+    """Check that a cluster answers, because Ray itself would retry for minutes.
 
     Raises:
         ClusterError: The address does not answer.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
-        return  # "auto" and other forms that only Ray resolves
+        return  # only Ray resolves "auto" and other forms
     try:
         socket.create_connection((host.strip("[]"), int(port)), _KNOCK_S).close()
     except (OSError, OverflowError) as error:
@@ -159,7 +163,7 @@ def _unreachable(address: str, error: Exception) -> ClusterError:
 
 
 def end() -> None:
-    """Close all herds and leave the cluster, for programs that skip exit handlers."""
+    """Close all herds and leave the cluster. For programs that skip exit handlers."""
     _close_all()
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():

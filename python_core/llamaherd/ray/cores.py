@@ -15,9 +15,10 @@ _NODES = Path("/sys/devices/system/node")
 class Claim:
     """Processors reserved for one of this user's actors on this machine.
 
-    A processor is claimed by binding an abstract Linux socket with its name. The kernel
-    releases the socket when the process ends, even after a crash. Abstract sockets belong
-    to a network namespace, so containers do not see each other's claims.
+    To claim a processor, the actor binds an abstract Linux socket whose name has the
+    number of the processor. The kernel releases the socket when the process ends, even
+    after a crash. Abstract sockets belong to a network namespace, so containers do not
+    see each other's claims.
 
     Args:
         n: Number of processors.
@@ -51,7 +52,7 @@ class Claim:
         mine = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             mine.bind(f"\0llamaherd-core-{os.getuid()}-{core}")
-        except OSError:  # claimed by another process
+        except OSError:  # another process has claimed this processor
             mine.close()
             return False
         self._sockets.append(mine)
@@ -71,7 +72,7 @@ class Claim:
 
 
 def numa_nodes() -> list[list[int]]:
-    """Return the usable processors of each NUMA node, second hyperthreads last."""
+    """Return the usable processors of each NUMA node, with second hyperthreads last."""
     usable = _usable()
     each = []
     for folder in sorted(_NODES.glob("node[0-9]*")):
@@ -88,7 +89,7 @@ def n_own_threads(n_cpus: float) -> int:
 
 
 def _usable() -> list[int]:
-    """Return the processors usable by this process, second hyperthreads last."""
+    """Return the processors that this process may use, with second hyperthreads last."""
     cores = sorted(os.sched_getaffinity(0))
 
     def is_second(core: int) -> bool:
@@ -99,7 +100,7 @@ def _usable() -> list[int]:
 
 
 def _listed(path: Path) -> set[int]:
-    """Parse a kernel list such as 0-3,8; empty if the file does not exist."""
+    """Read a list of the kernel, such as 0-3,8; return [] if the file does not exist."""
     try:
         text = path.read_text(encoding="ascii").strip()
     except OSError:

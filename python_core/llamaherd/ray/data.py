@@ -1,4 +1,4 @@
-"""Ray Data: a batch function that adds a model's answers to rows."""
+"""Function for batches of Ray Data that adds a model's answers to rows."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Annotator:
         )
         ds.write_parquet("labelled/")
 
-    Each actor loads the model and has its own context. A batch of any kind is returned as
-    a pyarrow table with its rows unchanged. The types of the added columns are the same
-    in all batches. A row that fails has no answer; its reason is in "error". A row also
-    fails if its text is missing, empty or invalid UTF-8. If an actor dies, Ray Data
-    passes its batch to another actor, which draws the same answers.
+    Each actor loads the model and has its own context. Each batch, whatever its type,
+    is returned as a pyarrow table with its rows unchanged. The types of the added
+    columns are the same in all batches. A row that fails has no answer; its reason is
+    in "error". A row also fails if its text is missing, empty or invalid UTF-8. If an
+    actor dies, Ray Data sends its batch to another actor, which draws the same answers.
 
     Args:
         model: Model as in `Model`: a path that exists on every node, or "hf:owner/repo",
@@ -63,11 +63,11 @@ class Annotator:
             `prompt`.
         columns: Names of the new columns, as in `annotate`: a prefix for all, or a
             mapping from the names above to new names, with None for columns to omit.
-        id_column: Column whose values identify rows, for the task "generate". The seed of
-            a row is derived from `seed` and this value; without `id_column`, from `seed`
-            and the prompt, so that equal prompts have equal answers. If the values are
-            the integers 0 to n - 1, answers equal those of one call with all n prompts in
-            this order.
+        id_column: Column whose values identify rows, for the task "generate". The seed
+            of a row is derived from `seed` and this value. Without `id_column`, the
+            seed is derived from `seed` and the prompt, so that equal prompts have equal
+            answers. If the values are the integers 0 to n - 1, the answers equal the
+            answers of a single call with all n prompts in this order.
         model_options: Further arguments of `Model`.
         context: Arguments of `Context`. With "deterministic", a row's answer is
             bit-identical in every batch. The default of "n_threads" is one per physical
@@ -145,7 +145,7 @@ class Annotator:
         return table
 
     def close(self) -> None:
-        """Free the memory; the end of the actor also frees it."""
+        """Free the memory before the actor ends."""
         self._model.close()
 
     def _open(self, options: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -183,7 +183,7 @@ def _options(name: str, given: object) -> dict[str, Any]:
 def _n_threads() -> int | None:
     """Return the number of threads for this actor's CPUs; None outside of an actor.
 
-    Without this limit, each actor on a node would use all cores.
+    Without this limit, each actor of a node would use all cores.
     """
     ray = sys.modules.get("ray")
     if ray is None or not ray.is_initialized():
@@ -196,7 +196,7 @@ def _n_threads() -> int | None:
 
 
 def _table(batch: object) -> pa.Table:
-    """Convert a batch of any type to a table, as Ray Data converts batches."""
+    """Convert a batch of any type to a table, in the same way as Ray Data."""
     if isinstance(batch, pa.Table):
         return batch
     from ray.data.block import BlockAccessor, BlockType  # noqa: PLC0415 - loads pandas

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from llamaherd.ray.member import Member
     from llamaherd.run.embedders import EmbedSpec
 
-_SLICE_S = 0.1  # interval of checks whether to stop
-_MOST_DEATHS = 2  # a text is refused after so many of its actors died
+_SLICE_S = 0.1  # interval between checks whether to stop
+_MOST_DEATHS = 2  # number of deaths of actors after which a text is refused
 
 
 class HerdEmbedder:
-    """Embedder that runs each batch of texts on a free actor.
+    """Embedder that computes each batch of texts on a free actor.
 
     Args:
         members: Actors.
@@ -51,7 +51,7 @@ class HerdEmbedder:
 
     @property
     def n_at_once(self) -> int:
-        """Maximum number of concurrent runs: the number of actors."""
+        """Maximum number of concurrent runs, which is the number of actors."""
         return len(self._members)
 
     def abort(self) -> None:
@@ -64,8 +64,8 @@ class HerdEmbedder:
         """Compute the embeddings of some texts in one run.
 
         Raises:
-            NativeError: A text was refused or ended its actor twice, or `abort` was
-                called.
+            NativeError: A text was refused, or twice the actor that computed it died,
+                or `abort` was called.
             ClusterError: No actor is available.
             LlamaHerdError: The model has no embeddings, or memory is insufficient.
         """

@@ -1,4 +1,4 @@
-"""Files of a model on the machines of a cluster: found locally, or received."""
+"""Files of a model on the machines of a cluster, which are found locally or received."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _RECEIVED = "received"  # folder of files received from other machines
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_OLD_S = 3600.0  # age after which a partial file is abandoned
+_OLD_S = 3600.0  # age in seconds after which a partial file counts as abandoned
 PART_BYTES = 32 << 20  # bytes per message
 
 
@@ -35,10 +35,11 @@ class SourceFile:
     Attributes:
         path: Path on the caller's machine.
         n_bytes: Size of the file.
-        identity: Identity of the file; equal only for the unchanged file on the same
-            machine.
+        identity: Identity of the file. Only the unchanged file on the same machine has
+            this identity.
         sha256: SHA-256 of the content; "" before it is computed.
-        folder: Name of the folder to store the file in; parts of a split model share it.
+        folder: Name of the folder in which the file is stored. All parts of a split
+            model have the same folder.
     """
 
     path: str
@@ -71,7 +72,7 @@ def files_of(model: Model) -> tuple[list[SourceFile], int]:
 
 
 def hashed(files: Sequence[SourceFile], n_model: int) -> list[SourceFile]:
-    """Add hashes to the descriptions of files; takes about a second per GB.
+    """Add hashes to the descriptions of files. This takes about one second per GB.
 
     Raises:
         ModelLoadError: A file was removed meanwhile.
@@ -104,7 +105,7 @@ class Files:
     """Paths of the model's files on the machine of this process."""
 
     def __init__(self) -> None:
-        self._paths: dict[str, Path] = {}  # local path by the caller's path
+        self._paths: dict[str, Path] = {}  # map from the caller's paths to local paths
 
     def path(self, expected: SourceFile) -> Path:
         """Return the path of a file on this machine."""
@@ -155,7 +156,10 @@ def _source_file(path: Path) -> SourceFile:
 
 
 def _identity(path: Path) -> tuple[object, ...]:
-    """Return the identity of a file in its current state, valid until the next boot."""
+    """Return the identity of a file in its current state.
+
+    It is valid until the next boot.
+    """
     try:
         boot = _BOOT.read_text(encoding="ascii").strip()
     except OSError:
@@ -184,7 +188,7 @@ def _check(received: Path, expected: SourceFile) -> None:
 
 
 def _kept(file: SourceFile) -> Path | None:
-    """Return the path for a file received from another machine; None without a hash."""
+    """Return the path at which a received file is stored; None without a hash."""
     if not file.folder:
         return None
     return model_cache_dir() / _RECEIVED / file.folder / Path(file.path).name
@@ -193,8 +197,8 @@ def _kept(file: SourceFile) -> Path | None:
 def _remove_old_parts(kept: Path) -> None:
     """Remove partial files of processes that were killed.
 
-    Process ids in the names are not checked: the processes may have run on another
-    machine.
+    Process ids in the names are not checked, because the processes may have run on
+    another machine.
     """
     for partial in kept.parent.glob(f"{glob.escape(kept.name)}.*.part"):
         with suppress(OSError):

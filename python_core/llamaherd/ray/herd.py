@@ -36,41 +36,45 @@ if TYPE_CHECKING:
     from llamaherd.run.embedders import EmbedSpec
     from llamaherd.run.embedding import Embedder
 
-_SLICE_S = 0.1  # maximum delay of Ctrl-C
+_SLICE_S = 0.1  # maximum delay until Ctrl-C is noticed
 _MAX_ACTORS = 10_000
 
 
 class Herd(Host):
-    """Ray actors, each with the model and a context, that together replace one context.
+    """Ray actors that together replace one context. Each has the model and a context.
 
         with lh.ray.Herd("model.gguf", n_actors=8, num_cpus=4) as herd:
             out = lh.generate_parallel(herd, prompts, journal="out.journal")
 
     A herd can be used in place of a context, with the same arguments and results (see
-    docs/cluster.md). Prompts are sent to actors as these become free; prompts with a
-    common prefix go to the same actor. The caller handles journal, progress and Ctrl-C.
-    An actor that dies is restarted, and its unreported answers are computed again.
+    docs/cluster.md). Prompts are sent to actors when the actors become free. Prompts
+    with a common prefix are sent to the same actor. The process of the caller handles
+    journal, progress and Ctrl-C. An actor that dies is restarted, and answers that it
+    has not reported are computed again.
 
     Args:
-        model: Path of a model file, as in `Model`, or a model. Actors load it from the
-            same path if the same file exists there; otherwise it is sent to them.
-        n_actors: Number of actors, placed wherever resources are free. "nodes" for an
-            actor on each machine; "numa" for an actor on each NUMA node of each machine.
-        address: Address of a cluster: "auto", "host:port" or "ray://host:port". None for
-            the cluster to which this process is connected; else a local cluster is
-            started, which ends with the herd.
+        model: Path of a model file, as in `Model`, or a model. Actors load the file
+            from the same path if their machine has it there; otherwise the file is sent
+            to them.
+        n_actors: Number of actors, placed wherever resources are free. "nodes" places
+            one actor on each machine, "numa" one actor on each NUMA node of each
+            machine.
+        address: Address of a cluster: "auto", "host:port" or "ray://host:port". None
+            for the cluster to which this process is connected. If there is none, a
+            local cluster is started, which ends together with the herd.
         num_cpus: CPUs that Ray reserves for each actor; None for an equal share of all
             CPUs.
-        n_threads: Number of threads of an actor; None for one on each physical core of
-            its CPUs. Threads are pinned to processors that other actors do not use.
+        n_threads: Number of threads of an actor; None for one thread on each physical
+            core of its CPUs. Threads are pinned to processors that other actors do not
+            use.
         resources: Other resources that Ray reserves for an actor, by name.
         actor_options: Further Ray options of actors, such as `runtime_env`.
-        send_model: Whether to send the model to nodes without it, which store it in their
-            model cache. If False, a missing model is an error.
+        send_model: Whether to send the model to nodes that do not have it. They store
+            it in their model cache. If False, a missing model is an error.
         start_timeout_s: Maximum time to wait for actors, in seconds.
-        silence_timeout_s: Maximum time without a report from an actor, in seconds; then
-            it is abandoned and restarted. An actor reports four times a second, even
-            during long batches.
+        silence_timeout_s: Maximum time without a report from an actor, in seconds.
+            After this time, the actor is abandoned and restarted. An actor reports four
+            times a second, even during long batches.
         lora: As in `Model`.
         n_gpu_layers: As in `Model`, for each actor.
         use_mmap: As in `Model`. With False, each actor has its own copy of the model in
@@ -123,7 +127,8 @@ class Herd(Host):
             "use_mlock": checks.flag("use_mlock", use_mlock),
         }
         self._members: list[Member] = []
-        # Load only the vocabulary, because the model may exceed this machine's memory.
+        # Only the vocabulary is loaded, because the model may exceed this machine's
+        # memory.
         if isinstance(model, Model):
             if lora is not None:
                 raise ArgumentError(
@@ -133,7 +138,8 @@ class Herd(Host):
         else:
             self.model = Model(model, lora=lora, check_memory=False)
         self._problem = _why_it_cannot_generate(self.model)
-        # This context never runs; it checks the arguments and resolves their defaults.
+        # This context never runs. It only checks the arguments and resolves their
+        # defaults.
         self._like = (
             None
             if self._problem
@@ -190,12 +196,12 @@ class Herd(Host):
 
     @property
     def actors(self) -> list[ActorInfo]:
-        """Information about the actors at their last start."""
+        """Information about the actors, recorded at their last start."""
         return [member.info for member in self._members if member.info is not None]
 
     @property
     def numerics(self) -> dict[str, object]:
-        """Arguments that change results by more than rounding, with their values.
+        """Values of the arguments that change results by more than rounding errors.
 
         Raises:
             ContextError: The model is one for embeddings.
@@ -204,7 +210,7 @@ class Herd(Host):
 
     @property
     def options(self) -> dict[str, object]:
-        """Constructor arguments of a context equivalent to those of the actors.
+        """Constructor arguments of a context that is equivalent to the actors' contexts.
 
         Raises:
             ContextError: The model is one for embeddings.

@@ -1,7 +1,7 @@
 """Loop of a herd: sends requests to actors and returns outputs to callers.
 
 As in a context's loop, one thread runs as long as there is work. Callers and Ray put
-events into its queue; only this thread changes the state of groups and actors.
+events into the thread's queue. Only this thread changes the state of groups and actors.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from llamaherd.ray.tracked_actor import ActorLink
     from llamaherd.ray.wire import Kind
 
-_TICK_S = 0.5  # maximum time between two checks of timeouts
+_TICK_S = 0.5  # maximum time between two checks of time limits
 _CANCEL_S = 5.0  # maximum wait for cancelled requests
 _MOST_DEATHS = 20  # maximum number of consecutive deaths of actors without an output
-_AHEAD = 2.0  # prompts sent to an actor, as a multiple of its slots
-_REFILL = 1.5  # an actor with fewer prompts gets more, as a multiple of its slots
+_AHEAD = 2.0  # number of prompts sent to an actor, as a multiple of its slots
+_REFILL = 1.5  # an actor with fewer prompts than this multiple of its slots receives more
 
 
 class HerdLoop(ThreadedLoop):
@@ -70,7 +70,7 @@ class HerdLoop(ThreadedLoop):
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._works: dict[
             int, GroupWork
-        ] = {}  # by number of the group; the next group to serve is first
+        ] = {}  # map from the number of the group; the next group to serve is first
         self._numbers = count()
         self._n_deaths = 0
 
@@ -226,19 +226,17 @@ class HerdLoop(ThreadedLoop):
                 return
 
     def _hand_out_some(self, actor: Tracked, n_ready: int) -> bool:
-        """Send requests to an actor; return True if it got any."""
+        """Send requests to an actor; return True if it received a request."""
         number = actor.link.number
         waiting = [w for w in self._works.values() if w.n_waiting and w.suits(number)]
         if not waiting or any(chunk.is_suspect for chunk in actor.chunks.values()):
             return False
-        work = max(waiting, key=lambda work: work.priority)  # the first among equally
-        # loaded actors
+        work = max(waiting, key=lambda work: work.priority)  # with the fewest prompts
         slots = self._n_slots if actor.plan is None else actor.plan.n_seq_max
         n_all = sum(w.n_waiting for w in waiting) + sum(a.n_open for a in self._actors)
         share = -(-n_all // n_ready)  # so that all actors finish at about the same time
         n_open = actor.n_open
-        is_urgent = work.priority > 0  # a request of high priority takes the slot of a
-        # running request
+        is_urgent = work.priority > 0  # it may use a busy slot
         if not is_urgent and n_open >= min(_REFILL * slots, share):
             return False
         n = 1 if is_urgent else int(min(_AHEAD * slots, share)) - n_open
@@ -279,7 +277,7 @@ class HerdLoop(ThreadedLoop):
             self._send(actor)
 
     def _send(self, actor: Tracked) -> None:
-        """Send orders to an actor, and ask for its next report."""
+        """Send orders to an actor, and request its next report."""
         generation = actor.generation
         if actor.orders and actor.is_ready:
             orders, actor.orders = actor.orders, []
@@ -412,7 +410,7 @@ class HerdLoop(ThreadedLoop):
             self._end(work, error)
 
     def _why_nobody(self, work: GroupWork) -> BaseException | None:
-        """Return the error if no actor can run a group, now or later; None otherwise."""
+        """Return the error if no actor can ever run a group; None otherwise."""
         links = [
             actor.link for actor in self._actors if actor.link.number not in work.refusals
         ]

@@ -1,4 +1,4 @@
-"""Actor of a herd, on the caller's side: start, calls, restart."""
+"""Actor of a herd, as the caller's process sees it: start, calls, restart."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from llamaherd.ray.files import SourceFile
     from llamaherd.ray.wire import ActorInfo, Change, HandIn
 
-_SLICE_S = 0.2  # interval of checks whether the herd was closed
-_MOST_TRIES = 3  # attempts to start an actor that has never started
+_SLICE_S = 0.2  # interval between checks whether the herd was closed
+_MOST_TRIES = 3  # maximum number of attempts to start an actor that has never started
 _PAUSE_S = 1.0  # pause before the next attempt
 _UNAVAILABLE = "ActorUnavailableError"
 _VERDICT_S = 10.0  # maximum time until Ray reports whether an unavailable actor is dead
@@ -28,11 +28,11 @@ _GROUPS = {
     "orders": 1,
     "outputs": 1,
     "embed": 1,
-}  # threads of an actor by kind of call
+}  # number of threads of an actor, by kind of call
 
 
 class ActorState(Enum):
-    """State of an actor."""
+    """State of an actor, as the caller's process knows it."""
 
     STARTING = auto()
     READY = auto()
@@ -86,7 +86,7 @@ class Payload:
         self._lock = Lock()  # files are hashed once, and sent to one node at a time
 
     def bring(self, ask: Callable[..., Any], node: str) -> None:
-        """Let an actor find the files on its machine, or send the files to it.
+        """Ensure that an actor has the files: let it find them, or send them.
 
         Args:
             ask: Function that calls a method of the actor and waits for the result.
@@ -114,7 +114,7 @@ class Payload:
 
 
 class Member:
-    """Actor of a herd, including its replacements after restarts.
+    """Actor of a herd, and the actors that replace it after restarts.
 
     Args:
         number: Number of the actor, from 0.
@@ -126,11 +126,11 @@ class Member:
 
     Attributes:
         number: Number of the actor, from 0.
-        node: Node of the latest actor, if known; see `Actor.node`.
+        node: Node of the current actor, if known; see `Actor.node`.
         state: State of the actor. A death is detected only at the next call.
-        generation: Number of actors started so far.
-        info: Information about the latest actor that was ready.
-        error: Error of the failed start.
+        generation: Number of actors that were started so far.
+        info: Information about the last actor that became ready.
+        error: Error of a failed start.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Member:
         self._start_thread()
 
     def restart(self, generation: int) -> None:
-        """Replace the actor of this generation, unless it was replaced already."""
+        """Replace the actor of this generation, unless it has already been replaced."""
         with self._lock:
             if generation != self.generation or self.state is not ActorState.READY:
                 return
@@ -179,7 +179,7 @@ class Member:
         self._start_thread()
 
     def close(self) -> None:
-        """End the actor, and any start in progress."""
+        """End the actor, and a start that is in progress."""
         self._is_closed.set()
         self._kill()
 
@@ -252,22 +252,22 @@ class Member:
         if handle is not None and self._ray.is_initialized():
             self._ray.kill(handle)
 
-    # ---- calls; the death of the actor is reported as a `Death` ----
+    # ---- calls; if the actor has died, they report a `Death` ----
 
     def order(
         self,
         orders: Sequence[HandIn | Change],
         then: Callable[[BaseException | None], None],
     ) -> None:
-        """Send orders; `then` is called when they have arrived, or with an error."""
+        """Send orders; call `then` with None when they have arrived, or with an error."""
         self._call("orders", "orders", [list(orders)], lambda _, error: then(error))
 
     def poll(self, then: Callable[[Any, BaseException | None], None]) -> None:
-        """Ask for a report; `then` is called with the report, or with an error."""
+        """Request a report; call `then` with the report or an error."""
         self._call("outputs", "outputs", [], then)
 
     def knock(self, then: Callable[[Any, BaseException | None], None]) -> None:
-        """Ask whether the actor responds; `then` is called within half a second."""
+        """Test whether the actor responds; call `then` within half a second."""
         self._call("node", "outputs", [], then)
 
     def embed(

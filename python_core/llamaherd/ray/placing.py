@@ -9,7 +9,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError, ClusterError
 from llamaherd.ray.cores import n_numa_nodes
 
-# Ray restarts no actor and repeats no call; the herd does both, because it knows the
+# Ray must not restart actors or repeat calls. The herd does both, because it knows the
 # state of all requests.
 _FIXED = {"max_restarts": 0, "max_task_retries": 0}
 
@@ -23,7 +23,7 @@ def placed(
     others: Mapping[str, object] | None,
     slice_s: float,
 ) -> list[dict[str, Any]]:
-    """Return Ray's options for each actor.
+    """Return the options of Ray for each actor.
 
     Args:
         ray: Module of Ray, connected to a cluster.

@@ -22,7 +22,7 @@ class Asked:
 
     Attributes:
         texts: n texts; "" for a row without a text.
-        problems: n reasons for a missing text; "" for a row with a text.
+        problems: n reasons why a row has no text; "" for a row with a text.
         places: n uint64 numbers from which seeds are derived.
     """
 
@@ -36,7 +36,7 @@ class Rows:
 
     Args:
         prompt: Template with names of columns in braces; None if `column` is given.
-        column: Column that holds the texts; None if `prompt` is given.
+        column: Column that contains the texts; None if `prompt` is given.
         id_column: Column whose values identify rows; None to identify them by their
             texts.
 
@@ -89,7 +89,7 @@ class Rows:
 
 
 def _values(table: pa.Table, name: str) -> list[tuple[Any, str]]:
-    """Return pairs of a value and its problem, "" for a valid value."""
+    """Return pairs of a value and its problem; the problem of a valid value is ""."""
     if name not in table.column_names:
         shown = ", ".join(map(repr, table.column_names[:20])) or "none"
         raise ArgumentError(
@@ -117,7 +117,7 @@ def _decoded(raw: bytes, name: str) -> tuple[str, str]:
 
 
 def _place(value: object) -> int:
-    """Return the number from which a row's seed is derived; an integer is unchanged."""
+    """Return the number from which a row's seed is derived; keep integers unchanged."""
     if isinstance(value, int) and value in _UINT64:
         return int(value)
     return place_of(json.dumps(value, default=str))

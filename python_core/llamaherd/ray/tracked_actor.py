@@ -1,4 +1,4 @@
-"""State of an actor in the loop of the herd, with the link to the actor."""
+"""State of an actor in the loop of the herd, and the link to the actor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from llamaherd.ray.work import Chunk, GroupWork
 
 
-_MOST_S = 1.0  # maximum time between checks; if more, this process was suspended
+_MOST_S = 1.0  # time between checks; after a longer time, the process was suspended
 
 
 class Silence:
@@ -51,7 +51,7 @@ class Silence:
 
 
 class ActorLink(Protocol):
-    """Protocol of a link to an actor, which `Member` implements."""
+    """Protocol of a link to an actor; `Member` implements it."""
 
     number: int
     node: tuple[str, int]
@@ -65,7 +65,7 @@ class ActorLink(Protocol):
         orders: Sequence[HandIn | Change],
         then: Callable[[BaseException | None], None],
     ) -> None:
-        """Send orders, in order; returns at once.
+        """Send orders in sequence; return at once.
 
         Args:
             orders: Orders to send.
@@ -73,7 +73,7 @@ class ActorLink(Protocol):
         """
 
     def poll(self, then: Callable[[Report, BaseException | None], None]) -> None:
-        """Ask for news; `then` is called with the report, or with an error."""
+        """Request a report; call `then` with the report or an error."""
 
     def restart(self, generation: int) -> None:
         """Replace the actor of this generation, unless another call has done so."""
@@ -88,12 +88,12 @@ class Tracked:
 
     Attributes:
         link: Link to the actor.
-        generation: Generation of the actor that the attributes below describe; -1 if the
-            actor is lost.
+        generation: Generation of the actor to which the attributes below belong; -1 if
+            the actor is lost.
         chunks: Chunks on the actor, by number.
         orders: Orders to send.
-        is_polled: Whether a call for the actor's report is in progress.
-        silence: Time since the start of this call.
+        is_polled: Whether a request for the actor's report is in progress.
+        silence: Time since the start of this request.
         plan: Sizes of the actor's KV cache; None if unknown.
         n_batches: Number of batches that the actor has reported.
     """
@@ -123,7 +123,7 @@ class Tracked:
         return [number for number, chunk in self.chunks.items() if chunk.work is work]
 
     def look(self) -> None:
-        """Update the state if the actor was replaced."""
+        """Reset the state if the actor was replaced."""
         if self.is_ready and self.generation != self.link.generation:
             self.generation = self.link.generation
             self.n_batches = 0
@@ -154,8 +154,11 @@ def together(plans: Sequence[Plan]) -> Plan | None:
 
 
 def warn_of(link: ActorLink, what: str, error: BaseException) -> None:
-    """Warn that the herd continues without an actor; never raises an error."""
-    with suppress(UserWarning):  # if warnings are configured as errors
+    """Warn that the herd continues without an actor.
+
+    No exception leaves this function.
+    """
+    with suppress(UserWarning):  # the user may have configured warnings as errors
         warnings.warn(
             f"actor {link.number} on node {link.node[0]!r} {what}; others continue: "
             f"{error}",

@@ -1,4 +1,4 @@
-"""Messages between the caller and the actors: data without code."""
+"""Messages between the caller's process and the actors: data without code."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Kind = Literal["give_up", "stop", "watch"]  # see `GroupLoop`
 
 @dataclass(frozen=True, slots=True)
 class WireSchema:
-    """Part of a schema that the actor's engine enforces; the caller parses answers.
+    """Part of a schema that an actor's engine enforces. The caller parses answers.
 
     Attributes:
         enforced: Schema for llguidance.
-        is_lark: Whether it is a Lark grammar instead of a JSON Schema.
+        is_lark: Whether `enforced` is a Lark grammar instead of a JSON Schema.
     """
 
     enforced: str
@@ -39,7 +39,7 @@ class WireSchema:
 
 
 def for_wire(request: Request) -> Request:
-    """Return a request without the caller's code and fields that actors do not use."""
+    """Return a request without code, and without fields that actors do not use."""
     own = request.shape
     shape = None if own is None else WireSchema(own.enforced, own.is_lark)
     return replace(request, shape=shape, text=None)
@@ -50,7 +50,7 @@ class HandIn:
     """Requests to run.
 
     Attributes:
-        chunk: Number of the chunk, which outputs refer to.
+        chunk: Number of the chunk, to which outputs refer.
         is_alone: See `Group`, also for `is_watched` and `n_again`.
         n_on_node: Number of actors that share the memory of the node.
     """
@@ -78,7 +78,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """End of a chunk, after all of its outputs.
+    """End of a chunk, sent after all outputs of the chunk.
 
     Attributes:
         error: Error that ended the chunk early; None without an error.
@@ -98,8 +98,8 @@ class Report:
         outputs: Tuples of chunk, index of the request in the chunk, output and
             statistics.
         pieces: Pairs of a chunk and the new text of its only answer.
-        ended: Chunks that have ended; all their outputs are in this report or in earlier
-            reports.
+        ended: Chunks that have ended. All their outputs are in this report or in
+            earlier ones.
         counts: Counts of the batches of each chunk so far.
         n_batches: Number of batches of the actor since its start.
         plan: Sizes of the actor's KV cache; None before it exists.
@@ -126,11 +126,11 @@ class ActorInfo:
         actor: Number of the actor, from 0.
         node: Name of the machine.
         pid: Process id on that machine.
-        n_threads: Number of threads that it computes with.
+        n_threads: Number of threads with which the actor computes.
         cores: Processors to which the threads are pinned; empty if they are not pinned.
         load_s: Time to load the model, in seconds.
-        memory_bytes: Resident memory after loading. For a mapped file, it includes the
-            pages that were read; all actors of a machine share them.
+        memory_bytes: Resident memory after loading. For a mapped file, this includes
+            the pages that were read, which all actors of a machine share.
         processor: Name of the processor.
         n_starts: Number of starts of the actor.
     """

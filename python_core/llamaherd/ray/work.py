@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from llamaherd.loop.group import Group
     from llamaherd.ray.wire import Ended
 
-_MOST_DEATHS = 2  # a prompt fails after so many actors that ran only this prompt died
+_MOST_DEATHS = 2  # deaths of actors that ran only this prompt; then it fails
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -27,12 +27,12 @@ class Chunk:
 
     Attributes:
         number: Number of the chunk.
-        work: Group that the requests belong to.
+        work: Group to which the requests belong.
         indices: Indices of the requests in the group.
         open: Indices, in the group, of the chunk's requests without an output.
-        is_suspect: Whether the requests were on an actor that died, and therefore run
-            without other requests now.
-        has_arrived: Whether the actor received the chunk. If not, the requests cannot
+        is_suspect: Whether the requests were on an actor that died. They now run
+            without other requests, to find the cause.
+        has_arrived: Whether the actor received the chunk. Otherwise the requests cannot
             have caused the actor's death.
         is_ended: Whether the actor has finished the chunk.
     """
@@ -49,17 +49,17 @@ class Chunk:
 
 
 class GroupWork:
-    """A group, and the state of each of its requests.
+    """A group of requests, and the state of each request.
 
     Args:
         group: The group.
-        n_actors: Number of actors among which the group is divided.
+        n_actors: Number of actors that share the requests of the group.
 
     Attributes:
         group: The group.
         chunks: Chunks on actors, by number.
         suspects: Lists of requests that were on an actor that died.
-        priority: Highest priority of its requests.
+        priority: Highest priority of the group's requests.
         given_up_s: Time of the group's cancellation; None if it was not cancelled.
         refusals: Errors of actors that cannot run the group, by number of the actor.
     """
@@ -71,9 +71,9 @@ class GroupWork:
         self.priority = max((r.priority for r in group.requests), default=0)
         self.given_up_s: float | None = None
         self.refusals: dict[int, BaseException] = {}
-        self._again: deque[int] = deque()  # requests from lost nodes, not suspect
+        self._again: deque[int] = deque()  # not suspect, from lost nodes
         self._n_deaths: Counter[int] = Counter()
-        self._doubted: set[int] = set()  # counts of actors without a report
+        self._doubted: set[int] = set()  # counts of actors that have not reported yet
         self._done_counts: list[Counts] = []
         self._rows: dict[int, ActorStats] = {}
         self._n_seen_bytes = {"thinking": 0, "answer": 0}
@@ -89,7 +89,7 @@ class GroupWork:
 
     @property
     def n_waiting(self) -> int:
-        """Number of requests that are on no actor, without suspects."""
+        """Number of requests that wait for an actor, without suspect requests."""
         return self._pieces.n_left + len(self._again)
 
     @property
@@ -98,7 +98,7 @@ class GroupWork:
         return self.group.is_cancelled or self.group.is_stopping
 
     def suits(self, actor: int) -> bool:
-        """Return True if an actor may get more requests of the group."""
+        """Return True if an actor may receive more requests of the group."""
         return not self.is_stopped and actor not in self.refusals
 
     @property
@@ -117,7 +117,7 @@ class GroupWork:
         return self._pieces.take(actor, n)
 
     def sent(self, chunk: Chunk) -> None:
-        """Record a chunk that is sent to an actor."""
+        """Record a chunk that was sent to an actor."""
         chunk.open = set(chunk.indices)
         chunk.sent_s = perf_counter()
         self.chunks[chunk.number] = chunk
@@ -152,7 +152,7 @@ class GroupWork:
         )
 
     def grown(self, piece: Piece) -> None:
-        """Pass new text of the only request to the listener, without repeating text."""
+        """Send the listener new text of the only request, without repetition."""
         text = piece.text.encode()
         n_new = piece.n_bytes - self._n_seen_bytes[piece.kind]
         if n_new <= 0:
@@ -169,7 +169,7 @@ class GroupWork:
         self.group.n_fallbacks += what.n_fallbacks
 
     def lost(self, chunk: Chunk, reason: str, *, is_crash: bool, was_alone: bool) -> None:
-        """Record the loss of the actor that had a chunk.
+        """Record that an actor was lost together with a chunk.
 
         Args:
             chunk: The chunk.
@@ -183,7 +183,8 @@ class GroupWork:
         if not left:
             return
         if not chunk.has_arrived and not self._doubted.issuperset(left):
-            # The actor may have died before the chunk arrived; a second death counts.
+            # The actor may have died before the chunk arrived; only a second death is
+            # counted.
             self._doubted.update(left)
             is_crash = False
         if not is_crash:
@@ -214,7 +215,7 @@ class GroupWork:
         return self._rows.get(actor) or ActorStats(actor=actor, node="")
 
     def batches(self, actor: int, n: int, n_slots: int, node: str) -> None:
-        """Add n batches to the count of an actor with requests of the group."""
+        """Add n batches to the count of an actor that has requests of the group."""
         row = self._row(actor)
         self._rows[actor] = replace(
             row,
@@ -224,7 +225,7 @@ class GroupWork:
         )
 
     def died(self, actor: int) -> None:
-        """Record the death of an actor with requests of the group."""
+        """Record the death of an actor that had requests of the group."""
         row = self._row(actor)
         self._rows[actor] = replace(row, n_deaths=row.n_deaths + 1)
 
@@ -239,7 +240,7 @@ class GroupWork:
 
 
 def _added(every: list[Counts]) -> Counts:
-    """Add the counts of chunks that run at the same time on several actors."""
+    """Return the sum of the counts of chunks that run at once on several actors."""
 
     def total(name: str) -> int:
         return sum(getattr(counts, name) for counts in every)

@@ -1,7 +1,7 @@
 """Servers in separate processes, and their jobs.
 
-A server is identified by its name. Its folder contains its data, so jobs survive the end
-of the server and of the process that started it.
+A server is identified by its name. Its folder contains its data. Jobs therefore survive
+the end of the server, and of the process that started the server.
 """
 
 from llamaherd.remote.client import RemoteServer

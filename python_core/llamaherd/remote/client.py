@@ -16,13 +16,13 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RemoteServer:
-    """A server that runs, or ran, in a separate process.
+    """A server in a separate process, which may have ended.
 
     Attributes:
         name: Name.
         url: Address, without a path.
-        key: API key, which is not shown.
-        pid: Number of the process.
+        key: API key; `repr` does not show it.
+        pid: Process id of the server.
         model: Models that the server loads, as given to `start_server`.
         folder: Folder of its data and its log.
         stays: Whether the server outlives the process that started it.
@@ -38,7 +38,7 @@ class RemoteServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether the server answers a request with its own key."""
+        """Return whether the server answers a request that contains its key."""
         try:
             self.ask("GET", "/v1/models", timeout_s=5.0)
         except ServerError:
@@ -53,7 +53,7 @@ class RemoteServer:
         content_type: str = "application/json",
         timeout_s: float = _TIMEOUT_S,
     ) -> bytes:
-        """Send a request; return the body of its answer.
+        """Send a request, and return the body of the answer.
 
         Raises:
             ServerError: The server does not answer, or refuses the request.
@@ -75,7 +75,7 @@ class RemoteServer:
         return content
 
     def ask_json(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """Send a request with JSON; return its answer.
+        """Send a request with JSON, and return the parsed answer.
 
         Raises:
             ServerError: The server does not answer, or refuses the request.

@@ -1,4 +1,4 @@
-"""Jobs on a server, which answers, classifies or codes texts in the background."""
+"""Jobs on a server: answering, classifying or coding texts in the background."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from llamaherd.remote.client import RemoteServer
 
 Task = Literal["generate", "classify", "annotate"]
-_AT_ONCE = 32  # texts of a request; after a crash an unfinished request runs again
+_AT_ONCE = 32  # texts per request; after a crash an unfinished request runs again
 _WINDOW = "30d"
 _LEFT_OUT = ("usage", "tokens")  # of answers
 _OF_TASK = "llamaherd_task"
@@ -32,10 +32,10 @@ class _Kind:
     """Requests of a task.
 
     Attributes:
-        path: Path of the requests.
-        field: Field with the texts.
-        n: Number of texts of a request; 0 if the field is a single text.
-        options: Names of the options.
+        path: Path of the requests on the server.
+        field: Field of the request that contains the texts.
+        n: Number of texts per request; 0 if the field is a single text.
+        options: Names of the options that the task accepts.
     """
 
     path: str
@@ -79,7 +79,7 @@ class RemoteJob:
         n_done: Number of answered requests.
         n_failed: Number of requests that ended with an error.
         errors: Reasons why the job failed.
-        content: Files with answers and with errors.
+        content: Identifiers of the files with answers and with errors.
     """
 
     id: str
@@ -119,7 +119,7 @@ def submit_job(
     options: Mapping[str, Any],
     model: str | None = None,
 ) -> RemoteJob:
-    """Start a job; it runs in the background, also after this process has ended.
+    """Start a job that runs in the background, even after this process has ended.
 
     Args:
         server: Server.
@@ -131,7 +131,7 @@ def submit_job(
         model: Name of the model or adapter; None for the first of the server.
 
     Raises:
-        ArgumentError: An argument is wrong.
+        ArgumentError: An argument is invalid.
         ServerError: The server does not answer, or refuses the job.
     """
     checks.choice("task", task, tuple(_KINDS))
@@ -159,7 +159,7 @@ def submit_job(
 def _lines(
     kind: _Kind, texts: Sequence[str | None], options: Mapping[str, Any]
 ) -> list[str]:
-    """Return a line for each request; its custom_id lists the indices of its texts."""
+    """Return a line for each request, with the indices of its texts as custom_id."""
     there = [i for i, text in enumerate(texts) if text is not None]
     size = kind.n or 1
     lines = []
@@ -205,7 +205,7 @@ def job_results(server: RemoteServer, job_id: str) -> JobOutput:
     """Return the results of a job that has ended.
 
     Raises:
-        ServerError: The job still runs, or it failed before any request ran.
+        ServerError: The job is still running, or failed before any request ran.
     """
     job = job_status(server, job_id)
     if not job.is_done:
@@ -232,7 +232,7 @@ def job_results(server: RemoteServer, job_id: str) -> JobOutput:
 
 
 def _rows(outcome: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
-    """Return the rows of a request."""
+    """Return the rows for the texts of a request."""
     response = outcome["response"]
     if response is None:
         return [{"error": outcome["error"]["message"]}] * n
@@ -246,7 +246,7 @@ def _rows(outcome: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
 
 
 def _row(each: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of texts that were computed together."""
+    """Return the row of one of the texts that were computed together."""
     error = each.get("error")
     row = {name: value for name, value in each.items() if name != "index"}
     probs = row.pop("probs", None) or {}

@@ -1,4 +1,4 @@
-"""Command-line arguments for the models of a server in another process."""
+"""Creation of command-line arguments for the models of a server in another process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def model_arguments(model: Models) -> tuple[list[str], str]:
         model: Path of a model, a list of paths, or paths by name.
 
     Raises:
-        TypeError: `model` is none of these.
+        TypeError: `model` has another type.
         ValueError: There is no model, or a name cannot be used.
     """
     if isinstance(model, (str, os.PathLike)):

@@ -1,4 +1,4 @@
-"""Processes of servers: started, found by their names, stopped."""
+"""Processes of servers: functions that start, find and stop them."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
-_KEY_VARIABLE = "LLAMAHERD_API_KEY"  # other users cannot read it, unlike arguments
+_KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
 _INFO, _READY, _LOG = "server.json", "ready.json", "server.log"
 _LOOK_S = 0.05
 _LOG_LINES = 5
-# Processes started by this process; without `stay` they end when their stdin closes.
+# Processes that this process started. Without `stay`, they end when their stdin closes.
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def servers_folder() -> Path:
-    """Return the folder of all servers: `LLAMAHERD_SERVERS`, or in the home folder."""
+    """Return the folder of all servers: `LLAMAHERD_SERVERS`, or in the user's home."""
     given = os.environ.get(FOLDER_VARIABLE)
     return Path(given) if given else Path.home() / ".local" / "state" / "llamaherd"
 
@@ -52,25 +52,28 @@ def start_server(
     options: Sequence[str] = (),
     timeout_s: float = 600.0,
 ) -> RemoteServer:
-    """Start a server in a separate process, or return the server that already runs.
+    """Start a server in a separate process, or return the one that is already running.
 
     The server listens only on this machine and has its own API key. Its folder stores
-    files and batches, so a server that is started again continues its jobs.
+    files and batches, so that a server continues its jobs after a restart.
 
     Args:
-        model: Path of a model, or a source as in `download_model`; several as a list, or
-            by the names that requests ask for. Several are loaded when they are needed.
-        lora: LoRA adapters by the names that requests ask for. They are of the first
-            model; of another with its name at the end of the path, as `FILE@MODEL`.
+        model: Path of a model, or a source as in `download_model`. For several models,
+            a list, or a mapping from the names in requests to sources. Several models
+            are loaded only when they are needed.
+        lora: LoRA adapters, as a mapping from the names in requests to paths. An
+            adapter belongs to the first model, or to another model whose name is
+            appended to the path: `FILE@MODEL`.
         name: Name of the server: letters, digits, `_` and `-`.
-        port: Port; 0 for any free one.
+        port: Port; 0 for any free port.
         stay: Whether the server outlives this process.
         options: Further arguments of `llamaherd serve`, such as `["--n-ctx", "8192"]`.
         timeout_s: Maximum time in seconds until the model is loaded.
 
     Raises:
-        ArgumentError: An argument is wrong, or the name belongs to another model.
-        ServerError: The server did not start; the message has the end of its log.
+        ArgumentError: An argument is invalid, or a server with this name has another
+            model.
+        ServerError: The server did not start; the message contains the end of its log.
     """
     folder = _folder(name)
     checks.flag("stay", stay)
@@ -131,16 +134,16 @@ def _wait_until_ready(
 
 
 def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
-    """Stop a server; return False if it did not run.
+    """Stop a server; return False if it was not running.
 
-    Its jobs are kept: the next server of this name continues them.
+    Its jobs are kept, and the next server with this name continues them.
 
     Raises:
         ServerError: The server did not end in time.
     """
     is_running = server.is_running
     child = _CHILDREN.get(server.pid)
-    if is_running:  # otherwise the number may belong to another process by now
+    if is_running:  # otherwise the process id may now belong to another process
         os.kill(server.pid, signal.SIGTERM)
     elif child is None:
         return False
@@ -164,7 +167,7 @@ def _forget(process: subprocess.Popen[bytes]) -> None:
 
 
 def server_named(name: str) -> RemoteServer:
-    """Return a server by its name, running or not.
+    """Return the server with a name, whether it is running or not.
 
     Raises:
         ArgumentError: There is no server of this name.
@@ -179,7 +182,7 @@ def server_named(name: str) -> RemoteServer:
 
 
 def list_servers() -> list[RemoteServer]:
-    """Return all servers that were started, running or not, by name."""
+    """Return all servers that were started, running or not, sorted by name."""
     folder = servers_folder()
     names = sorted(path.parent.name for path in folder.glob(f"*/{_INFO}"))
     found = [_info(folder / name) for name in names if _NAME.fullmatch(name)]
@@ -201,7 +204,7 @@ def _info(folder: Path) -> RemoteServer | None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, and replace an existing file."""
+    """Write or replace a file that only its owner may read."""
     draft = path.with_suffix(".new")
     draft.unlink(missing_ok=True)
     opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -211,9 +214,10 @@ def _write(path: Path, text: str) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a server.
+    """Return the environment variables for a server.
 
-    R puts its own folders first in the search path; Python would load R's libraries.
+    R puts its own folders first in the search path of libraries; with this path, Python
+    would load R's libraries.
     """
     found = dict(os.environ)
     home = found.get("R_HOME")

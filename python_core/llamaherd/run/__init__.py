@@ -1,1 +1,1 @@
-"""Hosts, calls, handles and jobs: from the requests of a caller to its results."""
+"""Hosts, calls, handles and jobs: they turn a caller's requests into results."""

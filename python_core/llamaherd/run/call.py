@@ -1,4 +1,4 @@
-"""A call: from requests to results."""
+"""A call: runs requests and returns their results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Call:
     """A call: runs requests in a loop and collects their results.
 
     Args:
-        requests: Requests, n per prompt, ordered by prompt.
+        requests: Requests: n for each prompt, ordered by prompt.
         seed: Base of the requests' seeds, for the statistics.
         on_error: After a failure, "continue" with all other requests, "return" when the
             running requests have finished, or "stop" at once.
@@ -41,7 +41,7 @@ class Call:
         thinks: Whether the caller requested thoughts, even if no request has a thought.
 
     Attributes:
-        problem: Warning for the caller; always "" here, see `LoopCall`.
+        problem: Warning for the caller; always "" in this class, see `LoopCall`.
     """
 
     problem = ""
@@ -60,13 +60,13 @@ class Call:
         self._thinks = thinks or any(each.thought is not None for each in requests)
         self._n = n
         self._retries = retries
-        self._n_tries: dict[int, int] = {}  # number of rejected answers by request
+        self._n_tries: dict[int, int] = {}  # number of rejected answers, by request
         self._wrong: list[int] = []  # requests to retry
         self._parsed: dict[int, object] = {}
         self._seed = seed
         self._on_error = on_error
         self._copy_of = find_copies(requests)
-        self._outputs: dict[int, Output] = {}  # outputs by request, without copies
+        self._outputs: dict[int, Output] = {}  # without copied outputs
         self._stats: dict[int, RequestStats] = {}
         self._recalled: set[int] = set()  # outputs known before the run
         self._on_output: Callable[[int, Output], None] | None = None
@@ -79,7 +79,7 @@ class Call:
         self._is_cancelled = False
         self._n_done = 0
         self._n_failed = 0
-        self._n_spared = 0  # shared prompt tokens of finished requests
+        self._n_spared = 0  # number of shared prompt tokens of finished requests
         self._n_prompt_tokens = sum(len(request.tokens) for request in requests)
         self._started_s = time.perf_counter()
         self._weights = dict.fromkeys(range(len(requests)), 1)  # prompts per request
@@ -88,7 +88,7 @@ class Call:
 
     @property
     def requests(self) -> Sequence[Request]:
-        """Requests: one per prompt and sample."""
+        """Requests: one for each sample of each prompt."""
         return self._requests
 
     @property
@@ -96,7 +96,8 @@ class Call:
         """Progress of the call. Thread-safe."""
         group = self._group
         counts = None if group is None else group.counts
-        # The tokens of a shared prefix may count twice for a while, hence the minimum.
+        # For a while the tokens of a shared prefix may be counted twice; `min` limits
+        # the sum.
         n_read = self._n_spared + (0 if counts is None else counts.n_prefill)
         return Progress(
             n_done=self._n_done,
@@ -114,7 +115,7 @@ class Call:
         return self._is_cancelled
 
     def cancel(self) -> None:
-        """End the call soon; prompts without a result are cancelled."""
+        """End the call soon; cancel prompts without a result."""
         self._is_cancelled = True
         loop, group = self._loop, self._group
         if loop is not None and group is not None:
@@ -131,9 +132,9 @@ class Call:
 
         Args:
             loop: Loop that runs them.
-            known: Outputs by index of prompts that are not run.
-            on_output: Called with each new output, including failures, by one thread at a
-                time.
+            known: Outputs of prompts that need not run, by index.
+            on_output: Function called with each new output, including failures. Only
+                one thread calls it at a time.
 
         Raises:
             GenerationError: A prompt failed, and `on_error` is "stop".
@@ -182,7 +183,7 @@ class Call:
         return not is_stopped and not self._is_cancelled
 
     def _take_known(self, known: Mapping[int, Output]) -> int:
-        """Store known outputs; return the number of answered prompts, copies included."""
+        """Store known outputs; return the number of answered prompts, with copies."""
         for i, output in known.items():
             answer = checked(self._requests[i], output)
             if i not in self._copy_of and answer.output is output:
@@ -196,7 +197,7 @@ class Call:
         self._group = Group(requests, self, tree=call_tree(requests), is_counted=True)
         self._groups.append(self._group)
         self._is_over.clear()
-        # This order ensures that a `cancel` between the two lines is noticed.
+        # The order of these two lines ensures that a `cancel` between them is noticed.
         self._loop = loop
         loop.hand_in(self._group)
         if self._is_cancelled:
@@ -215,7 +216,7 @@ class Call:
         raise GenerationError(message, results)
 
     def _reject(self, indices: list[int]) -> list[int]:
-        """Fail prompts that cannot be answered; return the others."""
+        """Fail the prompts that cannot be answered; return the indices of the others."""
         fitting: list[int] = []
         for i in indices:
             problem = self._requests[i].problem
@@ -236,7 +237,7 @@ class Call:
         if answer.is_wrong and self._n_tries.get(i, 0) < self._retries:
             self._n_tries[i] = self._n_tries.get(i, 0) + 1
             self._wrong.append(i)
-            self._outputs[i] = answer.output  # may be replaced by a retry
+            self._outputs[i] = answer.output  # a retry may replace this output
             return
         self._parsed[i] = answer.value
         self._finish(i, answer.output)
@@ -252,7 +253,7 @@ class Call:
     # ---- internal ----
 
     def _request(self, i: int) -> Request:
-        """Return the request of prompt i for the current attempt."""
+        """Return request i in the form of its current attempt."""
         n_tries = self._n_tries.get(i, 0)
         return again(self._requests[i], n_tries) if n_tries else self._requests[i]
 
@@ -295,7 +296,7 @@ class Call:
 
 
 def _layout(requests: Sequence[Request]) -> SchemaLayout | None:
-    """Return the columns of answers; None without a schema."""
+    """Return the columns of the answers; None without a schema."""
     schemas = dict.fromkeys(
         request.sampling.schema
         for request in requests
@@ -305,9 +306,10 @@ def _layout(requests: Sequence[Request]) -> SchemaLayout | None:
 
 
 def find_copies(requests: Sequence[Request]) -> dict[int, int]:
-    """Find greedy requests that equal an earlier one and share its answer.
+    """Find greedy requests that equal an earlier request and can share its answer.
 
-    Returns: Map from the index of such a request to the index of the first equal request.
+    Returns: Map from the index of each such request to the index of the first equal
+        request.
     """
     first: dict[object, int] = {}
     copy_of: dict[int, int] = {}

@@ -38,8 +38,9 @@ _FLASH_ATTN = {"auto": -1, False: 0, True: 1}
 class Context(Host):
     """A KV cache on a model with its settings; a context manager.
 
-    Memory is allocated by the first call, and again only when a call needs more or
-    another layout. Several threads may use a context: their prompts share batches.
+    The first call allocates the memory. A later call allocates it again only if it
+    needs more memory or another layout. Several threads may use a context: their
+    prompts share batches.
 
     Args:
         model: Model, which is kept alive.
@@ -51,16 +52,17 @@ class Context(Host):
             with a KV cache on a GPU.
         n_threads: Number of threads for generation; None for the physical cores.
         n_batch: Maximum number of tokens in one llama_decode; None for 512. With layout
-            "per_sequence" tokens of answers are not included.
-        kv_layout: "per_sequence" gives each sequence the cells of the longest prompt.
-            This layout is fast, and greedy answers hardly depend on other prompts.
-            "unified" shares one pool. This layout is fast for prompts that consist mostly
-            of a common prefix. It runs more prompts at once if lengths differ and memory
-            is short; prompts are paused when cells run out. "auto" chooses by the prompts
-            of a call.
+            "per_sequence" the limit does not include tokens of answers.
+        kv_layout: "per_sequence" reserves for each sequence the cells of the longest
+            prompt. This layout is fast, and greedy answers hardly depend on other
+            prompts. With "unified", all sequences share one pool of cells. This layout
+            is fast for prompts that consist mostly of a common prefix. It runs more
+            prompts at once if lengths differ and memory is short; prompts are paused
+            when no cells are free. "auto" selects the layout that suits the prompts of
+            a call.
         n_ubatch: Maximum number of tokens computed at once; None for `n_batch`, at most
-            512. It is rounded up to suit the number of sequences, unless `deterministic`
-            and less than `n_batch`.
+            512. The number is rounded up to suit the number of sequences, unless the
+                 context is `deterministic` and the number is less than `n_batch`.
         n_threads_batch: Number of threads for prompts; None for `n_threads`.
         flash_attn: Use flash attention; "auto" if the model supports it.
         type_k: Type of the cached keys, such as "f16" or "q8_0"; None for f16.
@@ -69,28 +71,29 @@ class Context(Host):
         swa_full: Keep all cells of layers with sliding-window attention.
         deterministic: Make every answer bit-identical, independent of other prompts,
             their order and `n_seq_max`. Calls then take 1.1 to 1.5 times as long, with
-            AMX up to 2.6 times; see docs/decisions/0012. For CPUs only: warns if layers
-            of the model are on a GPU.
+            AMX up to 2.6 times; see docs/decisions/0012. This works only on CPUs; a
+            warning is issued if layers of the model are on a GPU.
         rope_scaling_type: Scaling of rotary position embeddings: "none", "linear", "yarn"
             or "longrope". For this and the next seven arguments, None uses the value in
             the model file.
         rope_freq_base: Base frequency of rotary embeddings.
         rope_freq_scale: Factor of the frequencies.
-        yarn_ext_factor: Mix of interpolation and extrapolation of YaRN.
-        yarn_attn_factor: Factor of magnitudes of YaRN.
-        yarn_beta_fast: Low correction dimension of YaRN.
-        yarn_beta_slow: High correction dimension of YaRN.
-        yarn_orig_ctx: Context length in tokens of the training before scaling.
+        yarn_ext_factor: YaRN's mix of interpolation and extrapolation.
+        yarn_attn_factor: YaRN's factor of the magnitudes of attention.
+        yarn_beta_fast: YaRN's low correction dimension.
+        yarn_beta_slow: YaRN's high correction dimension.
+        yarn_orig_ctx: Context length, in tokens, with which the model was trained
+            before scaling.
 
-    For a model of a `llama_cpp.Llama`, an argument that is None or "auto" takes the value
-    of the Llama.
+    If the model belongs to a `llama_cpp.Llama`, each argument that is None or "auto" is
+    set to the Llama's value.
 
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range.
         ModelClosedError: The model is closed.
-        ContextError: The model cannot generate text: it has an encoder, or computes
-            embeddings only.
+        ContextError: The model cannot generate text, because it has an encoder or
+            computes only embeddings.
     """
 
     def __init__(  # noqa: PLR0917 - as R and C have them
@@ -177,7 +180,7 @@ class Context(Host):
             _check_deterministic(sizes, ubatch, attention, {keys, values})
             _warn_of_gpu(model)
             attention = swa_full = True
-        # n_ctx and n_seq_max stay 0 here: NativeSizing.make sets them from each plan.
+        # n_ctx and n_seq_max remain 0 here; NativeSizing.make sets them from the plan.
         self._params = EngineParams(
             n_ctx=0,
             n_seq_max=0,
@@ -229,7 +232,7 @@ class Context(Host):
 
     @property
     def options(self) -> dict[str, object]:
-        """Constructor arguments of an equivalent context; "auto" if planned."""
+        """Constructor arguments of an equivalent context; "auto" for planned sizes."""
         sizes, params = self._sizes, self._params
         return {
             "n_ctx": sizes.n_ctx or "auto",
@@ -256,7 +259,7 @@ class Context(Host):
             n_bytes: Maximum memory in bytes, unless `n_ctx` is fixed.
 
         Returns:
-            Maximum memory in bytes: the limit, or what the fixed `n_ctx` takes.
+            Maximum memory in bytes: the limit, or the memory of the fixed `n_ctx`.
         """
         return self._sizing.limit(n_bytes)
 
@@ -268,7 +271,7 @@ class Context(Host):
 def _check_deterministic(
     sizes: Sizes, n_ubatch: int, flash_attn: object, types: set[str]
 ) -> None:
-    """Refuse settings with which the shape of a batch changes the rounding."""
+    """Refuse settings that make rounding depend on the shape of a batch."""
     reason = ""
     if sizes.kv_layout == "unified":
         reason = setting("kv_layout", "unified")
@@ -290,7 +293,7 @@ def _check_deterministic(
 
 
 def _warn_of_gpu(model: Model) -> None:
-    """Warn that on a GPU the rounding of a deterministic context depends on the batch."""
+    """Warn that on a GPU even a deterministic context's rounding depends on the batch."""
     if model.placement.n_gpu_layers != 0:
         warnings.warn(
             f"{setting('deterministic', True)} works only on the processor; with layers "

@@ -1,4 +1,4 @@
-"""Contexts for models of `llama_cpp.Llama`."""
+"""Contexts for the models of `llama_cpp.Llama` objects."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def as_context(value: object) -> Host:
     with _contexts_lock:
         context = _contexts_of_llamas.get(value)
         if context is None or context.closed or context.model.told != told_of(value):
-            # Borrowed: a model that kept its Llama alive would stay in the dictionary.
+            # The model is borrowed: if it kept its Llama alive, it would remain in the
+            # dictionary.
             model = Model.borrow(value)
             offload = dict(model.told.context).get("offload_kqv", True)
             context = Context(model, offload_kqv=offload)

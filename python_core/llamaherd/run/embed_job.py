@@ -1,4 +1,4 @@
-"""The work of a job that computes embeddings, bound to its model."""
+"""Work of a job that computes embeddings with one model."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class EmbedWork:
     """Work of an `EmbedJob`: texts, their model, and the embedder.
 
     Args:
-        model: Embedding model. Closing it ends the work.
+        model: Embedding model. Closing the model ends the work.
         call: Call with the texts.
-        make: Creates the embedder, on the job's thread.
-        sizes: Number of tokens and texts computed together.
+        make: Function that creates the embedder, called on the job's thread.
+        sizes: Maximum numbers of tokens and texts that are computed together.
 
     Raises:
         ModelClosedError: The model was closed.
@@ -48,35 +48,35 @@ class EmbedWork:
 
     @property
     def progress(self) -> EmbedProgress:
-        """Progress: number of texts with a vector or a failure."""
+        """Progress: number of texts that have a vector or have failed."""
         return self._call.progress
 
     def cancel(self) -> None:
-        """Ends the work soon; vectors that are computed are kept."""
+        """Ends the work soon; vectors computed so far are kept."""
         self._call.cancel()
 
     def close(self) -> None:
-        """Ends the work without results, as closing its model does."""
+        """Ends the work without results, as if its model were closed."""
         self._was_closed = True
         self._call.cancel()
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is computed any more."""
+        """Whether the work was closed and computes nothing any more."""
         return self._has_ended or self._was_closed
 
     def run(self) -> Embeddings:
         """Computes the vectors.
 
         Raises:
-            ModelLoadError: The model makes no vectors of texts.
+            ModelLoadError: The model computes no vectors of texts.
             ModelClosedError: The model was closed.
             ContextError: There is not enough memory.
         """
         import numpy as np  # noqa: PLC0415 - calls that generate do without it
 
         try:
-            with self._model.using():  # closing a Llama waits for this
+            with self._model.using():  # closing a Llama waits for this release
                 self._call.run(self._model.info.n_embd_out, self._make, self._sizes)
         finally:
             self._has_ended = True
@@ -93,5 +93,5 @@ class EmbedJob(Job[Embeddings]):
     _work: EmbedWork
 
     def close(self) -> None:
-        """Ends the job without results, as closing its model does."""
+        """Ends the job without results, as if its model were closed."""
         self._work.close()

@@ -53,14 +53,14 @@ def make_embedder(model: Model, spec: EmbedSpec) -> NativeEmbedder:
 
 
 def reads_at_once(model: Model) -> bool:
-    """Whether a text must be computed in one batch, because attention is not causal."""
+    """Return whether a text must be in one batch, because attention is not causal."""
     kind = model.metadata.get("general.architecture", "")
     causal = model.metadata.get(f"{kind}.attention.causal")
     return bool(model.info.has_encoder) or causal == "false"
 
 
 def _check_memory(model: Model, sizes: EmbedSizes) -> None:
-    """Check the memory for a context before it is created.
+    """Check that a context fits into memory before creating it.
 
     Raises:
         ContextError: Not enough memory.

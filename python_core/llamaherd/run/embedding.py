@@ -1,4 +1,4 @@
-"""Embeddings of texts: batches, and isolation of failing texts."""
+"""Computation of embeddings in batches, and isolation of texts that fail."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class EmbedSizes:
     """Batch sizes of embeddings.
 
     Attributes:
-        n_batch: Number of tokens computed at once.
-        n_ctx: Maximum number of tokens of the texts of a run.
-        n_texts: Maximum number of texts of a run.
+        n_batch: Maximum number of tokens computed at once.
+        n_ctx: Maximum total number of tokens of the texts in a run.
+        n_texts: Maximum number of texts in a run.
     """
 
     n_batch: int
@@ -46,7 +46,7 @@ class Embedder(Protocol):
 
     @property
     def n_at_once(self) -> int:
-        """Maximum number of threads that call `run` at the same time."""
+        """Maximum number of threads that may call `run` at the same time."""
         ...
 
     def run(self, texts: Sequence[array[int]]) -> array[float]:
@@ -79,7 +79,7 @@ class EmbedCall:
         self._pooling = pooling
         self.errors: list[str | None] = [text.problem or None for text in texts]
         self.stats = EmbedStats()
-        self._indices_of: dict[bytes, list[int]] = {}  # indices of equal texts
+        self._indices_of: dict[bytes, list[int]] = {}  # by text
         for i, text in enumerate(texts):
             if not text.problem:
                 self._indices_of.setdefault(text.tokens.tobytes(), []).append(i)
@@ -92,7 +92,7 @@ class EmbedCall:
         )
         self._n_tokens = 0
         self._n_batches = 0
-        self._lock = Lock()  # guards the results of several threads
+        self._lock = Lock()  # protects the results, which several threads write
         self._started_s = perf_counter()
 
     @property
@@ -117,14 +117,14 @@ class EmbedCall:
         return self._is_cancelled
 
     def cancel(self) -> None:
-        """End the call soon; computed vectors are kept. Thread-safe."""
+        """End the call soon and keep the computed vectors. Thread-safe."""
         self._is_cancelled = True
         embedder = self._embedder
         if embedder is not None:
             embedder.abort()
 
     def vectors(self) -> tuple[array[float], int]:
-        """Vectors, float32[n_texts * n_embd], NaN if a text has no vector; and n_embd."""
+        """Pair of the vectors as float32[n_texts * n_embd], and n_embd."""
         return self._vectors, self._n_embd
 
     def run(self, n_embd: int, make: Callable[[], Embedder], sizes: EmbedSizes) -> None:
@@ -132,7 +132,8 @@ class EmbedCall:
 
         Args:
             n_embd: Number of dimensions.
-            make: Creates the embedder; not called if there is nothing to compute.
+            make: Function that creates the embedder; not called if there is nothing to
+                compute.
             sizes: Batch sizes.
 
         Raises:
@@ -179,7 +180,7 @@ class EmbedCall:
             thread.result()
 
     def _run_next(self, embedder: Embedder, waiting: Iterator[list[array[int]]]) -> None:
-        """Compute groups until none is left; several threads share them."""
+        """Compute groups of texts until none is left; several threads run this method."""
         while not self._is_cancelled:
             with self._lock:
                 group = next(waiting, None)
@@ -188,7 +189,7 @@ class EmbedCall:
             try:
                 self._run_group(embedder, group)
             except BaseException:
-                self.cancel()  # ends the other threads
+                self.cancel()  # this ends the other threads
                 raise
 
     def _run_group(self, embedder: Embedder, group: Sequence[array[int]]) -> None:
@@ -232,8 +233,8 @@ class EmbedCall:
 def groups(texts: Sequence[array[int]], sizes: EmbedSizes) -> Iterator[list[array[int]]]:
     """Yield groups of texts of similar length, shortest first.
 
-    A group never exceeds the maximum numbers of tokens and texts. A longer text is a
-    separate group.
+    A group has at most `n_ctx` tokens and `n_texts` texts. A text with more tokens is a
+    group by itself.
     """
     group: list[array[int]] = []
     n_tokens = 0

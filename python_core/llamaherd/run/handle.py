@@ -1,4 +1,4 @@
-"""Handle of one request: wait, read pieces, cancel."""
+"""Handle of one request, to wait for the result, read pieces or cancel."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import RequestStats
     from llamaherd.loop.group import GroupLoop
 
-_SLICE_S = 0.05  # maximum delay of Ctrl-C
-_ASYNC_SLICE_S = 1.0  # maximum delay of noticing a dead loop
+_SLICE_S = 0.05  # maximum delay until Ctrl-C is noticed
+_ASYNC_SLICE_S = 1.0  # maximum delay until a dead loop is noticed
 
 
 class Handle:
     """Handle of a request, returned by `Context.submit`.
 
-    It may be used in any thread and in asyncio: `await handle` returns the result,
-    `async for piece in handle` the pieces of its text, without a thread per handle.
-    `handle.pieces()` also yields the pieces of the thought. Dropping a handle does not
-    cancel its request.
+    It may be used in any thread and in asyncio. `await handle` returns the result;
+    `async for piece in handle` iterates over the pieces of the text. Neither needs a
+    thread per handle. `handle.pieces()` also yields the pieces of the thought. Dropping
+    a handle does not cancel its request.
 
     Args:
         loop: Loop that runs the request.
@@ -58,13 +58,13 @@ class Handle:
         stream: bool = False,
         n_again: int = 0,
     ) -> None:
-        # None after the end, as it keeps an engine alive.
+        # Set to None after the end, because a group keeps its engine alive.
         self._loop: GroupLoop | None = loop
         self._request = request
         self._owner: object = owner
         self._changed = Condition()
         self._pieces: list[TextPiece] = []
-        self._n_chars = 0  # characters of the answer in `_pieces`
+        self._n_chars = 0  # number of characters of the answer in `_pieces`
         self._n_thought_chars = 0
         self._thought = Stripped()
         self._listeners: list[Callable[[], object]] = []  # called after every change
@@ -83,11 +83,14 @@ class Handle:
         return len(self._request.tokens)
 
     def done(self) -> bool:
-        """Whether the request has ended, including failures."""
+        """Whether the request has ended, either with an answer or with a failure."""
         return self._is_done
 
     def cancel(self) -> None:
-        """End the request within a step; returns at once. Other requests continue."""
+        """Request the end of the request and return at once; it ends within one step.
+
+        Other requests continue.
+        """
         loop = self._loop
         if loop is not None:
             loop.give_up(self._group)
@@ -123,8 +126,8 @@ class Handle:
         """Call a function with this handle when the request ends.
 
         Args:
-            fn: Function, called on the thread of the loop, so it must be fast; called at
-                once if the request has ended. Its exceptions are ignored.
+            fn: Function. The loop's thread calls it, so it must be fast. If the request
+                has already ended, it is called at once. Its exceptions are ignored.
         """
         with self._changed:
             if not self.done():
@@ -133,7 +136,7 @@ class Handle:
         _call(partial(fn, self))
 
     def pieces(self) -> PieceStream:
-        """Return the pieces of thought and answer, for `for` and for `async for`.
+        """Return the pieces of thought and answer, to iterate with `for` or `async for`.
 
         Each piece is text with a `kind`, "thinking" or "answer". The pieces of the
         thought come first, without white space around the thought.
@@ -148,7 +151,8 @@ class Handle:
             timeout: Maximum time to wait in seconds; None for no limit.
 
         Returns:
-            The new pieces; none after the timeout, or if the request has ended.
+            The new pieces; an empty list after the timeout, or if the request has
+            ended.
         """
         self._watch()
         end = None if timeout is None else monotonic() + timeout
@@ -170,7 +174,7 @@ class Handle:
         is_done = False
         while not is_done:
             self.read(n)
-            is_done = self.done()  # checked first: then the text is complete
+            is_done = self.done()  # if the request is done, all its text is there
             new = self._pieces[n:]
             n += len(new)
             yield from new
@@ -199,7 +203,7 @@ class Handle:
         try:
             n = 0
             while True:
-                is_done = self.done()  # checked first: then the text is complete
+                is_done = self.done()  # if the request is done, all its text is there
                 new = self._pieces[n:]
                 n += len(new)
                 for piece in new:
@@ -253,7 +257,7 @@ class Handle:
         with self._changed:
             if error is not None:
                 self._error, self._result = error, None
-            self._is_done = True  # last, because an error may follow until now
+            self._is_done = True  # set last, because an error may occur before this line
             self._owner = self._loop = None
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()
@@ -302,7 +306,7 @@ class Handle:
             raise MemoryError("the context's thread ended because memory ran out")
 
     async def _wait_async(self, event: asyncio.Event) -> None:
-        """Wait until a listener sets the event, or until the next check of the loop."""
+        """Wait until a listener sets the event, or until it is time to check the loop."""
         running = asyncio.get_running_loop()
         timer = running.call_later(_ASYNC_SLICE_S, event.set)
         try:
@@ -326,7 +330,7 @@ class Handle:
 
 
 def _call(fn: Callable[[], object]) -> None:
-    """Call a listener and ignore its errors: its event loop may be closed."""
+    """Call a listener and ignore its errors, because its event loop may be closed."""
     try:
         fn()
     except Exception:  # noqa: BLE001 - nobody here could do anything about it

@@ -1,4 +1,4 @@
-"""Interface of hosts, on which calls run: a context or a herd."""
+"""Interface of hosts: objects on which calls run, such as a context or a herd."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Host(ABC):
-    """Host of calls: a `Context` in this process, or a herd of contexts elsewhere.
+    """Host of calls: a `Context` in this process, or a herd in other processes.
 
     Attributes:
         model: Model of the host.
@@ -90,22 +90,23 @@ class Host(ABC):
         stream: bool = False,
         **settings: Unpack[SubmitSettings],
     ) -> Handle:
-        """Submit a prompt that runs together with all others, and return at once.
+        """Submit a prompt and return at once; it runs together with all other prompts.
 
-        `retries` is not supported, because pieces of a wrong answer may have been read
-        already.
+        `retries` is not supported, because pieces of a wrong answer may already have
+        been read.
 
         Args:
             prompt: Text, token ids, or with `chat` a list of messages.
-            stream: Return pieces of the answer from its first token on.
+            stream: Make pieces of the answer available from its first token on.
             **settings: Options of generation, see `GenerateOptions`, and any field of
                 `SamplingParams`.
 
         Returns:
-            A handle to wait for the result, to read the text as it is generated, in
-            threads or asyncio, or to cancel the request. A prefix that the prompt shares
-            with earlier ones is not computed again; logits may then differ from those of
-            a call with this prompt alone by rounding errors, unless `deterministic`.
+            A handle to wait for the result, to read the text during generation, in
+            threads or asyncio, or to cancel the request. A prefix that the prompt
+            shares with earlier prompts is not computed again. Logits may then differ by
+            rounding errors from the logits of a call with this prompt alone, unless the
+            context is `deterministic`.
 
         Raises:
             TypeError: An argument has the wrong type.

@@ -1,4 +1,4 @@
-"""Calls bound to the host that computes them."""
+"""Calls together with the host that computes them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LoopCall(Protocol[_R_co]):
         ...
 
     def cancel(self) -> None:
-        """Ends the call soon; from any thread."""
+        """Ends the call soon. Any thread may call this method."""
         ...
 
     def run(self, loop: GroupLoop) -> _R_co:
@@ -43,7 +43,7 @@ class HostedCall(Generic[_R]):
 
     Args:
         host: Context or herd.
-        call: The call; its results are the results of the job.
+        call: The call, whose results become the results of the job.
         owner: Object to keep alive, such as a Llama whose model the context uses.
     """
 
@@ -67,7 +67,7 @@ class HostedCall(Generic[_R]):
         self.call.cancel()
 
     def run(self) -> _R:
-        """Answers the prompts, then waits for an ending thread of the loop."""
+        """Answers the prompts; if the loop's thread is ending, waits for its end."""
         try:
             results = self.call.run(self.host.loop)
         finally:

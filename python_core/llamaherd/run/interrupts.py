@@ -1,4 +1,4 @@
-"""Ctrl-C during a call: recorded at once, raised where no result is lost.
+"""Ctrl-C during a call is recorded at once and raised later, where no result is lost.
 
 Python raises KeyboardInterrupt between any two instructions of the main thread, even
 between the start of a call and the assignment of its job, or while the results of a first
@@ -22,8 +22,8 @@ _REPORT_S = 0.1
 class Interrupts:
     """Delays Ctrl-C: `with Interrupts() as interrupts: ...`.
 
-    It does nothing in threads other than the main one, which receive no signals, and in a
-    process of R.
+    It does nothing in a process of R, and in threads other than the main thread, which
+    receive no signals.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,8 @@ class Interrupts:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # Keep a handler that was set in the meantime. (Bound methods are new each time.)
+        # Keep a handler that was set in the meantime. The comparison needs `==`,
+        # because each access creates a new bound method.
         if self._handler and signal.getsignal(signal.SIGINT) == self._note:
             signal.signal(signal.SIGINT, self._handler)
 
@@ -53,12 +54,12 @@ class Interrupts:
         """Raise a delayed Ctrl-C, if any."""
         if self._is_noted and self._handler is not None:
             self._is_noted = False
-            self._is_held = True  # a second Ctrl-C must not interrupt this
+            self._is_held = True  # a second Ctrl-C must not interrupt these lines
             self._handler(signal.SIGINT, None)
 
     @contextmanager
     def let_through(self) -> Iterator[None]:
-        """Let Ctrl-C through within the block; raise a delayed one first."""
+        """Do not delay Ctrl-C within the block; first raise a delayed Ctrl-C."""
         try:
             self.deliver()
             self._is_held = False
@@ -75,9 +76,10 @@ class Interrupts:
 
 
 def _is_of_r(handler: object) -> bool:
-    """Whether R runs Python; Python's handler then only reads the state of R's handler.
+    """Return whether R runs Python and owns the handler of Ctrl-C.
 
-    `signal.signal` would remove the handler of R, and Python cannot restore it.
+    In R, Python's handler only reads the state of R's handler. `signal.signal` would
+    remove R's handler, and Python could not restore it.
     """
     return getattr(handler, "__module__", None) == "rpytools.signals"
 
@@ -91,7 +93,7 @@ class Waitable(Protocol):
         ...
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end; return whether it is over."""
+        """Wait for the end of the work; return whether it has ended."""
         ...
 
     def cancel(self) -> None:
@@ -101,12 +103,12 @@ class Waitable(Protocol):
 def wait_for_end(
     job: Waitable, report: Callable[[Any], object], interrupts: Interrupts
 ) -> None:
-    """Wait for a job; cancel it if Ctrl-C or an error of `report` is raised.
+    """Wait for a job; cancel the job after Ctrl-C or an error in `report`.
 
     Args:
         job: Job.
-        report: Called with its progress repeatedly, and at the end.
-        interrupts: Delays Ctrl-C during the wait.
+        report: Function called with the progress repeatedly, and at the end.
+        interrupts: Object that delays Ctrl-C during the wait.
     """
     try:
         is_over = False

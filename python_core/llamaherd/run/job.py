@@ -19,7 +19,7 @@ _R_co = TypeVar("_R_co", covariant=True)
 
 
 class Runnable(Protocol[_R_co]):
-    """Work of a `Job`. Any thread may call its methods, except `run`, at any time."""
+    """Work of a `Job`. Any thread may call the methods other than `run` at any time."""
 
     @property
     def progress(self) -> Any:  # noqa: ANN401 - each kind of work has its own
@@ -35,7 +35,7 @@ class Runnable(Protocol[_R_co]):
         """Ends the work soon; returns at once."""
 
     def run(self) -> _R_co:
-        """Does the work, on the job's thread. Called once."""
+        """Does the work. Called once, on the job's thread."""
         ...
 
 
@@ -43,7 +43,7 @@ class Job(Generic[_R]):
     """Work that runs in a thread: a call to a model, a download, the start of a herd.
 
     Args:
-        work: The work; the value of its `run` is the job's results.
+        work: The work. The value that its `run` returns is the result of the job.
 
     Raises:
         RuntimeError: The interpreter is ending, or no thread can be started.
@@ -63,7 +63,7 @@ class Job(Generic[_R]):
         return self._work.progress
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits until the work is over. Ctrl-C ends the wait, not the work.
+        """Waits until the work is over. Ctrl-C ends only the wait, not the work.
 
         Args:
             timeout_s: Maximum time to wait in seconds; None for no limit.
@@ -72,7 +72,7 @@ class Job(Generic[_R]):
             True if the work is over.
 
         Raises:
-            ForkError: This process was forked; the work runs in its parent.
+            ForkError: This process was forked; the work runs in the parent process.
         """
         return wait_for(self._is_done, timeout_s, self._worker)
 
@@ -84,7 +84,7 @@ class Job(Generic[_R]):
         """Waits for the end of the work and returns its results.
 
         Returns:
-            The results; of `start_optimize`, None if the job was cancelled.
+            The results. A cancelled job of `start_optimize` returns None.
 
         Raises:
             GenerationError: A prompt failed, and `on_error` is "stop".
@@ -94,7 +94,7 @@ class Job(Generic[_R]):
             QuantizeError: A file could not be made.
             ContextError: There is not enough memory.
             JournalError: The journal is damaged.
-            ForkError: This process was forked; the work runs in its parent.
+            ForkError: This process was forked; the work runs in the parent process.
         """
         self.wait()
         if self._work.problem:
@@ -104,7 +104,7 @@ class Job(Generic[_R]):
     result = results
 
     def outcome(self) -> _R:
-        """Returns the results like `results`, without a warning about the problem."""
+        """Returns the same as `results`, but does not warn about a problem."""
         self.wait()
         if self._worker is not None:
             self._worker.join()

@@ -1,4 +1,4 @@
-"""A call that scores: converts the results of a call that generates."""
+"""A scoring call: runs a generating call and converts its results to scores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Scored(Protocol):
-    """Protocol of the results of a call that scores."""
+    """Protocol of the results of a scoring call."""
 
     @property
     def errors(self) -> list[str | None]:
@@ -32,8 +32,8 @@ class Scoring(Generic[_R]):
     """A call that converts the results of another call.
 
     Args:
-        call: Call to run; its requests have trees.
-        convert: Converts the results.
+        call: Call to run, whose requests have trees.
+        convert: Function that converts the results.
         name: Name of the prompts in messages.
         n_beside: Number of additional requests at the end.
     """
@@ -76,8 +76,8 @@ class Scoring(Generic[_R]):
         """Run the call.
 
         Raises:
-            GenerationError: A prompt failed; `results` of the error is what `convert`
-                returns.
+            GenerationError: A prompt failed; the error's `results` are the converted
+                results.
         """
         try:
             return self._convert(self._call.run(loop))

@@ -24,11 +24,12 @@ def make_stats(
     wall_s: float,
     n: int,
 ) -> Stats:
-    """Compute the statistics of a call: sums over prompts, and counts of batches.
+    """Compute the statistics of a call: sums over its prompts, and counts of its batches.
 
     Args:
         results: Results of all prompts and samples, see `Results`.
-        groups: Groups after their end: all prompts, then retries.
+        groups: Groups of the call, all ended: first the group of all prompts, then
+            groups of retries.
         n_copied: See `Stats`.
         n_journal: See `Stats`.
         seed: See `Stats`.
@@ -82,7 +83,7 @@ def make_stats(
 
 
 def added(rows: Iterable[ActorStats]) -> tuple[ActorStats, ...]:
-    """Add up rows of the same actor; the result has one row per actor, in order."""
+    """Add up the rows of each actor; return one row per actor, ordered by actor."""
     each: dict[int, ActorStats] = {}
     for row in rows:
         each[row.actor] = each[row.actor] + row if row.actor in each else row

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class State(Enum):
-    """State of a client."""
+    """State of a client in the scheduler."""
 
     WAITING = auto()
     RUNNING = auto()
@@ -26,19 +26,21 @@ class Client:
 
     Attributes:
         id: Identifier, unique in a context.
-        call: Number of the call that it belongs to; for a prefix, of the call that
-            computes it.
+        call: Number of the call of the client; for a prefix, of the call that computes
+            it.
         index: Index of the prompt in its call; -1 for a prefix.
         request: Request that is submitted to the engine.
-        parent: Prefix that it continues; None if it starts from an empty sequence.
+        parent: Prefix that the client continues; None if it starts from an empty
+            sequence.
         rank: Position in the order in which the clients of its call start.
         n_levels: For a prefix, length of the longest chain of nested prefixes that starts
             with it.
-        dependents: For a prefix, children that cannot start before it is held.
+        dependents: For a prefix, children that cannot start before the prefix is held.
         n_unsubmitted: For a prefix, number of children that have not been submitted.
-        is_cached: For a prefix, whether it stays in the cache when no client needs it.
-        age: Number of clients that were admitted before it; -1 before its admission.
-        n_saved: Number of KV cells that it had when it was paused.
+        is_cached: For a prefix, whether the prefix stays in the cache when no client
+            needs it.
+        age: Number of clients admitted before this one; -1 before its own admission.
+        n_saved: Number of KV cells that the client had when it was paused.
     """
 
     id: int
@@ -64,7 +66,7 @@ class Client:
 
     @property
     def is_prefix(self) -> bool:
-        """Whether the client is a prefix: it generates nothing, others fork from it."""
+        """Whether the client is a prefix, from which other clients fork."""
         return self.request.max_tokens == 0
 
     @property
@@ -79,10 +81,10 @@ class Client:
 
     @property
     def depth(self) -> int:
-        """For a prefix, the number of hold slots that it needs to be held.
+        """Number of free hold slots that a prefix needs before it can start.
 
         A held prefix needs only its own slot, because its ancestors may be evicted.
-        Otherwise its ancestors up to a held one need slots as well.
+        Before the prefix is held, each ancestor that is not held needs a slot as well.
         """
         prefix, depth = self, 1
         while prefix.state is not State.HELD and prefix.parent is not None:
@@ -93,7 +95,7 @@ class Client:
         return depth
 
     def fork_source(self) -> Client | None:
-        """Return the longest held prefix that the client continues, if any."""
+        """Return the longest held prefix that the client continues, or None."""
         prefix = self.parent
         while prefix is not None and prefix.state is not State.HELD:
             prefix = prefix.parent

@@ -1,4 +1,4 @@
-"""Input and output of the scheduler: limits of an engine, actions for it."""
+"""Input and output of the scheduler: limits of an engine, and actions for the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Limits:
     Attributes:
         n_slots: Maximum number of prompts that run at once.
         n_hold: Maximum number of prefixes that run, are paused or are held at once.
-            Prefixes take no slots of prompts.
+            Prefixes use no slots of prompts.
         n_cells: Number of KV cells in a pool that all sequences share; None if each
             sequence has enough separate cells.
     """
@@ -28,13 +28,13 @@ class Limits:
 
 
 class Kind(Enum):
-    """Operation of an action."""
+    """Operation that an action requests."""
 
     SUBMIT = auto()
     RESUME = auto()
     PAUSE = auto()
     RELEASE = auto()  # a held prefix
-    FAIL = auto()  # the client does not fit into the cache, even alone
+    FAIL = auto()  # the client does not fit into the cache, even if it runs alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Action:
 
     Attributes:
         kind: Operation to carry out.
-        client: Client that it applies to.
+        client: Client to which the action applies.
         fork_from: For SUBMIT, id of the held prefix to fork from; None for no prefix.
     """
 

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """The functions of the step-level engine of llamaherd.h that run requests."""
+    """Step-level engine of llamaherd.h: the functions that run requests."""
 
     @property
     def n_ctx(self) -> int:
-        """Number of KV cells in total."""
+        """Total number of KV cells."""
         ...
 
     @property
@@ -39,11 +39,11 @@ class Engine(Protocol):
         Args:
             id_: Identifier, unique among the requests that are not released.
             request: Request to run.
-            fork_from: Id of a held prefix of the request's tokens. A held prefix that is
-                a whole prompt may have all tokens of the request.
-            call: Number of the call whose counts include it, see `counts`.
-            may_draft: Whether draft tokens may be computed for it.
-            is_watched: Whether its first generated token is an event.
+            fork_from: Id of a held prefix with which the request's tokens start. If the
+                prefix is a whole prompt, it may equal the tokens of the request.
+            call: Number of the call whose counts include the request, see `counts`.
+            may_draft: Whether draft tokens may be computed for the request.
+            is_watched: Whether the first generated token of the request is an event.
 
         Raises:
             ValueError: The request cannot be run, for example because its grammar does
@@ -57,7 +57,7 @@ class Engine(Protocol):
         max_steps: int = 0,
         max_time_ms: int = 0,
     ) -> RunOutcome:
-        """Run steps until an event occurs, a limit is reached or all requests ended.
+        """Run steps until an event occurs, a limit is reached or all requests have ended.
 
         Args:
             ids: Requests to run; None runs all.
@@ -66,10 +66,10 @@ class Engine(Protocol):
         """
 
     def wake(self) -> None:
-        """Make the running `run`, or the next one, return after a step. Thread-safe."""
+        """Make the current or the next call of `run` return after a step. Thread-safe."""
 
     def pause(self, id_: int) -> int:
-        """Move a request's KV cells to host memory and return their number."""
+        """Move a request's KV cells to host memory; return the number of cells."""
 
     def resume(self, id_: int) -> None:
         """Move the KV cells of a paused request back.
@@ -85,7 +85,7 @@ class Engine(Protocol):
         """Return the output of a request so far."""
 
     def read(self, id_: int, n_bytes: int, n_tokens: int) -> Piece:
-        """Return the part of an answer after `n_bytes` bytes of text and `n_tokens`."""
+        """Return the part of an answer after `n_bytes` bytes and `n_tokens` tokens."""
 
     def read_thought(self, id_: int, n_bytes: int) -> Piece:
         """Return the part of a thought after `n_bytes` bytes of text."""
@@ -100,20 +100,20 @@ class Engine(Protocol):
         """Replace the KV cache by one of another size. All requests must be paused.
 
         Raises:
-            ContextError: Not enough memory; the cache keeps its size.
+            ContextError: There is not enough memory; the cache keeps its size.
         """
 
     def close(self) -> None:
         """Free all memory. Only `abort` and `wake` may be called afterwards."""
 
     def abort(self, *, on: bool) -> None:
-        """Abort the running `run` and all later calls, until called with on=False."""
+        """Abort the current and all later calls of `run`, until on=False."""
 
     def n_cells_taken(self) -> int:
-        """Return the number of cells in use or reserved for the rest of prefills."""
+        """Return the number of cells in use, or reserved for prompts in prefill."""
 
     def counts(self, call: int | None = None) -> Counts:
-        """Return the counts of one call, or of all calls since the engine exists."""
+        """Return the counts of one call, or of all calls since the engine was created."""
 
     def forget(self, call: int) -> None:
         """Remove the counts of a call."""

@@ -1,4 +1,4 @@
-"""Fallback for a refused batch: find the clients that cause the refusal."""
+"""Fallback for a refused batch: find the clients that caused the refusal."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def isolate(engine: Engine, ids: Sequence[int]) -> list[int]:
     """End the clients whose batches libllama refuses.
 
     The group is halved until each refused part has one client: k guilty clients among n
-    cost O(k log n) batches. Every other client takes one step. A client ends only when
-    its batch is refused a second time, with no other client in it. A transient failure
-    of the device therefore ends no client.
+    cost O(k log n) batches. Every other client runs one step. A client is ended only
+    when a batch with this client alone is refused again. A transient failure of the
+    device therefore ends no client.
 
     Args:
         engine: Engine that runs the clients.
         ids: Ids of the clients of the refused batch, one or more.
 
     Returns:
-        Ids of the clients that ended or became held, including clients that are not
-        guilty.
+        Ids of the clients that ended or are now held, including clients that caused no
+        refusal.
     """
     events: list[int] = []
     middle = len(ids) // 2
@@ -44,5 +44,5 @@ def isolate(engine: Engine, ids: Sequence[int]) -> list[int]:
 
 
 def is_guilty(outcome: RunOutcome) -> bool:
-    """Whether a batch was refused because of its content, not for lack of KV cells."""
+    """Return whether the content of a batch, not a lack of KV cells, was refused."""
     return outcome.status is Status.REFUSED and outcome.decode_code != NO_KV_SLOT

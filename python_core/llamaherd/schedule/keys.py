@@ -23,19 +23,20 @@ _S = TypeVar("_S", bytearray, "array[int]")
 
 
 class Keys:
-    """Keys of prompts: bytes that compare like sequences of tokens.
+    """Keys of prompts: bytes that have the same sort order as the prompts' tokens.
 
     The common beginning of all prompts, such as a codebook, is stored once.
 
     Args:
-        prompts: Token ids of each prompt, int32[n_tokens]. They are read one at a time.
+        prompts: Token ids of each prompt, int32[n_tokens]. The prompts are read one at
+            a time.
     """
 
     def __init__(self, prompts: Iterable[array[int]]) -> None:
         self._head: array[int] | None = None
         self._bytes = bytearray()
         self._ends = array("q", [0])
-        self._sorted: list[array[int]] = []  # lists of indices of prompts
+        self._sorted: list[array[int]] = []  # indices of prompts, in several lists
         left = iter(prompts)
         while chunk := list(islice(left, _CHUNK)):
             n_head = self._shorten_head(chunk)
@@ -54,17 +55,17 @@ class Keys:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """int64[n_prompts], tokens of each prompt."""
+        """int64[n_prompts], number of tokens of each prompt."""
         own = np.diff(np.array(self._ends, dtype=np.int64)) // _TOKEN_BYTES
         return np.asarray(own + len(self._head or ()))
 
     def order(self) -> NDArray[np.int64]:
-        """int64[n_prompts], indices of sorted prompts; equal prompts as given."""
+        """int64[n_prompts], indices of the prompts in sorted (stable) order."""
         merged = heapq.merge(*self._sorted, key=self.__getitem__)
         return np.fromiter(merged, dtype=np.int64, count=len(self))
 
     def shared(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """int64[n_prompts], tokens shared with the previous prompt in `order`."""
+        """int64[n_prompts], count of tokens shared with the previous one in `order`."""
         shared = np.zeros(len(self), dtype=np.int64)
         n_head = len(self._head or ())
         before = None
@@ -81,7 +82,7 @@ class Keys:
             self._ends.append(len(self._bytes))
 
     def _shorten_head(self, chunk: list[array[int]]) -> int:
-        """Shorten the common beginning to what further prompts share, and return it."""
+        """Shorten the common beginning to fit further prompts, and return it."""
         old = head = chunk[0] if self._head is None else self._head
         for prompt in chunk:
             if prompt[: len(head)] != head:
@@ -95,14 +96,14 @@ class Keys:
 
 
 def _key(tokens: array[int]) -> bytes:
-    """Return bytes that sort as the tokens do; swaps the bytes of `tokens`."""
+    """Return bytes with the sort order of the tokens; swaps the bytes in `tokens`."""
     if sys.byteorder == "little":
         tokens.byteswap()
     return tokens.tobytes()
 
 
 def _n_common(a: _S, b: _S, width: int) -> int:
-    """Return the number of first tokens that two keys share, of `width` elements each."""
+    """Return the number of first tokens that two keys share."""
     low, high = 0, min(len(a), len(b)) // width
     while low < high:
         middle = (low + high + 1) // 2

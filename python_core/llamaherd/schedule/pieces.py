@@ -1,4 +1,7 @@
-"""Distribution of a call among actors, which keeps shared prefixes together."""
+"""Distribution of a call's prompts among actors.
+
+Prompts that share a prefix stay together.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ if TYPE_CHECKING:
 class Pieces:
     """Prompts of a call, distributed to actors on demand (work stealing).
 
-    Each actor has a share of the depth-first order and computes it piece by piece. An
-    actor whose share is empty takes the second half of the largest remaining share. Thus
-    no actor waits for a slow one, and few shared prefixes are cut.
+    Each actor has a share of the depth-first order and computes the share piece by
+    piece. An actor whose share is empty takes the second half of the largest remaining
+    share. Thus no actor waits for a slow one, and few groups with a shared prefix are
+    divided.
 
     Args:
         line: All prompts in depth-first order.
@@ -28,7 +32,7 @@ class Pieces:
         n = len(line)
         share = line.cost(0, n) / n_actors
         first = 0
-        # For each actor the first position of its share, and the position after the last.
+        # First position of each actor's share, and the position after its last one.
         self._shares: list[tuple[int, int]] = []
         for k in range(1, n_actors):
             cut = line.cut(k * share, share / 4, first, n)
@@ -51,11 +55,11 @@ class Pieces:
         sizes = [
             (self._line.cost(first, last), last - first) for first, last in self._shares
         ]
-        largest = sizes.index(max(sizes))  # may cost 0: prompts without tokens
+        largest = sizes.index(max(sizes))  # by prompts: costs can be 0
         first, last = self._shares[largest]
         cost = sizes[largest][0]
         middle = self._line.before[first] + cost / 2
-        # The thief gets at least one prompt; all of them if there is only one.
+        # The idle actor takes at least one prompt, even the only one that is left.
         cut = self._line.cut(middle, cost / 8, first, max(first, last - 1))
         self._shares[largest] = first, cut
         return cut, last

@@ -13,16 +13,17 @@ if TYPE_CHECKING:
     from llamaherd.core.request import Request
     from llamaherd.schedule.client import Client
 
-_HEAD = 8  # tokens; only prefixes that are whole prompts have fewer
+_HEAD = 8  # minimum number of tokens of a prefix, except prefixes that are whole prompts
 _MAX_GONE = 64  # number of evicted prefixes that are remembered
-_MAX_SEEN = 32  # number of prompts with the same head that are remembered
+_MAX_SEEN = 32  # number of prompts remembered for each head
 
 
 class PrefixCache:
     """Prefixes of all calls of a context.
 
-    A prefix from which clients have yet to fork is pinned. A prefix that no client needs
-    is idle and is held until its slot is needed. Eviction is least recently used first.
+    A prefix is pinned as long as a client will still fork from it. A prefix that no
+    client needs is idle; it is held until its slot is needed. The least recently used
+    idle prefix is evicted first.
 
     Attributes:
         n_again: Number of prefixes that were inserted again after an eviction.
@@ -42,20 +43,21 @@ class PrefixCache:
 
     @property
     def held(self) -> list[Client]:
-        """Computed prefixes, both pinned and idle."""
+        """Held prefixes, both pinned and idle."""
         every = (p for prefixes in self._prefixes.values() for p in prefixes)
         return [prefix for prefix in every if prefix.state is State.HELD]
 
     @property
     def needed(self) -> list[Client]:
-        """Pinned prefixes: held, with clients that have yet to fork from them."""
+        """Pinned prefixes: held prefixes from which a client will still fork."""
         return [prefix for prefix in self.held if prefix.id not in self._idle]
 
     def match(self, tokens: array[int]) -> Client | None:
-        """Return the longest prefix of a prompt, computed or not; None if there is none.
+        """Return the longest known prefix of a prompt, held or not, or None.
 
         Args:
-            tokens: int32[n], the prompt. The prefix never includes its last token.
+            tokens: int32[n], the prompt. The prefix never includes the last token of
+                the prompt.
         """
         best: Client | None = None
         for prefix in self._prefixes.get(_head(tokens), ()):
@@ -65,7 +67,7 @@ class PrefixCache:
         return best
 
     def find(self, request: Request) -> Client | None:
-        """Return the prefix with the same tokens; with kept logits for a whole prompt."""
+        """Return the prefix that equals the request, or None."""
         for prefix in self._prefixes.get(_head(request.tokens), ()):
             is_enough = prefix.request.is_whole or not request.is_whole
             if is_enough and prefix.request.tokens == request.tokens:
@@ -78,7 +80,7 @@ class PrefixCache:
         self._prefixes.setdefault(_head(prefix.request.tokens), []).append(prefix)
 
     def use(self, prefix: Client) -> None:
-        """Pin a prefix from which a client is going to fork."""
+        """Pin a prefix from which a client will fork."""
         self._idle.pop(prefix.id, None)
 
     def release(self, prefix: Client) -> None:
@@ -111,9 +113,9 @@ class PrefixCache:
             self._prefixes.pop(head, None)
 
     def shared(self, tokens: array[int]) -> int:
-        """Return the length of the prefix shared with an earlier prompt; note the prompt.
+        """Return the length of the prefix shared with an earlier prompt.
 
-        The last token of the prompt is never counted, see `match`.
+        The prompt itself is remembered. Its last token is never included, see `match`.
         """
         head = _head(tokens)
         seen = self._seen.setdefault(head, deque(maxlen=_MAX_SEEN))

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PrefixTree:
-    """Prefixes that at least two children (prompts or longer prefixes) continue.
+    """Tree of prefixes, each with at least two children: prompts or longer prefixes.
 
-    Nodes are numbered depth-first: the number of a parent is less than those of its
-    children.
+    Nodes are numbered depth-first; a parent has a smaller number than its children.
 
     Attributes:
         order: [n_prompts] Prompts in depth-first order.
-        node_of: [n_prompts] Node that prompt i continues; -1 if it continues none.
+        node_of: [n_prompts] Node that prompt i continues; -1 if the prompt continues no
+            node.
         parent: [n_nodes] Parent of node k; -1 for a root.
         length: [n_nodes] Number of tokens from the start of the prompt to node k.
-        prompt: [n_nodes] Index of a prompt that starts with, or equals, node k.
+        prompt: [n_nodes] Index of a prompt that starts with the tokens of node k.
     """
 
     order: list[int]
@@ -45,21 +45,20 @@ class PrefixTree:
 
     @property
     def n_shared(self) -> int:
-        """Number of tokens of the prefix that all prompts share; 0 if they share none."""
+        """Number of tokens of the prefix that all prompts share; 0 without one."""
         is_one = self.parent.count(-1) == 1 and -1 not in self.node_of
         return self.length[0] if is_one else 0
 
     def with_equals(
         self, indices_of: Sequence[Sequence[int]], lengths: Sequence[int], n_least: int
     ) -> PrefixTree:
-        """Return the tree of all prompts; equal prompts share a node of full length.
+        """Return the tree of all prompts; equal prompts share a node of all tokens.
 
         Args:
-            indices_of: For each prompt of this tree, the indices of all prompts that
-                equal it, including itself.
+            indices_of: For each prompt of this tree, the indices of all prompts equal
+                to it, including its own index.
             lengths: Number of tokens of each prompt of this tree.
-            n_least: Minimum number of tokens for a prompt that shares nothing with others
-                to be held for its equals.
+            n_least: Minimum number of tokens for a node that only equal prompts share.
         """
         order: list[int] = []
         node_of = [-1] * sum(map(len, indices_of))
@@ -75,7 +74,7 @@ class PrefixTree:
             return len(parent) - 1
 
         for i in self.order:
-            for k in range(len(renumbered), self.node_of[i] + 1):  # nodes that start here
+            for k in range(len(renumbered), self.node_of[i] + 1):  # new nodes
                 above = renumbered[self.parent[k]] if self.parent[k] >= 0 else -1
                 renumbered.append(add(above, self.length[k], self.prompt[k]))
             node = renumbered[self.node_of[i]] if self.node_of[i] >= 0 else -1
@@ -94,7 +93,7 @@ class PrefixTree:
         Their children continue the nearest ancestor that remains.
         """
         depth = self.depth
-        kept = [-1] * self.n_nodes  # new number of the node, or of its nearest ancestor
+        kept = [-1] * self.n_nodes  # new number of node or ancestor
         nodes: list[int] = []
         for k, parent in enumerate(self.parent):
             if depth[k] <= max_depth:

@@ -1,4 +1,4 @@
-"""Queue of one call: its waiting clients in the order in which they start."""
+"""Queue of one call: its waiting clients, in the order in which they will start."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Heap = list[tuple[int, int, Client]]  # by rank, then by id
 
 
 class Queue:
-    """Clients of one call that may start, in order.
+    """Clients of one call that may start, in their order.
 
     Args:
         call: Number of the call.
-        clients: Prompts and the prefixes that this call computes, see `make_clients`.
+        clients: Prompts of the call, and prefixes that it computes, see `make_clients`.
         is_single: Whether the call is a single prompt, which continues prefixes of
             earlier prompts.
 
     Attributes:
         priority: Priority of the call; the highest is served first.
-        turn: Time at which it last had a slot, or arrived; see `Turns`.
-        is_listed: Whether it is in the heap of `Turns`.
+        turn: Time at which the call last received a slot, or else arrived; see `Turns`.
+        is_listed: Whether the queue is in the heap of `Turns`.
         is_admitting: Whether new clients may start.
     """
 
@@ -44,7 +44,7 @@ class Queue:
         self.is_listed = False
         self.is_admitting = True
         self._prompts: Heap = []
-        self._prefixes: dict[int, Heap] = {}  # by number of levels
+        self._prefixes: dict[int, Heap] = {}  # heaps of prefixes, by number of levels
 
     @property
     def is_empty(self) -> bool:
@@ -60,7 +60,7 @@ class Queue:
             heappush(self._prompts, item)
 
     def head(self, n_free: float) -> Heap:
-        """Return the heap whose first client starts next; [] if none can start.
+        """Return the heap whose first client starts next; [] if no client can start.
 
         A prefix with d levels starts only when d hold slots are free, one per nested
         prefix. Otherwise two prefixes could each hold a slot that the other needs
@@ -71,7 +71,7 @@ class Queue:
         """
         for n_levels, heap in list(self._prefixes.items()):
             _send_back(heap)
-            while heap and heap[0][2].n_levels != n_levels:  # a longer prefix was added
+            while heap and heap[0][2].n_levels != n_levels:  # it was extended
                 self.push(heappop(heap)[2])
                 _send_back(heap)
         _send_back(self._prompts)
@@ -81,10 +81,10 @@ class Queue:
 
 
 def _send_back(heap: Heap) -> None:
-    """Remove from the head of a heap the clients that cannot start.
+    """Remove clients that cannot start from the top of a heap.
 
-    A client whose prefix was evicted becomes its dependent again. A prefix that no client
-    needs any more is dropped.
+    A client whose prefix was evicted waits for the prefix again. A prefix that no
+    client needs any more is dropped.
     """
     while heap:
         client = heap[0][2]
@@ -113,15 +113,17 @@ def make_clients(
         requests: Requests of the prompts from which the tree was built.
         indices: Index of each request in its call.
         tree: Prefix tree of `requests`.
-        cache: Prefixes of all calls. Existing prefixes are used; new ones are inserted.
+        cache: Prefixes of all calls. The function reuses existing prefixes and inserts
+            new ones.
         ids: Source of new ids.
         call: Number of the call.
-        max_cached_depth: Maximum depth of prefixes that stay when no client needs them.
+        max_cached_depth: Maximum depth of prefixes that stay cached when no client
+            needs them.
 
     Returns:
         The new clients, each prefix before its children. Groups without a common prefix
-        are ordered by their longest possible answer, longest first, so that no long
-        answer runs alone at the end.
+        are ordered by the maximum length of their answers, longest first, so that no
+        long answer runs alone at the end.
     """
     clients: list[Client] = []
     prefixes: list[Client] = []
@@ -135,7 +137,8 @@ def make_clients(
 
     for i in tree.order:
         request = requests[i]
-        # Nodes are numbered depth-first, too: these nodes start here.
+        # Nodes are numbered depth-first as well: create the nodes that start at this
+        # prompt.
         while len(prefixes) <= tree.node_of[i]:
             k = len(prefixes)
             parent = prefixes[tree.parent[k]] if tree.parent[k] >= 0 else None
@@ -169,7 +172,7 @@ def make_clients(
 
 
 def _longest_first(clients: Sequence[Client]) -> list[Client]:
-    """Set `rank`: depth-first order, roots with the longest answers first."""
+    """Set `rank` in depth-first order; roots with the longest answers come first."""
     new = {client.id for client in clients}
     groups: list[list[Client]] = []
     for client in clients:

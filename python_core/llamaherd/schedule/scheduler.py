@@ -1,15 +1,16 @@
-"""The scheduler decides which client runs when. The loop executes its actions.
+"""Scheduler: decides when each client runs. The loop executes its actions.
 
-Free slots go to calls in turn, so that a new call gets the next slot while another call
-runs. Within a call, prompts start in depth-first order of its prefix tree, so that few
-prefixes are held at once; groups without a common prefix start with the longest answers.
-Each prefix is a separate client. Its children wait until it is held, then fork from it.
-Calls share equal prefixes.
+Calls receive free slots in turn, so a new call gets the next slot even while another
+call runs. Within a call, prompts start in depth-first order of its prefix tree, so that
+few prefixes are held at once; groups without a common prefix start with the longest
+answers. Each prefix is a separate client. Its children wait until the prefix is held
+and then fork from it. Calls share equal prefixes.
 
-Admission is optimistic: it counts the cells for prompts, not the cells that answers may
-need later. When cells run out, the newest client is paused. It resumes, before any new
-client, when there is room. The oldest client is never paused for cells, so there is
-always progress. A client also yields its slot to a client of a higher priority.
+Admission is optimistic: it considers the cells for prompts, not the cells that answers
+may need later. When no cells are free, the newest client is paused. A paused client
+resumes before any new client starts, when enough cells are free. The oldest client is
+never paused for lack of cells, so at least one client always makes progress. A client
+is also paused if a client of a higher priority needs its slot.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from llamaherd.schedule.prefix_cache import PrefixCache
     from llamaherd.schedule.queue import Heap, Queue
 
-HEADROOM = 16  # free cells per running client that an admission must leave for answers
+HEADROOM = 16  # free cells per running client that must remain for answers
 
 
 class Scheduler:
@@ -46,7 +47,7 @@ class Scheduler:
         self._paused: list[tuple[int, int, Client]] = []  # by -priority, age
         self._running: dict[int, Client] = {}
         self._n_slots_used = 0
-        self._n_hold_used = 0  # prefixes that run, are held or are paused
+        self._n_hold_used = 0  # prefixes that are running, held or paused
         self._n_admitted = 0
 
     # ---- state ----
@@ -81,7 +82,7 @@ class Scheduler:
     def remove(self, call: int) -> list[Client]:
         """Remove a call and return its clients that the engine must release.
 
-        Prefixes on which other calls depend, and cached ones, stay.
+        Cached prefixes, and prefixes on which other calls depend, are not removed.
         """
         queue = self._turns.remove(call)
         leaving: list[Client] = []
@@ -102,13 +103,13 @@ class Scheduler:
         return leaving
 
     def resized(self, limits: Limits) -> None:
-        """Store the new capacity of an engine whose clients are paused or lost."""
+        """Store the limits of a resized engine; its clients are paused or lost."""
         self._limits = limits
 
     # ---- decisions ----
 
     def admit(self, n_cells_taken: int) -> list[Action]:
-        """Decide which clients start or resume now; the actions are in order.
+        """Return actions that start or resume clients, in the order of execution.
 
         Args:
             n_cells_taken: Number of cells in use or reserved by prompts in prefill.
@@ -146,13 +147,13 @@ class Scheduler:
                 continue
             heappop(heap)
             self._start(client)
-            if not client.is_prefix:  # a prefix takes no slot
+            if not client.is_prefix:  # a prefix uses no slot
                 self._turns.had_slot(client.call)
             actions.append(Action(Kind.SUBMIT, client, source.id if source else None))
             self._release_if_idle(client.parent, actions)
 
     def make_room(self) -> Action:
-        """Decide which client yields its cells after a batch found no free cells."""
+        """After a batch found no free cells, decide which client releases its cells."""
         prefix = self._cache.evict()
         if prefix is not None:
             self._n_hold_used -= 1
@@ -172,11 +173,11 @@ class Scheduler:
         client.n_saved = n_saved
 
     def not_resumed(self, client: Client) -> None:
-        """Record that a client could not resume for lack of cells."""
+        """Record that a client could not resume because too few cells were free."""
         self._pause(client)
 
     def held(self, prefix: Client) -> None:
-        """Record that a prefix is computed: its children may start."""
+        """Record that a prefix is held, so that its children may start."""
         del self._running[prefix.id]
         prefix.state = State.HELD
         self._make_children_ready(prefix)
@@ -184,7 +185,10 @@ class Scheduler:
             self._cache.release(prefix)
 
     def ended(self, client: Client) -> None:
-        """Record that a client ended. Children of a failed prefix start without it."""
+        """Record that a client ended.
+
+        Children of a failed prefix start without the prefix.
+        """
         self._take_out(client)
         client.state = State.ENDED
         if client.is_prefix:
@@ -192,7 +196,7 @@ class Scheduler:
             self._make_children_ready(client)
 
     def lost(self, prefixes: Iterable[Client]) -> None:
-        """Record that the engine lost prefixes; prefixes still needed are recomputed."""
+        """Record that the engine lost prefixes; the needed ones will be recomputed."""
         for prefix in prefixes:
             self._n_hold_used -= 1
             if prefix.n_unsubmitted == 0:
@@ -226,7 +230,7 @@ class Scheduler:
     # ---- internal: the next client ----
 
     def _next(self) -> tuple[Client | None, Heap]:
-        """Return the client to start next and its heap; [] for a paused client."""
+        """Return the next client to start, and its heap ([] if it is paused)."""
         heap = self._turns.next(
             self._limits.n_hold - self._n_hold_used + self._cache.n_idle
         )
@@ -239,11 +243,11 @@ class Scheduler:
         return waiting, heap
 
     def _has_slot(self, client: Client, actions: list[Action]) -> bool:
-        """Whether a slot is free, or was freed by pausing a client of lower priority.
+        """Return whether a slot is free; pause a client of lower priority if needed.
 
-        A prefix takes no slot and pauses no client. It starts only if a slot is free, or
-        a prompt of lower priority could be paused to free one for the prompts that
-        continue the prefix.
+        A prefix uses no slot and pauses no client. It starts only if the prompts that
+        continue it can get a slot: a slot is free, or a prompt of lower priority could
+        be paused.
         """
         if self._n_slots_used < self._limits.n_slots:
             return True
@@ -254,13 +258,16 @@ class Scheduler:
         if client.is_prefix:
             return True
         if any(action.client is last for action in actions):
-            return False  # a client that starts in this round is paused in the next one
+            return False  # a client just started is not paused
         self._pause(last)
         actions.append(Action(Kind.PAUSE, last))
         return True
 
     def _fits(self, client: Client, need: int, free: float) -> bool:
-        """Whether enough cells are free. A client alone may always try."""
+        """Return whether enough cells are free.
+
+        A client that would run alone always may start.
+        """
         if not self._running or math.isinf(free):
             return True
         answers = sum(min(HEADROOM, c.request.n_behind) for c in self._running.values())
@@ -268,13 +275,14 @@ class Scheduler:
         return need + headroom <= free
 
     def _is_stuck(self) -> bool:
-        """Whether only prefixes may start, and too few hold slots are free."""
+        """Return whether only prefixes wait, and too few hold slots are free."""
         return not self._running and not self._paused and self._turns.has_any
 
     def _is_pool_to_be_cleared(self) -> bool:
-        """Whether to clear an idle pool, so that equal calls have equal pools.
+        """Return whether to clear the idle pool, so that equal calls find equal pools.
 
-        Single prompts continue the prefixes of earlier prompts, which therefore stay.
+        Before a single prompt the pool is not cleared, because the prompt may continue
+        the prefixes of earlier prompts.
         """
         is_idle = not self._running and not self._paused
         is_pool = self._limits.n_cells is not None
@@ -339,7 +347,7 @@ class Scheduler:
         return leaving
 
     def _release_if_idle(self, prefix: Client | None, actions: list[Action]) -> None:
-        """Make a prefix idle, or drop it, when its last child has forked."""
+        """Make a prefix idle or drop it, if all its children have forked."""
         if prefix is None:
             return
         prefix.n_unsubmitted -= 1
@@ -362,9 +370,10 @@ class Scheduler:
         return prefix.n_tokens
 
     def _skip_prefix(self) -> None:
-        """Skip the next prefix: its children continue its parent instead.
+        """Skip the next prefix, so that its children continue its parent instead.
 
-        Evicting a held prefix for it could make two prefixes replace each other forever.
+        If a held prefix were evicted for the next one, two prefixes could replace each
+        other forever.
         """
         prefix = heappop(self._turns.next(math.inf))[2]
         parent = prefix.parent
@@ -378,14 +387,14 @@ class Scheduler:
         self._make_children_ready(prefix)
 
     def _give_up_held(self) -> Action:
-        """Release the held prefix whose children start last; it is recomputed."""
+        """Release the held prefix whose children start last; it is recomputed later."""
         prefix = max(self._cache.needed, key=lambda client: (client.call, client.rank))
         self._n_hold_used -= 1
         self._send_to_wait(prefix)
         return Action(Kind.RELEASE, prefix)
 
     def _send_to_wait(self, prefix: Client) -> None:
-        """Make a held prefix wait again: its remaining children still need it."""
+        """Make a prefix wait again, because its remaining children still need it."""
         prefix.state = State.WAITING
         if prefix.parent is not None:
             prefix.parent.n_unsubmitted += 1
@@ -396,7 +405,7 @@ class Scheduler:
             self._hand_over(prefix)
 
     def _hand_over(self, prefix: Client) -> None:
-        """Move a prefix of a removed call to another call that needs it."""
+        """Move a prefix of a removed call to another call that needs the prefix."""
         for queue in self._turns.queues:
             for client in queue.clients:
                 if client.parent is prefix and client.state is State.WAITING:
@@ -406,7 +415,7 @@ class Scheduler:
                     return
 
     def _hand_over_ready(self, prefix: Client) -> None:
-        """Make a moved prefix ready, or wait for its parent, which may move as well."""
+        """Make a moved prefix ready, or let it wait for its parent, also moved."""
         parent = prefix.parent
         if parent is None or _is_settled(parent):
             self._turns.make_ready(prefix)
@@ -417,7 +426,7 @@ class Scheduler:
             self._hand_over(parent)
 
     def _await_prefix(self, client: Client) -> None:
-        """Make a client ready if its prefix is settled, else a dependent of it."""
+        """Make a client ready, or let it wait for its prefix if that is unsettled."""
         parent = client.parent
         if parent is None or _is_settled(parent):
             self._turns.make_ready(client)
@@ -427,7 +436,7 @@ class Scheduler:
     def _make_children_ready(self, prefix: Client) -> None:
         children, prefix.dependents = prefix.dependents, []
         for child in children:
-            if child.state is State.WAITING:  # other clients were abandoned in between
+            if child.state is State.WAITING:  # it may have been abandoned
                 self._turns.make_ready(child)
 
 
@@ -436,5 +445,5 @@ def _age(client: Client) -> int:
 
 
 def _is_settled(prefix: Client | None) -> bool:
-    """Whether the children of a prefix may start, because it is held or will not be."""
+    """Return whether a prefix's children may start: it is held, or never will be."""
     return prefix is None or prefix.state in (State.HELD, State.ENDED)

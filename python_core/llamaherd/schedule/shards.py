@@ -1,9 +1,9 @@
 """Division of a call among several machines or tasks.
 
 A machine computes a prefix once for all of its prompts. In the depth-first order of the
-tree of tokens, prompts that share a prefix are adjacent, so a share cut from this order
-computes twice only the prefix that crosses a cut. The plan depends only on the prompts,
-so every machine computes the same plan.
+tree of tokens, prompts that share a prefix are adjacent. If this order is cut into
+shares, only prefixes whose prompts are on both sides of a cut are computed twice. The
+plan depends only on the prompts, so every machine computes the same plan.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# Maximum distance of a cut from an even share, relative to that share.
+# Maximum distance of a cut from the position for equal shares, relative to a share.
 _TOLERANCE = 0.01
 
 
@@ -37,7 +37,7 @@ class DepthFirst:
     Args:
         prompts: Prompts, each an int32[n_tokens]; read one at a time.
         n_answer: Number of tokens that an answer costs: one number, or one per prompt.
-        order: Indices of the prompts in depth-first order, if known already.
+        order: Indices of the prompts in depth-first order; None computes them.
 
     Attributes:
         order: int64[n_prompts], indices of the prompts; equal prompts in the given order.
@@ -79,19 +79,20 @@ class DepthFirst:
         return np.concatenate([[0], np.cumsum(self.costs, dtype=np.int64)])
 
     def cost(self, first: int, last: int) -> int:
-        """Return the cost of the positions [first, last), computed by themselves."""
+        """Return the cost of positions [first, last) in a separate shard."""
         if first >= last:
             return 0
         return int(self.before[last] - self.before[first] + self.shared[first])
 
     def cut(self, near: float, within: float, low: int, high: int) -> int:
-        """Return the position near a given cost where a cut costs the fewest tokens.
+        """Return the position near a given cost where a cut costs fewest tokens.
 
         Args:
             near: Desired total cost of the prompts before the cut.
             within: Maximum difference from `near`.
-            low: First allowed position.
-            high: Last allowed position; len(self) is after the last prompt.
+            low: Smallest allowed position.
+            high: Largest allowed position; len(self) is the position after the last
+                prompt.
         """
         inner = self.before[low : high + 1]
         first, last = np.searchsorted(inner, [near - within, near + within])
@@ -110,8 +111,8 @@ class Shards:
 
     Attributes:
         members: For each shard an int64[n], the indices of its prompts, ascending.
-        costs: For each shard the number of tokens that it computes.
-        n_unique: Number of tokens that one machine would compute for all prompts.
+        costs: For each shard, the number of tokens that it computes.
+        n_unique: Number of tokens that a single machine would compute for all prompts.
     """
 
     members: list[NDArray[np.int64]]
@@ -126,7 +127,7 @@ class Shards:
 
     @property
     def lost(self) -> float:
-        """Tokens computed more than once because of cuts, relative to `n_unique`."""
+        """Number of tokens computed again because of cuts, relative to `n_unique`."""
         return sum(self.costs) / self.n_unique - 1 if self.n_unique else 0.0
 
 
@@ -135,7 +136,7 @@ def plan_shards(
     n_shards: int,
     n_answer: int | Sequence[int] = 0,
 ) -> Shards:
-    """Divide prompts into shards of about equal cost that share few prefixes.
+    """Divide prompts into shards of about equal cost, cutting few shared prefixes.
 
     Args:
         prompts: Prompts, each an int32[n_tokens]; read one at a time.
@@ -155,8 +156,7 @@ def plan_shards(
     line = DepthFirst(prompts, n_answer)
     n, total = len(line), line.cost(0, len(line))
     cuts = [0]
-    for k in range(1, n_shards):  # each target is computed from the start, so that errors
-        # do not add up
+    for k in range(1, n_shards):  # rounding errors do not add up
         share = total / n_shards
         cuts.append(line.cut(k * share, _TOLERANCE * share, cuts[-1], n))
     cuts.append(n)

@@ -1,4 +1,4 @@
-"""Order in which calls get free slots: round-robin within a priority."""
+"""Order in which calls receive free slots: round-robin within a priority."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _Turn = tuple[int, tuple[int, int], int]
 class Turns:
     """Queues of all calls, served in turn.
 
-    The next slot goes to the call with the highest priority whose last slot is longest
-    ago. A new call is placed before all calls that had a slot at the current time, so it
-    gets the next slot.
+    The next slot is assigned to a call of the highest priority: of these calls, to the
+    one whose last slot is longest ago. A new call is placed before all calls that
+    received a slot at the current time, so it receives the next slot.
     """
 
     def __init__(self) -> None:
         self._queues: dict[int, Queue] = {}  # by call
         self._turns: list[_Turn] = []  # heap of the calls with clients that may start
-        self._clock = 0  # number of slots given so far
+        self._clock = 0  # number of slots assigned so far
 
     def __contains__(self, call: int) -> bool:
         return call in self._queues
@@ -46,7 +46,7 @@ class Turns:
 
     def add(self, queue: Queue) -> None:
         """Add the queue of a new call."""
-        queue.turn = (self._clock, 0)  # before the calls that had a slot at this time
+        queue.turn = (self._clock, 0)  # before calls with a slot at this time
         self._queues[queue.call] = queue
 
     def remove(self, call: int) -> Queue | None:
@@ -54,7 +54,7 @@ class Turns:
         return self._queues.pop(call, None)
 
     def make_ready(self, client: Client) -> None:
-        """Make a client eligible to start when its call has its turn."""
+        """Allow a client to start when it is its call's turn."""
         queue = self._queues[client.call]
         queue.push(client)
         self._list(queue)
@@ -71,7 +71,7 @@ class Turns:
             _, turn, call = self._turns[0]
             queue = self._queues.get(call)
             if queue is None or not queue.is_admitting or queue.turn != turn:
-                heappop(self._turns)  # removed, or listed again with another turn
+                heappop(self._turns)  # an outdated entry of the heap
                 continue
             found = queue.head(n_free)
             if queue.is_empty:
@@ -84,7 +84,7 @@ class Turns:
         return found
 
     def had_slot(self, call: int) -> None:
-        """Record that a call had a slot: it moves to the end of the waiting calls."""
+        """Record that a call received a slot; move it behind all other calls."""
         self._clock += 1
         queue = self._queues[call]
         queue.turn = (self._clock, 1)

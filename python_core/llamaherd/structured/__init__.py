@@ -1,4 +1,4 @@
-"""Structured answers: JSON Schemas, enforced by masks and checked afterwards."""
+"""Structured answers: JSON Schemas that token masks enforce and a check completes."""
 
 from llamaherd.structured.prompt import schema_prompt
 from llamaherd.structured.quoting import type_quote

@@ -1,4 +1,4 @@
-"""Columns of answers as lists and as Arrow arrays; only the latter need pyarrow."""
+"""Columns of answers as lists and as Arrow arrays. Only Arrow arrays need pyarrow."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ class SchemaLayout:
     schemas: tuple[str, ...]
 
     def paths(self, *, dotted: bool) -> dict[str, tuple[str, ...]]:
-        """Map names of columns to paths of fields; () is the whole answer."""
+        """Return the path of each column's field; () is the whole answer."""
         found = leaves(read_columns(self.schemas), dotted=dotted)
         return {name: path for name, (path, _) in found.items()}
 
     def kinds(self, *, dotted: bool) -> dict[str, str]:
-        """Map the names of `paths` to kinds of columns."""
+        """Return a dict from the names in `paths` to kinds of columns."""
         return {name: each.kind for name, each in self._columns(dotted=dotted).items()}
 
     def held(
         self, table: Mapping[str, Sequence[Any]], *, dotted: bool
     ) -> tuple[dict[str, list[Any]], dict[int, str]]:
-        """Return the columns with values that every kind of table can hold.
+        """Return the columns with values that every kind of table can store.
 
         Args:
             table: For each of `paths` a list of JSON values.
             dotted: See `paths`.
 
         Returns:
-            The columns, with None for values that a column cannot hold, and the reasons
-            by row.
+            The columns, with None for values that a column cannot store, and the
+            reasons by row.
         """
         problems: dict[int, str] = {}
         columns = {
@@ -130,7 +130,7 @@ def valid_text(text: str) -> str:
 
 
 def _texts(column: Column, value: Any) -> Any:  # noqa: ANN401 - of JSON
-    """Convert values of "json" columns to text: texts unchanged, others as JSON."""
+    """Convert values of "json" columns to text: keep texts, write others as JSON."""
     if value is None:
         return None
     if column.kind == "array" and column.items is not None and isinstance(value, list):

@@ -1,6 +1,7 @@
 """Check of a finished answer against its whole schema.
 
-The check runs on the thread that serves all callers, so its work is counted and bounded.
+The check runs on the thread that serves all callers; its work is therefore counted and
+limited.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ _MAX_SHOWN = 300  # maximum length of a reason in characters
 
 
 def check_schema(text: str, left: tuple[str, ...]) -> None:
-    """Check that answers can be checked against a schema.
+    """Test whether a schema allows a check of answers that ends in time.
 
     Args:
         text: JSON Schema.
-        left: Keywords that masks cannot enforce; if empty, masks enforce all patterns.
+        left: Keywords that masks cannot enforce. If empty, masks enforce all patterns.
 
     Raises:
         SchemaError: The schema is not valid, or its check may not end in time.
@@ -49,7 +50,7 @@ def check_schema(text: str, left: tuple[str, ...]) -> None:
     _check_references(root)
     for schema in subschemas(root) if left else ():
         named = list(schema.get("patternProperties") or ())
-        # With `unevaluatedProperties` jsonschema itself searches property names, with
+        # For `unevaluatedProperties`, jsonschema itself matches property names with
         # `re`.
         is_own = "unevaluatedProperties" not in schema
         for pattern in (schema.get("pattern"), *named):
@@ -64,9 +65,9 @@ def check_schema(text: str, left: tuple[str, ...]) -> None:
 
 
 def _check_references(root: object) -> None:
-    """Check that all references resolve; otherwise answers would end in free text.
+    """Check that all references have a target; otherwise answers could be free text.
 
-    jsonschema checks references to named parts (`$id` and `$anchor`).
+    References to named parts (`$id` and `$anchor`) are checked by jsonschema.
     """
     every = subschemas(root)
     if any({"$id", "id", "$anchor", "$dynamicAnchor"} & each.keys() for each in every):
@@ -83,7 +84,7 @@ def _check_references(root: object) -> None:
 
 
 def violation(text: str, value: object) -> str:
-    """Return where a value violates a schema; "" if it is valid.
+    """Return the position and reason of a violation of a schema; "" if there is none.
 
     Args:
         text: JSON Schema.
@@ -111,7 +112,7 @@ def violation(text: str, value: object) -> str:
 
 
 def cut(reason: object) -> str:
-    """Shorten a long reason."""
+    """Shorten a reason that is too long."""
     shown = str(reason)
     return shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}..."
 
@@ -137,7 +138,7 @@ def _validator(text: str) -> Validator:
     except RecursionError:
         raise SchemaError("is nested too deep", argument="schema") from None
     for each in subschemas(schema):
-        each.pop("$schema", None)  # would select the keywords of jsonschema
+        each.pop("$schema", None)  # this would select the keywords of jsonschema
     own: dict[str, Keyword] = {
         **kind.VALIDATORS,
         "pattern": check_pattern,

@@ -1,4 +1,4 @@
-"""Types of columns, and values of JSON as their cells."""
+"""Types of columns, and conversion of JSON values to cells."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from llamaherd.core import checks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-# "json": values of several types or of an unknown type; "enum": of some texts; "vector":
-# float32[n]. Stored columns are never "enum", "null" or open.
+# "json" has values of several types or of an unknown type, "enum" has some texts, and
+# "vector" has float32[n]. Stored columns are never "enum" or "null", and always closed.
 Kind = Literal[
     "string", "integer", "number", "boolean", "json",
     "array", "object", "vector", "enum", "null",
 ]  # fmt: skip
 
-_MOST = 10_000  # columns of a table; a small schema may stand for a huge one
+_MOST = 10_000  # maximum number of columns; a small schema may describe very many columns
 _INT64 = range(-(2**63), 2**63)
 _TOO_LARGE = "the whole number {} does not fit into 64 bits"
 
@@ -29,11 +29,11 @@ class Column:
 
     Attributes:
         kind: Kind of its values.
-        items: Type of the elements of an "array"; None: any.
+        items: Type of the elements of an "array"; None for any type.
         fields: Names and types of the fields of an "object", in order.
         levels: Texts of an "enum", in order.
-        is_closed: Whether an "array" or "object" has only the items or fields of its
-            type.
+        is_closed: Whether an "array" or "object" has only the elements or fields that
+            the type lists.
     """
 
     kind: Kind
@@ -44,7 +44,7 @@ class Column:
 
     @property
     def stored(self) -> Column:
-        """Type of the stored column: a type that is open or varies becomes "json"."""
+        """Type of the stored column: "json" for a type that is open or varies."""
         if self.kind == "enum":
             return STRING
         if self.kind == "null":
@@ -52,7 +52,7 @@ class Column:
         if self.kind == "array":
             is_known = self.is_closed and self.items is not None
             return replace(self, items=self.items.stored) if is_known else JSON  # type: ignore[union-attr]
-        if self.kind == "object":  # Parquet has no struct without a field
+        if self.kind == "object":  # Parquet does not allow a struct without fields
             if not self.is_closed or not self.fields:
                 return JSON
             fields = tuple((name, each.stored) for name, each in self.fields)
@@ -60,13 +60,13 @@ class Column:
         return self
 
     def hold(self, value: Any) -> Any:  # noqa: ANN401 - of JSON
-        """Converts a JSON value to the value of a cell; None stays None.
+        """Converts a JSON value to the value of a cell; None is not changed.
 
         A "number" may be written without a decimal point, and an "integer" with a decimal
         point.
 
         Raises:
-            ValueError: The column cannot hold the value.
+            ValueError: The column cannot store the value.
         """
         if self.kind in ("integer", "number"):
             return _number(self.kind, value)
@@ -112,13 +112,14 @@ def cells(
     convert: Callable[[Any], Any],
     problems: dict[int, str],
 ) -> list[Any]:
-    """Converts values to cells; values that the column cannot hold become None.
+    """Converts values to cells; replaces values that the column cannot store by None.
 
     Args:
         name: Name of the column.
         values: One value for each row.
-        convert: Raises ValueError where the column cannot hold a value.
-        problems: Receives the reason for each row whose value is missing.
+        convert: Function that converts a value. It raises ValueError if the column
+            cannot store it.
+        problems: Dict to which the reason for each missing value is added, by row.
     """
 
     def cell(i: int, value: Any) -> Any:  # noqa: ANN401 - of JSON
@@ -133,13 +134,13 @@ def cells(
 
 def _number(kind: Kind, value: Any) -> Any:  # noqa: ANN401 - of JSON
     if not isinstance(value, (int, float)):
-        return value  # None, or a value that a validator made from a number
+        return value  # None, or a value that a validator converted from a number
     try:
         if kind == "number":
             return float(value)
         number = int(value)
     except OverflowError:
-        if kind == "number":  # a whole number beyond all floats
+        if kind == "number":  # a whole number larger than any float
             return math.inf if value > 0 else -math.inf
         raise ValueError(_TOO_LARGE.format(checks.shown(value))) from None
     if number not in _INT64:
@@ -150,7 +151,7 @@ def _number(kind: Kind, value: Any) -> Any:  # noqa: ANN401 - of JSON
 def _below(
     column: Column, path: tuple[str, ...], n_left: list[int]
 ) -> Iterator[tuple[tuple[str, ...], Column]]:
-    """Yields the fields of an object; expands nested objects up to `n_left` columns."""
+    """Yields the fields of an object; expands nested objects to `n_left` columns."""
     for name, inner in column.fields:
         n_left[0] -= 1
         if n_left[0] > 0 and inner.kind == "object" and inner.fields:
@@ -160,7 +161,7 @@ def _below(
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Numbers names that occurred before, as R does: "a.b", "a.b.1"."""
+    """Appends numbers to names that occurred before, as R does: "a.b", "a.b.1"."""
     taken = set(names)
     found: dict[str, None] = {}
     for name in names:

@@ -1,7 +1,8 @@
 """Division of a JSON Schema into an enforced part and a checked part.
 
-llguidance compiles a schema to a grammar, or rejects parts of it. Rejected keywords are
-removed until it compiles: the remaining schema accepts at least what the whole accepts.
+llguidance compiles a schema to a grammar, or rejects it because of some keywords. These
+keywords are removed until the schema compiles. The remaining schema accepts every
+answer that the whole schema accepts.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from llamaherd.structured.subschemas import OF_MANY, OF_NAMED, OF_ONE, subschema
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# Compact JSON: white space costs tokens, and small models may repeat it without end.
+# Compact JSON, because white space costs tokens and small models may repeat it without
+# end.
 _COMPACT: dict[str, object] = {"whitespace_flexible": False}
 _LENIENT: dict[str, object] = {**_COMPACT, "lenient": True}
 
-# Keywords without a mask in llguidance (see its docs/json_schema.md).
+# Keywords that llguidance cannot enforce (see its docs/json_schema.md).
 _UNKNOWN = frozenset(
     {
         "not",
@@ -71,7 +73,7 @@ class Enforced(NamedTuple):
 
     Attributes:
         text: JSON Schema for llguidance.
-        left: Keywords for the check, as "keyword" or "format: x".
+        left: Keywords that remain for the check, as "keyword" or "format: x".
     """
 
     text: str
@@ -106,7 +108,7 @@ def enforced(text: str) -> Enforced:
         left |= {word for each in subschemas(schema) for word in loosen(each)}
         problem = _problem(schema, options)
         if not problem:
-            # Targets of references that are not followed, such as anchors.
+            # Schemas outside the parts that are read, such as targets of anchors.
             left.update(llguidance.ignored_of_schema(_with(schema, options)))
             return Enforced(_with(schema, options), tuple(sorted(left)))
     left |= schema.keys() & (OF_ONE | OF_MANY | OF_NAMED | {"$ref"})
@@ -120,10 +122,10 @@ def _with(schema: dict[str, Any], options: dict[str, object]) -> str:
 
 
 def _problem(schema: dict[str, Any], options: dict[str, object]) -> str:
-    """Return why llguidance rejects a schema; "" if it accepts it."""
+    """Return the reason why llguidance rejects a schema; "" if it accepts the schema."""
     problem = llguidance.problem_of_schema(_with(schema, options))
     lower = problem.lower()
-    # For a part that may never be reached, the error names its position.
+    # An error with a position concerns a part that answers may never use.
     if "unsatisfiable" in lower and "while processing" not in lower:
         raise SchemaError(
             f"no answer can follow the schema: {problem}",
@@ -149,7 +151,7 @@ def _has_plain_type(schema: dict[str, Any]) -> bool:
 
 
 def _take_unknown(schema: dict[str, Any]) -> Iterator[str]:
-    """Remove the keywords without a mask."""
+    """Remove the keywords that llguidance cannot enforce, and return them."""
     for each in subschemas(schema):
         for key in each.keys() & _UNKNOWN:
             value = each.pop(key)
@@ -161,7 +163,8 @@ def _take_unknown(schema: dict[str, Any]) -> Iterator[str]:
             yield f"format: {name}"
 
 
-# ---- relaxations, tried in turn; each returns the keywords that it removed -------------
+# ---- relaxations, tried one after the other; each returns the removed keywords
+# -------------
 
 
 def _keep(_schema: dict[str, Any]) -> list[str]:
@@ -169,7 +172,7 @@ def _keep(_schema: dict[str, Any]) -> list[str]:
 
 
 def _coerce(schema: dict[str, Any]) -> list[str]:
-    """Treat `oneOf` with overlapping choices as `anyOf`, by an option of llguidance."""
+    """Set the option of llguidance that treats `oneOf` with overlaps as `anyOf`."""
     return ["oneOf"] if "oneOf" in schema else []
 
 
@@ -183,7 +186,7 @@ def _drop(*keys: str) -> Callable[[dict[str, Any]], list[str]]:
 def _drop_patterns(schema: dict[str, Any]) -> list[str]:
     found = _drop("pattern", "patternProperties")(schema)
     if "patternProperties" in found:
-        # Properties that the removed patterns allowed must stay allowed.
+        # Properties that the removed patterns allowed must still be allowed.
         schema["additionalProperties"] = True
     return found
 

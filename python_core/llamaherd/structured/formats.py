@@ -1,4 +1,4 @@
-"""Formats of JSON Schema, for the check of an answer."""
+"""Formats of JSON Schema, used in the check of an answer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Search for patterns in the check of an answer, in bounded time.
 
-The check runs on the thread that serves all callers. llguidance matches any pattern that
-it supports in linear time. Python's `re` matches the others if its time is bounded.
+The check runs on the thread that serves all callers. llguidance matches each pattern
+that it supports in linear time. Python's `re` matches the other patterns, but only if
+its time is bounded.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _IS_NEW = sys.version_info >= (3, 11)
-_MOST_STEPS = 20_000_000  # limit of `re` for one text: less than a second
-_LONG = 1000  # length of a text that every pattern must be able to search
+_MOST_STEPS = 20_000_000  # most steps of `re` for one text: less than a second
+_LONG = 1000  # length of a text in which the search for every pattern must be possible
 
 
 def can_be_checked(pattern: str) -> bool:
-    """Whether texts of usual length can be searched for a pattern."""
+    """Return whether a pattern can be searched for in texts of usual length."""
     return llguidance.takes_pattern(pattern) or is_quick(pattern)
 
 
 def is_quick(pattern: str) -> bool:
-    """Whether `re` can search texts of usual length in bounded time."""
+    """Return whether `re` can search texts of usual length in bounded time."""
     return n_steps(pattern, _LONG) <= _MOST_STEPS
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text is a regular expression for llguidance or `re`."""
+    """Return whether a text is a valid regular expression for llguidance or `re`."""
     return llguidance.takes_pattern(text) or _parsed(text) is not None
 
 
 def finds(pattern: str, text: str) -> bool:
-    """Whether a pattern matches within a text.
+    """Return whether a pattern matches within a text.
 
     Raises:
         ValueError: The search may take too long.
@@ -63,7 +64,7 @@ def finds(pattern: str, text: str) -> bool:
 
 
 def n_steps(pattern: str, n_chars: int) -> float:
-    """Return an upper bound of the steps of `re.search`; inf for an invalid pattern.
+    """Return an upper bound of the steps of `re.search`; infinity for an invalid pattern.
 
     Args:
         pattern: Pattern for `re`.
@@ -79,11 +80,11 @@ def n_steps(pattern: str, n_chars: int) -> float:
 
 @lru_cache(maxsize=1024)
 def _parsed(pattern: str) -> Any:  # noqa: ANN401 - the module's own classes
-    """Return the parse of `re`, a list of (name, arguments); None if invalid."""
+    """Return the parse tree of `re`, a list of (name, arguments); None if invalid."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # The module has another name in Python 3.10.
+            # Python 3.10 has another name for this module.
             parser = importlib.import_module("re._parser" if _IS_NEW else "sre_parse")
             parsed = parser.parse(pattern)
     except (re.error, RecursionError, OverflowError):
@@ -92,13 +93,13 @@ def _parsed(pattern: str) -> Any:  # noqa: ANN401 - the module's own classes
     return None if parsed.state.flags & re.MULTILINE else parsed
 
 
-# `re` backtracks: it tries every match of a part, and for each all matches of the rest.
-# Both functions return the number of matches from one position in a text of n characters,
-# and the steps to try all of them.
+# `re` backtracks: it tries every match of a part and, for each of them, all matches of
+# the rest. The functions below return the maximum number of matches that begin at one
+# position in a text of n characters, and the steps to try all these matches.
 
 
 def _of_row(parts: Iterable[Any], n: int) -> tuple[float, float]:
-    """Bound a sequence of parts."""
+    """Return the bounds for a sequence of parts."""
     ways, steps = 1.0, 1.0
     for part in parts:
         own_ways, own_steps = _of_part(part, n)
@@ -131,7 +132,7 @@ def _of_part(part: tuple[Any, Any], n: int) -> tuple[float, float]:
 def _of_repeat(
     ways: float, steps: float, *, least: int, most: int
 ) -> tuple[float, float]:
-    """Bound `least` to `most` repetitions of a part."""
+    """Return the bounds for `least` to `most` repetitions of a part."""
     if ways <= 1:
         return max(1.0, most - least + 1.0), max(1.0, most * steps)
     total = power = 1.0

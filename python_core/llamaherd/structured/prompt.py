@@ -10,14 +10,14 @@ from llamaherd.structured.source import schema_text
 from llamaherd.structured.subschemas import Subschema, listed, parts
 
 _MAX_DEPTH = 8
-_MAX_NESTED = 3  # maximum nesting of lists in lists and choices in choices
+_MAX_NESTED = 3  # maximum nesting depth of lists and choices
 
 
 def schema_prompt(schema: object) -> str:
-    """Return an instruction for a prompt: fields of a schema with their descriptions.
+    """Return an instruction for a prompt: the fields of a schema with their descriptions.
 
-    Masks make an answer follow the schema, but the model does not see the schema. It
-    learns the meaning of a field only from the prompt.
+    Masks make an answer follow the schema, but the model does not see the schema. Only
+    the prompt can explain the meaning of a field to the model.
 
     Args:
         schema: See `generate_parallel`.
@@ -39,7 +39,7 @@ def schema_prompt(schema: object) -> str:
 
 
 def _named(node: Subschema) -> dict[str, Subschema]:
-    """Return the fields of an object."""
+    """Return the fields of an object schema."""
     named: dict[str, Subschema] = {}
     for part in parts(node, is_sure=True):
         fields = part.schema.get("properties")
@@ -67,7 +67,7 @@ def _fields(node: Subschema, depth: int) -> list[str]:
 
 
 def _kind(node: Subschema, depth: int = 0) -> str:
-    # A recursive schema is described by its type, without its fields.
+    # For a recursive schema, only the type is described, without its fields.
     sure = parts(node._replace(references=frozenset()), is_sure=True)
     if not sure or depth > _MAX_NESTED:
         return "any value"
@@ -125,7 +125,7 @@ def _range(schema: dict[str, Any]) -> str:
         ("aximum", "at most", "below"),
     ):
         limit, strict = schema.get(f"m{name}"), schema.get(f"exclusiveM{name}")
-        if strict is True:  # the form of draft 4
+        if strict is True:  # the notation of draft 4
             strict, limit = limit, None
         if isinstance(limit, (int, float)):
             limits.append(f"{least} {limit}")
@@ -138,7 +138,7 @@ def _range(schema: dict[str, Any]) -> str:
 
 
 def _words(node: Subschema) -> str:
-    """Return the description of a field, or else of the target of its reference."""
+    """Return the description of a field, or else of its reference's target."""
     for part in parts(node, is_sure=True):
         words = part.schema.get("description")
         if isinstance(words, str):

@@ -1,4 +1,4 @@
-"""Verbatim parts of a text: a grammar of possible quotes, and positions of quotes."""
+"""Verbatim quotes from a text: grammar of all possible quotes, and their positions."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ DEFAULT_LENGTHS: dict[str, tuple[int, int]] = {
     "words": (3, 40),
     "characters": (10, 200),
 }
-# Longer minimum lengths need more states than llguidance keeps.
+# Longer minimum lengths would need more states than llguidance allows.
 MOST_LEAST: dict[str, int] = {"words": 30, "characters": 300}
 MOST_LENGTH = 10_000
 _APOSTROPHES = frozenset("'\u2019")
 _JOINER = "\u200d"
-_TONES = range(0x1F3FB, 0x1F400)  # skin tones, which change the emoji before them
-# Scripts written without spaces: a quote may begin or end at each character.
+_TONES = range(0x1F3FB, 0x1F400)  # skin tones, which modify the emoji before them
+# Scripts that are written without spaces. A quote may begin or end at each character.
 _UNSPACED = (
     range(0x0E00, 0x0F00),
     range(0x1000, 0x10A0),
@@ -47,8 +47,8 @@ class QuoteRule:
     """Length of a quote.
 
     Attributes:
-        unit: "words" counts runs of letters and digits, and a quote begins and ends where
-            words do; "characters" counts code points.
+        unit: "words" counts runs of letters and digits, and a quote begins and ends
+            where words do; "characters" counts code points.
         least: Minimum length. A shorter text is quoted completely.
         most: Maximum length.
     """
@@ -62,7 +62,8 @@ class QuoteRule:
         """Read the value of the keyword `quote`, True or a mapping.
 
         Raises:
-            TypeError: The value is neither, or a length is no integer.
+            TypeError: The value is neither True nor a mapping, or a length is no
+                integer.
             ValueError: A key does not exist, or a length is out of range.
         """
         if given is True:
@@ -114,7 +115,7 @@ class Span(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def is_letter(char: str) -> bool:
-    """Test for a character of words: letter, mark, number or underscore."""
+    """Return whether a character is a letter, mark, number or underscore."""
     return unicodedata.category(char)[0] in "LMN" or char == "_"
 
 
@@ -123,7 +124,7 @@ def _is_unspaced(char: str) -> bool:
 
 
 def _goes_on(before: str, char: str) -> bool:
-    """Test whether two characters are displayed as one."""
+    """Return whether two characters are displayed as one character."""
     if before.isspace() or char.isspace():
         return before + char == "\r\n"
     return (
@@ -147,7 +148,7 @@ def clusters(text: str) -> list[int]:
 
 
 def word_bounds(text: str) -> list[int]:
-    """Return the positions where a quote in words may begin or end, and both ends."""
+    """Return positions where a quote in words may begin or end, with 0 and len(text)."""
     marks = clusters(text)
     return [
         mark
@@ -157,7 +158,7 @@ def word_bounds(text: str) -> list[int]:
 
 
 def _within(text: str, mark: int, before: int) -> bool:
-    """Test whether a position lies within a word or within white space."""
+    """Return whether a position lies within a word or within white space."""
     left, right = text[before], text[mark]
     if left.isspace() or right.isspace():
         return left.isspace() and right.isspace()
@@ -174,13 +175,13 @@ def _within(text: str, mark: int, before: int) -> bool:
 
 
 def n_words(text: str) -> int:
-    """Count the runs of letters and digits."""
+    """Return the number of words: runs of letters and digits."""
     flags = [False, *map(is_letter, text)]
     return sum(now and not last for last, now in pairwise(flags))
 
 
 class Quotable:
-    """Text that quotes are taken from.
+    """Text from which answers may quote.
 
     Args:
         text: The text.
@@ -188,8 +189,8 @@ class Quotable:
 
     Attributes:
         text: The text.
-        rule: Length of a quote, fitted to the text: if no part of the text is that long,
-            it is reduced to the longest possible length.
+        rule: Length of a quote. If no part of the text has the minimum length, the rule
+            is reduced to the longest possible length.
     """
 
     def __init__(self, text: str, rule: QuoteRule) -> None:
@@ -200,11 +201,11 @@ class Quotable:
 
     @cached_property
     def is_empty(self) -> bool:
-        """Test whether a text is only white space, so that there is nothing to quote."""
+        """Whether the text is only white space, so that there is nothing to quote."""
         return not self.text.strip()
 
     def find(self, quote: str, after: int = 0) -> Span | None:
-        """Find a quote at or after a position; None if the text does not contain it."""
+        """Find a quote at or after a position; return None if there is none."""
         known = self._known
         start = self.text.find(quote, after)
         while start >= 0 and quote:
@@ -219,7 +220,7 @@ class Quotable:
         return set(self._bounds)
 
     def lark(self, name: str) -> list[str]:
-        """Return rules of a Lark grammar of llguidance; `name` is a quote as JSON."""
+        """Return rules of a Lark grammar; the rule `name` is a quote as JSON."""
         chunks = [written(self.text[a:b]) for a, b in pairwise(self._bounds)]
         content = json.dumps({"substring_chunks": chunks}, ensure_ascii=False)
         return [
@@ -234,14 +235,14 @@ class Quotable:
 
     @cached_property
     def _ends(self) -> str:
-        """Regular expression of quotes without white space at their ends."""
+        """Return a regular expression for quotes without white space at their ends."""
         chars = set(self.text)
         solid = _any({char for char in chars if not char.isspace()})
         return f"{solid}({_any(chars)}*{solid})?"
 
     @cached_property
     def _length(self) -> str:
-        """Regular expression of quotes of the right length."""
+        """Return a regular expression for quotes whose length is allowed."""
         chars = set(self.text)
         least, most = self.rule.least, self.rule.most
         if self.rule.unit == "characters":
@@ -256,7 +257,7 @@ class Quotable:
         return f"{gap}*({word}{gap}+){{{max(0, least - 1)},{most - 1}}}{word}{gap}*"
 
     def _fitted(self, rule: QuoteRule) -> QuoteRule:
-        """Return a rule that some part of the text follows."""
+        """Reduce the lengths of a rule so that some part of the text can follow it."""
         starts, ends, counts = self._counted(rule.unit)
         reach = 0
         for i, start in enumerate(starts):
@@ -279,8 +280,8 @@ class Quotable:
     def _counted(self, unit: Unit) -> tuple[list[int], list[int], list[tuple[int, int]]]:
         """Return start positions, end positions, and two counts for each position.
 
-        The counts are the number of units before the position, and 1 if it is within a
-        unit.
+        The two counts are the number of units before the position, and 1 if the
+        position is within a unit, otherwise 0.
         """
         text, marks = self.text, self._bounds
         starts = [a for a in marks[:-1] if not text[a].isspace()]
@@ -311,12 +312,12 @@ class _Lengths:
 
 
 def written(text: str) -> str:
-    """Return a text as it is written in JSON, without quotation marks."""
+    """Return a text with the escapes of JSON, without quotation marks."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _any(chars: Iterable[str]) -> str:
-    """Return a regular expression of one of some characters, as written in JSON."""
+    """Return a regular expression for one of some characters, with escapes of JSON."""
     plain: list[str] = []
     escaped: list[str] = []
     for char in sorted(chars):
@@ -336,7 +337,7 @@ def quote_of(text: str, span: Span) -> Quoted:
 
 
 def shifted(value: Any, offset: int) -> Any:  # noqa: ANN401 - JSON
-    """Return an answer about a part of a text, with positions in the whole text."""
+    """Add an offset to the positions in an answer about a part of a text."""
     if isinstance(value, Quoted):
         start, end = value["start"] + offset, value["end"] + offset
         return Quoted(quote=value["quote"], start=start, end=end)
@@ -358,7 +359,7 @@ def quotes_in(value: object) -> list[Quoted]:
 
 
 def counted_from_one(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return an answer in which the first character of a text has the number 1.
+    """Return an answer with positions that count characters from 1.
 
     `end` is then the number of the last character of a quote.
     """

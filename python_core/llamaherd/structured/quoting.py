@@ -1,8 +1,9 @@
 """Schemas with quotes: their grammar for a text, and the positions of quotes.
 
-llguidance has an automaton for the parts of a text, but not in JSON Schemas. So a schema
-with quotes becomes a Lark grammar: objects, arrays and alternatives down to each quote
-are rules, and everything else is JSON as before.
+llguidance supports an automaton for the parts of a text, but not within JSON Schemas. A
+schema with quotes is therefore converted to a Lark grammar: objects, arrays and
+alternatives that contain a quote become rules, and everything else remains a JSON
+Schema.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ KEYWORD = "quote"
 _PLAIN = frozenset(
     {"type", "title", "description", "examples", "$comment", "deprecated", "readOnly"}
 )
-# Further keywords that a grammar enforces around a quote.
+# Further keywords that a grammar enforces in schemas that contain a quote.
 _OBJECT = _PLAIN | {"properties", "required", "additionalProperties"}
 _ARRAY = _PLAIN | {"items", "minItems", "maxItems"}
 _ROOT = frozenset({"$defs", "definitions", "$schema", "$id"})
@@ -53,18 +54,19 @@ def type_quote(
 ) -> dict[str, Any]:
     """Return the schema of a quote: a verbatim part of the prompt's text.
 
-    Masks let an answer copy a part of the text and nothing else, so that an answer cannot
-    contain a quote that is not in the text. In parsed answers a quote is a dict: "quote",
-    and its position in the text as "start" and "end", so that `text[start:end]` is the
-    quote. If the text contains the quote several times, the position is the first.
+    Masks allow only a part of the text in place of the quote. An answer therefore
+    cannot contain a quote that is not in the text. In parsed answers a quote is a dict
+    with "quote", and its position as "start" and "end", so that `text[start:end]` is
+    the quote. If the text contains the quote several times, the position is that of the
+    first occurrence.
 
     Args:
         description: Meaning of the quote, for `schema_prompt`.
         unit: Unit of the lengths. "words" counts runs of letters and digits, and a quote
             begins and ends where words do; "characters" counts code points.
-        least: Minimum length, at most 30 words or 300 characters. None takes 3 words or
+        least: Minimum length, at most 30 words or 300 characters. None means 3 words or
             10 characters. A shorter text is quoted completely.
-        most: Maximum length. None takes 40 words or 200 characters.
+        most: Maximum length. None means 40 words or 200 characters.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -99,14 +101,14 @@ def checked_evidence(name: Name, given: object) -> bool | dict[str, Any]:
 
 
 def quote_rule(schema: object) -> QuoteRule | None:
-    """Return the rule of a schema that is a quote; None for other schemas."""
+    """Return the length rule of a schema of a quote; None for other schemas."""
     if not isinstance(schema, dict) or schema.get(KEYWORD, False) is False:
         return None
     return QuoteRule.of(schema[KEYWORD], Argument("schema", (Field(KEYWORD),)))
 
 
 def has_quotes(schema: object, root: object = None) -> bool:
-    """Test whether a schema, or a part that its answers follow, is a quote.
+    """Return whether a schema, or a part that its answers follow, is a quote.
 
     Args:
         schema: The schema.
@@ -136,12 +138,12 @@ def has_quotes(schema: object, root: object = None) -> bool:
 
 @lru_cache(maxsize=256)
 def text_has_quotes(schema: str) -> bool:
-    """Test whether a schema, as JSON text, has quotes."""
+    """Return whether a schema, given as JSON text, has quotes."""
     return f'"{KEYWORD}"' in schema and has_quotes(json.loads(schema))
 
 
 def check_quotes(root: Mapping[str, Any]) -> tuple[str, ...]:
-    """Check the quotes of a schema, before there is a text.
+    """Check the quotes of a schema before the text is known.
 
     Returns:
         Keywords that masks cannot enforce.
@@ -158,7 +160,8 @@ def grammar_of(root: Mapping[str, Any], text: str) -> str:
     """Return the Lark grammar of answers whose quotes are parts of a text.
 
     Raises:
-        SchemaError: There is nothing to quote in the text, or as `check_quotes`.
+        SchemaError: There is nothing to quote in the text, or an error as in
+            `check_quotes`.
     """
     made = _Grammar(root, text)
     start = made.read(root, 0)
@@ -175,7 +178,8 @@ def grammar_of(root: Mapping[str, Any], text: str) -> str:
 def located(root: Mapping[str, Any], value: object, text: str) -> Any:  # noqa: ANN401
     """Return an answer in which each quote is an object with quote, start and end.
 
-    A repeated quote gets the next position of the same words in the text, if any.
+    If an answer has the same quote again, its position is the next occurrence in the
+    text, if there is one.
 
     Raises:
         ValueError: A quote is not in the text.
@@ -206,7 +210,7 @@ def mapped(
     Args:
         root: Schema of the answer.
         value: The answer: parsed JSON.
-        change: Called with each quote and its rule.
+        change: Function called with each quote and its rule; it returns the new value.
     """
 
     def walk(schema: object, part: Any) -> Any:  # noqa: ANN401 - JSON
@@ -235,7 +239,7 @@ def _listed(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _fits(schema: object, part: object) -> bool:
-    """Test whether a value may follow a schema with quotes, by its type."""
+    """Return whether a value, judged by its type, may follow a schema with quotes."""
     if not isinstance(schema, dict):
         return False
     if schema.get(KEYWORD):
@@ -252,7 +256,7 @@ class _Grammar:
     Attributes:
         root: Whole schema.
         text: Text that quotes are taken from.
-        rules: Rules so far.
+        rules: Rules that were added so far.
         left: Keywords that masks cannot enforce.
     """
 
@@ -264,7 +268,7 @@ class _Grammar:
     _n: int = 0
 
     def read(self, schema: Any, depth: int) -> str | None:  # noqa: ANN401 - JSON
-        """Return the rule of a schema; None if no answer can follow it."""
+        """Return the name of a schema's rule; None if no answer can follow the schema."""
         whole = schema
         schema = resolved(schema, self.root)
         if depth > _MOST_DEEP:
@@ -317,8 +321,8 @@ class _Grammar:
         return f'"{{" {self._fields(fields)} "}}"'
 
     def _fields(self, fields: list[tuple[str, bool]]) -> str:
-        """Return a rule of fields with commas, of which some may be left out."""
-        first = after = ""  # rest of the fields, without and with one before
+        """Return a rule of fields with commas; it omits fields if allowed."""
+        first = after = ""  # rest of the fields, as first and as later ones
         for content, is_required in reversed(fields):
             new_after = self._rule(f'"," {content} {after}')
             new_first = self._rule(f"{content} {after}")

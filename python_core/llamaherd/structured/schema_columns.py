@@ -1,8 +1,8 @@
-"""The one reader of the columns of JSON Schemas: their names and types.
+"""Reader of the names and types of columns from JSON Schemas.
 
-The types of a table come from the schema and never depend on the answers. Types guessed
-from values differ between batches: a whole number in one, a fraction in another, in a
-third only missing values.
+The types of a table come from the schema and never depend on the answers. Types derived
+from values would differ between batches: one batch may have only whole numbers, another
+fractions, a third only missing values.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from llamaherd.structured.subschemas import Subschema, listed, resolved
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_MOST = 10_000  # schemas that are read; a small schema may stand for a huge one
+_MOST = 10_000  # most schemas to read; a small one may describe very many
 _MOST_DEEP = 32
-# Keywords that allow values which the columns below `items` or `properties` do not hold.
+# Keywords that allow values outside the columns from `items` and `properties`.
 _NOT_PLAIN = frozenset(
     {
         "allOf",
@@ -50,23 +50,23 @@ _SCALARS = {each.kind: each for each in (STRING, INTEGER, NUMBER, BOOLEAN, _NULL
 
 
 def read_columns(schemas: Sequence[str]) -> Column:
-    """Reads the type of whole answers.
+    """Returns the type of whole answers.
 
     Args:
         schemas: JSON Schemas as JSON texts, one of which each answer follows.
 
     Returns:
-        An "object" with all fields where all answers are objects.
+        The type; an "object" with all fields if all answers are objects.
     """
     roots = [json.loads(schema) for schema in dict.fromkeys(schemas)]
     return _either(_Reader().read(Subschema(root, root), 0) for root in roots)
 
 
 def columns_of(schema: str) -> dict[str, Column]:
-    """Reads the columns of answers that follow a schema, with their stored types.
+    """Returns the columns of answers that follow a schema, with their stored types.
 
     Args:
-        schema: As JSON text.
+        schema: JSON Schema as JSON text.
 
     Returns:
         A column for each field, by name; empty if answers need not be objects, or if no
@@ -77,7 +77,7 @@ def columns_of(schema: str) -> dict[str, Column]:
 
 
 def has_others(schema: str) -> bool:
-    """Whether answers may have fields other than those of `columns_of`."""
+    """Returns whether answers may have fields that `columns_of` does not return."""
     root = json.loads(schema)
     found = resolved(root, root)
     if not isinstance(found, dict) or "patternProperties" in found:
@@ -86,13 +86,16 @@ def has_others(schema: str) -> bool:
 
 
 class _Reader:
-    """Reads the types of schemas; after the first `_MOST` all are "json"."""
+    """Reads the types of schemas.
+
+    After the first `_MOST` schemas, all types are "json".
+    """
 
     def __init__(self) -> None:
         self._n_left = _MOST
 
     def read(self, node: Subschema, depth: int) -> Column:
-        """Reads the type of the values that a schema allows, beside null."""
+        """Returns the type of the values other than null that a schema allows."""
         schema = node.schema
         self._n_left -= 1
         if not isinstance(schema, dict) or self._n_left < 0 or depth > _MOST_DEEP:
@@ -109,7 +112,7 @@ class _Reader:
         return found
 
     def _own(self, node: Subschema, depth: int) -> Column:
-        """Reads the type from the keywords of the schema itself."""
+        """Returns the type that the keywords of the schema itself allow."""
         schema = node.schema
         if quote_rule(schema) is not None:
             return QUOTE
@@ -147,7 +150,7 @@ class _Reader:
 
 
 def _of_values(values: Sequence[object]) -> Column:
-    """Reads the type of constants."""
+    """Returns the common type of constants."""
     given = [value for value in values if value is not None]
     if not given:
         return _NULL
@@ -175,7 +178,7 @@ def _either(columns: Iterator[Column] | Sequence[Column]) -> Column:
 
 
 def _any_of(one: Column, other: Column) -> Column:  # noqa: PLR0911 - a case each
-    """Returns the type of the values that at least one of two types holds."""
+    """Returns the type of the values that at least one of two types allows."""
     kinds = {one.kind, other.kind}
     if one == other or other.kind == "null":
         return one
@@ -196,7 +199,7 @@ def _any_of(one: Column, other: Column) -> Column:  # noqa: PLR0911 - a case eac
 
 
 def _both(one: Column, other: Column) -> Column:  # noqa: PLR0911 - a case each
-    """Returns the type of the values that both types hold: the more specific type."""
+    """Returns the type of the values that both types allow: the more specific type."""
     kinds = {one.kind, other.kind}
     if one == other or other.kind == "json":
         return one
@@ -207,7 +210,7 @@ def _both(one: Column, other: Column) -> Column:  # noqa: PLR0911 - a case each
     if kinds == {"enum", "string"}:
         return one if one.kind == "enum" else other
     if len(kinds) > 1:
-        return JSON  # no value has both types
+        return JSON  # no value fits both types
     if one.kind == "array":
         known = one.items is not None and other.items is not None
         items = _both(one.items, other.items) if known else one.items or other.items  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from llamaherd.model.model import Model
 
-_SOME_TEXT = "text"  # stands for the text of a prompt where a grammar is only checked
+_SOME_TEXT = "text"  # text in place of the prompt's text when a grammar is only checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,11 @@ class Shape:
     Attributes:
         text: JSON Schema.
         enforced: Part that masks enforce, for llguidance.
-        left: Keywords that are left to the check.
-        make: Converts the text of an answer to a value; None for parsed JSON.
+        left: Keywords that only the check enforces.
+        make: Function that converts the text of an answer to a value; None for parsed
+            JSON.
         has_quotes: Whether answers have quotes; `enforced` is then a Lark grammar.
-        source: Text that contains the quotes; None if it is not known yet.
+        source: Text from which quotes are copied; None if it is not known yet.
     """
 
     text: str
@@ -63,7 +64,7 @@ class Shape:
             answer: Whole text of the answer.
 
         Raises:
-            ValueError: The answer violates the schema; the message says where.
+            ValueError: The answer violates the schema; the message names the position.
         """
         try:
             value = json.loads(answer)
@@ -104,7 +105,7 @@ def shape_of(source: object) -> Shape:
         left = check_quotes(root)
         check_schema(text, left)
         return Shape(text, grammar_of(root, _SOME_TEXT), left, make, has_quotes=True)
-    known = enforced(text)  # first, as it rejects large schemas at once
+    known = enforced(text)  # first: this rejects large schemas at once
     check_schema(text, known.left)
     return Shape(text, known.text, known.left, make)
 
@@ -119,7 +120,8 @@ def unenforced(schema: object) -> list[str]:
 
     Returns:
         Keywords such as "not" or "format: path", sorted. If empty, masks enforce the
-        whole schema, except that a date in the right format may not exist.
+        whole schema, with one exception: a date in the right format may still be
+        impossible, such as February 30.
 
     Raises:
         TypeError: `schema` is not a schema.
@@ -131,16 +133,16 @@ def unenforced(schema: object) -> list[str]:
 def accepts(
     model: Model, schema: object, text: str, *, quote_from: str | None = None
 ) -> bool:
-    """Whether the masks of a schema allow a text, including its end.
+    """Return whether the masks of a schema allow a text, including its end.
 
-    The text is tokenized by the model, and each token must be allowed at its position.
-    `unenforced` returns the keywords that masks do not enforce.
+    The model's tokenizer splits the text, and each token must be allowed at its
+    position. `unenforced` returns the keywords that masks do not enforce.
 
     Args:
         model: Model with the vocabulary.
         schema: See `generate_parallel`.
         text: Possible answer, as compact JSON.
-        quote_from: Text that contains the quotes, if the schema has quotes.
+        quote_from: Text from which quotes are copied, if the schema has quotes.
 
     Raises:
         TypeError: An argument has the wrong type.

@@ -95,10 +95,10 @@ def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:  # noqa: ANN40
 
 
 def _close(schema: dict[str, Any]) -> None:
-    """Forbid additional fields, which small models would add without end."""
+    """Forbid additional fields in objects, which small models would add without end."""
     every = subschemas(schema)
     if any("allOf" in each for each in every):
-        return  # other parts may allow more fields
+        return  # other parts of the schema may allow more fields
     for each in every:
         if "properties" in each:
             each.setdefault("additionalProperties", False)

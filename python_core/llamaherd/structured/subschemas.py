@@ -17,9 +17,9 @@ OF_NAMED = frozenset(
 
 
 def subschemas(schema: object) -> list[dict[str, Any]]:
-    """Return the schema and all subschemas, each once, outermost first.
+    """Return the schema and all its subschemas, each once, outermost first.
 
-    The targets of references within the schema are included.
+    The result includes the targets of references within the schema.
     """
     found: dict[int, dict[str, Any]] = {}
     waiting = [schema]
@@ -77,7 +77,8 @@ class Subschema(NamedTuple):
     Attributes:
         schema: The subschema.
         root: Whole schema.
-        references: References that led here; a repeated one is a cycle.
+        references: References that were followed to this subschema; a repeated
+            reference is a cycle.
     """
 
     schema: Any
@@ -85,7 +86,7 @@ class Subschema(NamedTuple):
     references: frozenset[str] = frozenset({"#"})
 
     def referred(self) -> Subschema:
-        """Return the target of its `$ref`; for a cycle a schema that accepts anything."""
+        """Return the target of `$ref`; for a cycle, a schema that accepts any value."""
         reference = self.schema["$ref"]
         if reference in self.references:
             return self.at(None)
@@ -94,7 +95,7 @@ class Subschema(NamedTuple):
         )
 
     def at(self, schema: object) -> Subschema:
-        """Return a subschema of this schema."""
+        """Return an object for a subschema of this schema."""
         return self._replace(schema=schema)
 
 
@@ -106,11 +107,11 @@ def parts(node: Subschema, *, is_sure: bool = False) -> list[Subschema]:
 
     Args:
         node: Schema to expand.
-        is_sure: Whether to return only schemas that every such value follows.
+        is_sure: Whether to return only schemas that every such value must follow.
     """
     found: dict[int, Subschema] = {}
     waiting = [node]
-    for each in waiting:  # grows during the loop
+    for each in waiting:  # the list grows during the loop
         schema = each.schema
         if not isinstance(schema, dict) or id(schema) in found:
             continue
@@ -132,7 +133,7 @@ def listed(schema: dict[str, Any], key: str) -> list[Any]:
 
 
 def is_null(schema: object) -> bool:
-    """Whether a schema accepts only null."""
+    """Return whether a schema accepts only null."""
     return isinstance(schema, dict) and (
         schema.get("type") == "null" or schema.get("const", 0) is None
     )

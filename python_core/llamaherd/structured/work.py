@@ -1,8 +1,8 @@
 """Budget for the check of an answer, in steps.
 
-jsonschema visits a part of a schema once for each path to it, so a schema of some hundred
-bytes can take hours. Counting the visits of all keywords, and the values that each
-compares, bounds every check.
+jsonschema visits a part of a schema once for each path to the part, so the check of a
+schema of some hundred bytes can take hours. The budget counts the visits of all
+keywords and the values that each compares, and thus limits every check.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
-MOST_STEPS = 500_000  # some tenths of a second
+MOST_STEPS = 500_000  # maximum number of steps: some tenths of a second
 STEPS_A_CHARACTER = 20  # additional steps per character of the answer
 _VISIT = 10  # steps per call of a keyword
 _SHARE = 32  # characters copied or compared per step
 _DESCENT = 10  # steps to descend into a subschema
-_ASKED = 5  # steps of a type check, which all keywords make
+_ASKED = 5  # steps of a type check, which every keyword makes
 _MOST_SHOWN = 20  # maximum number of list elements in a reason
 _SEARCH = 10  # steps to search a short text for a pattern
 
@@ -63,11 +63,11 @@ class StepBudget:
             raise TooMuchWorkError(f"the check takes more than {self._most} steps")
 
     def size_of(self, part: object) -> int:
-        """Return the approximate size of a list or an object in characters; else 0."""
+        """Return the approximate size of a list or object in characters, or else 0."""
         return self._sizes.get(id(part), 0)
 
     def _measure(self, value: object) -> int:
-        """Measure a value in characters; store the sizes of lists and objects."""
+        """Return a value's size in characters; store sizes of lists and objects."""
         if isinstance(value, str):
             return 2 + len(value)
         if isinstance(value, list):
@@ -84,7 +84,7 @@ _current: ContextVar[StepBudget | None] = ContextVar("_current", default=None)
 
 
 def count(n_steps: int) -> None:
-    """Spend steps of the running check, if any.
+    """Spend steps of the check that is running; do nothing if none is running.
 
     Raises:
         TooMuchWorkError: Too few steps remain.
@@ -121,7 +121,7 @@ def counted(keyword: Keyword) -> Keyword:
 
 
 def count_calls(kind: Any) -> None:  # noqa: ANN401 - a class that jsonschema makes
-    """Make a validator class count its other work."""
+    """Change a validator class so that it counts its remaining work."""
     is_type, descend = kind.is_type, kind.descend
 
     def counted_is_type(self: object, instance: object, type: str) -> object:  # noqa: A002
@@ -139,7 +139,7 @@ def count_calls(kind: Any) -> None:  # noqa: ANN401 - a class that jsonschema ma
 
 
 def enum_check() -> Keyword:
-    """Return the check of `enum` for one validator, which reads the values once."""
+    """Return a check of `enum` for one validator, which prepares the values only once."""
     keys: dict[int, frozenset[object]] = {}
 
     def check(
@@ -172,7 +172,7 @@ def check_unique_items(
 
 
 def _key(value: object) -> object:
-    """Return a hashable key, equal for values that are equal in JSON Schema.
+    """Return a hashable key. Values that are equal in JSON Schema have equal keys.
 
     1 equals 1.0; 1 does not equal true.
     """
@@ -185,7 +185,7 @@ def _key(value: object) -> object:
 
 
 def _shown(value: object) -> str:
-    """Return a short text of a value for a reason; must be fast."""
+    """Return a short text of a value for a reason. The function must be fast."""
     if isinstance(value, list) and len(value) > _MOST_SHOWN:
         return f"{value[:_MOST_SHOWN]!r}"[:-1] + ", ...]"
     return repr(value)

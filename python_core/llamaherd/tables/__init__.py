@@ -1,1 +1,1 @@
-"""Runs over a table, described by one TOML file: rows in, rows with answers out."""
+"""Runs: read a table, answer each row and write the table with new columns."""

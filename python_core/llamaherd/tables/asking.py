@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 
 class Unfinished(KeyboardInterrupt):
-    """Raised if Ctrl-C or SIGTERM ended a run.
+    """Raised when Ctrl-C or SIGTERM ended a run.
 
     Attributes:
-        values: Cells that no journal stores; None for a row without a result.
+        values: Cells of each row, which no journal has stored; None for a row without a
+            result.
     """
 
     def __init__(self, values: Sequence[Values | None] = ()) -> None:
@@ -37,7 +38,7 @@ class Asker:
 
     Args:
         task: The task.
-        host: Context that runs the prompts; a model for embeddings.
+        host: Context that runs the prompts; for embeddings, a model.
         journal: Journal that stores the results; None without a journal.
     """
 
@@ -73,7 +74,7 @@ class Asker:
             rows = _rows(task.rows(error.results))
             done = [None if is_cancelled(row[-1]) else row for row in rows]
             raise Unfinished(done) from None
-        if not self._has_noted:  # the warning is given once per run, in its first block
+        if not self._has_noted:  # the warning is issued once per run, in its first block
             self._has_noted = True
             for note in task.notes(found):
                 warnings.warn(note, UserWarning, stacklevel=2)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-# Top-level keys of a file, with the options that they set.
+# Top-level keys of a file, with the names of the options that they set.
 CHAT_KEYS = {
     CHAT_NAMES.get(name, name): name
     for name in ("thinking", "variables", "template", "prefix", "merge_system")
@@ -25,7 +25,7 @@ _OF_ANNOTATE = {each.name for each in fields(AnnotateOptions)}
 
 
 class HasChatKeys(Protocol):
-    """Part of a run's description that this module reads; see `RunSpec`."""
+    """Protocol of the part of `RunSpec` that this module reads."""
 
     @property
     def task(self) -> str:
@@ -110,7 +110,7 @@ def template_text(spec: HasChatKeys) -> str | None:
 
 
 def is_template_file(given: str) -> bool:
-    """Return True for the path of a template file; a template itself has braces."""
+    """Return True for the path of a template file. Only a template has braces."""
     return "{" not in given
 
 

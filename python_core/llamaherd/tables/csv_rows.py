@@ -1,8 +1,8 @@
 """Rows of CSV, and detection of rows with misplaced quotes.
 
 A quote inside a quoted cell must be doubled. A single quote invalidates only its own row
-if the row is on one line. If the end of the row is ambiguous, the rows after it cannot be
-separated, and the file is refused.
+if the row is on one line. If the end of the row is ambiguous, the rows after it cannot
+be separated. The file is then refused.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def csv_rows(text: Iterable[str], delimiter: str) -> Iterator[CsvRow]:
     lines = _Lines(text)
     strict = csv.reader(lines, delimiter=delimiter, strict=True)
     lenient = csv.reader(lines, delimiter=delimiter)
-    doubtful = 0  # line of a misplaced quote, until a later quote is valid
+    doubtful = 0  # line of a misplaced quote; reset when a later quote is valid
     while True:
         lines.begin()
         problem = ""
@@ -98,7 +98,7 @@ class _Lines:
         self.row = []
 
     def again(self) -> None:
-        """Return to the start of the row, so that its line is yielded again."""
+        """Return to the start of the row, so that its line is yielded a second time."""
         self._before, self.row = self.row, []
 
     def __iter__(self) -> _Lines:
@@ -117,7 +117,7 @@ def _of_one_line(lines: _Lines, lenient: Iterator[list[str]]) -> list[str] | Non
     lines.again()
     try:
         cells = next(lenient)
-    except csv.Error:  # a cell that is too long
+    except csv.Error:  # a cell is too long
         return None
     return cells if len(lines.row) == 1 else None
 
@@ -125,7 +125,7 @@ def _of_one_line(lines: _Lines, lenient: Iterator[list[str]]) -> list[str] | Non
 def _first_quote_opens(row: list[str], delimiter: str) -> bool:
     """Check whether the first quote of a row begins a cell.
 
-    If it does not, the quote may close a quoted cell that began before this row.
+    If it begins no cell, it may close a quoted cell that began before this row.
     """
     text = "".join(row)
     quote_at = text.index('"')

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from llamaherd.tables.table import Block, Row
     from llamaherd.tasks.task import Task
 
-    # Object that runs prompts: a context, or a model for embeddings.
+    # Object that runs prompts: a context; for embeddings, a model.
     OpenHost = Callable[[RunSpec], AbstractContextManager[Host | Model]]
 
-# Rows per block. The slots that are idle at the end of a block and the time to prepare it
-# cost less than one percent of the block's time.
+# Rows per block. At this size, idle slots at the end of a block and the preparation of
+# the block take less than one percent of the block's time.
 BLOCK = 8192
 
 
@@ -52,7 +52,8 @@ class Outcome:
         n_rows: Number of rows that were answered or failed.
         n_failed: Number of rows that failed; the output contains the reasons.
         problem: Warning for the user; "" without a warning.
-        summary: Description of how the rows were computed, if the task has one; else "".
+        summary: Description of the computation of the rows; "" if the task has no
+            description.
     """
 
     n_rows: int
@@ -97,8 +98,8 @@ def do_run(
 ) -> Outcome:
     """Execute a run, or one shard of it.
 
-    A shard writes no output: it stores its rows in its journal, for `merge_runs`. The
-    answer to a row does not depend on the shard that computes it.
+    A shard writes no output. It stores its rows in its journal, from which `merge_runs`
+    makes the output. The answer to a row does not depend on the shard that computes it.
 
     Args:
         spec: The run.
@@ -109,8 +110,8 @@ def do_run(
         block: Number of rows per block.
 
     Raises:
-        ValueError: The input or the output cannot be used, or another process is writing
-            it.
+        ValueError: The input or the output cannot be used, or another process is
+            writing the output.
         JournalError: The journal cannot be used.
         ModelLoadError: The model cannot be loaded.
         Unfinished: Ctrl-C or SIGTERM was received; the journal contains the finished
@@ -146,7 +147,7 @@ def do_run(
         record = record_of(spec, model, source, columns)
         if output is not None:
             warn_of_other_run(output, old_record, record, path)
-        if journal is not None:  # a resumed run uses the date of its start in prompts
+        if journal is not None:  # in prompts, a resumed run uses the date of its start
             stack.enter_context(chat_date(first_day(str(journal.path))))
         run = _Run(
             spec, task=task, source=source, record=record, host=host, journal=journal
@@ -166,7 +167,7 @@ def do_run(
 
 
 def check_shardable(spec: RunSpec) -> None:
-    """Check that a part of the rows of a run can be computed without the other rows.
+    """Check that rows of a run can be computed without the other rows.
 
     Raises:
         ValueError: The cells of a row depend on all rows.
@@ -210,7 +211,7 @@ def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
 
 
 class _Run:
-    """A run that is ready to execute."""
+    """A run that is ready to be executed."""
 
     def __init__(
         self,
@@ -285,7 +286,7 @@ class _Run:
         meter: Meter,
         store: Store | None,
     ) -> list[Values]:
-        """Return the new values of rows, which the store has already saved."""
+        """Return the new values of rows after the store has saved them."""
         known: dict[int, Values] = {}
         if self._keeps_rows and store is not None and rows:
             known = store.find(positions[0], positions[-1])

@@ -74,7 +74,9 @@ def delimiter_of(spec: RunSpec, path: str) -> str:
 
 @contextmanager
 def opened(spec: RunSpec) -> Iterator[Input]:
-    """Open the input of a run; stdin is copied to a file, because it is read twice.
+    """Open the input of a run.
+
+    Stdin is copied to a file, because the input is read twice.
 
     Raises:
         ValueError: The file cannot be read, or its content does not match its extension.

@@ -1,4 +1,4 @@
-"""Merging of the shards of a run, without a model; checks that all shards are given."""
+"""Merging of the shards of a run. Needs no model; checks that all shards are given."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from llamaherd.tables.store import Stored
 
 _MOST_SHOWN = 10
-# Fields that must be equal in all journals, with their names in messages.
+# Fields that must be equal in all journals, and their names in messages.
 _SAME = {**SAME, "n_shards": "number of shards"}
 _TABLES = """
 CREATE TABLE row (place INTEGER PRIMARY KEY, value TEXT, vector BLOB, journal INTEGER);
@@ -58,7 +58,7 @@ def merge_runs(
     overwrite: bool = False,
     block: int = BLOCK,
 ) -> Outcome:
-    """Merge the shards of a run; the output equals the output of an undivided run.
+    """Merge the shards of a run; the output equals that of an undivided run.
 
     Args:
         journals: Paths of the journals of all shards, in any order.
@@ -97,14 +97,14 @@ def merge_runs(
 def _read(
     db: sqlite3.Connection, path: str | os.PathLike[str], before: Sequence[_Shard]
 ) -> _Shard:
-    """Check that a journal belongs to the same run, and copy its rows."""
+    """Check that a journal belongs to the run of the others, and copy its rows."""
     found: list[tuple[Record, int]] = []
 
     def use(record: Record, rows: Iterator[Stored]) -> None:
         if before:
             _check_same(before[0], os.fspath(path), record)
         n_rows = 0
-        if db.in_transaction:  # an earlier attempt failed
+        if db.in_transaction:  # an earlier attempt to answer the row failed
             db.execute("ROLLBACK")
         db.execute("BEGIN")
         for row in rows:

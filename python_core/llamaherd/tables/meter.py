@@ -71,7 +71,7 @@ class Meter:
         self._stack.close()
 
     def block(self, n_known: int, n_failed: int) -> Callable[[Any], object]:
-        """Return the progress callback of a block; some of its rows are already known."""
+        """Return the progress callback of a block with `n_known` known rows."""
 
         def report(progress: Any) -> None:  # noqa: ANN401 - of any task
             self._report_progress(n_known + progress.n_done, n_failed + progress.n_failed)
@@ -79,7 +79,7 @@ class Meter:
         return report
 
     def end_block(self, n_rows: int, n_failed: int) -> None:
-        """Count the rows of a finished block."""
+        """Add the rows of a finished block to the totals."""
         self.n_done += n_rows
         self.n_failed += n_failed
         self._report_progress(0, 0)

@@ -1,4 +1,4 @@
-"""Checks of an existing output, so that no data of other programs are overwritten."""
+"""Checks of an existing output, so that no data of other programs is overwritten."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOCK = ".lock"
 
 @contextmanager
 def locked(name: str, path: Path) -> Iterator[None]:
-    """Lock a file against other writers; the lock ends with the process.
+    """Lock a file against other writers; the lock is released when the process ends.
 
     Network drives, Windows and file systems without locks are not covered.
 
@@ -110,7 +110,7 @@ def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:
 
 
 def _metadata_of(path: Path) -> Mapping[str, Any] | None:
-    """Return the record in an output; None without a record or if the file was edited."""
+    """Return the record in an output; None if there is none or the file was edited."""
     try:
         if path.suffix.lower() == ".parquet":
             from pyarrow import parquet  # noqa: PLC0415 - optional dependency
@@ -133,7 +133,8 @@ def warn_of_other_run(
 
     Args:
         path: Path of the output.
-        old_record: Record of the run that wrote it; empty if there is none.
+        old_record: Record of the run that wrote the output; empty if there is no
+            record.
         record: Record of this run.
         journal: Path of this run's journal; None without a journal.
     """

@@ -151,7 +151,7 @@ def _unusable(problem: str, *, code: str, place: tuple[int, ...] = ()) -> Argume
 
 
 def _column(kind: pa.DataType) -> Column:
-    """Return the type of an Arrow column as it is written to text files."""
+    """Return the type of a column for text files, from its type in Arrow."""
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return STRING
     if pa.types.is_boolean(kind):

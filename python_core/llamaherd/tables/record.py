@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from llamaherd.tables.inputs import Input
     from llamaherd.tables.spec import RunSpec
 
-# Types of the non-text fields by their annotations.
+# Types of the fields that are not text, by annotation.
 _KINDS: dict[object, type] = {
     "int": int,
     "Mapping[str, Any]": dict,
     "list[list[Any]]": list,
 }
 
-# Names of scalar types in records; names of arrays and objects are built from them.
+# Names of scalar types in records; the names of arrays and objects contain them.
 _TYPES = {
     "string": STRING,
     "int64": INTEGER,
@@ -47,7 +47,7 @@ _TYPES = {
 }
 _NAMES = {column.kind: name for name, column in _TYPES.items()}
 
-# Fields that are equal in all outputs of one run, with their names in messages.
+# Fields that are equal in all outputs of one run, and their names in messages.
 SAME = {
     "model_sha256": "model",
     "lora": "set of adapters",
@@ -103,7 +103,7 @@ class Record:
         return canonical_json(shared_fields)
 
     def identity(self) -> bytes:
-        """Return 32 bytes that identify this run and this shard of it."""
+        """Return 32 bytes that identify this run and, if divided, this shard."""
         which = [
             self.run_sha256,
             self.model_sha256,

@@ -29,9 +29,9 @@ def own_rows(
 ) -> NDArray[np.bool_]:
     """Return a mask of the rows that belong to a shard.
 
-    Prompts with a common prefix go to the same shard. Prompts without a common prefix,
-    such as texts to embed, are divided into consecutive rows with about equal numbers of
-    bytes.
+    Prompts with a common prefix are assigned to the same shard. Prompts without a
+    common prefix, such as texts to embed, are divided into consecutive rows with about
+    equal numbers of bytes.
 
     Args:
         spec: Description of the run.
@@ -62,7 +62,7 @@ def own_rows(
 
 
 def shard_of(sizes: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Divide consecutive rows by their sizes; return the shard of each row, from 0."""
+    """Divide rows into consecutive shards of equal size; return each row's shard."""
     before = np.cumsum(sizes + 1) - 1  # an empty row also has a cost
     total = int(before[-1]) + 1 if len(before) else 1
     return np.asarray(np.minimum(before * n // total, n - 1), dtype=np.int64)
@@ -78,8 +78,8 @@ def _prompts(spec: RunSpec, table: Table, size: int) -> Iterator[list[str]]:
 
 
 def _tokens(spec: RunSpec, model: Model, table: Table, size: int) -> Iterator[array[int]]:
-    """Yield the tokens of all rows' prompts; a row that fails has no tokens."""
-    chat = spec.chat and spec.task != "annotate"  # codebook prompts share a prefix
+    """Yield the tokens of each row's prompt; no tokens for a row that fails."""
+    chat = spec.chat and spec.task != "annotate"  # prompts of a codebook share a prefix
     parse = parsing("auto", chat=chat)
     own = chat_options(spec) if chat else {}
     options = PromptOptions(chat=chat, system=spec.system, **own)

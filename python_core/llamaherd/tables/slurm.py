@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_TASKS = 100_000
-_WARNING_S = 120  # seconds before the time limit; enough to copy a journal back
-_KEEP_S = 600  # seconds between copies of the journal; a failed node loses no more
-_MOST_STARTS = 20  # without a limit, a task that always fails would restart forever
+_WARNING_S = 120  # seconds before the time limit, enough to copy a journal
+_KEEP_S = 600  # seconds between copies of the journal: the most that a failed node loses
+_MOST_STARTS = 20  # maximum number of restarts, for tasks that always fail
 
 _SCRIPT = r"""#!/usr/bin/env bash
 # A run in {n_tasks} parts, one for each task of an array. Submit it with
@@ -94,7 +94,7 @@ exit "$status"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Resources of each task in the notation of sbatch; None for the default.
+    """Resources of each task in the notation of sbatch; None for sbatch's default.
 
     Attributes:
         extra: Further options of sbatch, such as "--constraint=avx512".
@@ -151,7 +151,7 @@ def slurm_script(  # noqa: PLR0917 - one argument per setting of the script
     Args:
         script: Path at which the script will be saved.
         run: Path of the run's TOML file.
-        output: Output of the run, for `llamaherd merge`.
+        output: Output of the run, used in the command `llamaherd merge`.
         n_tasks: Number of tasks, which is the number of shards.
         resources: Resources of each task.
         setup: Lines at the start of the script, such as "module load python".

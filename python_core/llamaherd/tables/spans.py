@@ -1,4 +1,4 @@
-"""Passages in a table of coded texts, as a long table with one row per passage."""
+"""Conversion of a table of coded texts to a long table with one row per passage."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from llamaherd.tasks.task import KINDS, Kind
 if TYPE_CHECKING:
     from llamaherd.tasks.task import Task
 
-STREAM = "-"  # stdin as input, stdout as output
+STREAM = "-"  # path that means stdin for the input and stdout for the output
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
@@ -69,8 +69,8 @@ KEYS: dict[str, dict[str, object]] = {
     **{table: _options(table) for table in RUN_FILE},
 }
 _TABLES = frozenset(f"[{name}]" for name in KEYS)
-# Keys of location and speed, which do not change answers. (Adapters are identified by
-# content, not by path.)
+# Keys of locations and speed, which do not change answers. Adapters are identified by
+# their content, not by their path.
 _OF_MACHINE = {
     "path", "lora", "n_threads", "n_threads_batch",
     "use_mmap", "use_mlock", "check_tensors", "check_memory",
@@ -90,7 +90,7 @@ class RunSpec:
         journal: Path of the journal that stores finished rows. None for a file beside the
             output; "" for no journal.
         prompt: Template of the prompts; `{column}` is replaced by the row's value.
-        column: Column that holds the prompts, as an alternative to `prompt`.
+        column: Column that contains the prompts, as an alternative to `prompt`.
         chat: Whether to format prompts with the model's chat template.
         system: System message before each prompt; needs `chat`.
         thinking: Thinking before each answer, as in `generate_parallel`; a table has the
@@ -233,7 +233,7 @@ class RunSpec:
             self._check_schema(params)
 
     def _check_tables(self) -> None:
-        """Check that no table of another task is given; its keys would have no effect."""
+        """Check that no table of another task is given, which would have no effect."""
         if self.task != "annotate":
             for name in ("codebook", "annotate"):
                 if getattr(self, name):
@@ -362,7 +362,7 @@ class RunSpec:
 
     @property
     def path(self) -> str:
-        """Source of the model; a file in the description's folder takes precedence."""
+        """Source of the model. A file in the description's folder comes first."""
         path = self.model.get("path")
         if path is None:
             raise ArgumentError(
@@ -388,7 +388,7 @@ class RunSpec:
         }
 
     def _near(self, path: Any) -> Any:  # noqa: ANN401 - any TOML value
-        """Resolve paths; a file in the folder of the description takes precedence."""
+        """Resolve paths; a file in the description's folder comes first."""
         if isinstance(path, list):
             found = [self._near(each) for each in path]
             is_pair = len(found) == 2 and isinstance(found[1], (int, float))
@@ -405,8 +405,8 @@ class RunSpec:
     def canonical(self) -> dict[str, Any]:
         """Settings that, with model file and input, determine the answers.
 
-        Keys with default values are omitted, so that a key added by a later version does
-        not change the hash of existing runs.
+        Keys with default values are omitted. A key that a later version adds therefore
+        does not change the hash of existing runs.
         """
         found: dict[str, Any] = {
             each.name: getattr(self, each.name)
@@ -484,7 +484,7 @@ def checked_keys(where: str, table: object, known: Mapping[str, object]) -> None
 
 
 def _check_several(name: str, labels: Collection[object]) -> None:
-    """Check that there are at least two labels; with one, all rows would be equal."""
+    """Check that there are at least two labels; with one, all answers would be equal."""
     if len(labels) < 2:
         found = checks.shown(next(iter(labels)))
         raise ArgumentError(

@@ -93,7 +93,7 @@ def _check_size(content: bytes) -> None:
 
 
 def spec_of(found: Mapping[str, Any], folder: Path) -> RunSpec:
-    """Build the run that the keys of a file describe.
+    """Create the run that the keys of a file describe.
 
     Raises:
         TypeError: A key has a value of the wrong type.
@@ -129,7 +129,7 @@ def changed(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
 
 
 def parsed_setting(text: str) -> tuple[str, Any]:
-    """Split `KEY=VALUE`; the value is read as TOML, or as text if it is not TOML.
+    """Split `KEY=VALUE`. A value that is not valid TOML is read as text.
 
     Raises:
         ValueError: The text has another form.
@@ -148,7 +148,7 @@ def parsed_setting(text: str) -> tuple[str, Any]:
 
 
 def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
-    """Write the TOML file, with paths relative to its folder.
+    """Write the TOML file of a run, with paths relative to the file's folder.
 
     Raises:
         ValueError: The file exists already, or its folder does not exist.
@@ -223,5 +223,5 @@ def _plain(spec: RunSpec) -> dict[str, Any]:
 def _relative(path: Path, folder: Path) -> str:
     try:
         return os.path.relpath(path, folder)
-    except ValueError:  # on another drive of Windows
+    except ValueError:  # the path is on another drive of Windows
         return str(path)

@@ -1,4 +1,4 @@
-"""Rows of a run in its journal, which another machine can merge with other shards."""
+"""Storage of a run's rows in its journal, which another machine can merge."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS run_row (
   PRIMARY KEY (run, place)
 ) WITHOUT ROWID;
 """
-# The start time of a run is after all earlier starts, even if the clock was set back.
+# Each start time is later than all earlier ones, even if the clock was set back.
 _BEGIN = """
 INSERT INTO run VALUES (
   ?, ?, max(?, (SELECT coalesce(max(started), 0) + 0.001 FROM run WHERE id <> ?))
@@ -51,7 +51,7 @@ Stored = tuple[int, str, "bytes | None"]
 
 
 class Store:
-    """Rows of one run, in a journal that this process may also have open elsewhere.
+    """Rows of one run in a journal. The process may also have the journal open elsewhere.
 
     Args:
         path: Path of the journal.
@@ -64,7 +64,7 @@ class Store:
         self._id = record.identity()
 
     def begin(self) -> None:
-        """Record in the journal that this run began."""
+        """Write to the journal that this run began."""
         self.add([], [])
 
     def add(self, positions: Sequence[int], values: Sequence[Values]) -> None:
@@ -118,7 +118,7 @@ def read_run(
         path: Path of the journal, which is not changed.
         name: Name of the journal in messages.
         use: Function that is called with the run and its rows in order. If the journal
-            changes meanwhile, it is called again with all rows.
+            changes meanwhile, the function is called again with all rows.
 
     Raises:
         JournalError: The file is not a journal, is damaged, or contains no run.

@@ -19,7 +19,7 @@ _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Parsed template; braces in the values of a row are not interpreted.
+    """Parsed template. Braces in the values of a row are not interpreted.
 
     Attributes:
         parts: Pairs of a text and False, or of a column name and True.
@@ -72,7 +72,7 @@ class Template:
         return tuple(dict.fromkeys(name for name, is_column in self.parts if is_column))
 
     def filled(self, row: Mapping[str, object]) -> tuple[str, str]:
-        """Return (prompt, ""); or ("", reason) if the row has no prompt.
+        """Return the pair (prompt, ""), or ("", reason) if the row has no prompt.
 
         A row in which one of the columns is empty has no prompt.
         """
@@ -87,7 +87,7 @@ class Template:
             if not text.strip():
                 if len(self.parts) > 1:
                     return "", f"the text is empty in column {part!r}"
-                problem = "the text is empty"  # the same text as in calls without a table
+                problem = "the text is empty"  # as in calls without a table
                 return "", MissingText(problem) if row[part] is None else problem
             texts.append(text)
         return "".join(texts), ""
@@ -117,7 +117,7 @@ class Template:
 
 
 def shown(value: object) -> str:
-    """Return a value as text: texts unchanged, a missing value as "", others as JSON."""
+    """Return a text unchanged, a missing value as "", and any other value as JSON."""
     if value is None:
         return ""
     if isinstance(value, str):

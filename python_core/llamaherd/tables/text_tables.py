@@ -26,7 +26,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class CsvTable:
-    """A CSV file with a header; a decoding error invalidates only its row.
+    """A CSV file with a header. A decoding error invalidates only its row.
 
     Args:
         file: Path of the file.
@@ -106,7 +106,7 @@ class CsvTable:
 
 
 class JsonlTable:
-    """A file with one JSON object per line; any other line is an invalid row.
+    """A file with one JSON object per line. Any other line is an invalid row.
 
     Args:
         file: Path of the file.
@@ -196,7 +196,7 @@ def _cut(text: str) -> str:
 
 
 def undecoded(text: str) -> str:
-    """Describe the first byte of a text that could not be decoded; "" if all could."""
+    """Describe the first undecodable byte of a text; return "" if there is none."""
     if text.isascii():
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Whole tables in memory: read from a file, and written to one."""
+"""Reading and writing of whole tables in memory."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def read_whole(path: str, numbers: Sequence[str] = ()) -> Any:  # noqa: ANN401 -
 
 
 def write_whole(frame: Any, path: str, *, overwrite: bool) -> None:  # noqa: ANN401 - of any kind
-    """Write a table; the file appears only when it is complete.
+    """Write a table. The file appears at its path only when it is complete.
 
     Args:
         frame: A data frame; an Arrow table for Parquet.
@@ -132,7 +132,7 @@ def _delimiter(path: str) -> str:
 
 
 def _cell(name: str, row: int, value: Any, is_number: bool) -> Any:  # noqa: ANN401
-    """Convert a cell of CSV: None for an empty cell, a number in columns of numbers."""
+    """Convert a cell of CSV: empty cells to None, cells of number columns to numbers."""
     if value in {"", None}:
         return None
     if not is_number:

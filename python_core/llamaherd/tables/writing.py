@@ -1,4 +1,4 @@
-"""Writing of tables; an output file appears only when it is complete."""
+"""Writing of tables. An output file appears at its path only when it is complete."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _json(value: object) -> str:
 def writing(
     spec: RunSpec, source: Input, new: Mapping[str, Column], meta: str, *, n_embd: int = 0
 ) -> Iterator[TableWriter]:
-    """Write the output of a run to a temporary file, which is renamed at the end.
+    """Write the output of a run to a temporary file, and rename the file at the end.
 
     Args:
         spec: Description of the run.
@@ -154,7 +154,7 @@ def writing(
             delimiter="" if is_json else delimiter_of(spec, ""),
             spreadsheet=spec.spreadsheet,
         )
-        sys.stdout.buffer.flush()  # a closed pipe fails here, not after hours
+        sys.stdout.buffer.flush()  # a closed pipe fails here at once, not after hours
         yield table
         sys.stdout.buffer.flush()
         return
@@ -183,8 +183,8 @@ def writing(
                 )
                 yield text
                 text.close()
-            # Written first: without this file, the output would look like another
-            # program's.
+            # This file is written first. Without it, the output would seem to be
+            # another program's.
             sidecar = json.loads(meta) | {"output_sha256": sha256_of(draft)}
             with replacing(path.with_name(path.name + META)) as beside:
                 beside.write_text(f"{json.dumps(sidecar, indent=2)}\n", encoding="utf-8")

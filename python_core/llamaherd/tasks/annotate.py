@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from llamaherd.run.job import Runnable
     from llamaherd.tasks.task import Cells
 
-_TEXT = ".text"  # name of the column of texts in this module; no role has this name
-_PREFIX = "coded "  # prefix of the new columns; no new column is then called `_TEXT`
+_TEXT = ".text"  # name of the column of texts in this module, different from all roles
+_PREFIX = "coded "  # prefix of the new columns, so that no new column is called `_TEXT`
 
 
 @dataclass(frozen=True)
 class Annotate(Task["Coded"]):
     """Annotation of texts with a codebook.
 
-    Random draws for a text depend only on `seed` and the prompt, so that a part of a
-    table has the same results as the whole table.
+    Random draws for a text depend only on `seed` and the prompt. A part of a table
+    therefore has the same results as the whole table.
 
     Attributes:
         codebook: The codebook.
@@ -64,7 +64,7 @@ class Annotate(Task["Coded"]):
 
     @property
     def reads_all(self) -> bool:
-        """Whether batch calibration or steps make results depend on all texts."""
+        """Whether results depend on all texts, by batch calibration or steps."""
         return self._checked.calibrate == "batch" or self._checked.in_steps
 
     @property
@@ -74,7 +74,7 @@ class Annotate(Task["Coded"]):
 
     @property
     def n_answer(self) -> int:
-        """Estimated tokens per answer: one per label, or half of the limit for fields."""
+        """Expected tokens per answer: one per label, for fields half of the limit."""
         is_fields = self.codebook.kind.is_generated
         return self._checked.max_tokens // 2 if is_fields else len(self.codebook.names)
 
@@ -114,7 +114,7 @@ class Annotate(Task["Coded"]):
         }
 
     def failed(self, reason: str) -> dict[str, object]:
-        """Return the cells of a row without a prompt; a missing text has no error."""
+        """Return the cells of a row without a prompt; no error if its text is missing."""
         if isinstance(reason, MissingText):
             return dict.fromkeys(self.columns)
         return super().failed(reason)
@@ -135,5 +135,5 @@ class Annotate(Task["Coded"]):
 
     @property
     def _numbers(self) -> tuple[Column, ...]:
-        """Types of columns whose values are float arrays, with NaN if missing."""
+        """Types of the columns of float arrays, in which NaN means missing."""
         return () if self.codebook.kind.is_generated else (NUMBER,)

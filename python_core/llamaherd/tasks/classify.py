@@ -59,7 +59,7 @@ class Classify(Task["ClassifyResults"]):
 
     @property
     def n_answer(self) -> int:
-        """Estimated tokens per answer: one per label."""
+        """Expected number of tokens per answer: one per label."""
         return len(self.options.labels)
 
     def requests(

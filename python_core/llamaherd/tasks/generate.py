@@ -36,10 +36,10 @@ _JSON = (bool, int, float, str, list, dict)
 class Generate(Task["Results"]):
     """Answers to prompts.
 
-    Each field of a schema has a column. Batches contain the text of the answer only if
-    the schema allows further fields. Files always contain the text and the finish reason;
-    the column of the text is called "answer", because the column of prompts is often
-    called "text".
+    Each field of a schema has a column. Record batches contain the text of the answer
+    only if the schema allows further fields. Files always contain the text and the
+    finish reason; the column of the text is called "answer", because the column of
+    prompts is often called "text".
 
     Attributes:
         options: Options of `generate_parallel`.
@@ -72,7 +72,7 @@ class Generate(Task["Results"]):
                 template=options.template,
                 variables=options.variables,
             )
-        except (ArgumentError, ChatTemplateError):  # the call raises it
+        except (ArgumentError, ChatTemplateError):  # the call itself raises this error
             return self
         return replace(self, model_thinks=plan is not None and plan.budget is not None)
 
@@ -85,7 +85,7 @@ class Generate(Task["Results"]):
 
     @property
     def n_answer(self) -> int:
-        """Estimated tokens per answer: half of the limit."""
+        """Expected number of tokens per answer: half of the limit."""
         return max(1, (self._params.max_tokens or self._params.n_answer) // 2)
 
     def requests(
@@ -138,7 +138,7 @@ class Generate(Task["Results"]):
 
     @cached_property
     def _own(self) -> dict[str, str]:
-        """Return the roles that are not fields, each with the source of its values."""
+        """Return a dict from the roles other than fields to names of values."""
         thoughts = THOUGHT_COLUMNS if self._thinks else ()
         if self.in_file:
             roles = ("answer", "finish_reason", *thoughts, "error")

@@ -1,4 +1,4 @@
-"""Interface of a task, which file runs, Ray and R call."""
+"""Interface of a task. Runs of files, Ray and R call it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from llamaherd.run.job import Runnable
     from llamaherd.structured.columns import Column
 
-    # Function that is called with an object with n_done and n_failed; False for no
+    # Function called with an object that has n_done and n_failed; False for no
     # callback.
     Report = Literal[False] | Callable[[Any], object]
     # Cells of n rows by role.
@@ -28,7 +28,7 @@ _R = TypeVar("_R")
 
 
 class MissingText(str):
-    """Reason why a row has no prompt: its text is missing (null), not just empty."""
+    """Reason why a row has no prompt: its text is missing (null), not only empty."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class Task(ABC, Generic[_R]):
     """Base class of tasks on texts, independent of the source of texts and the output.
 
     Attributes:
-        is_journalled: Whether a journal stores the results, so that an interrupted call
+        is_journalled: Whether a journal stores the results, so that an interruption
             loses no results.
         reads_all: Whether the result for a text depends on all texts of the table.
     """
@@ -51,7 +51,7 @@ class Task(ABC, Generic[_R]):
 
     @property
     def summary(self) -> str:
-        """Description of how the last call was computed; "" without a description."""
+        """Description of the computation of the last call; "" without one."""
         return ""
 
     @property
@@ -60,13 +60,16 @@ class Task(ABC, Generic[_R]):
         return 0
 
     def of_model(self, model: Model) -> Task[_R]:  # noqa: ARG002 - used by overriding methods
-        """Return the task with all columns of results by this model."""
+        """Return the task with the columns that results of this model have."""
         return self
 
     @property
     @abstractmethod
     def columns(self) -> dict[str, Column]:
-        """Return the types of the columns by role; the last one has failure reasons."""
+        """Return the types of the columns by role.
+
+        The last column has reasons for failures.
+        """
 
     @abstractmethod
     def requests(
@@ -79,15 +82,15 @@ class Task(ABC, Generic[_R]):
         """Create the work of a `Job` on some texts.
 
         Args:
-            host: Context in which the call runs; a model for embeddings.
+            host: Context in which the call runs; for embeddings, a model.
             texts: Texts, one per row.
-            places: Positions of the rows, from which seeds are made.
+            places: Positions of the rows, from which seeds are derived.
             journal: Open journal that stores the results; None without one.
         """
 
     @abstractmethod
     def rows(self, results: _R) -> Cells:
-        """Return the cells of `columns` for the results of a call; None for no value."""
+        """Return the cells of each column for the results of a call; None: no value."""
 
     def answer(
         self,
@@ -101,9 +104,9 @@ class Task(ABC, Generic[_R]):
         """Run the call for some texts.
 
         Args:
-            host: Context in which the call runs; a model for embeddings.
+            host: Context in which the call runs; for embeddings, a model.
             texts: Texts, one per row.
-            places: Positions of the rows, from which seeds are made.
+            places: Positions of the rows, from which seeds are derived.
             journal: Open journal that stores the results; None without one.
             report: Progress callback.
 
@@ -121,7 +124,7 @@ class Task(ABC, Generic[_R]):
         )
 
     def notes(self, cells: Cells) -> list[str]:  # noqa: ARG002 - used by overriding methods
-        """Return notes on cells that contain little information about the texts."""
+        """Return notes about cells that say little about their texts."""
         return []
 
     def failed(self, reason: str) -> dict[str, object]:

@@ -51,7 +51,7 @@ static int same(char** a, char** b, int n) {
   return n_same;
 }
 
-/* 20 prompts on 4 sequences, and each alone in a fresh context. */
+/* Runs 20 prompts on 4 sequences, and each prompt alone in a new context. */
 static void test_twenty_prompts(newrllama_model_handle model) {
   newrllama_context_handle ctx = NULL;
   char **together, **again;
@@ -103,7 +103,7 @@ static void test_failures_are_isolated(newrllama_model_handle model) {
   newrllama_context_free(ctx);
 }
 
-/* A pool that holds two of the prompts at a time, for eight slots. */
+/* Uses a pool with eight slots and cells for only two of the prompts at a time. */
 static void test_small_pool(newrllama_model_handle model) {
   newrllama_context_handle small = NULL, large = NULL;
   struct newrllama_parallel_params params = kGreedy;

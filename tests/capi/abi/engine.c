@@ -10,7 +10,7 @@ enum { kMost = 64, kTop = 16 };
 
 static lh_error error;
 
-/* A prompt as the model wants it. Returns the number of its tokens. */
+/* Writes the tokens of a prompt in the model's chat format. Returns their number. */
 static int32_t prompt_tokens(const lh_model* model, const char* text, int32_t* tokens) {
   int32_t n = 0;
   CHECK(lh_tokenize_prompt(model, text, (int32_t)strlen(text), -1, tokens, kMost, &n,
@@ -26,7 +26,7 @@ static lh_engine* new_engine(lh_model* model) {
   params.n_seq_max = 4;
   params.n_threads = 1;
   params.n_threads_batch = 2;
-  params.type_k = 1; /* f16, the default by another way */
+  params.type_k = 1; /* f16, which is also the default */
   params.type_v = 1;
   if (lh_engine_new(model, &params, &engine, &error) != LH_OK) {
     fprintf(stderr, "lh_engine_new: %s\n", error.message);
@@ -50,7 +50,7 @@ static int32_t submit(lh_engine* engine, const lh_model* model, int64_t id,
   return lh_engine_submit(engine, &request, &error);
 }
 
-/* Runs until nothing is left to do. Returns the number of requests that ended. */
+/* Runs until no work is left. Returns the number of requests that ended. */
 static int32_t run_all(lh_engine* engine) {
   lh_run_params params;
   int64_t events[kMost];
@@ -65,7 +65,7 @@ static int32_t run_all(lh_engine* engine) {
   return n_events;
 }
 
-/* What a request alone in the engine answers. */
+/* Returns the answer to a request that runs alone in the engine. */
 static void answer(lh_engine* engine, const lh_model* model, const char* text,
                    const lh_sampling_params* sampling, int32_t max_tokens, char* out) {
   lh_client_info info;
@@ -113,7 +113,7 @@ static void test_model_info(lh_model* model) {
   for (i = 0; i < lh_model_n_meta(model); ++i) {
     const int32_t status =
         lh_model_meta(model, i, key, value, sizeof(key), &key_size, &value_size, &error);
-    /* The chat template is longer; its size is told. */
+    /* The chat template is longer than the buffer, so only its size is returned. */
     CHECK(status == LH_OK ||
           (status == LH_NO_SPACE && value_size > (int32_t)sizeof(value)));
     if (status == LH_OK && strcmp(key, "general.architecture") == 0) {
@@ -160,7 +160,7 @@ static void test_texts(lh_model* model) {
   CHECK(lh_detokenize(model, plain, n_plain, 0, 1, text, sizeof(text), &n, &error) ==
         LH_OK);
   CHECK(n == size && memcmp(text, kText, (size_t)n) == 0);
-  /* Special tokens have no text of their own unless it is asked for. */
+  /* Special tokens have no text unless the caller requests their text. */
   CHECK(lh_detokenize(model, parsed, n_parsed, 0, 0, text, sizeof(text), &n, &error) ==
         LH_OK);
   CHECK(n == size - 10);
@@ -173,7 +173,7 @@ static void test_texts(lh_model* model) {
   CHECK(lh_detokenize(model, NULL, 1, 0, 0, text, sizeof(text), &n, &error) ==
         LH_INVALID_ARGUMENT);
 
-  /* What is marked is never parsed. */
+  /* Marked text is never parsed. */
   CHECK(lh_mark_literals(model, kText, size, text, sizeof(text), &n, &error) == LH_OK);
   CHECK(n == size + 6);
   CHECK(lh_tokenize_prompt(model, text, n, -1, parsed, kMost, &n_parsed, &error) ==
@@ -213,7 +213,7 @@ static void test_engine_parameters(lh_model* model) {
   params.deterministic = 1;
   CHECK(lh_engine_new(model, &params, &engine, &error) == LH_INVALID_ARGUMENT);
   CHECK(strstr(error.message, "deterministic needs") != NULL);
-  /* libllama makes no context with quantized values and no flash attention. */
+  /* libllama creates no context with quantized values but without flash attention. */
   lh_engine_default_params(&params);
   params.flash_attn = 0;
   params.type_v = 8;
@@ -236,7 +236,7 @@ static void test_life_of_requests(lh_model* model) {
   CHECK(stats.n_cells_max > 4);
   CHECK(stats.n_generated >= 1 && stats.n_generated <= 8);
 
-  /* A held prefix, forked from twice; one of the two is moved out and back. */
+  /* Forks a held prefix twice, then pauses and resumes one of the forks. */
   CHECK(submit(engine, model, 100, "The capital of France", NULL, 0, -1) == LH_OK);
   CHECK(run_all(engine) == 1);
   CHECK(lh_client_get(engine, 100, &client, &error) == LH_OK);
@@ -291,7 +291,7 @@ static void test_abort_and_bad_runs(lh_model* model) {
   lh_engine_free(engine);
 }
 
-/* ---- grammars and DRY, which ask libllama about a real vocabulary -------------------
+/* ---- grammars and DRY, which need a real vocabulary of libllama -------------------
  */
 
 static void test_grammar(lh_model* model) {
@@ -303,7 +303,7 @@ static void test_grammar(lh_model* model) {
   sampling.grammar = "root ::= \"yes\" | \"no\"";
   answer(engine, model, "Is water wet? Answer:", &sampling, 8, text);
   CHECK(strcmp(text, "yes") == 0 || strcmp(text, "no") == 0);
-  /* Hardly ever is the first draw allowed, so the vocabulary is masked. */
+  /* The grammar rarely allows the first drawn token, so the vocabulary is masked. */
   sampling.temperature = 1.5f;
   sampling.grammar = "root ::= [0-9] [0-9] [0-9]";
   for (seed = 0; seed < 4; ++seed) {
@@ -334,7 +334,8 @@ static void test_choices(lh_model* model) {
   answer(engine, model, "He lives in New York. Where does he live? In", &sampling, 14,
          text);
   CHECK(strcmp(text, "New York") == 0);
-  /* A token tells Paris from the others, but not one of these from the other. */
+  /* The first token distinguishes Paris from the other two choices, which share
+   * theirs. */
   sampling.n_choices = 2;
   sampling.choices = kChoices + 1;
   sampling.choice_size = kSizes + 1;
@@ -366,15 +367,15 @@ static void test_dry(lh_model* model) {
   CHECK(strncmp(dry, " d e f", 6) != 0);
   answer(engine, model, kPrompt, &sampling, kTop, again);
   CHECK(strcmp(dry, again) == 0);
-  /* What is looked back on is too short for a repetition to be seen. */
+  /* The window is too short to contain a repetition. */
   sampling.dry_penalty_last_n = 1;
   answer(engine, model, kPrompt, &sampling, kTop, broken);
   CHECK(strcmp(broken, plain) == 0);
-  /* Room for the tokens that there are: for the window it would be 17 GB. */
+  /* Memory is allocated only for existing tokens; the whole window would need 17 GB. */
   sampling.dry_penalty_last_n = INT32_MAX;
   answer(engine, model, kPrompt, &sampling, kTop, again);
   CHECK(strcmp(dry, again) == 0);
-  /* With a chain behind it. */
+  /* The same with further samplers in the chain. */
   sampling.dry_penalty_last_n = -1;
   sampling.temperature = 0.01f;
   answer(engine, model, kPrompt, &sampling, kTop, again);

@@ -1,7 +1,7 @@
-/* Requests on SmolLM2-135M-Instruct answer as alone, to the bit, whatever happens between
- * runs: the KV cache is resized while they are paused, others are ended. Answers are
- * drawn at a high temperature, so that logits which differ a little soon give another
- * text. */
+/* Checks that answers of SmolLM2-135M-Instruct equal those of single requests to the last
+ * bit, whatever happens between runs: the KV cache is resized during a pause, or other
+ * requests are ended. Answers are drawn at a high temperature, so that small differences
+ * of logits soon result in another text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,7 @@ static const char* const kTexts[kPrompts] = {
     "To bake a loaf of bread you need flour, water, salt and"};
 
 static lh_error error;
-static int32_t alone[kPrompts]
-                    [kLength]; /* tokens, with equal logits whatever is beside */
+static int32_t alone[kPrompts][kLength]; /* tokens with logits independent of others */
 
 static int32_t check_ok(int32_t status) {
   if (status != LH_OK) fprintf(stderr, "%s\n", error.message);
@@ -97,7 +96,7 @@ static void answer_alone(lh_model* model, const lh_engine_params* params) {
   lh_engine_free(engine);
 }
 
-/* All are paused halfway, and go on with other sizes. */
+/* All requests are paused halfway and continue with other sizes. */
 static void test_resize(lh_model* model, const lh_engine_params* before,
                         const lh_engine_params* after, int32_t keeps) {
   lh_engine* engine = NULL;
@@ -131,7 +130,7 @@ static void test_resize(lh_model* model, const lh_engine_params* before,
   lh_engine_free(engine);
 }
 
-/* Half of the requests are ended at one moment or another. */
+/* Half of the requests are ended at different times. */
 static void test_cancel(lh_model* model, const lh_engine_params* params) {
   lh_engine* engine = NULL;
   int64_t id;
@@ -152,8 +151,8 @@ static void test_cancel(lh_model* model, const lh_engine_params* params) {
   lh_engine_free(engine);
 }
 
-/* A context that cannot be made, here for quantized values without flash attention,
- * leaves the engine as it was. */
+/* If the new context cannot be created (here: quantized values without flash attention),
+ * the engine does not change. */
 static void test_failure(lh_model* model) {
   const lh_engine_params params = engine_params(0, 256, kStreams, 0);
   lh_engine_params bad = params;

@@ -1,4 +1,4 @@
-// Structs that a client fills: a size that is not the library's is refused by name.
+// Tests that a struct with a wrong size is refused, with the name of the struct.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// What a call says of a struct with a size that is 8 bytes less.
+// Returns the error of a call whose struct has a size that is 8 bytes too small.
 template <class Struct, class Call>
 void check_refused(Struct& given, const char* name, Call call) {
   CAPTURE(name);

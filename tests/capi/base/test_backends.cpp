@@ -1,4 +1,4 @@
-// ggml's backends that are files of their own.
+// Tests of ggml's backends that are separate files.
 #include <doctest/doctest.h>
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// Forked children are refused, and told why; and what a child is used for.
+// Tests that forked children are refused with a reason, and of functions that use a
+// child.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@
 
 namespace {
 
-// What a child of this process returns; -1 if it did not end by itself.
+// Returns the exit status of a child of this process; -1 if it did not end by itself.
 int in_child(const std::function<int()>& body) {
   const pid_t pid = fork();
   REQUIRE(pid >= 0);
@@ -43,7 +44,8 @@ TEST_CASE("a child of a process with a model is refused, the parent goes on") {
         std::strstr(message, "was forked") == nullptr) {
       return 4;
     }
-    lh_model_free(model.get());  // does nothing, so that the parent's locks don't matter
+    lh_model_free(model.get());  // does nothing, so that locks of the parent have no
+                                 // effect
     return model->n_vocab() == fake::kVocab ? 0 : 5;
   });
   CHECK(code == 0);
@@ -55,5 +57,6 @@ TEST_CASE("what would end this process is found out in a child") {
   for (const int number : {SIGSEGV, SIGILL, SIGBUS}) {
     CHECK_FALSE(lh::child_survives([&] { raise(number); }));
   }
-  CHECK(lh::child_survives([] { raise(SIGALRM); }));  // too slow says nothing
+  CHECK(lh::child_survives([] { raise(SIGALRM); }));  // a child that is too slow shows
+                                                      // nothing
 }

@@ -35,7 +35,8 @@ TEST_CASE("seeds differ by client and by call, and do not change") {
   }
   CHECK(seen.size() > 9990);  // 10,000 draws of 32 bits: a collision is rare
   CHECK(lh::derive_seed(1234, 0) == lh_derive_seed(1234, 0));
-  CHECK(lh::derive_seed(1234, 0) == 222137639U);  // results depend on it: never change
+  CHECK(lh::derive_seed(1234, 0) == 222137639U);  // results of users depend on this
+                                                  // value: never change it
 }
 
 TEST_CASE("the log keeps libllama's lines instead of printing them") {

@@ -1,4 +1,4 @@
-// The calls whose declarations moved: each takes what the installed headers have.
+// Tests of calls whose declarations differ between versions of the headers.
 #include <doctest/doctest.h>
 
 #include <type_traits>
@@ -7,7 +7,8 @@
 
 namespace detail = lh::compat::detail;
 
-// With the headers of the pin no call does without. The numbers are those of the enum.
+// The headers of the pinned version have all functions. The numbers are those of the
+// enum.
 static_assert(detail::kLoadNone == LLAMA_LOAD_MODE_NONE &&
               detail::kLoadMmap == LLAMA_LOAD_MODE_MMAP &&
               detail::kLoadMlock == LLAMA_LOAD_MODE_MLOCK &&
@@ -15,7 +16,7 @@ static_assert(detail::kLoadNone == LLAMA_LOAD_MODE_NONE &&
 
 namespace {
 
-// As llama_model_params was until 0.3.34.
+// Has the fields of llama_model_params until 0.3.34.
 struct OldParams {
   bool use_mmap = true;
   bool use_mlock = true;

@@ -1,4 +1,4 @@
-// Memory that is given back.
+// Tests that freed memory is returned to the system.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -9,9 +9,9 @@
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 namespace {
 
-// Whether glibc maps a block of so many bytes, and does not take it from a heap.
+// Returns whether glibc maps a block of this size instead of allocating it in a heap.
 bool is_mapped(size_t bytes) {
-  malloc_trim(0);  // what is free in a heap comes first
+  malloc_trim(0);  // glibc first uses free memory in a heap
   const size_t before = mallinfo2().hblks;
   void* volatile block = std::malloc(bytes);
   const bool is = mallinfo2().hblks > before;
@@ -25,7 +25,7 @@ TEST_CASE("large blocks are apart from the heap while one asks for it") {
   if (!is_glibc_malloc()) return;
   constexpr size_t kMany = size_t{8} << 20U;
   static_cast<void>(
-      is_mapped(2 * kMany));  // once it is freed, glibc takes those from heaps
+      is_mapped(2 * kMany));  // after it is freed, glibc allocates such blocks in heaps
   CHECK_FALSE(is_mapped(kMany));
   {
     const lh::LargeBlocksApart apart;

@@ -1,4 +1,4 @@
-// UTF-8, of which there is one decoder.
+// Tests of the UTF-8 decoder.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace {
 
-// How the standard's table has them: first bytes, and the beginnings of two bytes of
-// characters of three and of four.
+// Values of the standard's table: first bytes, and the first two bytes of characters of
+// three and four bytes.
 constexpr int kFirst = 30 + 16 + 5;
 constexpr int kOfThree = 14 * 64 + 32 + 32;
 constexpr int kOfFour = 3 * 64 + 48 + 16;
@@ -55,7 +55,7 @@ TEST_CASE("every character is read, and its beginnings tell what they can become
 }
 
 TEST_CASE("nothing else is a character") {
-  // Each pair of bytes that begins no character.
+  // Tests each pair of bytes that does not begin a character.
   int n_ill_formed = 0;
   for (unsigned first = 0x80; first < 0x100; ++first) {
     for (unsigned second = 0; second < 0x100; ++second) {

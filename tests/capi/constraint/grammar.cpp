@@ -41,7 +41,7 @@ const char* const kGrammars[] = {
     "root ::= <|im_start|> \"a\" <[5]> | !<[28]> [a-z]",
 };
 
-// Whether libllama's grammar allows each token of the vocabulary.
+// Returns, for each token of the vocabulary, whether libllama's grammar allows it.
 std::vector<bool> their_mask(llama_sampler* theirs, int32_t n_vocab) {
   std::vector<llama_token_data> data;
   for (int32_t i = 0; i < n_vocab; ++i) data.push_back({i, 0.0F, 0.0F});
@@ -77,8 +77,8 @@ void follow(const lh_model& model, const char* gbnf, std::mt19937& random) {
     for (int32_t token = 0; token < model.n_vocab(); ++token) {
       const auto i = static_cast<size_t>(token);
       if (allowed[i] == mask[i]) continue;
-      // They read the names of control tokens as text, and bytes that are not UTF-8; as
-      // "any token but this" they take no NUL and no part of a character.
+      // libllama's grammars read the names of control tokens as text, and bytes that are
+      // not UTF-8. For "any token but this" they allow no NUL and no part of a character.
       const bool is_text = !model.piece(token).empty() && any.allows(token);
       n_more += allowed[i] && is_text && ends_whole(any, model, token) ? 1 : 0;
       n_fewer += !allowed[i] && is_text ? 1 : 0;

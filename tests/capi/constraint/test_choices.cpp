@@ -1,4 +1,4 @@
-// Answers that follow a grammar, or are one of some texts, to their ends: on the toy.
+// Tests the ends of answers that follow a grammar or are one of some choices, on the toy.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Answer {
   std::string message;
 };
 
-// Of one request with these settings, to a prompt of many.
+// Returns the result of one request with these settings.
 template <class Change>
 Answer answer(int32_t max_tokens, Change&& change,
               const std::string& prompt = "hello there") {
@@ -35,7 +35,7 @@ Answer answer(int32_t max_tokens, Change&& change,
   return {info, info.text, info.message};
 }
 
-// What a request points to as choices.
+// Memory for the choices of a request.
 struct Texts {
   explicit Texts(std::vector<std::string> all) : texts(std::move(all)) {
     for (const std::string& text : texts) {
@@ -69,7 +69,7 @@ constexpr float kNever = -INFINITY;
 }  // namespace
 
 TEST_CASE("an answer whose grammar cannot be finished fails") {
-  // An empty class, a rule that never ends, a bias against what must come.
+  // Cases: an empty class, a rule that never ends, a bias against a forced token.
   for (const char* gbnf : {"root ::= \"a\" [^\\x01-\\U0010ffff]", "root ::= root",
                            "root ::= \"ab\"", "root ::= \"ab\" | \"a\" root"}) {
     CAPTURE(std::string(gbnf));
@@ -113,7 +113,7 @@ TEST_CASE("an answer is complete where it came to its own end") {
   const auto with = [](const char* gbnf, int32_t max_tokens) {
     return answer(max_tokens, [&](Request& r) { r.sampling.grammar = gbnf; });
   };
-  // At its end without a step to be told so, and with the last token that it may have.
+  // The answer is at its end without a further step, and with its last possible token.
   const Answer whole = with("root ::= \"abc\"", 3);
   CHECK(whole.text == "abc");
   CHECK(whole.info.finish == LH_FINISH_EOG);
@@ -122,7 +122,7 @@ TEST_CASE("an answer is complete where it came to its own end") {
   CHECK(cut.text == "ab");
   CHECK(cut.info.finish == LH_FINISH_LENGTH);
   CHECK(cut.info.complete == 0);
-  // It might end there, but need not.
+  // The answer might end there, but need not end.
   const Answer open = with("root ::= [0-9]+", 3);
   CHECK(open.text.size() == 3);
   CHECK(open.info.finish == LH_FINISH_LENGTH);
@@ -331,7 +331,7 @@ TEST_CASE("the most probable choice is the one that all paths are weighed for") 
   std::mt19937 random(7);
   for (int round = 0; round < 60; ++round) {
     const std::string prompt = "prompt " + std::to_string(random());
-    // All continuations scored, with a space and without one.
+    // Scores all continuations, with and without a leading space.
     const auto model = toy::model();
     const lh::Choices choices(std::make_shared<const lh::Choices::Texts>(list), *model);
     const lh_score tree{sizeof(lh_score), static_cast<int32_t>(choices.tokens().size()),

@@ -27,7 +27,7 @@ lh::GrammarMatcher matcher(const std::string& gbnf) {
   return {grammar(gbnf), the_model()};
 }
 
-// Adds the text byte by byte; false as soon as one is not allowed.
+// Adds the text byte by byte; returns false at the first byte that is not allowed.
 bool starts(lh::GrammarMatcher& m, const std::string& text) {
   return std::all_of(text.begin(), text.end(), [&](char c) {
     const auto token = static_cast<int32_t>(static_cast<uint8_t>(c));
@@ -164,7 +164,7 @@ TEST_CASE("rules that start with themselves, and empty ones, match what they say
   CHECK(matches("root ::= (\"a\"*)* root | \"b\"", "aaab"));
   CHECK(matches("root ::= (\"\")* (\"a\" | \"a\" \"a\")*", "aaaaa"));
   CHECK(matches("root ::= e e \"a\" e\ne ::= \"x\"? f\nf ::= \"\" | e", "xxxaxx"));
-  // Rules that match nothing at all allow nothing.
+  // Rules that match no text allow no token.
   auto endless = matcher("root ::= root");
   CHECK(endless.allowed_tokens().empty());
   std::string chain = "root ::= r0\n";
@@ -196,7 +196,7 @@ TEST_CASE("a grammar that takes too much for one text ends that text") {
   CHECK(starts(m, repeated("a", 10)));
   CHECK_THROWS_WITH_AS(starts(m, repeated("a", 100)),
                        "grammar has too many ways to read the text so far", lh::Error);
-  // Nothing is kept of these ways, but they are followed from each of the places before.
+  // These parses are not kept, but they are followed from each of the earlier positions.
   auto empty = matcher("root ::= \"a\" root (\"\" | \"\"){0,150000} | \"z\"");
   CHECK(starts(empty, repeated("a", 9)));
   CHECK_THROWS_AS(starts(empty, "z"), lh::Error);
@@ -218,7 +218,7 @@ TEST_CASE("characters are allowed byte by byte, and only whole ones") {
   m.accept(0xAD);
   CHECK(next() == std::set<int32_t>{fake::kEos});
 
-  // Neither longer forms nor surrogates nor what is past the last character.
+  // Refuses overlong forms, surrogates, and values beyond the last character.
   const auto allowed = [](const std::string& start, int32_t token) {
     auto any = matcher("root ::= [\\x00-\\U0010FFFF]");
     CHECK(starts(any, start));
@@ -238,7 +238,7 @@ TEST_CASE("characters are allowed byte by byte, and only whole ones") {
 
 TEST_CASE("tokens can be asked for by number or text, or excluded") {
   auto m = matcher("root ::= <|x|> \"a\" | !<[97]> <[98]> | \"ac\"");
-  CHECK(m.allows(fake::kControl));  // excluded by nothing, and wanted
+  CHECK(m.allows(fake::kControl));  // not excluded, and expected
   CHECK(m.allows('a'));             // of "ac"
   CHECK(m.allows('z'));
   m.accept(fake::kControl);
@@ -246,11 +246,11 @@ TEST_CASE("tokens can be asked for by number or text, or excluded") {
   m.accept('b');
   CHECK(m.allowed_tokens() == std::vector<int32_t>{fake::kEos});
 
-  // By number and by character at once.
+  // The token matches both by its number and by its characters.
   auto both = matcher("root ::= \"a\" \"b\" | <[97]> \"c\"");
   both.accept('a');
   CHECK(both.allowed_tokens() == std::vector<int32_t>{'b', 'c'});
-  // A token that ends inside of a character goes on as a token.
+  // After a token that ends inside a character, the next token must complete it.
   auto half = matcher("root ::= <[195]> \"x\" | \"\xC3\xA9\"");
   half.accept(0xC3);
   CHECK(half.allowed_tokens() == std::vector<int32_t>{'x'});
@@ -271,7 +271,7 @@ TEST_CASE("a token that is not allowed is refused, not read") {
 
 namespace {
 
-// A random grammar, as GBNF and as a function that finds all ends of a match.
+// A random grammar, both as GBNF and as a function that finds all ends of a match.
 class RandomGrammar {
  public:
   explicit RandomGrammar(uint32_t seed) : random_(seed) {
@@ -286,7 +286,8 @@ class RandomGrammar {
     return text;
   }
 
-  // Grown from nothing until it stays the same, so that a rule may start with itself.
+  // The set grows from the empty set to a fixed point, so that a rule may start with
+  // itself.
   bool matches(const std::string& text) {
     text_ = text;
     known_.clear();

@@ -1,5 +1,5 @@
-// Constraints behind llguidance's functions, for which a stand-in is handed over: one
-// that asks for a fixed text, and fails when it is told to.
+// Tests of constraints that use llguidance's functions. A fake replaces these functions:
+// it requires a fixed text, and fails when a test requests it.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ using toy::Request;
 
 namespace {
 
-// What fails, and after how many calls.
+// Selects the function that fails, and the number of calls before the failure.
 struct Failure {
   std::string function;
   int n_before = 0;
@@ -21,7 +21,7 @@ struct Failure {
 int n_matchers = 0;
 int n_compiled = 0;
 
-// The beginning of what a tokenizer is made of.
+// First fields of the struct from which a tokenizer is created.
 struct TokenizerInit {
   size_t struct_size;
   uint32_t vocab_size;
@@ -39,7 +39,7 @@ bool fails(const char* function) {
   return failure.function == function && failure.n_before-- <= 0;
 }
 
-// Follows a text in which '?' is any small letter. What comes before it is forced.
+// Constraint to a text in which '?' is any small letter. The text before a '?' is forced.
 struct Matcher {
   std::string text;
   size_t at = 0;
@@ -161,7 +161,7 @@ Request asked(int64_t id, const char* text) {
   return request;
 }
 
-// Before all that needs it, whichever test runs first.
+// Runs before all tests that need it, whatever their order.
 const int32_t handed_over = [] {
   const lh_llguidance functions = stand_in();
   return lh_set_llguidance(&functions, nullptr);
@@ -236,7 +236,7 @@ TEST_CASE("whatever fails in llguidance fails the prompt concerned, and no other
         } else if (is_in) {
           CHECK(f.engine.get(0).complete == 1);
         }
-        // Who comes next finds nothing spoilt.
+        // The next constraint is not affected by the failure.
         failure = {};
         toy::submit(f.engine, asked(2, "ok?"));
         toy::run_all(f.engine);

@@ -1,4 +1,4 @@
-// newrllama_generate_parallel on the toy model: the contract, with faults.
+// Tests the contract of newrllama_generate_parallel on the toy model, with faults.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -159,7 +159,7 @@ TEST_CASE("when a batch is refused only the guilty client fails") {
     Herd herd(2048, 4);
     fake::settings().eos_share = 0;
     fake::settings().fault = [fault](int64_t n, const std::vector<int32_t>& ids) {
-      // Whatever has sequence 2 from the tenth decode on.
+      // Refuses every batch with sequence 2 from the tenth decode on.
       const bool guilty = std::find(ids.begin(), ids.end(), 2) != ids.end();
       return n >= 10 && n < 20 && guilty ? fault : Fault::kNone;
     };
@@ -197,7 +197,7 @@ TEST_CASE("a prefix that cannot be computed does not take its prompts with it") 
   Herd herd(2048, 4);
   int n_refused = 0;
   fake::settings().fault = [&](int64_t, const std::vector<int32_t>&) {
-    // The first batch is the shared prefix, alone: refused, and refused again.
+    // The first batch has only the shared prefix. It is refused twice.
     return ++n_refused <= 2 ? Fault::kInvalid : Fault::kNone;
   };
   const auto prompts = numbered(6, std::string(50, 'c'));

@@ -1,4 +1,4 @@
-// The beginnings that prompts share.
+// Tests of the tree of prefixes that prompts share.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ lh::PrefixTree tree_of(const Prompts& prompts, int32_t min_tokens) {
                                static_cast<int32_t>(prompts.size()), min_tokens);
 }
 
-// Tokens decoded if every node is computed once and forked.
+// Returns the number of decoded tokens if every node is computed once and forked.
 size_t cost(const lh::PrefixTree& tree, const Prompts& prompts) {
   size_t total = 0;
   for (size_t k = 0; k < tree.node_length.size(); ++k) {
@@ -41,7 +41,8 @@ size_t cost(const lh::PrefixTree& tree, const Prompts& prompts) {
   return total;
 }
 
-// The least that can be decoded: distinct prefixes, and every prompt's own last token.
+// Returns the minimum number of decoded tokens: distinct prefixes, and the last token of
+// every prompt.
 size_t least_cost(const Prompts& prompts) {
   std::set<std::vector<int32_t>> prefixes;
   size_t last_tokens = 0;

@@ -1,5 +1,6 @@
-// Random prompts, settings and faults: whatever happens, each prompt has exactly one
-// result, those that did not fail have the text they get alone, and nothing is left.
+// Tests properties with random prompts, settings and faults: each prompt has exactly one
+// result, each prompt that did not fail has the same text as when it runs alone, and no
+// cells are left.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -112,7 +113,7 @@ TEST_CASE("every prompt has one result and the engine is empty, whatever happens
     CHECK(engine.info().n_seq_used == 0);
     CHECK(fake::counts().n_violations == 0);
   }
-  // The scenarios must mostly work, or the test shows little.
+  // Most scenarios must succeed; otherwise the test shows little.
   CHECK(n_answered > 5 * n_scenarios());
   CHECK(n_failed > n_scenarios() / 20);
   CHECK(n_draft > n_scenarios());

@@ -1,4 +1,4 @@
-// How the engine fills batches, on the toy model.
+// Tests the contents of the engine's batches, on the toy model.
 #include <doctest/doctest.h>
 
 #include "engine_fixture.hpp"
@@ -8,7 +8,7 @@ using toy::Request;
 
 namespace {
 
-// From now on `order` has the sequence ids of the latest batch, in its order.
+// From now on, `order` has the sequence ids of the latest batch, in batch order.
 void record_order(std::vector<int32_t>& order) {
   fake::settings().fault = [&order](int64_t, const std::vector<int32_t>& ids) {
     order = ids;
@@ -16,7 +16,7 @@ void record_order(std::vector<int32_t>& order) {
   };
 }
 
-// Prompts with answers of five tokens, their ids from 0 on.
+// Submits prompts with answers of five tokens, with ids from 0 on.
 struct ShortPrompts {
   ShortPrompts(Fixture& fixture, std::vector<std::string> prompts)
       : f(fixture), texts(std::move(prompts)) {
@@ -50,7 +50,8 @@ TEST_CASE("long prompts are fed in chunks beside decoding clients") {
     toy::submit(f.engine, Request(2, prompt, 10));
     CHECK(f.engine.info().n_cells_pending == 100);
     const lh_stats before = f.engine.stats();
-    toy::run(f.engine, 1);  // 32 tokens a batch, one of them client 1's in a pool
+    toy::run(f.engine, 1);  // 32 tokens per batch; in a pool, one of them belongs to
+                            // client 1
     CHECK(f.engine.stats().n_prefill == before.n_prefill + (unified ? 31 : 32));
     toy::run(f.engine, 3);
     CHECK(f.engine.stats().n_batches == before.n_batches + 4);
@@ -76,7 +77,7 @@ TEST_CASE("the last tokens of short prompts get their logits in one batch") {
   CHECK(step() == std::vector<int32_t>{2, 1, 1});
   toy::run_all(f.engine);
   CHECK(f.text(3) == fake::answer(toy::tokens("abcdef"), 5));
-  // Alone there is nothing to wait for.
+  // A prompt that is alone does not wait.
   toy::submit(f.engine, Request(4, kHello, 5));
   toy::run(f.engine, 1);
   CHECK(f.engine.get(4).n_generated == 1);
@@ -99,7 +100,8 @@ TEST_CASE(
   ShortPrompts prompts(f, {"ab", "abcdefghijkl", "cd", "cdefghijklmn"});
   toy::run(f.engine, 1);
   CHECK(fake::counts().n_computations == 2);
-  CHECK(fake::counts().n_tokens == 1 + 11 + 1 + 11);  // ten padding would cost more
+  CHECK(fake::counts().n_tokens == 1 + 11 + 1 + 11);  // ten padding tokens would cost
+                                                      // more
   prompts.finish_and_check();
 }
 
@@ -126,7 +128,7 @@ TEST_CASE("new prompts whose answers may last longer come first") {
   for (int64_t id = 0; id < 3; ++id) {
     toy::submit(f.engine, Request(id, kHello, id == 0 ? 2 : 20));
   }
-  toy::run(f.engine);  // until the first one ends, which leaves no gap
+  toy::run(f.engine);  // until the first answer ends, which leaves no gap
   toy::run(f.engine, 1);
   CHECK(order == std::vector<int32_t>{0, 1});
 }
@@ -193,7 +195,7 @@ TEST_CASE("a long part of a prompt is computed by itself") {
   std::vector<int32_t> order;
   record_order(order);
   toy::run(engine, 1);
-  CHECK(order == std::vector<int32_t>{2, 1, 0});  // no id is followed by the next one
+  CHECK(order == std::vector<int32_t>{2, 1, 0});  // no two ids are consecutive
   toy::run(engine, 1);
   CHECK(order == std::vector<int32_t>{0, 1, 2});
   CHECK(fake::counts().n_violations == 0);
@@ -217,7 +219,7 @@ TEST_CASE("answers move into the places of those that ended") {
   toy::run(f.engine, 1);
   CHECK(order == std::vector<int32_t>{0, 1, 2, 3, 4});
   f.engine.release(2);
-  f.engine.pause(5);  // what was copied just now is there to be saved
+  f.engine.pause(5);  // cells that were just copied can be saved
   f.engine.resume(5);
   toy::run(f.engine, 1);
   CHECK(order == std::vector<int32_t>{0, 1, 2, 3});

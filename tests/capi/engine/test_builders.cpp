@@ -1,4 +1,4 @@
-// What goes into a batch, without a context: clients and positions in, tokens out.
+// Tests the builders of batches without a context: from clients and positions to tokens.
 #include <doctest/doctest.h>
 
 #include <deque>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int32_t kSequences = 32;
 
-// Of streams of 256 cells.
+// Returns limits for streams of 256 cells.
 lh::BatchLimits streams() {
   lh::BatchLimits limits{};
   limits.capacity = limits.n_prompt = limits.n_ubatch = 128;
@@ -28,7 +28,7 @@ lh::BatchLimits pool() {
   return limits;
 }
 
-// An answer as far as builders know it: the row of its last token is read.
+// Fake answer with the properties that builders use: the row of its last token is read.
 class LastRow final : public lh::Task {
  public:
   LastRow() : Task({}) {}
@@ -41,7 +41,7 @@ class LastRow final : public lh::Task {
 
 // Clients and the positions of their sequences.
 struct Clients {
-  // With n_prompt tokens, of which n_decoded are in the cache.
+  // Adds a client with n_prompt tokens, of which n_decoded are in the cache.
   lh::Client& add(int32_t seq_id, int32_t n_prompt, int32_t n_decoded = 0) {
     lh::Client& client = clients.emplace_back();
     client.task = std::make_unique<LastRow>();
@@ -53,7 +53,7 @@ struct Clients {
     pointers.push_back(&client);
     return client;
   }
-  // With one token to decode.
+  // Adds a client with one token to decode.
   lh::Client& add_answer(int32_t seq_id, int32_t n_tokens = 5) {
     lh::Client& client = add(seq_id, n_tokens, n_tokens - 1);
     client.n_prompt = n_tokens - 1;
@@ -66,7 +66,7 @@ struct Clients {
   std::vector<lh::Client*> pointers;
 };
 
-// The sequence ids of a batch, token by token; those with logits are marked.
+// Returns the sequence id of each token of a batch; tokens with logits are marked.
 std::string ids(const lh::BatchBuilder& builder) {
   const llama_batch& batch = builder.batch();
   std::string out;
@@ -146,7 +146,8 @@ TEST_CASE("prompts before answers, each filled up to whole groups of rows") {
   CHECK(builder.build(c.pointers, 0));
   REQUIRE(builder.parts().size() == 2);
   CHECK(builder.batch().n_tokens == 16 + 8);
-  CHECK(builder.batch().seq_id[0][0] == 2);  // falling: each is computed by itself
+  CHECK(builder.batch().seq_id[0][0] == 2);  // ids decrease: each part is computed
+                                             // separately
   CHECK(builder.batch().logits[8] != 0);
   CHECK(builder.parts()[0].n_padding == 5);
   CHECK(builder.parts()[1].n_padding == 7);
@@ -164,7 +165,7 @@ TEST_CASE("what is computed again after a pause ends where it had come to") {
   CHECK(builder.parts()[0].i_logits == -1);
   c.positions.set(0, 19);
   CHECK(builder.build(c.pointers, 0));
-  CHECK(ids(builder) == "0* 1* 2* 3* 4* 5* 6* 7* ");  // as any other answer
+  CHECK(ids(builder) == "0* 1* 2* 3* 4* 5* 6* 7* ");  // like any other answer
 }
 
 TEST_CASE("answers come in whole groups of sequences, whichever of them are there") {

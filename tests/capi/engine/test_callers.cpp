@@ -1,5 +1,5 @@
-// What an engine offers to a loop that serves many callers: it is woken, tells of first
-// tokens, prefers some, and hands out what is new.
+// Tests the functions for a loop that serves many callers: waking, events for first
+// tokens, priorities, and new output.
 #include <doctest/doctest.h>
 
 #include <thread>
@@ -21,7 +21,7 @@ lh_status code_of(const std::function<void()>& call) {
   return LH_OK;
 }
 
-// Reads what is new after each step until the answer has ended.
+// Reads the new output after each step until the answer has ended.
 struct Reader {
   std::string text;
   std::vector<int32_t> tokens;
@@ -70,7 +70,7 @@ TEST_CASE("a wake from another thread ends a run after the step it is at") {
   fake::settings().eos_share = 0;
   toy::submit(f.engine, Request(1, kHello, 100));
   fake::settings().fault = [&](int64_t n, const std::vector<int32_t>&) {
-    // The run has the engine's lock now.
+    // The run now holds the engine's lock.
     if (n == 10) std::thread([&] { lh_engine_wake(&f.engine); }).join();
     return fake::Fault::kNone;
   };
@@ -178,7 +178,8 @@ TEST_CASE("an answer read in pieces is the whole answer") {
     plain.read_all(f.engine, 1);
     CHECK(plain.text == fake::answer(prompt, 60));
     CHECK(plain.tokens.size() == 60);
-    // A stop text that comes, one that nearly does, and one in whose middle another is.
+    // Cases: a stop text that occurs, one that nearly occurs, and one that contains
+    // another.
     const std::string middle = plain.text.substr(plain.text.size() / 2, 6);
     const std::vector<std::string> stops = {middle, plain.text.substr(5, 4) + "\n\n!",
                                             middle.substr(1) + "?"};
@@ -196,7 +197,7 @@ TEST_CASE("an answer read in pieces is the whole answer") {
     Reader cut;
     cut.read_all(f.engine, 2);
     CHECK(f.engine.get(2).finish == LH_FINISH_STOP);
-    // Whole characters of what is before it.
+    // The whole characters before the stop text.
     const size_t end = plain.text.find(middle);
     CHECK(cut.text ==
           plain.text.substr(0, lh::utf8_complete_prefix(plain.text.data(), end)));

@@ -1,4 +1,4 @@
-// Cells that leave their sequence on the toy model: copied, paused and brought back.
+// Tests of cells that are copied, paused and restored, on the toy model.
 #include <doctest/doctest.h>
 
 #include "engine_fixture.hpp"
@@ -8,8 +8,8 @@ using toy::Request;
 
 namespace {
 
-// For sequences of 32 cells: one that is nearly full is copied with the next decode,
-// another one as a state, at once.
+// For sequences of 32 cells: a sequence that is nearly full is copied with the next
+// decode, any other sequence at once as a state.
 const std::vector<int32_t> kFull = toy::tokens("all of a whole codebook");
 const std::vector<int32_t> kShort = toy::tokens("cut");
 
@@ -30,7 +30,8 @@ TEST_CASE("pause saves the cells and resume brings them back") {
   for (const bool fail_state : {false, true}) {
     Fixture f;
     fake::settings().eos_share = 0;
-    fake::settings().fail_state = fail_state;  // then everything is computed again
+    fake::settings().fail_state = fail_state;  // the whole sequence is then computed
+                                               // again
     toy::submit(f.engine, Request(1, kHello, 20));
     toy::run(f.engine, 5);
     f.engine.pause(1);
@@ -83,7 +84,7 @@ TEST_CASE("copies of a prefix read it once, and anew when it is another one's tu
   toy::run_all(f.engine);
   for (const int64_t id : {1, 2}) CHECK(f.text(id) == fake::answer(kShort + "!", 12));
   CHECK(f.text(3) == fake::answer(other + "!", 12));
-  // Another prefix, where the first one was.
+  // Another prefix in the sequence of the first one.
   for (const int64_t id : {1, 2, 3}) f.engine.release(id);
   CHECK(fork(1, kShort, 100) == 1);
   f.engine.release(100);
@@ -190,7 +191,7 @@ TEST_CASE("an answer that is paused again while it is computed again keeps its s
   CHECK(engine.get(1).n_generated == n_before);
   toy::run(engine, 1);  // the other 8, without their logits
   CHECK(engine.get(1).n_generated == n_before);
-  toy::run(engine, 1);  // what was drawn last, among eight
+  toy::run(engine, 1);  // the token that was drawn last, in a group of eight
   CHECK(engine.get(1).n_generated == n_before + 1);
   toy::run_all(engine);
   CHECK(engine.get(1).text == fake::answer(toy::tokens("hello"), 30));

@@ -1,4 +1,4 @@
-// Tokens that are guessed, because a text repeats itself, and computed together.
+// Tests of draft tokens in repetitive text, which are computed together.
 #include <doctest/doctest.h>
 
 #include "engine_fixture.hpp"
@@ -8,7 +8,7 @@ using toy::Request;
 
 namespace {
 
-// Prompts of different lengths, each the only one of its kind.
+// Returns distinct prompts of different lengths.
 std::vector<int32_t> prompt(int64_t id) {
   return toy::tokens("0123456789" + std::string(static_cast<size_t>(id) + 1, 'x'));
 }
@@ -20,7 +20,7 @@ void submit(lh_engine& engine, int64_t n_prompts, int32_t max_tokens,
   }
 }
 
-// The toy repeats itself, for ever.
+// The toy repeats its text without end.
 void repeat() {
   fake::settings().eos_share = 0;
   fake::settings().repeat_share = 1;
@@ -37,7 +37,7 @@ TEST_CASE("a text that repeats itself is guessed to go on so") {
   CHECK(lh::prompt_lookup(text, 2) == Tokens{7, 8});
   CHECK(lh::prompt_lookup(text, 12) == Tokens{7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2});
   CHECK(lh::prompt_lookup(Tokens(7, 3), 3) == Tokens{3, 3, 3});
-  // What came after the latest place counts.
+  // The tokens after the latest occurrence are used.
   text.insert(text.end(), {0, 1, 2, 3, 4, 5, 6});
   CHECK(lh::prompt_lookup(text, 1) == Tokens{0});
   text.back() = 9;
@@ -74,7 +74,7 @@ TEST_CASE("what is guessed wrongly leaves nothing behind") {
       fake::settings().repeat_share = repeat_share;
       fake::settings().n_swa = 16;
       submit(f.engine, 4, 150);
-      // In runs of chosen ids there are no drafts.
+      // Runs of selected ids use no drafts.
       const std::vector<int64_t> all = {0, 1, 2, 3};
       bool draft = true;
       while (toy::run(f.engine, 1, draft ? nullptr : &all).result.n_active > 0) {
@@ -173,7 +173,7 @@ TEST_CASE("nothing is guessed for many, nor where it may not be") {
   }
   toy::run_all(drawn.engine);
   CHECK(drawn.engine.stats().n_draft == 0);
-  // Three of four must have a draft.
+  // At least three of four answers must have a draft.
   for (const int64_t n_greedy : {2, 3}) {
     Fixture mixed(512, 4, false);
     repeat();

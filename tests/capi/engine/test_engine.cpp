@@ -1,4 +1,4 @@
-// The engine, step by step, on the toy model.
+// Tests the engine step by step, on the toy model.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -134,7 +134,7 @@ TEST_CASE("prompts that are equal fork from all of it and draw from its logits")
     toy::submit(f.engine, Request(1, kHello, 8).fork_from(100).watch());
     toy::submit(f.engine, Request(2, kHello, 1).fork_from(100));
     toy::submit(f.engine, Request(3, kHello, 8).fork_from(100));
-    // Its first token, and the end of one that needs no more, without a batch.
+    // The first token needs no batch; a request with one token then ends.
     const toy::Ran ran = toy::run(f.engine);
     CHECK(ran.events == std::vector<int64_t>{1, 2});
     CHECK(ran.result.n_steps == 0);

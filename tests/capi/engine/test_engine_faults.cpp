@@ -1,4 +1,4 @@
-// The engine when a batch is refused, stopped halfway or gives no numbers.
+// Tests of batches that are refused, stopped partway, or compute no finite numbers.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -77,7 +77,7 @@ TEST_CASE("a batch stopped halfway costs all recurrent states and no answer") {
   CHECK(engine.stats().n_lost == 1);
   CHECK(engine.info().n_cells_used == 0);
   CHECK(fake::n_cells_left() == 0);
-  // The prefix is still there, with nothing to fork.
+  // The prefix still exists, but it has no cells to fork.
   toy::submit(engine, Request(3, hello("3"), 10).fork_from(100));
   CHECK(engine.get(3).n_reused == 0);
   toy::run_all(engine);
@@ -106,7 +106,7 @@ TEST_CASE("a step goes beyond where states were lost, so that who is guilty show
   const std::vector<int64_t> second = {2};
   const toy::Ran again = toy::run(f.engine, 1, &first);
   CHECK(again.status == LH_OK);
-  CHECK(again.result.n_steps == 3);  // the first two make up for what was lost
+  CHECK(again.result.n_steps == 3);  // the first two steps compute lost tokens again
   CHECK(toy::run(f.engine, 1, &second).status == LH_OK);
   strike(Fault::kFatal);
   CHECK(toy::run(f.engine, 1, &first).status == LH_DECODE_ERROR);

@@ -1,4 +1,4 @@
-// Tokens that a grammar leaves no choice about: computed together, on the toy.
+// Tests that tokens forced by a grammar are computed together, on the toy.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -113,7 +113,7 @@ TEST_CASE("an answer that is known ends without a step, and that is told") {
   CHECK(f.text(7) == "all of it");
   CHECK(f.engine.get(7).complete == 1);
   CHECK(toy::run(f.engine).events.empty());
-  // One that is released before is not told.
+  // A request that was released before is not reported.
   request.native.id = 8;
   toy::submit(f.engine, request);
   f.engine.release(8);

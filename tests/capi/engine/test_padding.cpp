@@ -1,4 +1,4 @@
-// How far the parts of a batch are padded.
+// Tests the lengths to which parts of a batch are padded.
 #include <doctest/doctest.h>
 
 #include "padding.hpp"
@@ -20,7 +20,7 @@ TEST_CASE("parts are padded where that costs less than a computation more") {
   CHECK(pad({}, false).empty());
   CHECK(pad({1}, false) == Lengths{1});
   CHECK(pad({5, 5, 5}, false) == Lengths{5, 5, 5});
-  // Eight rows are what a computation costs beside its own.
+  // A computation costs eight rows in addition to its own rows.
   CHECK(pad({3, 10}, false) == Lengths{10, 10});
   CHECK(pad({3, 12}, false) == Lengths{3, 12});
   // Two short ones next to each other and two long ones.

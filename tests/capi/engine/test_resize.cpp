@@ -1,4 +1,4 @@
-// Another llama_context in place of the present one, while requests are paused.
+// Tests the replacement of the llama_context while requests are paused.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -19,7 +19,7 @@ lh_status code_of(const std::function<void()>& call) {
   return LH_OK;
 }
 
-// One request that has ended, and one that is paused halfway.
+// Creates a request that has ended, and one that is paused partway.
 void prepare(lh_engine& engine) {
   fake::settings().eos_share = 0;
   toy::submit(engine, Request(1, kHello, 5));
@@ -44,7 +44,7 @@ struct Change {
   const char* what;
   bool unified;
   std::function<void(lh_engine_params&)> change;
-  bool keeps;  // what was saved is of use
+  bool keeps;  // the saved state can be used
 };
 
 }  // namespace
@@ -175,7 +175,7 @@ TEST_CASE("without memory even for the old context nothing is lost but what was 
   f.engine.release(2);
   CHECK(f.engine.stats().n_generated == before.n_generated);
   f.engine.forget_call(0);
-  // There is memory again.
+  // Memory is available again.
   f.engine.resize(larger);
   CHECK(f.engine.info().n_ctx == 512);
   toy::submit(f.engine, Request(3, kHello, 5));

@@ -1,4 +1,4 @@
-// Scores: log-probabilities of given continuations, which the toy tells as well.
+// Tests of scores: log-probabilities of continuations, compared with those of the toy.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-// Continuations as a tree, every token of each with its own node where they part.
+// Continuations as a tree, in which they have separate nodes from the token where they
+// differ.
 struct Tree {
   explicit Tree(const std::vector<Tokens>& continuations) {
     for (const Tokens& each : continuations) {
@@ -38,7 +39,7 @@ struct Tree {
   }
 
   Tokens token, parent;
-  std::vector<Tokens> ends;  // the nodes of each continuation
+  std::vector<Tokens> ends;  // nodes of each continuation
   lh_score native{};
 };
 
@@ -49,7 +50,7 @@ toy::Request scoring(int64_t id, const Tokens& prompt, const Tree& tree) {
   return request;
 }
 
-// Compares what the engine says of each continuation's tokens with the toy.
+// Compares the engine's numbers for each continuation's tokens with the toy's.
 void check_scores(lh_engine& engine, int64_t id, const Tokens& prompt,
                   const std::vector<Tokens>& continuations, const Tree& tree) {
   const lh_client_info info = engine.get(id);
@@ -90,7 +91,7 @@ std::vector<Tokens> random_labels(std::mt19937& random) {
   return labels;
 }
 
-// Random trees side by side, with answers and prefixes; every number must be right.
+// Random trees run beside answers and prefixes; every number must be right.
 void run_many(Fixture& f, uint32_t seed, bool with_answers) {
   std::mt19937 random(seed);
   std::vector<Tokens> prompts;
@@ -152,7 +153,7 @@ TEST_CASE("what continuations begin with is decoded once, their last tokens neve
 }
 
 TEST_CASE("a recurrent model's state is brought back for each path") {
-  for (const bool fails : {false, true}) {  // or the prompt is computed again
+  for (const bool fails : {false, true}) {  // otherwise the prompt is computed again
     Fixture f(512, 4, true, true);
     fake::settings().fail_state = fails;
     score_and_check(f, kHello, kLabels);

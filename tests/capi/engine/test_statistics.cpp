@@ -1,4 +1,4 @@
-// What requests take adds up to what calls take, and that to all.
+// Tests that statistics of requests sum to those of calls, and these to the total.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kCalls = 3;
 
-// What the requests of a call took together, by themselves.
+// Sums the statistics of the requests of a call.
 struct Sum {
   int64_t n_prefill = 0, n_reused = 0, n_decode = 0, n_generated = 0, n_draft = 0;
   int64_t n_pauses = 0, n_batches = 0, n_clients = 0;
@@ -45,7 +45,8 @@ struct Sum {
   }
 };
 
-// Random calls beside each other, a step at a time; whoever took more tokens was in it.
+// Random calls run concurrently, one step at a time. A request whose number of tokens
+// increased was in the batch.
 class Scenario {
  public:
   Scenario(uint32_t seed, bool unified) : random_(seed), f_(2048, 6, unified) {
@@ -161,7 +162,7 @@ class Scenario {
 
   std::mt19937 random_;
   Fixture f_;
-  std::map<int64_t, int64_t> call_of_;  // of requests that are there
+  std::map<int64_t, int64_t> call_of_;  // ids of existing requests
   std::map<int64_t, Sum> sums_;         // by call; -1: of all
   int64_t n_ = 0;
   int64_t n_cells_max_ = 0;
@@ -183,7 +184,7 @@ TEST_CASE("what requests take adds up to their calls', and that to all") {
     n_pauses += scenario.n_pauses();
     n_reused += scenario.n_reused();
   }
-  // Or the scenarios show little.
+  // Otherwise the scenarios show little.
   CHECK(n_drafts > 100);
   CHECK(n_failed > 100);
   CHECK(n_pauses > 100);

@@ -1,4 +1,4 @@
-// Thoughts before answers and scores, against the same done by hand with the toy.
+// Tests of thoughts before answers and scores, compared with a computation on the toy.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ using Tokens = std::vector<int32_t>;
 const Tokens kClosing = toy::tokens("!</t>\n");
 const Tokens kAfter = toy::tokens("\n");
 
-// A thought that keeps what it points to alive.
+// A thought that keeps the memory to which it points alive.
 struct Thinking {
   int32_t budget = 8;
   bool is_open = true;
@@ -61,7 +61,7 @@ std::string text_of(const Tokens& tokens) {
   return buffer.text();
 }
 
-// What a thought is by hand: one token after the other.
+// Computes a thought one token after the other, as a reference.
 struct ByHand {
   bool is_there = true;
   Tokens thought;  // drawn tokens
@@ -135,7 +135,7 @@ void check_thought(const lh_client_info& info, const ByHand& expected) {
   CHECK(info.thinking_closed == expected.closed);
 }
 
-// A marker that the toy writes after a prompt: of one or two of its next tokens.
+// Returns a marker that the toy writes after a prompt: its next token or next two tokens.
 Tokens a_marker(const Tokens& prompt, std::mt19937& random, bool at_once) {
   Tokens tokens = prompt;
   const size_t n_before = at_once ? 0 : random() % 10;
@@ -147,7 +147,7 @@ Tokens a_marker(const Tokens& prompt, std::mt19937& random, bool at_once) {
     tokens.push_back(token);
     if (i >= n_before) marker.push_back(token);
   }
-  // A marker of text is of characters, and no part of the token "word".
+  // A text marker consists of characters and contains no part of the token "word".
   const auto is_part = [](int32_t token) {
     return token > 0 && token < 0x80 &&
            std::string("word").find(static_cast<char>(token)) == std::string::npos;
@@ -164,7 +164,7 @@ struct Asked {
   int32_t max_tokens = 0;
 };
 
-// Random thoughts beside plain answers, all of which begin alike.
+// Random thoughts run beside plain answers; all begin with the same tokens.
 std::deque<Asked> random_requests(std::mt19937& random, int32_t n) {
   std::deque<Asked> all;
   const Tokens shared = toy::tokens("A shared beginning");
@@ -344,7 +344,7 @@ TEST_CASE("no token is computed twice, and forced tokens take one step") {
   CHECK(stats.n_thinking == n_thought);
   CHECK(stats.n_thoughts == 1);
   CHECK(stats.n_thoughts_closed == 1);
-  // the prompt, each token of the thought, of the answer but for the last
+  // the prompt, each token of the thought, and each token of the answer except the last
   CHECK(stats.n_batches == 1 + n_thought + 3);
 }
 
@@ -356,7 +356,9 @@ TEST_CASE("a score behind a thought is that of a prompt with the thought") {
       Thinking thinking;
       thinking.budget = 6;
       thinking.is_open = is_open;
-      if (!is_open) thinking.start = {fake::kControl};  // which the toy does not write
+      if (!is_open)
+        thinking.start = {fake::kControl};  // a marker that the toy does not
+                                            // write
       const Tokens token = toy::tokens("abac");
       const Tokens parent = {-1, 0, -1, 2};
       const lh_score tree{sizeof(lh_score), 4, token.data(), parent.data()};

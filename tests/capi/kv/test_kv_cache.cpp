@@ -1,4 +1,4 @@
-// KV cells on the toy: counted, shared, copied, moved, saved.
+// Tests of KV cells on the toy: counting, sharing, copies, moves, saved states.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -26,7 +26,7 @@ struct Cells {
     return llama_init_from_model(nullptr, params);
   }
 
-  // Decodes n tokens more of a sequence.
+  // Decodes n further tokens of a sequence.
   void decode(int32_t seq_id, int32_t n) {
     llama_batch batch = llama_batch_init(n, 0, 1);
     for (int32_t i = 0; i < n; ++i) {
@@ -138,7 +138,7 @@ TEST_CASE("saved cells come back, also to another sequence") {
 
 TEST_CASE("nothing is saved while a copy between streams is pending") {
   Cells c(false);
-  c.decode(c.kv.acquire(false), 30);  // so many that the whole stream is copied
+  c.decode(c.kv.acquire(false), 30);  // enough cells that the whole stream is copied
   c.kv.fork(0, c.kv.acquire(false));
   CHECK(c.kv.has_pending_copies());
   std::vector<uint8_t> state;

@@ -24,8 +24,8 @@ using Change = std::function<void(gguf_context*)>;
 
 constexpr int64_t kRow = 32;
 
-// The bytes of a file with two tensors of kRow numbers each, after a change to its
-// header.
+// Returns the bytes of a file with two tensors of kRow numbers each, after a change of
+// its header.
 std::string file_with(const Change& change, ggml_type type = GGML_TYPE_F32) {
   const Header header(gguf_init_empty(), gguf_free);
   gguf_set_val_str(header.get(), "general.architecture", "llama");
@@ -61,7 +61,7 @@ lh_gguf_info check(const std::string& bytes) {
   return lh::read_gguf(file.get(), "m.gguf", "model").info;
 }
 
-// What the check says against a file; "" for nothing.
+// Returns the error of the check of a file; "" without an error.
 std::string problem(const std::string& bytes) {
   try {
     check(bytes);
@@ -268,7 +268,7 @@ TEST_CASE("what is unusual but right passes") {
         set(h, "qwen3", "attention.key_length", 128);
         set(h, "qwen3", "attention.value_length", 128);
       },
-      // As of a DeepSeek-V2, a Phi-2 and a Granite 4.
+      // Headers like those of DeepSeek-V2, Phi-2 and Granite 4.
       [](auto* h) {
         set_heads(h, "deepseek2", 16, 1);
         set(h, "deepseek2", "attention.key_length", 576);
@@ -279,7 +279,8 @@ TEST_CASE("what is unusual but right passes") {
         set_heads(h, "phi2", 1, 1);
         set(h, "phi2", "rope.dimension_count", 12);
       },
-      // Nemotron and MiniMax-M2 rotate half of a head; their graphs assert nothing of it.
+      // Nemotron and MiniMax-M2 rotate half of a head; their graphs have no assertion
+      // about it.
       [](auto* h) {
         set_heads(h, "nemotron", 2, 1);
         set(h, "nemotron", "rope.dimension_count", 8);
@@ -349,8 +350,8 @@ TEST_CASE("a model that does not fit into memory is refused with both numbers") 
 
 namespace {
 
-// What a file of two layers lacks whose tensors are those of `layer`, in both, and
-// `more`.
+// Returns the missing tensor of a file with two layers, each with the tensors in `layer`,
+// and with the tensors in `more`.
 std::string missing(const char* architecture, const std::vector<std::string>& layer,
                     const std::vector<std::string>& more = {}, uint32_t n_further = 0) {
   const Header header(gguf_init_empty(), gguf_free);
@@ -370,7 +371,7 @@ TEST_CASE("a tensor that a graph takes for given is missed") {
   struct Case {
     const char* architecture;
     std::vector<std::string> layer;
-    std::string absent;  // the first of them; "": nothing
+    std::string absent;  // the first missing tensor; "" if none is missing
   };
   const std::vector<Case> cases = {
       {"phi3", {"attn_output.weight", "attn_qkv.weight"}, ""},

@@ -1,4 +1,4 @@
-// Adapters: their files, their owners, and what a context gets of them.
+// Tests of adapters: their files, their owners, and their use in contexts.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -31,7 +31,7 @@ constexpr int64_t kOut = 64;
 constexpr int64_t kRank = 4;
 constexpr int64_t kVocab = 96;
 
-// A file in a temporary folder that goes with it.
+// A file in a temporary folder, which is removed with the object.
 class File {
  public:
   File(const std::string& name, gguf_context* header, const Shapes& shapes,
@@ -102,7 +102,7 @@ uint64_t check(const File& lora, bool with_output = true) {
   return lh::check_loras(&adapters, model.path());
 }
 
-// Why an adapter is refused; "" if it is not.
+// Returns the reason why an adapter is refused; "" if it is accepted.
 std::string problem(const Change& change, ggml_type type = GGML_TYPE_F32,
                     bool with_output = true) {
   try {

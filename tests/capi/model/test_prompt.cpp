@@ -18,7 +18,7 @@ TEST_CASE("special tokens are parsed as the text looks, or as asked") {
   CHECK(lh::tokenize_prompt(*model, "a<|x|>", -1)[2] == lt);
   CHECK(lh::tokenize_prompt(*model, "a<|x|>", 1) ==
         Tokens{fake::kBos, 'a', fake::kControl});
-  // A BOS that the template wrote is not doubled.
+  // If the template wrote a BOS, no second BOS is added.
   CHECK(lh::tokenize_prompt(*model, "<s>a", -1) == Tokens{fake::kBos, 'a'});
   CHECK_THROWS_AS(lh::tokenize_prompt(*model, "a", 2), lh::Error);
   CHECK(lh::tokenize_prompt(*model, "", -1) == Tokens{fake::kBos});

@@ -1,4 +1,4 @@
-// Teams of threads, and that ggml computes on them.
+// Tests of teams of threads, and of ggml's computations on them.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -28,8 +28,8 @@ void on_team(int32_t n_threads, Body body) {
   lh::run_team([](void* data) { (*static_cast<Body*>(data))(); }, &body, n_threads);
 }
 
-// What a function returns in a forked child. It is killed, so that no leak checker looks
-// at what the threads held that it does not have.
+// Returns the result of a function in a forked child. The child is killed, so that no
+// leak checker reports memory of threads that the child does not have.
 [[maybe_unused]] int32_t in_child(int32_t (*body)()) {
   std::array<int, 2> ends{};
   REQUIRE(pipe(ends.data()) == 0);
@@ -80,7 +80,7 @@ TEST_CASE("nobody passes a barrier before all have come to it") {
   on_team(kThreads, [&] {
     for (int32_t round = 1; round <= kRounds; ++round) {
       ++n_come;
-      // Some come late enough for the others to be asleep.
+      // Some threads arrive so late that the others already sleep.
       if (round % 50 == 0 && lh::team_place()->i_thread == round / 50 % kThreads) {
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
       }
@@ -141,7 +141,7 @@ TEST_CASE("without memory for threads there are fewer of them, and all is done")
   const int32_t is_done = in_child([] {
     rlimit limit{};
     getrlimit(RLIMIT_AS, &limit);
-    limit.rlim_cur = 400UL << 20U;  // 64 stacks of 8 MiB take more
+    limit.rlim_cur = 400UL << 20U;  // 64 stacks of 8 MiB need more
     setrlimit(RLIMIT_AS, &limit);
     std::atomic<int32_t> n_done{0};
     int32_t n_threads = 0;
@@ -156,9 +156,9 @@ TEST_CASE("without memory for threads there are fewer of them, and all is done")
 }
 #endif
 
-#if !defined(__SANITIZE_THREAD__)  // which lets no forked child make threads
+#if !defined(__SANITIZE_THREAD__)  // which cannot create threads in a forked child
 TEST_CASE("a forked child has teams of its own") {
-  on_team(2, [] {});  // which now waits for work
+  on_team(2, [] {});  // a team that now waits for work
   const int32_t n_done = in_child([] {
     std::atomic<int32_t> n{0};
     on_team(2, [&] { ++n; });

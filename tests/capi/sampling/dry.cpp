@@ -1,4 +1,5 @@
-/* DRY against libllama's own, on the vocabulary of SmolLM2-135M-Instruct. */
+/* Compares DRY with libllama's own sampler, on the vocabulary of
+ * SmolLM2-135M-Instruct. */
 #include "dry.hpp"
 
 #include <cstdio>
@@ -11,7 +12,7 @@
 
 namespace {
 
-// Few tokens, so that they repeat, and those of breakers among them.
+// Few different tokens, so that they repeat; some of them are breakers.
 std::vector<int32_t> some_tokens(const lh_model& model, std::mt19937& random) {
   const std::string text = "a b: the end\nof \"it\" *all* END of. now\n\n";
   std::vector<int32_t> pool =

@@ -1,4 +1,4 @@
-// The largest of a row of logits, held against plain searches.
+// Compares searches for the largest logits of a row with plain searches.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ lh::LogitRow row_of(const std::vector<float>& logits) {
   return row;
 }
 
-// Indices of a row, the largest first and the first of equals.
+// Returns indices of a row, largest value first; equal values in order of index.
 std::vector<int32_t> ranking(const std::vector<float>& row) {
   std::vector<int32_t> ids(row.size());
   std::iota(ids.begin(), ids.end(), 0);
@@ -37,7 +37,8 @@ TEST_CASE("the largest logit is the first of equals") {
 TEST_CASE("argmax, top-k and NaN are found in rows of every length") {
   std::mt19937 random(5);
   for (int32_t n = 1; n < 9000; n += n < 600 ? 1 : 371) {
-    // Few different values make many equals, many make few blocks worth reading.
+    // With few different values, many are equal; with many values, few blocks must be
+    // read.
     const uint32_t n_values = n % 2 == 0 ? 20 : 100000;
     std::vector<float> logits(static_cast<size_t>(n));
     for (float& x : logits) x = static_cast<float>(random() % n_values) - 10.0F;

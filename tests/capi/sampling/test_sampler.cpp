@@ -1,4 +1,4 @@
-// From logits to tokens: the sampler chain, held against libllama's own samplers.
+// Compares the sampler chain with libllama's own samplers.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::vector<float> random_row(std::mt19937& random) {
   return row;
 }
 
-// The same settings as a chain of libllama's own samplers, in its order.
+// Creates a chain of libllama's own samplers with the same settings and order.
 lh::SamplerPtr reference_chain(const lh_sampling_params& p) {
   lh::SamplerPtr chain(llama_sampler_chain_init(llama_sampler_chain_default_params()));
   const auto add = [&](llama_sampler* s) { llama_sampler_chain_add(chain.get(), s); };
@@ -143,7 +143,7 @@ TEST_CASE("bias, ignore_eos and penalties move the greedy choice") {
   p.penalty_repeat = 2.0F;
   lh::Sampler penalised(*model, p, cache);
   penalised.see(7);
-  penalised.see(1 << 30);  // a prompt may hold what the vocabulary lacks
+  penalised.see(1 << 30);  // a prompt may have tokens outside the vocabulary
   CHECK(draw(penalised, row) == 8);
 }
 
@@ -163,7 +163,7 @@ TEST_CASE("no token that ends an answer is drawn before min_tokens") {
     p.temperature = temperature;
     lh::Sampler sampler(*model, p, cache);
     CHECK_FALSE(sampler.is_free());
-    sampler.see(1);  // tokens of the prompt do not count
+    sampler.see(1);  // tokens of the prompt are not included
     CHECK(draw(sampler, row) == 8);
     CHECK(draw(sampler, row) == 8);
     CHECK(draw(sampler, row) == fake::kEos);
@@ -204,7 +204,7 @@ TEST_CASE("greedy takes the first of the largest, whatever was changed") {
   std::mt19937 random(17);
   const auto below = [&](uint32_t n) { return static_cast<int32_t>(random() % n); };
   for (int round = 0; round < 500; ++round) {
-    // Few different values, so that changed logits meet others that are equal.
+    // Few different values, so that changed logits are equal to others.
     std::vector<float> row(fake::kVocab);
     for (float& x : row) x = static_cast<float>(below(4));
     std::vector<float> expected = row;

@@ -1,5 +1,5 @@
-/* Vectors of texts through llamaherd.h, on real models: all-MiniLM-L6-v2, an encoder, and
- * SmolLM2-135M-Instruct, a decoder. */
+/* Tests vectors of texts by llamaherd.h, on two real models: all-MiniLM-L6-v2, an
+ * encoder, and SmolLM2-135M-Instruct, a decoder. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,8 @@ static lh_embedder* make(const lh_model* model, int32_t pooling, int32_t n_batch
   return embedder;
 }
 
-/* Together, and each alone; texts are cut into batches of n_batch where that is. */
+/* Computes texts together, and each alone. For decoders, texts are divided into batches
+ * of n_batch tokens. */
 static void test_vectors(const lh_model* model, int32_t pooling, int32_t n_batch) {
   lh_model_info info;
   CHECK(lh_model_get_info(model, &info, &error) == LH_OK);
@@ -101,7 +102,8 @@ static void test_bad_arguments(const lh_model* model) {
   CHECK(lh_embedder_run(embedder, unknown, one, 1, vectors, &error) ==
         LH_INVALID_ARGUMENT);
   CHECK(strstr(error.message, "not in the vocabulary") != NULL);
-  /* After all that it works; and when it is aborted, until it is not any more. */
+  /* The embedder still works after all errors. After an abort it fails until the abort is
+   * revoked. */
   CHECK(lh_embedder_run(embedder, tokens, offsets, 1, vectors, &error) == LH_OK);
   lh_embedder_abort(embedder, 1);
   CHECK(lh_embedder_run(embedder, tokens, offsets, 1, vectors, &error) == LH_ABORTED);

@@ -1,4 +1,4 @@
-/* Requantizing and comparing through llamaherd.h, on the real model
+/* Tests requantizing and comparing by llamaherd.h, on the real model
  * SmolLM2-135M-Instruct. */
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static lh_comparison_result compare(const lh_model* base, const lh_model* other)
   CHECK(lh_comparison_add(comparison, tokens, kTokens, NULL) == LH_OK);
   CHECK(lh_comparison_get(comparison, &result, NULL) == LH_OK);
   CHECK(result.n_tokens == kTokens / 2);
-  /* A chunk is read by itself: the same one again changes no average. */
+  /* Each chunk is computed separately: the same chunk again changes no average. */
   lh_comparison_result again;
   CHECK(lh_comparison_add(comparison, tokens, kTokens, NULL) == LH_OK);
   CHECK(lh_comparison_get(comparison, &again, NULL) == LH_OK);

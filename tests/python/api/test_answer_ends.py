@@ -54,7 +54,7 @@ def test_min_tokens_puts_off_every_end(context: lh.Context, plain: lh.Result) ->
         found = lh.generate(context, PROMPT, max_tokens=24, min_tokens=least, **ends)
         assert len(found.tokens) >= least
         assert stop not in found.tokens
-    # A stop text that is complete within the tokens does not count.
+    # A stop text that is complete within these tokens has no effect.
     text = lh.detokenize(context.model, plain.tokens[2:3])
     cut = lh.generate(context, PROMPT, max_tokens=24, stop=text)
     long = lh.generate(context, PROMPT, max_tokens=24, stop=text, min_tokens=6)
@@ -68,7 +68,7 @@ def _ends(context: lh.Context) -> list[int]:
 
 
 def test_an_end_token_may_be_named_beside_ignore_eos(context: lh.Context) -> None:
-    # The end token is by far the likeliest here.
+    # Here the end token is by far the most likely token.
     bias = dict.fromkeys(_ends(context), 100.0)
     settings: dict[str, Any] = {"max_tokens": 6, "logit_bias": bias}
     assert lh.generate(context, PROMPT, **settings).tokens == []
@@ -81,7 +81,7 @@ def test_an_end_token_may_be_named_beside_ignore_eos(context: lh.Context) -> Non
 
 
 def test_the_answer_after_a_thought_has_its_own_ends(context: lh.Context) -> None:
-    # The thought is of the tokens that the answer must not have.
+    # The thought consists of the tokens that the answer must not contain.
     thought = lh.Thinking(budget=5, start="<think>", end="</think>")
     plain = lh.generate(
         context, PROMPT, chat=True, thinking=thought, max_tokens=8, ignore_eos=True

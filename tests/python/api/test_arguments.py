@@ -1,4 +1,4 @@
-"""Bad arguments of contexts and calls raise before anything runs, and name the value."""
+"""Invalid arguments raise an error that names the value before any prompt runs."""
 
 from __future__ import annotations
 

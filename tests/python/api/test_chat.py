@@ -1,4 +1,4 @@
-"""Conversations: memory, streams, interrupts, forks, a full context."""
+"""Conversations: memory, streams, interrupts, forks, and a full context."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_drawn_first_answer_is_that_of_a_call_with_the_seed(
     chat = lh.chat(context, **drawn)
     messages = [{"role": "user", "content": "One"}]
     assert chat.ask("One").text == lh.generate(context, messages, chat=True, **drawn).text
-    # A later question has another seed, as a prompt further down in a call.
+    # A later question has another seed, like a later prompt of a call.
     assert chat.ask("Two").seed != chat.ask("Two").seed
 
 
@@ -221,7 +221,7 @@ def test_a_context_of_a_fixed_size_is_the_limit(context: lh.Context) -> None:
     with lh.Context(context.model, n_ctx=256) as small:
         chat = lh.chat(small, ignore_eos=True)
         result = chat.ask("a")
-        # The answer is cut to what is left.
+        # The answer is limited to the remaining tokens.
         assert result.n_prompt_tokens + result.n_generated_tokens == 256
         with pytest.raises(lh.ChatFullError) as caught:
             chat.ask("b")
@@ -321,7 +321,7 @@ def test_threads_ask_one_after_the_other(context: lh.Context) -> None:
     turns = chat.turns
     assert [turn["role"] for turn in turns] == ["user", "assistant"] * 8
     assert sorted(turn["content"] for turn in turns[::2]) == texts
-    # Each answer is that to the conversation before it.
+    # Each answer equals the answer to the conversation before it.
     again = lh.chat(context, **SHORT)
     for turn in turns[::2]:
         again.ask(turn["content"])
@@ -367,7 +367,7 @@ def test_a_conversation_is_not_computed_again(smollm2: lh.Model) -> None:
         for text in ("Name a dog.", "And a cat.", "And a bird.", "A fish.", "A horse."):
             result = chat.ask(text)
             n = result.n_prompt_tokens
-            # What is new: the last answer and the question.
+            # New tokens: those of the last answer and of the question.
             assert result.stats.n_prefill_tokens <= n - n_before + 1
             n_before = n
         assert n > 130
@@ -377,7 +377,7 @@ def test_a_conversation_is_not_computed_again(smollm2: lh.Model) -> None:
             assert result.n_prompt_tokens > n + 10
             n_computed.append(result.stats.n_prefill_tokens)
         assert max(n_computed) < 40
-        assert n_computed[2] < 20  # the last answer is computed for the others
+        assert n_computed[2] < 20  # the other prompts share the computed last answer
 
 
 def test_a_context_that_grows_computes_a_conversation_again_each_time(
@@ -394,7 +394,7 @@ def test_a_context_that_grows_computes_a_conversation_again_each_time(
                 "A horse.",
             )
         )
-        # It doubles each time.
+        # The size doubles each time.
         assert n_computed <= 3 * chat.last.n_prompt_tokens
 
 
@@ -427,7 +427,7 @@ THINKS = (
 
 @pytest.fixture(scope="module")
 def thinker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
-    """A model that thinks "Hm, so" and answers "yes"."""
+    """Return a model that thinks "Hm, so" and answers "yes"."""
     script = scripted_model.write(
         tmp_path_factory.mktemp("thinker") / "m.gguf",
         *("Hm", ", so", "</think>", "yes"),
@@ -451,7 +451,7 @@ def test_thoughts_are_kept_apart_and_never_computed_again(thinker: lh.Context) -
     assert "".join(p for p in pieces if p.kind == "thinking") == "Hm, so"
     assert "".join(p for p in pieces if p.kind == "answer") == "yes"
     assert "".join(chat.stream("Three")) == "yes"
-    # The template leaves earlier thoughts out.
+    # The template omits earlier thoughts.
     n_before = chat.last.n_prompt_tokens
     last = chat.ask("Four")
     assert last.n_prompt_tokens < n_before + 45

@@ -1,4 +1,4 @@
-"""Conversations as R has them: plain data, and errors as data."""
+"""Conversations in the interface for R: plain data, and errors as data."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_memory_from_r(context: lh.Context) -> None:
     job = value(_r.chat_ask_all(chat, ["A", "B"], {"temperature": 0.5}))["job"]
     columns = value(_r.job_result(job))
     assert len(columns["texts"]) == 2
-    # R sends NULL for what is missing.
+    # R sends NULL for a missing value.
     saved = [
         {"role": role, "content": text, "reasoning_content": None, "interrupted": False}
         for role, text in zip(turns["role"], turns["content"], strict=True)

@@ -1,4 +1,4 @@
-"""Answers that are one of some texts, or follow a grammar, and whether they are whole."""
+"""Answers with choices or a grammar, and whether they are complete."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_what_no_prompt_can_have_is_an_error_before_anything_runs(
                 lh.generate_parallel(context, ["a", "b"], params=params)
         with pytest.raises(ValueError, match=message):
             lh.generate(context, "a", params=bad)
-        assert context.plan is None  # nothing was made ready
+        assert context.plan is None  # no constraint was prepared
         out = lh.generate_parallel(
             context, ["a", "b"], params=[bad, SamplingParams()], max_tokens=2
         )

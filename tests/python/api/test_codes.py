@@ -1,4 +1,4 @@
-"""Failures of prompts have codes, whichever call they come from."""
+"""Failures of prompts have codes in every call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that score: what they say on a real model, and their arguments."""
+"""Scoring calls: their results on a real model, and their arguments."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_label_is_no_likelier_for_being_the_beginning_of_another(
     for i in range(2):
         very, both = plain.logprob[i]
         assert found.logprobs[i, 1] == pytest.approx(both, abs=1e-6)
-        # "very", and then anything but "good".
+        # "very", followed by any token except "good".
         assert math.exp(found.logprobs[i, 0]) == pytest.approx(
             math.exp(very) - math.exp(both), rel=1e-4
         )
@@ -104,7 +104,7 @@ def test_normalizations_are_what_they_say(context: lh.Context) -> None:
         assert found.probs == pytest.approx(
             softmax(plain.logprobs / np.array(divisor)), abs=1e-6
         )
-    start = [context.model.info.bos]  # the model adds none to a text
+    start = [context.model.info.bos]  # the model adds no token to a text
     prior = lh.score_parallel(context, [start], [[f" {text}" for text in labels]])
     found = scores("pmi")
     assert len(found) == 2
@@ -198,7 +198,7 @@ def test_log_probabilities_are_from_before_a_constraint(
         tokens = lh.tokenize(context.model, prompt)
         [scored] = lh.perplexity(context, [tokens + result.tokens]).token_logprobs
         own = np.array(result.logprobs)
-        is_drawn = ~np.isnan(own)  # others had to come, and no row was looked at
+        is_drawn = ~np.isnan(own)  # other tokens were forced, and no row was read
         assert is_drawn.any()
         expected = scored[len(tokens) - 1 :]
         assert own[is_drawn] == pytest.approx(expected[is_drawn], abs=1e-4)
@@ -233,7 +233,7 @@ def test_a_prompt_that_fails_fails_alone(context: lh.Context) -> None:
 
 
 def test_labels_that_are_the_same_tokens_are_refused(context: lh.Context) -> None:
-    # Each would get all of the probability, and coverage could be above 1.
+    # Each label would get the whole probability, and coverage could be above 1.
     both = ["no", "yes", " yes"]
     message = "labels 'yes' and ' yes' have the same tokens after "
     with pytest.raises(ValueError, match=message + r"prompts\[0\]"):
@@ -292,9 +292,9 @@ def test_the_prompt_of_a_prior_is_in_no_count(
         assert stats.n_prompts == stats.n_samples == len(prompts)
         return stats.n_copied, stats.n_journal
 
-    assert counts(PROMPTS[:1]) == (0, 0)  # it is a copy of the prompt's
+    assert counts(PROMPTS[:1]) == (0, 0)  # it is a copy of the prompt's result
     assert (seen[-1].n_done, seen[-1].n_total) == (1, 1)
-    assert counts(PROMPTS[1:]) == (0, 0)  # and comes from the journal
+    assert counts(PROMPTS[1:]) == (0, 0)  # and is found in the journal
     assert counts(PROMPTS) == (0, 2)
 
 
@@ -330,7 +330,7 @@ def test_a_journal_knows_what_was_scored(context: lh.Context, tmp_path: Path) ->
     assert lh.generate_parallel(context, PROMPTS, **settings).stats.n_journal == 0
 
 
-ALIKE = [  # texts of as many tokens that begin alike
+ALIKE = [  # texts with the same number of tokens and the same beginning
     "The cat sat on the mat",
     "The dog ran in the sun",
     "The sum was not paid out",
@@ -397,7 +397,7 @@ def test_scores_of_earlier_versions_are_not_read(
         again = lh.perplexity(context, ALIKE, journal=path)
     assert again.stats.n_journal == 0
     assert again.perplexity.tolist() == pytest.approx(first.perplexity.tolist(), rel=1e-4)
-    lh.generate_parallel(context, ALIKE, max_tokens=2, journal=path)  # nothing to be told
+    lh.generate_parallel(context, ALIKE, max_tokens=2, journal=path)  # no note
     assert lh.perplexity(context, ALIKE, journal=path).stats.n_journal == 3
 
 
@@ -437,7 +437,7 @@ def test_calibration_runs_what_it_needs(context: lh.Context) -> None:
     )
     assert stored.probs[0] == pytest.approx(found.probs[0], abs=1e-6)
     with pytest.raises(ValueError, match=r"for the labels .*, not \['a', 'b'\]"):
-        # Before anything else: the prompts are none.
+        # This is checked first: there are no prompts.
         lh.classify_calibrated(context, 3, ["a", "b"], calibration=found.calibration)
     for wrong in ({"method": "contextual"}, {"content_free": free}):
         with pytest.raises(ValueError, match="needs content_free"):

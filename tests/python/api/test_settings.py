@@ -1,4 +1,4 @@
-"""Settings of sampling stand in one place: all that takes them takes the same ones."""
+"""Sampling settings are declared once: all interfaces accept the same settings."""
 
 from __future__ import annotations
 

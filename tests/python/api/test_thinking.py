@@ -30,7 +30,8 @@ _TURNS = """
 {% endfor -%}
 {%- if add_generation_prompt -%}<|im_start|>assistant
 """
-# Ends every prompt inside a thought; has a switch that closes it; leaves it to the model.
+# Templates: one ends prompts inside a thought, one has a switch, one lets the model
+# decide.
 OPEN = _TURNS + "<think>\n{% endif %}"
 SWITCHED = (
     _TURNS
@@ -71,9 +72,9 @@ def requests(model: lh.Model, prompts: list[Any], **settings: Any) -> list[Reque
 def by_hand(
     context: lh.Context, request: Request, thinking: int, **settings: Any
 ) -> tuple[lh.Result, lh.Result]:
-    """A thought in one call, its closing tokens and the answer in another.
+    """Compute a thought in one call, its closing tokens and the answer in another call.
 
-    SmolLM2 never closes a thought: it goes on, or ends its turn.
+    SmolLM2 never closes a thought: it continues, or ends its turn.
     """
     thought = lh.generate(context, request.tokens, max_tokens=thinking)
     again = array("i", [*request.tokens, *thought.tokens, *request.thought.closing])
@@ -105,7 +106,7 @@ def test_the_answer_is_that_of_two_calls_by_hand(context: lh.Context, name: str)
         assert result.thinking.startswith(thought.text.strip())
         assert result.n_thinking_tokens == len(thought.tokens) <= 7
         assert result.thinking_complete is False
-    # One prefill: neither prompt nor thought is computed again.
+    # There is one prefill: neither prompt nor thought is computed again.
     n_given = sum(len(one.tokens) + len(one.thought.closing) for one in each)
     n_forced = sum(len(result.tokens) for result in found)  # at most
     assert found.stats.n_prefill_tokens <= n_given + n_forced
@@ -180,7 +181,8 @@ def test_settings_of_the_answer_do_not_act_in_the_thought(context: lh.Context) -
     assert sampling == lh.SamplingParams(top_k=7, temperature=0.5)
 
 
-# ---- what a template does by itself ----------------------------------------------------
+# ---- behaviour of templates without an argument
+# ----------------------------------------------------
 
 
 def test_a_model_that_thinks_by_itself_is_split(context: lh.Context) -> None:

@@ -1,4 +1,4 @@
-"""Labels and continuations scored after a thought, against the same in two calls."""
+"""Labels and continuations scored after a thought, compared with two calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.model
 
-# SmolLM2's own format, with a switch, as templates of thinking models have it.
+# SmolLM2's own format with a switch, as in templates of thinking models.
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n"
     "{% if m.role == 'assistant' and m.reasoning_content %}<think>\n"
@@ -44,7 +44,7 @@ def context(smollm2: lh.Model) -> Iterator[lh.Context]:
 
 
 def by_hand(context: lh.Context, asked: str, labels: list[str], **how: Any) -> np.ndarray:
-    """Think in one call and score in another, as tokens; log-probabilities of labels."""
+    """Think in one call, score tokens in another; return log-probabilities of labels."""
     model = context.model
     prompt = lh.tokenize(
         model, str(chat_prompt(model, asked, None, template=TEMPLATE)), parse_special=True
@@ -109,7 +109,7 @@ def test_several_thoughts_give_mean_and_spread(
     assert several.between is not None
     texts = [[thought.text for thought in own] for own in several.thoughts]
     assert [len(set(own)) for own in texts] == [3, 3]
-    # The same thoughts, one sample each, with their own scores.
+    # The same thoughts, as single samples with their own scores.
     entries = [e for e in lh.journal_read(path) if e.thinking is not None]
     assert sorted(e.thinking.strip() for e in entries) == sorted(
         t for own in texts for t in own
@@ -117,7 +117,7 @@ def test_several_thoughts_give_mean_and_spread(
     by_text = {e.thinking.strip(): e.numbers for e in entries}
     for i, own in enumerate(texts):
         scores = np.array([by_text[text] for text in own])
-        # Both labels begin with the blank line, which is two tokens before a word.
+        # Both labels begin with the blank line, which has two tokens before a word.
         logs = scores[:, :2].sum(axis=1, keepdims=True) + scores[:, 2:]
         probs = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
         np.testing.assert_allclose(several.probs[i], probs.mean(axis=0))
@@ -134,7 +134,8 @@ def test_several_thoughts_give_mean_and_spread(
         "between", "thinking", "n_thinking_tokens", "thinking_complete", "error",
     ]  # fmt: skip
     assert list(frame["thinking"]) == [own[0] for own in texts]
-    # Found again with the thoughts, and drawn again with the seed alone.
+    # The journal returns the scores with their thoughts; without it, the seed draws the
+    # same thoughts.
     again = found(path)
     assert again.stats.n_journal == 6
     assert again.thoughts == several.thoughts
@@ -185,7 +186,7 @@ def test_without_thinking_the_thought_is_closed(context: lh.Context) -> None:
     assert off.thoughts is None
     assert off.thinking == [None, None]
     assert "thinking" not in off.to_pandas()
-    # A template without a switch is closed by text.
+    # If the template has no switch, text closes the thought.
     bare = TEMPLATE.replace("{% if enable_thinking is", "{% if false and enable_x is")
     how = {**CHAT, "template": bare}
     text = lh.classify_parallel(context, ASKED, LABELS, thinking=False, **how)
@@ -258,7 +259,7 @@ def test_only_tokens_behind_the_end_marker_move_into_a_label(
     assert (*cut.end, *cut.after, *label) == whole
     assert (*cut.closing, *label) == whole
     assert len(cut.after) < len(after)
-    # A label that would merge with the marker itself does not.
+    # A label that could merge with the marker itself does not merge.
     bare = replace(stage, after=(), closing=end)
     kept, (label,) = BehindThoughts(smollm2).join(bare, [">>"])
     assert kept.end == end

@@ -1,4 +1,4 @@
-"""The cost of a small constraint is bounded, and no other caller waits for it."""
+"""The cost of a small constraint is limited, and other callers do not wait for it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-# Each is refused, or answered as far as `max_tokens` goes. Without their bounds they took
-# between ten seconds and for ever.
+# Each constraint is refused, or answered up to `max_tokens`. Without limits, each took
+# ten seconds or more; some never ended.
 BOMBS: dict[str, dict[str, Any]] = {
     "regex repeats a letter": {"regex": "a{2000000000}"},
     "regex repeats a word": {"regex": "(abc){300000}"},

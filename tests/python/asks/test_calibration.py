@@ -1,4 +1,4 @@
-"""Calibrations against numbers worked out by hand."""
+"""Calibrations, compared with numbers computed by hand."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_codings_of_few_texts_name_an_open_thought() -> None:
     (note,) = notes_of(*given)
     assert "thought" not in note
     assert notes_of(["Sports"], np.array([0.5]), BOOK, how) == []
-    # One label of all is a matter of many texts.
+    # The note that all texts have one label needs many texts.
     assert notes_of(["Sports"] * 19, np.full(19, 0.5), BOOK, how) == []
 
 

@@ -75,7 +75,7 @@ def test_an_extra_option_or_another_default_is_found(
     shown = [name for name, value in taken.items() if value is not UNSEEN]
     for name in shown[:3]:
         wrong = {**taken, name: "another"}
-        with suppress(ValueError):  # it is no number
+        with suppress(ValueError):  # the value is no number
             assert differences(interface, wrong)[0].startswith(f"{name} is 'another'")
 
 
@@ -106,7 +106,7 @@ def test_every_option_has_a_line_of_documentation(kind: type) -> None:
 def test_help_explains_every_option() -> None:
     for name, interface in PYTHON.items():
         function = lh.Context.submit if name == "submit" else getattr(lh, name)
-        if "Args:" not in function.__doc__:  # refers to a function that has them
+        if "Args:" not in function.__doc__:  # documented elsewhere
             continue
         for option in interface.expected():
             assert f"    {option}: " in function.__doc__, (name, option)
@@ -144,13 +144,13 @@ COMMANDS = {
 
 
 def flags(table: str) -> dict[str, click.Option]:
-    """The command's flags that set options, by the option."""
+    """Return the command's flags that set options, by option."""
     found = {}
     for each in COMMANDS[table].params:
         if isinstance(each, click.Option):
             where, _, name = each.name.rpartition("__")
             name = "choices" if (table, name) == ("sampling", "labels") else name
-            # One flag sets this for all tasks, and mostly for the context.
+            # One flag sets this option for all tasks, mostly for the context.
             is_shared = name == "deterministic"
             is_key = name in {*KEYS[table], *AT_TOP}
             if where == table or (not where and is_key and not is_shared):
@@ -168,7 +168,7 @@ def test_flags_set_options_and_explain_them_alike(table: str) -> None:
     for name in found.keys() & docs.keys():
         flag = found[name]
         default = flag.to_info_dict()["default"]
-        assert default is None, name  # the declaration has it
+        assert default is None, name  # the option is in the declaration
         line = first_sentence(docs[name]).partition(" Needs")[0]
         assert flag.help.startswith(line), name
         if isinstance(flag.type, click.Choice):

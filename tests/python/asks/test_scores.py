@@ -1,4 +1,4 @@
-"""What results of scoring calls say, against numbers worked out by hand."""
+"""Results of scoring calls, compared with numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_perplexity_by_hand() -> None:
 
 @pytest.fixture
 def frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for pandas, which is optional: frames are dicts of columns."""
+    """Replace pandas, which is optional, by a fake whose frames are dicts of columns."""
     pandas = types.ModuleType("pandas")
     pandas.Categorical = lambda values, categories: (list(values), categories)
 

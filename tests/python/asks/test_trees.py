@@ -1,4 +1,4 @@
-"""What scores of a tree say of continuations, against numbers worked out by hand."""
+"""Probabilities of continuations in a tree, compared with numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_continuation_ends_where_none_goes_on() -> None:
     made = of([1], [1, 2], [1, 3], [4])
     scores = [math.log(p) for p in (0.5, 0.25, 0.5, 0.125)]
     probs = [math.exp(made.logprob(i, scores)) for i in range(4)]
-    # Of the first a half, of which a quarter and a half go on.
+    # The first token has probability 1/2; after it, two longer ones have 1/4 and 1/2.
     assert probs == pytest.approx([0.5 * 0.25, 0.5 * 0.25, 0.5 * 0.5, 0.125])
 
 

@@ -1,4 +1,4 @@
-"""Votes of samples: numbers worked out by hand."""
+"""Votes of samples, compared with numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from llamaherd import Result, Results, Stats, vote
 
 
 def results(*prompts: list[str | None]) -> Results:
-    """With a sample for each text; None: it failed."""
+    """Return results with a sample for each text; None means a failed sample."""
     n = len(prompts[0])
     rows = [
         Result(

@@ -1,4 +1,4 @@
-"""The rows of models go on where a run ended, and come together in one table."""
+"""Rows of models: an interrupted run is continued, and one table combines all rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""benchmarks/before.py runs the work of two checkouts in turns."""
+"""benchmarks/before.py runs the work of two checkouts alternately."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def test_two_checkouts_take_turns(
     assert lines[-1].startswith("| R: 10,000 prompts converted | 1.00 | 1.50 | 1.500 |")
     assert len(lines) == 2 + len(before.WORK)
     n_runs = len({run for _, run in asked})
-    assert len(asked) == 2 * 2 * n_runs  # one run serves both figures of R
+    assert len(asked) == 2 * 2 * n_runs  # one run measures both figures of R
     one = [folder for folder, _ in asked]
-    assert one[: 2 * n_runs : 2] == one[2 * n_runs + 1 :: 2]  # each is first in turn
+    assert one[: 2 * n_runs : 2] == one[2 * n_runs + 1 :: 2]  # each is first in turns

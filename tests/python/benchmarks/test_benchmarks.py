@@ -1,4 +1,4 @@
-"""What the benchmark computes from its measurements, and that the documents hold it."""
+"""Figures that the benchmark computes, and their tables in documents."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_best_rate_interpolates_and_prefers_faster_small_batches(
 def test_the_ideal_time_follows_the_live_answers(bench: SimpleNamespace) -> None:
     shape = bench.shape.measure_shape([[1], [2]], [3, 1], greedy=True)
     seconds = bench.shape.ideal_seconds(shape, 4.0, {1: 10.0, 2: 20.0})
-    # Two prompt tokens at 4/s; a step of two, then two steps of one.
+    # Two prompt tokens at 4/s; then a step with two answers and two steps with one.
     assert seconds == pytest.approx(2 / 4 + 2 / 20 + 2 * (1 / 10))
 
 
@@ -83,12 +83,12 @@ def test_ten_thousand_prompts_are_scheduled(bench: SimpleNamespace) -> None:
     results, engine = bench.scheduling.schedule(requests)
     assert results.finish_reasons == ["length"] * 10_000
     assert engine.n_submitted == 10_100
-    assert len(engine.requests) <= MAX_HOLD  # nothing but prefixes is left
+    assert len(engine.requests) <= MAX_HOLD  # only prefixes are left
 
 
 def test_scheduling_grows_with_the_number_of_prompts_only(bench: SimpleNamespace) -> None:
     def n_calls(n_questions: int) -> int:
-        """Python's calls of functions, which no busy machine changes."""
+        """Count Python's function calls, which do not depend on the load."""
         counted = Counter()
         requests = bench.scheduling.make_requests(20, n_questions)
         sys.setprofile(lambda _frame, event, _arg: counted.update((event,)))
@@ -102,7 +102,7 @@ def test_scheduling_grows_with_the_number_of_prompts_only(bench: SimpleNamespace
 
 
 def session(summary_about: tuple[str, ...]) -> list[dict]:
-    """Records of one workload: two rounds of this project, one of the others."""
+    """Return records of a workload: two rounds of this project, one of others."""
     about: dict[str, object] = dict.fromkeys(summary_about, "")
     about |= {"session": "s", "quick": False, "model": "SmolLM2-x.gguf", "i_run": 0}
     about |= {"workload": "distinct", "model_bytes": 100 * 2**20}
@@ -136,7 +136,7 @@ def test_a_summary_compares_within_rounds(bench: SimpleNamespace) -> None:
     assert load["ideal_s"] == 1.5
     own, server = load["engines"]["llamaherd"], load["engines"]["server"]
     assert own["seconds"] == 5.5
-    assert own["to_ideal"] == pytest.approx(2 / 1.5, abs=1e-4)  # round 2 has no rates
+    assert own["to_ideal"] == pytest.approx(2 / 1.5, abs=1e-4)  # round 2 lacks rates
     assert own["over_bytes"] == 40 * 2**20
     assert own["equal_alone"] == 0.5
     assert server["setting"] == "16"

@@ -1,4 +1,4 @@
-"""The tables of docs/estimates.md come from what was measured."""
+"""The tables of docs/estimates.md are generated from the measurements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def load(name: str) -> ModuleType:
     path = ROOT / "benchmarks" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"{name}_of_benchmarks", path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for annotations
+    sys.modules[spec.name] = module  # dataclasses search this module for annotations
     spec.loader.exec_module(module)
     return module
 

@@ -1,4 +1,4 @@
-"""What is measured goes between the marks of pages, and nowhere else."""
+"""Measurements are written only between the marks of pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of heads: simulated, measured, and put into docs/estimates.md."""
+"""Figures of heads: simulation, measurement, and tables in docs/estimates.md."""
 
 from __future__ import annotations
 

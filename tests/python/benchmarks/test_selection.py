@@ -1,4 +1,4 @@
-"""The simulation of choices among codebooks writes its tables into a page."""
+"""The simulation of codebook selection writes its tables into a page."""
 
 from __future__ import annotations
 

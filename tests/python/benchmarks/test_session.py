@@ -1,4 +1,4 @@
-"""What the benchmark keeps of a session, and how it sees that a machine is busy."""
+"""Stored measurements of a session, and detection of a busy machine."""
 
 from __future__ import annotations
 

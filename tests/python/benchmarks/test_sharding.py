@@ -1,4 +1,4 @@
-"""The table of docs/cluster.md comes from what was simulated."""
+"""The table of docs/cluster.md is generated from the simulation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_what_is_simulated_becomes_the_page(
     assert [row["name"] for row in rows] == list(sharding.ASSUMED)
     assert all(row["n_prompts"] == 3000 for row in rows)
     assert all(0 <= row["lost"] < row["lost_at_random"] for row in rows[1:])
-    # Nothing is lost of what shares nothing (but for a first token, now and then).
+    # Prompts without shared prefixes lose nothing, except sometimes a first token.
     assert rows[-1]["lost"] < 0.001 < rows[0]["lost"]
 
     page.write_text((ROOT / "docs/cluster.md").read_text(encoding="utf-8"), "utf-8")

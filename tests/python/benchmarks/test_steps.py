@@ -1,4 +1,4 @@
-"""Figures of codings in steps: simulated, measured, and put into docs/steps.md."""
+"""Figures of coding in steps: simulation, measurement, and tables in docs/steps.md."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_simulated_and_measured_rows_become_tables(
     }  # fmt: skip
     monkeypatch.setattr(steps.recalibration, "passes", None)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that codes are few
+        warnings.simplefilter("ignore", UserWarning)  # the warning about few codes
         made = {each["way"]: each for each in steps.of_seed(texts, known, 1)}
     assert made["larger model"]["accuracy"] > made["cascade"]["accuracy"]
     assert made["cascade"]["accuracy"] > made["model"]["accuracy"]

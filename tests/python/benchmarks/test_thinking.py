@@ -1,4 +1,4 @@
-"""The benchmarks of thinking run, on a tiny model and with rates that are given."""
+"""The benchmarks of thinking run on a tiny model with given rates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-# The tiny model puts no probability on labels.
+# The labels have no probability in the tiny model.
 pytestmark = pytest.mark.filterwarnings("ignore:median coverage")
 
 
@@ -46,7 +46,7 @@ def test_all_tokens_of_thoughts_are_in_the_ideal_time(
     shape = asked[-1][1]
     n_answer = bench.thinking.QUICK_MAX_TOKENS * int(cells[1])
     assert sum(shape.lengths) == int(cells[2]) + n_answer
-    # The forced tokens come to those of the prompts.
+    # The forced tokens are added to the tokens of the prompts.
     assert shape.n_unique_tokens > shape.n_prompt_tokens
     ideal = shape.n_unique_tokens / 100 + sum(shape.lengths) / 10
     assert float(cells[5]) == pytest.approx(ideal, abs=0.01)

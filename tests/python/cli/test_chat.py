@@ -27,7 +27,7 @@ TEMPLATE = (
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
-# Makes the terminal on stdin the controlling one, whose Ctrl-C is a signal.
+# Makes stdin the controlling terminal, so that Ctrl-C sends a signal.
 LAUNCH = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -61,7 +61,7 @@ class Terminal:
         os.write(self._own, text.encode())
 
     def wait_for(self, text: str, seconds: float = HANGS_S) -> str:
-        """Reads until a text is shown; returns what was shown before it."""
+        """Read output until a text is shown; return the output before it."""
         limit = time.monotonic() + seconds
         while text not in self.shown:
             assert time.monotonic() < limit, self.shown
@@ -77,16 +77,16 @@ class Terminal:
         return before
 
     def wait_for_prompt(self) -> None:
-        """Waits until a prompt is shown and the process sleeps until something is typed.
+        """Wait until a prompt is shown and the process waits for input.
 
-        Python's readline loses a Ctrl-C that comes between the two.
+        Python's readline loses a Ctrl-C between the two.
         """
         self.wait_for("> ")
         stat = Path(f"/proc/{self.process.pid}/stat")
         wait_until(lambda: stat.read_text("ascii").rpartition(")")[2].split()[0] == "S")
 
     def ended(self) -> int:
-        """Waits for the end, and returns the exit status."""
+        """Wait for the end, and return the exit status."""
         try:
             while os.read(self._own, 4096):
                 pass
@@ -217,7 +217,7 @@ def test_without_a_terminal_each_line_is_a_question(tiny: str) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     answers = done.stdout.splitlines()
-    assert len(answers) == 2  # a slash begins no command
+    assert len(answers) == 2  # here a slash begins no command
     assert set(answers) <= {"yes", "no"}
 
 

@@ -97,7 +97,7 @@ sys.exit(main(["serve", "no.gguf"]))
     for handler in (
         "default_int_handler",
         "SIG_IGN",
-    ):  # the second one: in the background
+    ):  # the second run is in the background
         command = [sys.executable, "-c", code, handler]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (143, "")
@@ -175,7 +175,7 @@ def test_other_machines_without_a_key_must_be_meant(
     assert main(command) in {1, 2}
     error = capsys.readouterr().err
     assert KEY_VARIABLE in error or "cannot listen" in error
-    assert "no.gguf" not in error  # before the model is looked for
+    assert "no.gguf" not in error  # this fails before the model is searched
 
 
 def test_other_machines_with_a_key_or_without_one_said_twice(

@@ -1,4 +1,4 @@
-"""`--cluster`: the commands over tables ask the actors of a cluster of Ray."""
+"""`--cluster`: commands over tables use the actors of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Of a cluster of two nodes with a CPU each, so that there are two actors."""
+    """Return the address of a cluster with two nodes of one CPU each, for two actors."""
     import ray  # noqa: PLC0415 - takes a second
     from ray.cluster_utils import Cluster  # noqa: PLC0415
 
@@ -27,7 +27,7 @@ def address() -> Iterator[str]:
         tempfile.TemporaryDirectory(prefix="lh", dir="/tmp") as folder,
     ):
         warnings.simplefilter("ignore")
-        # Where Cluster notes its address, in a folder that it takes for granted.
+        # Cluster writes its address into this folder and does not create it.
         patch.setenv("RAY_TMPDIR", folder)
         own = Path(folder, "ray")
         own.mkdir()

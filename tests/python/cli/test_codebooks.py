@@ -1,4 +1,4 @@
-"""`llamaherd codebooks`: from a coded sheet to an evaluation, by files."""
+"""`llamaherd codebooks`: from a coded sheet to an evaluation, with files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA = {"text": [f"Text {i} says {'this' if i % 3 else 'that'}" for i in range(8
 def gold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_path: Callable[[str], Path]
 ) -> str:
-    """A folder with gold.csv, two codebooks and model.gguf, in which commands run."""
+    """Create a working folder with gold.csv, two codebooks and model.gguf."""
     monkeypatch.setattr(evaluation, "_OPENED", {})
     monkeypatch.chdir(tmp_path)
     sample = lh.gold_sample(DATA, 60, text="text", names=["a", "b"], seed=1)

@@ -45,7 +45,7 @@ def test_a_machine_that_works_is_told_so(
     seen = capsys.readouterr()
     assert seen.err == ""
     lines = seen.out.splitlines()
-    assert all(len(line) <= 80 or "/" in line for line in lines)  # paths are not cut
+    assert all(len(line) <= 80 or "/" in line for line in lines)  # paths are longer
     heads = [line.split()[1] for line in lines if not line.startswith(" ")]
     assert heads == list(checkups.CHECKUPS)
     assert "ok      run         a tiny model with random weights answered" in seen.out
@@ -121,7 +121,7 @@ def test_a_run_that_dies_is_an_error_with_its_reason(
 
 
 def test_an_instruction_that_windows_refuses_has_its_reason() -> None:
-    found = checkups._failed_run(0xC000001D, "")  # an exit status in place of a signal
+    found = checkups._failed_run(0xC000001D, "")  # an exit status instead of a signal
     assert "compiled for a processor with more" in found.text
 
 

@@ -1,4 +1,4 @@
-"""`llamaherd gold`: the draws of Python, in waves, and refusals."""
+"""`llamaherd gold`: the same draws as in Python, waves, and refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ N = 120
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
-    """Labelled texts, also as coded.csv and coded.parquet."""
+    """Return labelled texts; also write them as coded.csv and coded.parquet."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(5)
     frame = pd.DataFrame(
@@ -26,7 +26,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
             "text": [f'=Größe {i}, "a"' for i in range(N)],
             "label": rng.choice(["no", "yes"], N),
             "margin": rng.random(N),
-            "margin_note": "a word",  # begins like a column of numbers, and is none
+            "margin_note": "a word",  # first a number, then words
             "w": rng.integers(1, 4, N).astype(float),
             "word": "a",
         }
@@ -41,7 +41,7 @@ def run(*arguments: object) -> int:
 
 
 def fill_in(path: str, frame: pd.DataFrame) -> None:
-    """Code all texts of a sheet: the model's label is right except in every fifth row."""
+    """Code all texts of a sheet; the model's label is wrong in every fifth row."""
     sheet = pd.read_csv(path, dtype=str, encoding="utf-8-sig")
     rows = sheet["id"].astype(int) - 1
     labels = frame["label"].to_numpy()[rows]
@@ -96,7 +96,7 @@ def test_waves_as_in_python(
     assert sum(code is not None for code in both.gold) == 30
     assert set(both.all_probs) == {50 / N}
 
-    # Probabilities by a column: weights of waves, as in Python.
+    # Probabilities from a column: weights of waves, as in Python.
     assert run(*again, "errors.csv", "--prob-column", "w", "--uncoded") == 0
     assert len(pd.read_csv("errors.csv")) == 20
     fill_in("errors.csv", data)

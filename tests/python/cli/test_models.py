@@ -26,7 +26,7 @@ def add(cache: Path, name: str, content: bytes = b"GGUF") -> Path:
 def test_models_are_listed(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "list"]) == 0
     seen = capsys.readouterr()
-    assert (seen.out, seen.err) == ("", "")  # for programs: no hints
+    assert (seen.out, seen.err) == ("", "")  # output for programs has no hints
     path = add(cache, "owner--repo/tiny-Q8_0.gguf", b"x" * 2_000_000)
     note = '{"source": "hf:owner/repo/tiny-Q8_0.gguf"}'
     path.with_name(path.name + ".json").write_text(note)
@@ -84,7 +84,7 @@ def test_a_model_is_removed_with_all_that_is_its(
     other = add(cache, "other.gguf")
     note = parts[0].with_name(parts[0].name + ".json")
     note.write_text("{}")
-    assert main(["models", "remove", "big"]) == 2  # nobody can be asked
+    assert main(["models", "remove", "big"]) == 2  # there is no user to ask
     assert "--yes" in capsys.readouterr().err
     assert all(part.exists() for part in parts)
     assert main(["models", "remove", "big", "--yes"]) == 0

@@ -27,7 +27,7 @@ ASKED = ["pairs", "texts.csv", "--question", "Which is angrier?", "-m", "model.g
 def folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_path: Callable[[str], Path]
 ) -> None:
-    """A folder with texts.csv and model.gguf, in which commands run."""
+    """Create a working folder with texts.csv and model.gguf."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.gguf").symlink_to(tiny_path("llama"))
     Path("texts.csv").write_text("\n".join(ROWS) + "\n", encoding="utf-8")

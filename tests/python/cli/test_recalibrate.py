@@ -1,4 +1,4 @@
-"""`llamaherd recalibrate`: files in, files out, refusals."""
+"""`llamaherd recalibrate`: input files, output files, and refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N, NAMES = 200, ["no", "yes"]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Coded texts in three formats, and a coded gold sample."""
+    """Create files of coded texts in three formats, and a coded gold sample."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(2)
     code = rng.integers(0, 2, N)

@@ -33,8 +33,8 @@ def test_bench_measures_each_number_of_prompts(
     for row in found["rows"]:
         n = row["n_prompts"]
         assert n == 2 * row["n_seq_max"]
-        assert row["n_prefill_tokens"] == 16 * n  # nothing was there already
-        assert row["n_decode_tokens"] == 3 * n  # the first token is of the prompt's batch
+        assert row["n_prefill_tokens"] == 16 * n  # no result existed before
+        assert row["n_decode_tokens"] == 3 * n  # the prompt's batch has the first
         assert row["prompts_per_s"] == pytest.approx(n / row["wall_s"])
     assert main(["bench", model, "--n-seq-max", "2", *TINY]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -1,4 +1,4 @@
-"""The command with standard streams that are closed."""
+"""The command with closed standard streams."""
 
 from __future__ import annotations
 

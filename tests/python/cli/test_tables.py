@@ -118,7 +118,7 @@ def test_what_is_taken_from_the_cache_is_told_to_nobody(
     model = tiny_path("llama")
     monkeypatch.setenv("LLAMAHERD_CACHE_DIR", str(model.parent))
     assert main(["run", "in.csv", "-m", model.name, *EXACT, "-o", "out.csv"]) == 0
-    assert capfd.readouterr().err == ""  # which is no terminal here
+    assert capfd.readouterr().err == ""  # stderr is no terminal here
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_flags_write_the_file_that_does_the_same(
     assert Path("here.csv").read_bytes() == first
     Path("in.csv").write_text("text\na\n", encoding="utf-8")
     Path("labels.txt").write_text("yes\nno\n", encoding="utf-8")
-    assert main([*run, "--save", "../run.toml"]) == 2  # it is another input
+    assert main([*run, "--save", "../run.toml"]) == 2  # the input is different
     assert "describes another run" in capsys.readouterr().err
 
 
@@ -407,7 +407,7 @@ def test_ctrl_c_without_a_journal_says_that_nothing_is_kept(tiny_path: Tiny) -> 
     table(20_000)
     process = launch("run", "in.csv", "-m", tiny_path("llama"), "--max-tokens", "20")
     assert process.stdout is not None
-    process.stdout.readline()  # the header: it runs
+    process.stdout.readline()  # the header shows that it runs
     os.kill(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=600)
     assert process.returncode == 130

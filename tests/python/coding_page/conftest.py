@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Callable[..., Any]:
-    """A function that serves a page for a block, with its codes in a new file."""
+    """Return a function that serves a page for a block, with its codes in a new file."""
     return lambda *args, **kwargs: coding_page(tmp_path / "codes.sqlite", *args, **kwargs)

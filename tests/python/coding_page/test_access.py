@@ -1,4 +1,4 @@
-"""Who gets what from a coding page."""
+"""Access to a coding page: responses to each kind of visitor."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_pages_have_no_data_and_strict_headers(served: Callable[..., Any]) -> No
             )
             assert "unsafe" not in answer
             assert "x-content-type-options: nosniff" in answer
-            # No foreign host, no code within the page, no HTML made of text.
+            # The page has no foreign host, no inline code, and no HTML from texts.
             assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", answer)
             assert not re.search(r"<script[^>]*>[^<]|<style|\son\w+=|innerhtml", answer)
             assert "text number" not in answer

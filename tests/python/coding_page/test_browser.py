@@ -21,7 +21,7 @@ HOSTILE = (
     "</textarea>&lt;b&gt;\u202e\u2028 \U0001f469\u200d\U0001f467 e\u0301 \0\r\n end"
 )
 ACTORS = lh.Codebook("Who acts?", {"actor": "A person.", "claim": ""}, type="spans")
-# Texts that are shown, with names and states as a screen reader has them.
+# Visible texts, with names and states in the form for screen readers.
 PHONE = {"viewport": {"width": 375, "height": 700}, "color_scheme": "dark"}
 
 
@@ -38,7 +38,7 @@ def test_keys_code_and_undo(browser: Browser, served: Callable[..., Any]) -> Non
         page.keyboard.press("2")
         shown(page, "1 of 6 coded")
         page.keyboard.press("n")
-        page.keyboard.type("u 1")  # a note, no commands
+        page.keyboard.type("u 1")  # typed into a note: no commands
         page.keyboard.press("Escape")
         page.keyboard.press("3")
         shown(page, "2 of 6 coded")
@@ -81,7 +81,7 @@ def test_two_browsers_at_once_and_agreement(
         with owner.expect_download() as saved:
             owner.get_by_role("button", name="Download the codes").click()
         assert saved.value.suggested_filename == "codes.csv"
-        # A phone shows all without scrolling sideways.
+        # On a phone, the page fits without horizontal scrolling.
         assert ben.evaluate("document.documentElement.scrollWidth") == 375
 
 

@@ -1,4 +1,4 @@
-"""Codes of several coders: orders, ties, undo, and what is stored."""
+"""Codes of several coders: orders, ties, undo, and storage."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_skipped_texts_come_last(tmp_path: Path) -> None:
         for i in (second, *others):
             desk.code("anna", i, "War")
         assert desk.next_text("anna", others[-1]) == first
-        assert desk.next_text("anna", first) is None  # it is the one that is shown
+        assert desk.next_text("anna", first) is None  # the shown text
         progress = desk.progress("anna")
         assert (progress.n_coded, progress.n_skipped) == (5, 1)
         desk.code("anna", first, "War")
@@ -71,7 +71,7 @@ def test_the_coder_of_ties_has_the_texts_on_which_others_disagree(
             desk.code("cleo", 2, "War")
         desk.code("cleo", 1, "War")
         desk.code("ben", 1, "War")
-        assert desk.texts_of("cleo") == [1]  # a code of hers is not lost
+        assert desk.texts_of("cleo") == [1]  # her code is not lost
         desk.undo("cleo")
         assert desk.texts_of("cleo") == []
 
@@ -90,7 +90,7 @@ def test_undo_goes_back_act_by_act(tmp_path: Path) -> None:
         assert [desk.undo("anna"), desk.undo("anna"), desk.undo("anna")] == [1, 0, None]
         assert desk.values("anna") == [None] * 6
         assert desk.values("ben")[0] == "Sports"
-    with sqlite3.connect(path) as db:  # nothing that was coded is gone
+    with sqlite3.connect(path) as db:  # no code is lost
         kinds = [row[0] for row in db.execute("SELECT kind FROM entry ORDER BY n")]
     db.close()
     assert kinds == ["code"] * 4 + ["undo"] * 3
@@ -122,7 +122,7 @@ def test_a_file_is_of_its_texts_and_labels(tmp_path: Path) -> None:
     path = tmp_path / "codes"
     with opened(sheet_of(), path) as (desk, _):
         desk.code("anna", 3, "War")
-    assert path.stat().st_mode & 0o077 == 0  # it has the secret of the keys
+    assert path.stat().st_mode & 0o077 == 0  # the file contains the secret of the keys
     others = make_sheet({"text": ["x"]}, TOPICS, None, None)
     with (
         pytest.raises(ArgumentError, match="has codes of other texts"),

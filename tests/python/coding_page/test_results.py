@@ -1,4 +1,4 @@
-"""From the arguments of `code_texts` to its results, and the command."""
+"""Results of `code_texts` for its arguments, and the command `llamaherd code`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def sample_of(**more: Any) -> lh.GoldSample:
 
 
 def coded(path: Path, data: Any, codes: dict[str, list[Any]], book: Any = TOPICS) -> Any:
-    """Results after coders gave codes to the first texts."""
+    """Return the results after coders coded the first texts."""
     sheet = make_sheet(data, book, list(codes), None)
     with opened(sheet, path) as (desk, _):
         for coder, values in codes.items():
@@ -234,7 +234,7 @@ def sheet(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def command(sheet: Path) -> Iterator[Callable[..., Any]]:
-    """A function that starts `llamaherd code`; it returns the process and its lines."""
+    """Return a function that starts `llamaherd code`, with its process and lines."""
     started = []
 
     def start(*more: str) -> tuple[subprocess.Popen[str], dict[str, str]]:

@@ -151,7 +151,7 @@ def test_a_failure_is_a_text_with_a_code() -> None:
     codes = codes_of([reason, None, "of a library", CANCELLED])
     assert codes == ["too_long", None, "failed", "cancelled"]
     assert is_cancelled(CANCELLED)
-    assert not is_cancelled(str(CANCELLED))  # a text alone is never read
+    assert not is_cancelled(str(CANCELLED))  # a plain text is never parsed
 
 
 def test_errors_of_clusters_and_samplers_travel_with_their_fields() -> None:
@@ -167,7 +167,7 @@ def test_errors_of_clusters_and_samplers_travel_with_their_fields() -> None:
 
 
 def test_r_words_are_made_of_fields_and_not_of_messages() -> None:
-    text = "address: x, or raise start_timeout_s"  # what looks like a part of a message
+    text = "address: x, or raise start_timeout_s"  # resembles a part of a message
     told = _of_cluster(lh.ClusterError(text, code="unreachable", argument="address"))
     assert str(told) == f"cluster: {text}"
     told = _of_cluster(lh.ClusterError("x", code="not_ready", remedy=", or raise y"))

@@ -1,4 +1,4 @@
-"""Every setting has an effect, or a warning tells the reason."""
+"""Every setting has an effect, or a warning states the reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from llamaherd import SamplingParams
 from llamaherd.core.effects import idle_settings, stop_problem, warn_idle
 
-# A value of each setting, and what makes it effective.
+# A value of each setting, and other settings with which the value has an effect.
 EFFECTIVE: dict[str, tuple[object, dict[str, object]]] = {
     "temperature": (0.7, {}),
     "top_k": (5, {"temperature": 1.0}),
@@ -36,7 +36,7 @@ EFFECTIVE: dict[str, tuple[object, dict[str, object]]] = {
     "regex": ("[a-z]+", {}),
     "grammar": ('root ::= "a"', {}),
     "choices": (("a", "b"), {}),
-    "quote_from": ("a b", {}),  # a call without quotes refuses it
+    "quote_from": ("a b", {}),  # a call without quotes refuses this setting
     "ignore_eos": (True, {}),
     "min_tokens": (3, {}),
     "stop_token_ids": ((5,), {}),
@@ -44,7 +44,7 @@ EFFECTIVE: dict[str, tuple[object, dict[str, object]]] = {
     "stop": ("x", {}),
     "seed": (5, {"temperature": 1.0}),
 }
-# Settings that make others idle, and which.
+# Settings that make other settings ineffective, with the names of these.
 IDLE = [
     ({"temperature": 0.0, "top_p": 0.9, "min_p": 0.2}, ["top_p", "min_p"]),
     ({"temperature": -1.0, "mirostat": 2}, ["mirostat"]),
@@ -79,7 +79,7 @@ def test_a_setting_is_effective_with_what_it_needs(name: str) -> None:
 )
 def test_a_setting_that_lacks_what_it_needs_is_idle(name: str) -> None:
     value, needed = EFFECTIVE[name]
-    if name == "seed":  # a greedy answer is the same again with any
+    if name == "seed":  # a greedy answer is the same with any seed
         return
     default = SamplingParams()
     for other in needed:

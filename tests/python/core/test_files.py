@@ -1,4 +1,4 @@
-"""Tests of hashes of files, and of names that stay."""
+"""Hashes of files, and durable names of files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_folder_that_cannot_be_synced_is_no_error_but_a_broken_disk_is(
     def refuse(number: int) -> None:
         raise OSError(number, os.strerror(number))
 
-    for number in (errno.EINVAL, errno.ENOTSUP):  # a network drive's answers
+    for number in (errno.EINVAL, errno.ENOTSUP):  # errors of a network drive
         monkeypatch.setattr(os, "fsync", lambda _, number=number: refuse(number))
         sync_folder(tmp_path)
     monkeypatch.setattr(os, "fsync", lambda _: refuse(errno.EIO))

@@ -1,4 +1,4 @@
-"""One wording for how to install, and never a name that an index would be asked for."""
+"""One command for installation, which never searches a package index for llamaherd."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_command_names_the_repository() -> None:
 
 
 def test_no_text_asks_an_index_for_llamaherd() -> None:
-    """In sources, documents, help pages."""
+    """This includes sources, documents and help pages."""
     folders = ("python_core", "r_package", "docs", "capi_shim", "scripts", "examples")
     files = [ROOT / "README.md"]
     for folder in folders:

@@ -20,5 +20,5 @@ def test_a_piece_is_text_with_a_kind() -> None:
 def test_parts_are_those_of_the_stripped_text(parts: list[str]) -> None:
     text = Stripped()
     new = [text.add(part) for part in parts]
-    for n in range(len(parts) + 1):  # after each part, too
+    for n in range(len(parts) + 1):  # also after each part
         assert "".join(new[:n]) == "".join(parts[:n]).strip()

@@ -1,4 +1,4 @@
-"""Requests: the cells that they take, and when they can never fit."""
+"""Requests: number of cells, and requests that can never fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from llamaherd.core.sampling import SamplingParams
 from llamaherd.run.call import find_copies
 
 OPEN = ThoughtStage(budget=20, is_open=True, end=(7,), after=(8, 8), closing=(5, 6, 7, 8))
-# its marker, after white space, comes before the budget
+# white space and the marker come before the budget
 CLOSED = replace(OPEN, is_open=False, start=(3, 4))
 PLAIN = Request(tokens=array("i", [1, 2, 3]), max_tokens=10)
 

@@ -68,7 +68,7 @@ def test_tables_have_columns_of_thoughts_where_there_could_be_some() -> None:
     assert table.column("thinking_complete").to_pylist() == [True, None, False]
     assert str(table.schema.field("n_thinking_tokens").type) == "int64"
     assert results.thinking == ["I see.", None, ""]
-    # A prompt that failed before it thought; one whose answer failed after a thought.
+    # One prompt failed before its thought, another one after its thought.
     failed = [
         result(0, "too long"),
         dataclasses.replace(result(1, "no JSON"), **thought("Hm.", 3, complete=True)),

@@ -111,7 +111,7 @@ def test_choices_are_a_set_of_texts() -> None:
     assert SamplingParams(choices=params.choices).choices is params.choices
     copied = pickle.loads(pickle.dumps(params))
     assert copied == params
-    assert copied.choices._hash is None  # texts have other hashes in another process
+    assert copied.choices._hash is None  # hashes of texts differ between processes
     with pytest.raises(ValueError, match="grammar and choices cannot be given together"):
         SamplingParams(choices=["a"], grammar='root ::= "a"')
     assert SamplingParams(choices=["a", "n\u00e9e"]).n_answer == 5

@@ -1,4 +1,4 @@
-"""The argument `thinking` in its one form."""
+"""The argument `thinking`, and its normalized form."""
 
 from __future__ import annotations
 

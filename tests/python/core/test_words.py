@@ -1,4 +1,4 @@
-"""Messages have the words of the language that called."""
+"""Messages use the terms of the caller's language."""
 
 from __future__ import annotations
 

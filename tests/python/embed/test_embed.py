@@ -93,7 +93,7 @@ def test_texts_are_cut_on_request(minilm: lh.Model) -> None:
     long = "word " * 600
     ids = lh.tokenize(minilm, long)
     assert len(ids) == 602
-    kept = [*ids[:511], ids[-1]]  # with what marks the end of a text
+    kept = [*ids[:511], ids[-1]]  # with the token that marks the end of a text
     out = lh.embed_parallel(minilm, [long, kept, long * 50, "short"], truncate=True)
     assert out.errors == [None] * 4
     assert out.stats.n_truncated == 2
@@ -136,7 +136,7 @@ def test_decoders_have_vectors(smollm2: lh.Model, pooling: str) -> None:
         "The cat sleeps on the sofa.",
         "A cat is sleeping on a couch.",
         "The central bank raised its interest rate.",
-        "word " * 700,  # longer than what is computed at once
+        "word " * 700,  # longer than a batch
     ]
     with lh.Context(smollm2) as context:
         out = lh.embed_parallel(context, texts, pooling=pooling)

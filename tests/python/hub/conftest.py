@@ -20,7 +20,7 @@ def cache(own_cache: Path) -> Path:
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Iterator[Hub]:
     del cache
-    # No test waits for a server that comes back.
+    # Tests do not wait between attempts to reach a server.
     monkeypatch.setattr("llamaherd.hub.transfer._MOST_WAIT_S", 0)
     monkeypatch.setattr("llamaherd.hub.transfer._wait_after", lambda _n: 0.0)
     with serving(Hub()) as server:

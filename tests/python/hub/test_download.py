@@ -1,4 +1,4 @@
-"""Files of the hub and of the web, from a server that behaves like the hub or worse."""
+"""Files of the hub and of the web, from a test server that can also misbehave."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_model_in_parts_comes_whole(hub: Hub) -> None:
     assert first.name == "big-Q4_0-00001-of-00003.gguf"
     assert {p.name: p.read_bytes() for p in first.parent.glob("*.gguf")} == pieces
     assert [model.name for model in lh.list_cached_models()] == [first.name]
-    # The first is the last that comes: without the others there is no model.
+    # The first part is downloaded last: without the other parts there is no model.
     first.with_name("big-Q4_0-00002-of-00003.gguf").unlink()
     get(SOURCE)
     assert len(list(first.parent.glob("*.gguf"))) == 3
@@ -162,7 +162,7 @@ def test_a_file_that_nobody_downloaded_is_of_no_address(hub: Hub, cache: Path) -
     path.with_name("model.gguf.json").unlink()
     path.write_bytes(Q4)
     assert get(f"{hub.url}/model.gguf").read_bytes() == Q8
-    # Its name alone is now that of two files.
+    # Its name alone now matches two files.
     with pytest.raises(lh.ModelLoadError, match="several files in the cache, which dif"):
         get("model.gguf")
     (cache / "model.gguf").write_bytes(Q8)
@@ -181,11 +181,12 @@ def test_parts_of_two_commits_are_no_model(
 
     hub.repos[REPO] = version(b"a")
     first = get(SOURCE)
-    first.unlink()  # as if the download had broken off after the second part
+    first.unlink()  # as if the download had been interrupted after the second part
     hub.repos[REPO] = version(b"b")
     monkeypatch.setattr("hub_server.COMMIT", "decade" * 6 + "deca")
     assert of(get(SOURCE)) == version(b"b")
-    # As if a forced download had broken off: both parts are there, of two versions.
+    # As if a forced download had been interrupted: the two parts are of different
+    # versions.
     note = first.with_name(f"{first.name}.json")
     note.write_text(note.read_text().replace("decade", "c0ffee"))
     first.write_bytes(version(b"a")[first.name])
@@ -307,7 +308,7 @@ def test_wrong_content_is_removed(hub: Hub, cache: Path) -> None:
         get(f"{SOURCE}:Q4_K_M")
     assert parts(cache) == []
     assert list(cache.rglob("*.gguf")) == []
-    # The hub tells a plain address's hash, too.
+    # The hub also states the hash for a plain address.
     with pytest.raises(lh.DownloadError, match="It was removed"):
         get(f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf")
     hub.lie = False

@@ -1,4 +1,4 @@
-"""What models may be called, which file is taken, and what lies on this machine."""
+"""Names of models, selection of files, and models on this machine."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_projectors_and_matrices_are_no_models() -> None:
 
 
 def pull(store: Path, name: str, tag: str, content: bytes) -> Path:
-    """What Ollama writes when it pulls a model."""
+    """Write the files that Ollama writes when it pulls a model."""
     digest = hashlib.sha256(content).hexdigest()
     manifest = store / "manifests" / "registry.ollama.ai" / name / tag
     manifest.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The journal on disks that fail, are full, or end with the process at any moment."""
+"""The journal on disks that fail or are full, and in processes that are killed."""
 
 from __future__ import annotations
 

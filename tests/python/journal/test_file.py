@@ -1,4 +1,4 @@
-"""The journal's file: whole, shared, or refused and left as it is."""
+"""The journal's file: complete, shared, or refused without any change."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def overwritten(path: Path) -> None:
 
 
 def with_more(sql: str) -> Callable[[Path], None]:
-    """Makes a journal with something in it that no journal has."""
+    """Create a journal that contains something that no journal has."""
 
     def make(path: Path) -> None:
         Journal(path).close()
@@ -157,7 +157,7 @@ def test_places_that_cannot_be_used(folder: Path) -> None:
     assert not (folder / "none.sqlite").exists()
     with pytest.raises(TypeError, match="journal must be a str or a path, not 5"):
         Journal(5)
-    if sys.platform == "linux":  # nobody may make files there
+    if sys.platform == "linux":  # files cannot be created there
         with pytest.raises(JournalError, match=r"'/proc/run.sqlite' cannot be used"):
             Journal("/proc/run.sqlite")
 
@@ -187,7 +187,7 @@ def test_no_changed_byte_changes_an_answer(sound: Path, place: int, change: int)
     place %= len(content)
     content[place] ^= change
     with TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journal_look, "_RETRY_S", (0.0,))  # nobody else writes to it
+        patch.setattr(journal_look, "_RETRY_S", (0.0,))  # no other process writes to it
         damaged = Path(name) / "run.sqlite"
         damaged.write_bytes(content)
         try:
@@ -237,7 +237,8 @@ def test_processes_share_a_journal(folder: Path) -> None:
 
 
 def test_a_journal_that_gets_another_ones_log_is_looked_at_again(folder: Path) -> None:
-    # The first page is written first, so for a moment the file is shorter than it says.
+    # The first page is written first, so the file is shorter than it states for a
+    # moment.
     run(folder, many(1000))
     path = folder / "run.sqlite"
     whole = path.read_bytes()
@@ -267,8 +268,8 @@ Journal(sys.argv[1]).close()
 
 
 def test_reading_a_journal_leaves_the_locks_of_its_writer(folder: Path) -> None:
-    # Whoever closes a file gives up all locks that the process has on it (POSIX). Without
-    # its lock, the last of the others would take the writer's log away.
+    # When a process closes a file, it loses all its locks on this file (POSIX). Without
+    # the writer's lock, the last of the other processes would remove the writer's log.
     run(folder, [request([1])])
     journal = Journal(folder / "run.sqlite")
     (entry,) = entries(folder)

@@ -1,4 +1,4 @@
-"""The journal on a fake engine: nothing lost, nothing doubled, nothing mixed up."""
+"""The journal on a fake engine: no result is lost, duplicated or confused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def told(result: Result) -> dict[str, object]:
-    """All of a result but what it took."""
+    """Return the fields of a result without its cost."""
     fields = dataclasses.asdict(result)
     del fields["n_reused_tokens"], fields["stats"]
     return fields
@@ -55,7 +55,7 @@ def told(result: Result) -> dict[str, object]:
 
 @st.composite
 def workloads(draw: st.DrawFn) -> list[Request]:
-    """Prompts with common beginnings, twins, failures, drawn and greedy answers."""
+    """Draw prompts: shared beginnings, equal prompts, failures, sampled answers."""
     return [
         request(
             [1] * draw(st.sampled_from([0, 0, 20])) + draw(st.lists(st.integers(0, 3))),
@@ -81,7 +81,8 @@ def test_a_broken_run_that_goes_on_equals_an_unbroken_one(
         (folder / "model.gguf").write_bytes(b"GGUF")
         done: set[int] = set()
         for stop in stops:
-            # The journal asks once for each prompt and each MB of the model.
+            # The journal checks for cancellation once for each prompt and each MB of
+            # the model.
             polls = chain(repeat(False, len(requests) + 1 + stop), repeat(True))
             results, _ = run(folder, requests, is_cancelled=polls.__next__)
             finished = {result.index for result in results if result.is_finished}
@@ -141,7 +142,7 @@ def test_drawn_answers_belong_to_their_seeds(folder: Path) -> None:
     assert len(entries(folder)) == 2
     results, engine = run(folder, asked[::-1])
     assert (results.stats.n_journal, engine.n_submitted) == (3, 0)
-    # Where nothing is drawn the seed decides nothing, and the result has its own.
+    # If no token is drawn, the seed has no effect, and the result has its own seed.
     run(folder, [request([8], seed=1)])
     results, engine = run(folder, [request([8], seed=2)])
     assert (engine.n_submitted, results[0].seed) == (0, 2)
@@ -171,7 +172,7 @@ def test_failures_are_tried_again_and_replaced(folder: Path) -> None:
     assert results[1].is_finished
     assert results.stats.n_failed == 1
     assert [entry.error for entry in entries(folder)].count(None) == 2
-    # And no failure takes the place of an answer.
+    # A failure never replaces an answer.
     run(folder, requests, Broken(4096, 12))
     assert [entry.error for entry in entries(folder)].count(None) == 2
 
@@ -267,7 +268,7 @@ def test_everything_that_the_text_depends_on_is_in_the_key() -> None:
         key(plain, type_k="q8_0"),
         key(plain, deterministic=True),
         key(request([1, 2, 3])),
-        key(request([513])),  # the bytes of [1, 2] in other places
+        key(request([513])),  # the bytes of [1, 2] at other positions
         key(request([1, 2], 6)),
         key(dataclasses.replace(plain, stop=("a", "b"))),
         key(dataclasses.replace(plain, stop=("ab",))),
@@ -281,7 +282,8 @@ def test_everything_that_the_text_depends_on_is_in_the_key() -> None:
 
 
 def test_keys_stay_what_they_are_from_version_to_version() -> None:
-    # Whoever changes these, or a default of SamplingParams, loses everybody's journals.
+    # Do not change these values or a default of SamplingParams: users would lose their
+    # journals.
     asked = dataclasses.replace(
         request([1, 2, 3], 9, temperature=0.5, top_k=3, seed=11), stop=("é",)
     )
@@ -333,7 +335,7 @@ def test_another_model_or_other_settings_add(folder: Path) -> None:
     for asked in (request([1], 6), request([1], top_k=3)):
         results, _ = run(folder, [asked])
         assert results.stats.n_journal == 0
-    (folder / "model.gguf").write_bytes(b"GGUF and weighty")  # as long as before
+    (folder / "model.gguf").write_bytes(b"GGUF and weighty")  # same length as before
     results, _ = run(folder, [request([1])])
     assert results.stats.n_journal == 0
     assert len(entries(folder)) == 4
@@ -466,7 +468,7 @@ def test_failed_tries_take_a_small_part_of_the_time(
         tries.append(len(group))
         raise sqlite3.OperationalError("database or disk is full")
 
-    seconds = count()  # a clock that each look at it puts on by one
+    seconds = count()  # a clock that advances by one at each call
     monkeypatch.setattr(
         "llamaherd.journal.recording.monotonic", lambda: float(next(seconds))
     )
@@ -480,7 +482,7 @@ def test_failed_tries_take_a_small_part_of_the_time(
     journal.close()
     assert 2 < len(tries) < 10
     assert tries[0] == 1
-    assert tries[-2:] == [100, 100]  # none is given up
+    assert tries[-2:] == [100, 100]  # no result is dropped
     assert "100 results could not be stored" in writer.problem
 
 

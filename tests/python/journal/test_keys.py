@@ -1,4 +1,4 @@
-"""Journal keys: requests with different results never share one."""
+"""Journal keys: requests with different results never have the same key."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ requests = st.builds(
 
 
 def key_in(calls: list[Request]) -> list[bytes]:
-    """Keys as a call of these requests makes them, with all that it remembers."""
+    """Return the keys that a call of these requests computes, with its caches."""
     return [journal_key(MODEL, settings_json(each, NUMERICS), each) for each in calls]
 
 
 def meaning(asked: Request) -> dict[str, object]:
-    """Parts of a request that decide its result, written out independently of the key."""
+    """Return the parts of a request that determine its result, listed separately."""
     told = {
         each.name: getattr(asked, each.name)
         for each in fields(Request)
@@ -112,7 +112,7 @@ def test_each_part_of_a_request_alone_makes_another_key(
 def test_settings_do_not_depend_on_other_requests_of_the_call(
     calls: list[Request],
 ) -> None:
-    call = RecordedCall.__new__(RecordedCall)  # its file and journal play no part here
+    call = RecordedCall.__new__(RecordedCall)  # its file and journal are not used here
     call._context, call._settings = dict(NUMERICS), {}
     assert [call._settings_of(each) for each in calls] == [
         settings_json(each, NUMERICS) for each in calls

@@ -1,4 +1,4 @@
-"""The journal on a real model: killed at any moment, and with any kind of context."""
+"""The journal on a real model: killed at any moment, with all kinds of contexts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_killed_at_random_moments_nothing_is_lost_or_doubled(
         process = start(smollm2_path, journal)
         with process:
             assert process.stdout.readline() == "loaded\n"
-            # Told by prompts, as a busy machine answers none within any time.
+            # Measured in prompts, because a busy machine may take any time.
             n_before = len(stored) + chance.randrange(50)
             for line in process.stdout:
                 if int(line) >= n_before:
@@ -100,7 +100,7 @@ def test_the_same_call_again_is_answered_from_the_journal(
         first = lh.generate_parallel(context, prompts, **options)
     with lh.Context(smollm2, n_threads=1, n_seq_max=2) as context:
         again = lh.generate_parallel(context, prompts, **options)
-        assert context.plan is None  # nothing had to be computed
+        assert context.plan is None  # no prompt had to be computed
     assert told(again) == told(first)
     assert (first.stats.n_journal, again.stats.n_journal) == (0, 3)
     assert again.stats.n_generated_tokens == 0
@@ -110,7 +110,7 @@ def test_the_same_call_again_is_answered_from_the_journal(
         "",
         lh.detokenize(smollm2, [1, 2, 3], unparse_special=True),
     ]
-    assert texts.count("The sky is") == 2  # two places, two seeds
+    assert texts.count("The sky is") == 2  # two positions, two seeds
     # Other settings of the context that change what is computed, and a fresh seed: add.
     with lh.Context(smollm2, n_threads=1, type_k="q8_0") as context:
         other = lh.generate_parallel(context, prompts[:1], **options)

@@ -121,7 +121,7 @@ def test_what_was_stored_is_stored_again(
     assert keys(path) == expected
     beside = {each.name for each in path.parent.iterdir()}
     assert beside <= {"run.sqlite", "kept.sqlite", "kept"}
-    # And where it was moved to it is whole as well, up to the moment when it was missed.
+    # The moved file is also complete up to the time when the move was noticed.
     for kept in tmp_path.rglob("kept.sqlite"):
         assert keys(kept) == expected[:-1]
     if way is move_folder:
@@ -150,7 +150,7 @@ def test_all_who_share_it_go_over_to_the_new_one(
 
 
 class Vandal(FakeEngine):
-    """Does something to the journal when a part of the call is stored."""
+    """Changes the journal when a part of the call is stored."""
 
     def __init__(self, path: Path, what: Callable[[Path], object]) -> None:
         super().__init__(4096, 12)
@@ -175,14 +175,14 @@ def test_a_call_stores_all_and_tells(folder: Path) -> None:
         results = job.results()
     assert all(result.is_finished for result in results)
     assert len(entries(folder)) == 1500
-    results, engine = run(folder, requests)  # which warns of nothing
+    results, engine = run(folder, requests)  # no warning is expected
     assert (results.stats.n_journal, engine.n_submitted) == (1500, 0)
 
 
 def test_a_removal_after_the_last_result_is_noticed(folder: Path) -> None:
     requests = [request([i]) for i in range(5)]
     run(folder, requests)
-    call = recorded(folder, requests)  # has nothing to store
+    call = recorded(folder, requests)  # without results to store
     (folder / "run.sqlite").unlink()
     with pytest.warns(JournalWarning, match="was removed"):
         Job(HostedCall(FakeContext(), call)).results()
@@ -217,7 +217,7 @@ def test_a_folder_that_is_gone_is_told(folder: Path, entry: JournalEntry) -> Non
     with pytest.raises(JournalError, match=r"replaced during .* could not be sto"):
         journal.add([dataclasses.replace(entry, key=key(1))])
     assert keys(folder / "moved" / "run.sqlite") == sorted([entry.key, key(1)])
-    place.mkdir()  # and when it can be made again, it is
+    place.mkdir()  # when it can be created again, it is created
     journal.add([])
     assert len(keys(place / "run.sqlite")) == 2
     journal.close()
@@ -244,7 +244,7 @@ def test_what_could_not_be_opened_again_is_tried_again(
 def test_a_log_without_its_journal_is_not_given_to_a_new_one(
     folder: Path, entry: JournalEntry
 ) -> None:
-    # SQLite would take it for the new file's.
+    # SQLite would treat it as the log of the new file.
     path = folder / "run.sqlite"
     journal = Journal(path)
     journal.add([entry])

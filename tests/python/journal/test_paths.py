@@ -1,4 +1,4 @@
-"""What a journal's path may be, and what is refused with a JournalError."""
+"""Valid paths of journals, and paths that are refused with a JournalError."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def refused(path: str | Path, message: str) -> None:
-    """Both refuse it, with an error that is not as long as the name may be."""
+    """Check that both functions refuse a path, with a short error even for long names."""
     for name, use in (("journal", Journal), ("path", journal_read)):
         with pytest.raises(JournalError, match=message) as caught:
             use(path)
@@ -41,7 +41,7 @@ def refused(path: str | Path, message: str) -> None:
 
 
 def renamed(entry: JournalEntry) -> JournalEntry:
-    """One more to store."""
+    """Return one more entry to store."""
     return dataclasses.replace(entry, key="ab" * 32)
 
 
@@ -105,7 +105,7 @@ def test_a_path_may_be_bytes_that_are_no_utf8(folder: Path) -> None:
 
 @on_posix
 def test_what_is_no_regular_file_is_not_opened(folder: Path) -> None:
-    os.mkfifo(folder / "fifo")  # to open it would wait for ever
+    os.mkfifo(folder / "fifo")  # opening it would wait forever
     refused(folder / "fifo", "is no regular file")
     refused("/dev/null", "is no regular file")
     refused("/dev/zero", "is no regular file")
@@ -153,7 +153,7 @@ def test_a_file_with_two_names_is_refused(folder: Path) -> None:
     (entry,) = entries(folder)
     journal = Journal(path)
     os.link(path, second)
-    # What is stored now is in a log that is not found under the second name.
+    # The data stored now are in a log that is not found under the second name.
     journal.add([renamed(entry)])
     for name in (path, second):
         refused(name, r"is a file with 2 names \(hard links\)")
@@ -183,8 +183,8 @@ def test_what_was_left_while_it_was_made_is_removed(folder: Path) -> None:
     )
     drafts = [
         folder / f"run.sqlite.{int(ended.stdout)}-18ea907fffdda5b9.new",
-        folder / f"run.sqlite.{os.getpid()}-18ea907fffdda5b9.new",  # in the making
-        folder / f"run.sqlite.{int(ended.stdout)}-note.new",  # somebody's
+        folder / f"run.sqlite.{os.getpid()}-18ea907fffdda5b9.new",  # still being created
+        folder / f"run.sqlite.{int(ended.stdout)}-note.new",  # a file of another user
     ]
     for draft in drafts:
         draft.write_text("half")
@@ -216,7 +216,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def crashed(path: Path, mode: str) -> None:
-    """An SQLite file with a log that its last process did not clear away."""
+    """Create an SQLite file with a log that its last process did not remove."""
     other = path.with_name("other")
     with sqlite3.connect(other, isolation_level=None) as db:
         db.execute(f"PRAGMA journal_mode = {mode}")
@@ -306,7 +306,7 @@ for use in (journal_read, Journal):
 
 
 def as_nobody(path: Path) -> list[str]:
-    """What a user who owns nothing gets from reading a journal and from opening it."""
+    """Return the results of reading and of opening a journal as a user without rights."""
     command = [sys.executable, "-c", READER, str(path)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8")
     return done.stdout.splitlines()
@@ -318,7 +318,7 @@ def as_nobody(path: Path) -> list[str]:
 )
 @pytest.mark.parametrize("left", ["closed", "crashed", "crashed, no index"])
 def test_a_journal_that_may_only_be_read_can_be_read(left: str) -> None:
-    # Not in tmp_path, whose parents are root's alone.
+    # Not in tmp_path, whose parents only root can read.
     folder = Path(f"/tmp/llamaherd-test-{os.getpid()}-{len(left)}")
     folder.mkdir()
     try:

@@ -58,7 +58,8 @@ def test_a_thought_is_stored_and_found_again(folder: Path) -> None:
     assert [entry.thinking.strip() for entry in read] == first.thinking
     assert {entry.n_thinking_tokens for entry in read} == {6}
     assert {entry.thinking_complete for entry in read} == {True}
-    # Thoughts that were found count in no statistics: nothing was computed.
+    # Statistics do not include thoughts from the journal, because they were not
+    # computed.
     assert (first.stats.n_thoughts, first.stats.n_thinking_tokens) == (4, 24)
     assert (again.stats.n_thoughts, again.stats.n_thinking_tokens) == (0, 0)
 
@@ -81,7 +82,7 @@ def test_a_journal_without_thoughts_is_the_file_of_earlier_versions(folder: Path
     assert "thought" not in tables(folder / "run.sqlite")
     run(folder, thinking(50))
     assert "thought" in tables(folder / "run.sqlite")
-    Journal(folder / "run.sqlite").close()  # it is a sound journal
+    Journal(folder / "run.sqlite").close()  # the journal is valid
 
 
 def test_seeds_of_thoughts_do_not_multiply_settings(folder: Path) -> None:
@@ -110,7 +111,7 @@ def test_a_changed_or_lost_thought_is_seen(folder: Path) -> None:
 
 
 def test_thoughts_move_with_the_journal(folder: Path) -> None:
-    """A file that is removed while it is open is made again, with its thoughts."""
+    """A file that is removed while it is open is created again with its thoughts."""
     run(folder, thinking(50))
     path = folder / "run.sqlite"
     keep_journal(path, folder / "kept.sqlite")

@@ -85,7 +85,7 @@ def test_cancelling_keeps_what_is_finished_and_the_context_clean(
 ) -> None:
     with lh.Context(smollm2, n_seq_max=4) as context:
         expected = lh.generate(context, "The sea is", max_tokens=8).text
-        # The long ones start first and leave one place to the short ones.
+        # The long prompts start first and leave one slot to the short prompts.
         params = [
             lh.SamplingParams(max_tokens=4 if i < 5 else 4000, ignore_eos=True)
             for i in range(8)
@@ -107,7 +107,7 @@ def test_cancelling_keeps_what_is_finished_and_the_context_clean(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_ctrl_c_ends_a_call_and_keeps_what_is_finished(smollm2_path: Path) -> None:
-    # A shell without job control starts what is in its background with SIGINT ignored.
+    # A shell without job control starts background processes with SIGINT ignored.
     script = f"""
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)

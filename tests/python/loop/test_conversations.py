@@ -1,4 +1,4 @@
-"""Prompts that go on from earlier ones: what is computed again."""
+"""Prompts that continue earlier prompts: numbers of tokens computed again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ N_TURN = 40  # tokens that each turn adds
 
 
 def loop_of(layout: Layout) -> Loop:
-    """A loop with room for long conversations."""
+    """Create a loop with enough cells for long conversations."""
     plan = Plan(
         n_ctx=1 << 15,
         n_seq_max=12,
@@ -32,9 +32,9 @@ def loop_of(layout: Layout) -> Loop:
 
 
 def turns(layout: Layout, *, is_told: bool) -> list[int]:
-    """Numbers of prompt tokens that are computed for each of 20 turns.
+    """Return the number of computed prompt tokens for each of 20 turns.
 
-    The last five tokens of each prompt are not in the later ones, as the end of a
+    The last five tokens of a prompt are not in later prompts, like the end of a
     rendered chat.
     """
     loop = loop_of(layout)
@@ -81,7 +81,7 @@ def test_forks_of_a_conversation_compute_their_common_part_once(
         result = Handle(loop, asked, None, n_again=220).result(60)
         assert_right(result, asked)
         counts.append(result.stats.n_prefill_tokens)
-    # The second one finds out what they share, and the others use it.
+    # The second prompt reveals the shared prefix, and later prompts use it.
     assert counts == [121, 121, *[21] * (n_forks - 2)]
 
 

@@ -34,7 +34,7 @@ def test_a_prompt_that_comes_beside_a_call_has_the_next_free_slot() -> None:
     for asked, result in zip(prompts, results, strict=True):
         assert_right(result, asked)
     for n_runs, place in zip((4, 12), places, strict=True):
-        # One slot may be free at that moment, and the call's turn.
+        # One slot may be free at that moment, and it may be this call's turn.
         assert engine.started.index((900 + n_runs,)) <= place + 1
     assert all(handle.result(60).is_finished for handle in handles)
 
@@ -68,7 +68,7 @@ def test_a_priority_takes_a_slot_and_gives_it_back() -> None:
     assert engine.started.index((999, 5)) == ran[0]  # before anything else
     assert len(engine.paused) == 1  # the one that came last
     assert results.stats.n_pauses == 1
-    assert engine.numbers["n_prefill"] == 4 * 2 + 2  # nothing is computed twice
+    assert engine.numbers["n_prefill"] == 4 * 2 + 2  # no token is computed twice
 
 
 def test_of_two_priorities_the_higher_one_goes_first() -> None:
@@ -129,9 +129,9 @@ def test_what_came_before_is_not_computed_again() -> None:
         return result.stats.n_prefill_tokens
 
     assert n_prefilled([*chat, 1]) == 31
-    assert n_prefilled([*chat, 2]) == 31  # and holds what they share
+    assert n_prefilled([*chat, 2]) == 31  # and holds the shared prefix
     assert [n_prefilled([*chat, 10 + i]) for i in range(5)] == [1] * 5
-    # A longer beginning in common is held on top of that.
+    # A longer shared beginning is held in addition.
     longer = [*chat, *[6] * 20]
     assert [n_prefilled([*longer, 20 + i]) for i in range(4)] == [21, 21, 1, 1]
     equal = [9] * 25
@@ -164,7 +164,7 @@ def test_a_prefix_outlives_the_call_that_computes_it_if_others_wait_for_it() -> 
             first.cancel()
 
     engine.before_run = cancel_once_both_wait
-    engine.n_batch = 20  # so that the prefix takes several steps
+    engine.n_batch = 20  # so that the prefix needs several steps
     with ThreadPoolExecutor(2) as pool:
         one = pool.submit(first.run, loop)
         while engine.n_runs < 1:
@@ -183,7 +183,7 @@ def test_a_prefix_outlives_the_call_that_computes_it_if_others_wait_for_it() -> 
 
 def test_prefixes_of_prefixes_outlive_a_call_that_never_started() -> None:
     loop, engine = stepping(plan(n_slots=1))
-    # Two and two of them share more than all four do, in both calls.
+    # In both calls, pairs of prompts share more than all four prompts do.
     prompts = [
         [request([3] * 100 + [4 + i // 2] * 100 + [10 + 4 * c + i], 5) for i in range(4)]
         for c in range(2)
@@ -207,7 +207,7 @@ def test_prefixes_of_prefixes_outlive_a_call_that_never_started() -> None:
 def test_who_gives_way_for_want_of_cells_does_not_come_back_at_once() -> None:
     class Leaking(Stepping):
         def _n_free(self) -> int:
-            return super()._n_free() - 150  # which nobody knows of
+            return super()._n_free() - 150  # an unknown call
 
     sizes = plan(pooled=True)
     engine = Leaking(replace(sizes, n_ctx=256))

@@ -1,4 +1,4 @@
-"""The loop of a context: its cache grows, things break, and it ends."""
+"""The loop of a context: growth of the cache, faults, and the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stepping import Stepping, plan, stepping, submit
 
 
 class Growing(FakeSizing):
-    """Plans four slots for each four prompts, and cells for the longest."""
+    """Sizing that plans slots in multiples of four, and cells for the longest prompt."""
 
     def plan(self, work: object, layout: str | None = None) -> Plan:
         n_slots = min(32, -(-len(work.needs) // 4) * 4)
@@ -58,7 +58,7 @@ def test_what_does_not_fit_has_the_cache_grow_and_nothing_is_lost() -> None:
         assert_right(handle.result(60), long_request(i))
     with pytest.raises(PromptError, match="more than the 1000 that one prompt may have"):
         submit(loop, request([4] * 1200)).result(60)
-    assert sizing.engine.sizes  # it has grown in place
+    assert sizing.engine.sizes  # the cache has grown in place
     assert loop.plan.n_ctx_seq >= 710
 
 
@@ -79,14 +79,14 @@ def test_prefixes_that_come_again_and_again_get_places() -> None:
         reused.append(result.n_reused_tokens)
     assert loop.plan.n_hold == 16
     assert reused[-12:] == [60] * 12
-    assert len(sizing.engine.sizes) == 1  # it has grown once
+    assert len(sizing.engine.sizes) == 1  # the cache has grown once
 
 
 @pytest.mark.parametrize("n_hold", [0, 1])
 def test_prefixes_without_a_hold_slot_in_the_new_cache_wait_or_are_skipped(
     n_hold: int,
 ) -> None:
-    """They are computed when a longer prompt comes, for which fewer sequences fit."""
+    """A longer prompt arrives while they are computed; fewer sequences then fit."""
 
     class Shrinking(Growing):
         def plan(self, work: object, _layout: str | None = None) -> Plan:
@@ -175,7 +175,7 @@ def test_whoever_comes_beside_one_that_breaks_the_engine_is_told() -> None:
 
     sizes = plan()
     loop = Loop(Breaking(sizes, FakeEngine(sizes.n_ctx, sizes.n_sequences)))
-    with loop._lock:  # they come at once
+    with loop._lock:  # they arrive at the same time
         handles = [submit(loop, long_request(i)) for i in range(3)]
     for handle in handles:
         with pytest.raises(NativeError, match="nothing works"):
@@ -209,7 +209,7 @@ def test_a_request_that_cannot_be_cancelled_ends_all_the_same() -> None:
 
     engine.end = end_once
     engine.before_run = lambda n_runs: n_runs == 3 and leaving.cancel()
-    with loop._lock:  # so that neither runs before both are there
+    with loop._lock:  # so that neither runs before both are submitted
         leaving, other = submit(loop, long_request()), submit(loop, long_request(1))
     for handle in (leaving, other):
         with pytest.raises(GenerationError, match="the engine failed: nothing works"):

@@ -1,4 +1,4 @@
-"""Threads that cannot get lost, ggml's threads, and shortage of memory."""
+"""Threads whose end is always noticed, ggml's threads, and shortage of memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_threads_of_an_idle_context_sleep(smollm2: lh.Model) -> None:
         lh.generate(context, "Hello", max_tokens=2)
         before = time.process_time()
         time.sleep(0.5)
-        assert time.process_time() - before < 0.25  # three that spin: 1.5
+        assert time.process_time() - before < 0.25  # three spinning threads: 1.5
 
 
 def test_a_thread_runs_and_says_so() -> None:
@@ -50,7 +50,7 @@ def test_a_thread_runs_and_says_so() -> None:
 def test_a_thread_that_dies_before_it_says_that_it_runs_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # As for want of memory; threading.Thread would wait for it for ever.
+    # As with too little memory; threading.Thread would wait forever.
     monkeypatch.setattr(threads, "_run_in_thread", lambda *_args: None)
     with pytest.raises(RuntimeError, match="found no memory"):
         threads.Worker(lambda: None)
@@ -89,7 +89,7 @@ def test_one_warning_where_ggml_computes_with_other_threads(
             lh.Context(model, n_threads=2)
 
 
-# How much memory there is beyond what the process takes already.
+# Limit of memory in addition to the memory that the process already uses.
 LIMITED = """
 import os, resource, sys
 import llamaherd as lh

@@ -1,4 +1,4 @@
-"""Plans follow the memory that layers and KV cache take. The GPUs are fakes."""
+"""Plans depend on the memory of layers and KV cache. The GPUs are fakes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def test_a_cache_lies_where_its_layers_do(monkeypatch: pytest.MonkeyPatch) -> No
     assert available(n_gpu_layers=-1) == 8 * GB
     assert available(n_gpu_layers=99) == 8 * GB
     assert available(n_gpu_layers=-1, offload=False) == HOST
-    # The output is the first on the GPU, so 6 are 5 of the 10 layers.
+    # The output is placed on the GPU first, so 6 layers are the output and 5 of 10
+    # layers.
     assert available(n_gpu_layers=6) == 16 * GB
     assert available(n_gpu_layers=1) == HOST
     fake_gpus(monkeypatch, 100 * GB)
@@ -60,7 +61,7 @@ def test_several_gpus_count_as_the_model_is_split(
     fake_gpus(monkeypatch, 8 * GB, 2 * GB)
     assert available(n_gpu_layers=-1) == 10 * GB
     assert available(n_gpu_layers=-1, split_mode="none", main_gpu=1) == 2 * GB
-    # The second is full with a quarter of the cache.
+    # A quarter of the cache fills the second GPU.
     assert available(n_gpu_layers=-1, tensor_split=(3.0, 1.0)) == 8 * GB
     assert available(n_gpu_layers=-1, tensor_split=(1.0, 0.0)) == 8 * GB
 
@@ -138,7 +139,7 @@ def test_bad_arguments_are_named(
 
 
 def test_a_split_reaches_libllama(tiny_path: Callable[[str], Path]) -> None:
-    # Without a GPU it has no effect, but it is read and kept.
+    # Without a GPU the argument has no effect, but it is checked and stored.
     with (
         lh.Model(tiny_path("llama"), split_mode="none", tensor_split=[1, 2]) as model,
         lh.Context(model) as context,

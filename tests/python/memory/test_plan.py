@@ -106,7 +106,7 @@ def test_a_long_prefix_that_all_share_makes_a_pool() -> None:
     annotate = {"needs": [450] * 100, "n_prefixes": 1}
     plan = planned(Sizes(), **annotate, n_shared=400)
     assert (plan.kv_layout, plan.n_seq_max, plan.n_hold) == ("unified", 36, 1)
-    # The prefix once, and what each adds to it.
+    # Cells for one copy of the prefix, and the additional cells of each prompt.
     assert 400 + 37 * 50 <= plan.n_ctx < 400 + 37 * 50 + 256
     for sizes, n_shared in [
         (Sizes(), 300),
@@ -115,7 +115,7 @@ def test_a_long_prefix_that_all_share_makes_a_pool() -> None:
     ]:
         plan = planned(sizes, **annotate, n_shared=n_shared)
         assert plan.kv_layout == "per_sequence"
-    # Few cells are enough then.
+    # Then few cells are enough.
     assert planned(Sizes(n_ctx=2048), **annotate, n_shared=400).n_seq_max == 36
 
 
@@ -140,7 +140,7 @@ def test_recurrent_states_take_their_share_of_the_memory(layout: str) -> None:
     plan = planned_recurrent(sizes, 50 * GB)
     assert (plan.n_seq_max, plan.n_hold) == (28, 2)
     assert plan.memory_bytes == plan.n_ctx * 20_000 + 30 * STATE
-    # Ten states take half of what may be taken.
+    # Ten states need half of the allowed memory.
     plan = planned_recurrent(sizes, 40 * STATE)
     assert plan.n_sequences <= 10
     assert plan.memory_bytes <= 20 * STATE
@@ -256,7 +256,7 @@ def test_recurrent_states_count_by_sequence() -> None:
 
 @pytest.fixture
 def cgroups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree of control groups, in which this process is in `slice/service`."""
+    """Create a tree of control groups, with this process in `slice/service`."""
     (tmp_path / "own").write_text("0::/slice/service\n")
     monkeypatch.setattr(hardware, "_CGROUPS", tmp_path)
     monkeypatch.setattr(hardware, "_OWN_CGROUP", tmp_path / "own")
@@ -307,7 +307,7 @@ def test_contexts_of_one_machine_take_equal_shares(
 def test_cached_files_do_not_count_against_the_limit(cgroups: Path) -> None:
     set_limit(cgroups, 1000, 900, "anon 200\ninactive_file 500\nactive_file 150\n")
     assert hardware.available_memory() == 750
-    set_limit(cgroups / "slice", 1000, 300)  # the tightest limit holds
+    set_limit(cgroups / "slice", 1000, 300)  # the smallest limit applies
     assert hardware.available_memory() == 700
 
 

@@ -48,7 +48,7 @@ def test_the_page_shows_the_snapshots(script: ModuleType) -> None:
 
 
 def test_every_thought_can_be_closed_and_opened() -> None:
-    """No template that thinks has a prompt that stays open, or that stays closed."""
+    """For each template that thinks, the thought of a prompt can be closed and opened."""
     thinking = [each for each in SNAPSHOTS.values() if each["thinks"] != "no"]
     assert len(thinking) > 40
     for each in thinking:

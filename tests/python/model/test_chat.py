@@ -1,4 +1,4 @@
-"""Chat templates in a process that has imported nothing for them."""
+"""Chat templates in a process that has not imported jinja2."""
 
 from __future__ import annotations
 

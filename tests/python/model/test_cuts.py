@@ -1,6 +1,6 @@
-"""Texts in parts have the tokens of the text as a whole, on SentencePiece and BPE.
+"""Texts tokenized in parts have the tokens of the whole text (SentencePiece and BPE).
 
-The oracle is libllama's own tokenizer on the whole text.
+The reference is libllama's own tokenizer, applied to the whole text.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def model(
 
 
 def text_of(model: lh.Model, tokens: list[int]) -> str:
-    """The bytes of all tokens but BOS, without the space before a text."""
+    """Return the bytes of all tokens except BOS, without the space before a text."""
     with model.using() as handle:
         written = [vocabulary.token_text(handle, t) or "" for t in tokens if t != 1]
     if lh.tokenize(model, "A", add_special=False)[0] == tiny_models.token_of(" "):
@@ -84,7 +84,7 @@ def test_what_follows_token_ids_adds_nothing_to_the_text(
     assert found.prompt.tolist() == ids
     together = found.prompt + found.continuations[0]
     assert text_of(model, together.tolist()) == prompt + text
-    # Where the tokens of the prompt stay in the whole, the rest is the same, too.
+    # If the whole text has the tokens of the prompt, the other tokens are equal, too.
     whole = lh.tokenize(model, prompt + text)
     if whole[: len(ids)] == ids:
         assert together.tolist() == whole
@@ -137,10 +137,10 @@ def test_marks_change_no_character_and_no_other_token(
     text = f"{OPEN}{CLOSE}" + "".join(a + b for a, b in marked)
     tokens = prompt_tokens(model, "p", text, parse_special=True).tolist()
     assert tokens[0] == 1
-    if not any(a for a, _ in parts):  # a user's text alone
+    if not any(a for a, _ in parts):  # only a user's text
         plain = "".join(b for _, b in parts)
         assert tokens == lh.tokenize(model, plain)
-    # Empty marks: as libllama reads the same text.
+    # With empty marks, the tokens are those of libllama for the same text.
     whole = "".join(a for a, _ in parts)
     empty = f"{OPEN}{CLOSE}".join(["", *(a for a, _ in parts)])
     read = prompt_tokens(model, "p", empty, parse_special=True).tolist()
@@ -165,7 +165,7 @@ def vocabulary_text(model: lh.Model, token: int) -> str:
 
 
 def test_scores_behind_token_ids_are_those_behind_their_text(model: lh.Model) -> None:
-    prompt = "The answer"  # whose end merges with no label
+    prompt = "The answer"  # a prompt whose end merges with no label
     labels = ["yes", "no", "a", "b"]
     with lh.Context(model, n_threads=1, deterministic=True) as context:
         spaces: list[bool | Literal["auto"]] = [True, False, "auto"]

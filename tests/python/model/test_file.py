@@ -1,4 +1,4 @@
-"""What a model file must be before it is loaded, on tiny models."""
+"""Checks of model files before loading, on tiny models."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_cache_that_does_not_fit_is_refused(
     with lh.Model(tiny_path("mamba")) as model:
         context = lh.Context(model, n_ctx=512)
         monkeypatch.setattr(hardware, "available_memory", lambda: 2000)
-        # Hardly anything for the cells, but every sequence has its states.
+        # The cells need little memory, but every sequence has its states.
         with pytest.raises(
             lh.ContextError, match=r"for \d+ sequences takes .* available"
         ):
@@ -104,7 +104,8 @@ def test_damaged_headers_never_end_the_process(
     assert int(run.stdout) > 10
 
 
-# What libllama asserts on, or divides by, while it loads such a file or uses it.
+# Values for which an assertion or a division of libllama fails while it loads or uses a
+# file.
 HOSTILE = [
     ("llama", {"attention.value_length": 8}, {"attn_v.weight": (32, 16)}),
     ("qwen2", {"rope.dimension_count": 8}, {}),

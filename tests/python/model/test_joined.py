@@ -1,4 +1,4 @@
-"""A prompt and what follows have the tokens of both texts as one."""
+"""Prompt and continuation have the tokens of the joined text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check(model: lh.Model, prompt: str, labels: list[str], parse: bool | str) ->
         assert len(tokens) > 0
     n = len(found.prompt)
     assert found.prompt == alone[:n]
-    # No longer than that, so that labels are compared from the same place on.
+    # The prompt is cut to this length, so that all labels start at the same position.
     is_longest = n == len(alone) or len({whole[n] for whole in wholes} | {alone[n]}) > 1
     assert is_longest
 
@@ -84,7 +84,7 @@ def test_special_tokens_of_a_chat_stay_and_labels_are_text(smollm2: lh.Model) ->
     assert found.continuations[0].tolist() == lh.tokenize(smollm2, "yes")
     assert found.continuations[2].tolist() != end
     assert lh.detokenize(smollm2, found.continuations[2]) == "<|im_end|>"
-    # Without such a label the end of the prompt alone is tokenized with each.
+    # Without such a label, only the end of the prompt is tokenized with each label.
     assert joiner.join(prompt, alone, labels[:2]).continuations == found.continuations[:2]
 
 

@@ -1,4 +1,4 @@
-"""Models of other kinds than a plain decoder: they work, or say why not."""
+"""Models of other kinds than a plain decoder work, or are refused with a reason."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ PROMPTS = [
 ]
 SETTINGS = {"max_tokens": 12, "params": lh.SamplingParams(ignore_eos=True)}
 
-# A llama's attention rounds by the shape of a batch, so it needs the deterministic mode
-# to be equal to the last bit. Recurrent layers are computed token by token.
+# The rounding of a llama's attention depends on the shape of a batch, so results are
+# equal to the last bit only in the deterministic mode. Recurrent layers are computed
+# token by token.
 KINDS = [
     ("llama", {"deterministic": True}),
     ("qwen2", {"deterministic": True}),
@@ -59,7 +60,7 @@ def test_together_they_get_what_each_gets_alone(
                 results = lh.generate_parallel(context, PROMPTS, **SETTINGS)
                 assert [result.tokens for result in results] == alone
                 assert results.stats.n_reused_tokens > 6 * len(DOCUMENT)
-    # Noise, but noise that depends on the prompt.
+    # The answer is noise, but noise that depends on the prompt.
     assert len(set(map(tuple, alone))) > 12
 
 

@@ -37,7 +37,7 @@ def test_a_llama_and_a_call_compute_on_the_same_threads(llama: object) -> None:
         return {task.name for task in Path("/proc/self/task").iterdir()}
 
     assert shim.own_threads()
-    # Those of earlier tests end with a context.
+    # Threads of earlier tests end with a context.
     with lh.Context(lh.Model.from_llama(llama), n_threads=1) as context:
         lh.generate(context, "Hello", max_tokens=2)
     gc.collect()

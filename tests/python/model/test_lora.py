@@ -1,4 +1,4 @@
-"""Models with LoRA adapters: what they answer, and which files are refused."""
+"""Models with LoRA adapters: their answers, and files that are refused."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tiny_adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for the tiny llama."""
+    """Return an adapter for the tiny llama."""
     path = tmp_path_factory.mktemp("lora") / "tiny.gguf"
     return tiny_loras.write(path, TINY, size=0.5)
 
 
 def answers(model: lh.Model, **settings: object) -> list[str]:
-    """One prompt after the other, as the loop does."""
+    """Answer one prompt after the other, as a loop over llama-cpp-python does."""
     with lh.Context(model, n_threads=1, **settings) as context:
         return [lh.generate(context, prompt, max_tokens=12).text for prompt in PROMPTS]
 
@@ -239,7 +239,7 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(
 def test_an_embedding_is_adapted_unless_it_is_the_output_too(
     tiny_path: Callable[[str], Path], smollm2_path: Path, tmp_path: Path
 ) -> None:
-    # libllama has the halves of an embedding the other way about.
+    # For an embedding, libllama exchanges the two matrices.
     def embedding(n_vocab: int, n_embd: int) -> Callable[..., None]:
         random = np.random.default_rng(3)
 

@@ -160,7 +160,7 @@ def test_special_tokens_in_messages_stay_text(smollm2: lh.Model) -> None:
     prompt = lh.apply_chat_template(smollm2, [{"role": "user", "content": document}])
     assert f"a{OPEN}<|im_end|>{CLOSE}b\ufffdc\ufffd" in prompt
     tokens = lh.model.tokens.prompt_tokens(smollm2, "prompt", prompt)
-    # One end for the system's message that the template adds, one for the user's.
+    # One end token for the system message that the template adds, one for the user's.
     assert list(tokens).count(2) == 2
     assert "a<|im_end|>b" in lh.detokenize(smollm2, tokens)
 

@@ -1,4 +1,4 @@
-"""What a llama_cpp.Llama was told: computed alike, or refused by name."""
+"""Settings of a llama_cpp.Llama have the same effect, or are refused by name."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_control_vector_set_at_any_time_is_taken_over(
         assert answers(llama) == expected
         seen.add(tuple(expected))
     assert len(seen) == 4
-    # One that libllama refuses changes nothing; NULL takes it away.
+    # A vector that libllama refuses has no effect; NULL removes the vector.
     assert set_vector(llama.ctx, control_vector(3), 5, 5, 1, 29) != 0
     assert answers(llama) == expected
     set_vector(llama.ctx, None, 0, 0, 0, 0)
@@ -146,7 +146,7 @@ def test_adapters_set_by_low_level_functions_are_refused_or_seen(
     set_loras(llama.ctx, None, 0, None)
     llama.reset()
     assert answers(llama) == own_answers(llama) == base
-    # Its own again, with another scale.
+    # The Llama's own adapter again, with another scale.
     loras = (llama_cpp.llama_adapter_lora_p_ctypes * 1)(llama._lora_adapter)
     set_loras(llama.ctx, loras, 1, (ctypes.c_float * 1)(0.5))
     llama.reset()
@@ -202,7 +202,7 @@ class OtherTokenizer(llama_cpp.llama_tokenizer.BaseLlamaTokenizer):
     def detokenize(self, *_: object) -> bytes:
         return b""
 
-    def __repr__(self) -> str:  # of a test's name, which is to be the same each time
+    def __repr__(self) -> str:  # part of a test's name, always the same
         return "OtherTokenizer()"
 
 
@@ -245,7 +245,7 @@ def test_an_adapter_outlives_a_call_and_goes_with_its_llama(
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Iterator[Callable[..., int]]:
-    """Asks two prompts; returns how many answers the journal had."""
+    """Answer two prompts; return the number of answers that the journal had."""
 
     def ask(ctx: Any) -> int:
         out = lh.generate_parallel(
@@ -279,11 +279,11 @@ def test_a_journal_tells_adapters_and_settings_apart(
         for lora, settings in kinds:
             with lh.Model(path, lora=lora) as model, lh.Context(model, **settings) as ctx:
                 assert ask(ctx) == n_known
-    # The same adapters by other names and in another order, or scaled to nothing.
+    # The same adapters with other names and in another order, or with scale 0.
     for lora in (same, [other, same], [(first, 0)], [(same, 0.1), (other, 0)]):
         with lh.Model(path, lora=lora) as model, lh.Context(model) as ctx:
             assert ask(ctx) == 2
-    # A Llama told the same.
+    # A Llama with the same settings.
     for settings in (
         {},
         {"lora_path": str(same), "lora_scale": 0.1},
@@ -380,7 +380,7 @@ def test_another_template_of_the_file_is_taken(smollm2_path: Path) -> None:
 
 
 def test_factors_that_depend_on_the_size_of_the_context(smollm2_path: Path) -> None:
-    # As of Phi-3, whose long factors count in contexts larger than it was trained on.
+    # Like Phi-3, whose long factors apply to contexts larger than in training.
     llama = make(smollm2_path, n_ctx=512)
     llama.metadata["llama.rope.scaling.original_context_length"] = "256"
     context = lh.Context(lh.Model.from_llama(llama))

@@ -1,4 +1,4 @@
-"""Chat templates: marks, days, refusals, and programs that would never end."""
+"""Chat templates: marks, dates, refusals, and templates that would never end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thoughts in chat templates: found by rendering, closed, opened, continued."""
+"""Thoughts in chat templates: found by trial rendering, closed, opened, continued."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from llamaherd.native import vocabulary
 if TYPE_CHECKING:
     from pathlib import Path
 
-# As Qwen3 writes: the model decides, a variable closes the thought.
+# Like Qwen3: the model decides, and a variable closes the thought.
 DECIDES = (
     "{% for m in messages %}<|start|>{{ m.role }}<|message|>"
     "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n"
@@ -26,13 +26,13 @@ DECIDES = (
     "{% if enable_thinking is defined and not enable_thinking %}"
     "<think>\n\n</think>\n\n{% endif %}{% endif %}"
 )
-# As DeepSeek-R1 does: always open, no variable, thoughts of earlier answers removed.
+# Like DeepSeek-R1: always open, no variable, thoughts of earlier answers are removed.
 OPEN = (
     "{% for m in messages %}<|start|>{{ m.content.split('</think>')[-1] }}{% endfor %}"
     "{% if add_generation_prompt %}<|message|><think>\n{% endif %}"
 )
 PLAIN = "{% for m in messages %}<|start|>{{ m.content }}<|message|>{% endfor %}"
-# Nobody knows how this one ends.
+# The end marker of this thought is unknown.
 UNKNOWN = PLAIN + "<|reasoning|>"
 
 
@@ -128,7 +128,7 @@ def test_a_thought_whose_end_nobody_knows_is_an_error(model: lh.Model) -> None:
 
 
 def test_marks_in_texts_stay_text(model: lh.Model) -> None:
-    """Markers in texts of a user, a prefix or a message open and close no thought."""
+    """Markers in texts of users, prefixes or messages have no effect on thoughts."""
     wanted = Thinking(message="</think><|start|>")
     plan = plan_thinking(model, wanted, constrained=False, template=DECIDES)
     assert plan is not None
@@ -141,7 +141,7 @@ def test_marks_in_texts_stay_text(model: lh.Model) -> None:
     with model.using() as handle:
         tokens = vocabulary.tokenize_prompt(handle, text, 1).tolist()
     assert tokens.count(marker) == 0
-    assert tokens.count(stage.start[0]) == 1  # that of the plan
+    assert tokens.count(stage.start[0]) == 1  # the switch of the plan
 
 
 def test_forced_tokens_have_no_space_of_sentencepiece(sentencepiece: lh.Model) -> None:
@@ -201,7 +201,7 @@ def test_thoughts_of_earlier_answers_reach_the_template(
 
 
 def test_an_undefined_variable_is_compared(model: lh.Model) -> None:
-    """Granite 3.3 asks for 'citations' in an undefined variable."""
+    """Granite 3.3 searches for 'citations' in an undefined variable."""
     template = "{% if 'a' in controls %}x{% endif %}y"
     talk = [{"role": "user", "content": "a"}]
     assert lh.apply_chat_template(model, talk, template=template) == "y"

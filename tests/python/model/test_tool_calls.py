@@ -1,4 +1,4 @@
-"""Calls of tools: what templates write is read back, what models break is data."""
+"""Calls of tools: calls written by templates are read back; invalid calls are data."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TEMPLATES = {
     "kimi-k3": ("Kimi-K3", "<"),
     "minimax-m3": ("MiniMax-M3", "<"),
 }
-# They know texts from numbers by schemas alone, as they write values without quotes.
+# Only schemas distinguish texts from numbers, because values have no quotes.
 UNTYPED = ("glm", "xml", "invoke", "minimax-m3")
 # Templates of these formats write several calls in a turn.
 SEVERAL = tuple(name for name in TEMPLATES if name not in ("llama", "gpt-oss"))
@@ -61,14 +61,14 @@ plain_keys = st.recursive(
 
 
 def wide(text: str) -> str:
-    """Text with the wide bars of DeepSeek's tokens."""
+    """Return text with the wide bars of DeepSeek's tokens."""
     return text.replace("|", "\uff5c")
 
 
 def written(
     folder: Path, template: str, calls: list[tuple[str, dict[str, object]]]
 ) -> tuple[str, Renderer]:
-    """Text that a template writes for an answer with some calls."""
+    """Return the text that a template writes for an answer with some calls."""
     source = (folder / f"{template}.jinja").read_text(encoding="utf-8")
     renderer = Renderer(
         source,

@@ -28,7 +28,7 @@ def test_another_version_is_refused() -> None:
 
 
 def test_another_build_of_the_same_version_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A label says how it was built: the wheel for any processor is X.Y.Z+portable."""
+    """The label of a version names the build: the portable wheel is X.Y.Z+portable."""
     installed = abi.distribution("llama-cpp-python")
 
     class Labelled:
@@ -80,7 +80,7 @@ def test_a_struct_of_another_size_is_refused() -> None:
     params.struct_size -= 8
     error = shim.ffi.new("lh_error *")
     out = shim.ffi.new("lh_embedder **")
-    model = shim.ffi.cast("lh_model *", 8)  # not looked at before the size
+    model = shim.ffi.cast("lh_model *", 8)  # this is checked after the size
     status = shim.lib.lh_embedder_new(model, params, out, error)
     with pytest.raises(ValueError, match=r"struct_size of lh_embedder_params must be 32"):
         shim.check(status, error)

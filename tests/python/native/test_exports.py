@@ -1,6 +1,7 @@
-"""Symbols that the package's shared libraries export: their interface and nothing else.
+"""The package's shared libraries export only their interface.
 
-Any other symbol may stand in for one of the same name in another library of the process.
+Any other symbol could replace a symbol of the same name in another library of the
+process.
 """
 
 from __future__ import annotations

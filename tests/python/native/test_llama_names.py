@@ -1,8 +1,9 @@
-"""The names in libllama that gguf_hazards.cpp was written after.
+"""The names in libllama on which gguf_hazards.cpp is based.
 
-That file refuses models on which libllama asserts, by architectures, keys and conditions
-read in llama.cpp's sources. Another llama.cpp has others: what is new must be read, and
-this list written anew, by `python tests/python/native/test_llama_names.py`.
+That file refuses models on which an assertion of libllama fails. Its architectures,
+keys and conditions come from llama.cpp's sources. For another version of llama.cpp, new
+names must be reviewed, and this list must be written again, by `python
+tests/python/native/test_llama_names.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _library() -> Path:
 
 
 def _architectures(library: Path) -> list[str]:
-    """By libllama's own function, which is C++ and has no header."""
+    """Return the architectures from libllama's own C++ function."""
     name_of = ctypes.CDLL(str(library))["_Z13llm_arch_name8llm_arch"]
     name_of.restype = ctypes.c_char_p
     names = []
@@ -35,7 +36,7 @@ def _architectures(library: Path) -> list[str]:
 
 
 def names() -> dict[str, list[str]]:
-    """Architectures, keys of files, source files and conditions of assertions."""
+    """Return architectures, keys of files, source files and conditions of assertions."""
     library = _library()
     found = re.findall(rb"[ -~]{4,}(?=\0)", library.read_bytes())
     texts = sorted({text.decode() for text in found})

@@ -1,4 +1,4 @@
-"""The fastest file of a model is found once."""
+"""The search for the fastest file of a model runs only once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Finder:
-    """Stands in for model_optimize: it takes minutes, and depends on the machine."""
+    """Replaces model_optimize, which takes minutes and depends on the machine."""
 
     def __init__(self, *, finds: bool) -> None:
         self.finds = finds
@@ -53,7 +53,7 @@ def test_it_is_found_once_for_a_file_as_it_is(
     assert finder.n_calls == 1
     lh.Model(first).close()
     assert not list((cache / "optimized").glob(".*"))
-    # A file that is gone, another machine, another file.
+    # Cases: a file that was removed, another machine, another file.
     if finds:
         first.unlink()
         assert best() == first

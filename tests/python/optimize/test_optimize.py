@@ -1,4 +1,4 @@
-"""Requantizing: the choice without a model, the rest on SmolLM2."""
+"""Requantizing: selection without a model, all other tests on SmolLM2."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_model_is_requantized(smollm2_q4_1_path: Path, tmp_path: Path) -> None
     assert tried.speeds.same_answers >= 0.25
     assert tried.size_bytes > before.st_size
     assert report.max_kl == 0.01
-    # Which of the two is faster is the machine's business.
+    # The faster file depends on the machine.
     kept = [] if report.chosen is None else [report.path]
     assert list(tmp_path.iterdir()) == kept
     after = smollm2_q4_1_path.stat()
@@ -181,7 +181,7 @@ class PressedError(Exception):
     [
         ("writing Q8_0", KeyboardInterrupt),
         ("comparing Q8_0", KeyboardInterrupt),
-        ("comparing Q8_0", PressedError),  # what `progress` raises ends it, too
+        ("comparing Q8_0", PressedError),  # an error in `progress` also ends it
         ("timing Q8_0", KeyboardInterrupt),
     ],
 )

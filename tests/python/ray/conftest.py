@@ -1,4 +1,4 @@
-"""A cluster of Ray for the tests of this folder: two CPUs for actors, one to read."""
+"""A Ray cluster for the tests of this folder: two CPUs for actors, one for reading."""
 
 from __future__ import annotations
 

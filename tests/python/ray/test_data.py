@@ -1,4 +1,4 @@
-"""`llamaherd.ray.Annotator`: batches of Ray Data in, the same rows with answers out."""
+"""`llamaherd.ray.Annotator` adds answers to the rows of Ray Data's batches."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def texts(n: int = 24) -> pa.Table:
 
 
 def in_batches(annotate: Annotator, table: pa.Table, size: int) -> pa.Table:
-    """What Ray Data makes of it, the last batch first."""
+    """Return the result in the form of Ray Data, with the last batch first."""
     starts = range(0, table.num_rows, size)
     return pa.concat_tables(
         list(reversed([annotate(table.slice(i, size)) for i in reversed(starts)]))
@@ -177,7 +177,7 @@ def test_a_row_that_fails_has_its_reason_and_no_answer(
     assert "is empty" in reasons[1]
     assert "is empty" in reasons[2]
     if task == "annotate":
-        assert reasons[3] is None  # as in `annotate`: missing, no failure
+        assert reasons[3] is None  # as in `annotate`, a missing text is no failure
     else:
         assert "is empty" in reasons[3]
     assert "UTF-8" in reasons[4]
@@ -185,8 +185,8 @@ def test_a_row_that_fails_has_its_reason_and_no_answer(
     for name in found.column_names[1:-1]:
         values = found[name].to_pylist()
         assert values[0] is not None
-        assert set(values[1:]) <= {None, "error"}  # the finish reason of the one too long
-    # A batch in which all fail has columns of the same types.
+        assert set(values[1:]) <= {None, "error"}  # of the prompt that is too long
+    # A batch in which all rows fail has columns of the same types.
     assert annotate(pa.table({"text": text.slice(1)})).schema == found.schema
 
 
@@ -283,7 +283,7 @@ def test_wrong_batches(annotator: Callable[..., Annotator]) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Parquet files of some texts, with one that is missing."""
+    """Create Parquet files of some texts, one of which is missing."""
     (tmp_path / "in").mkdir()
     table = texts(60)
     for i in range(3):
@@ -329,7 +329,7 @@ def test_an_actor_that_dies_loses_nothing(
     marker = str(folder / "died")
 
     class Dying(lh.ray.Annotator):
-        """One that is killed in its third batch, once."""
+        """Annotator that is killed once, in its third batch."""
 
         def __call__(self, batch: object) -> pa.Table:
             found = super().__call__(batch)

@@ -1,4 +1,4 @@
-"""A model's files on other machines: found by what is in them, or sent."""
+"""A model's files on other machines are found by their content, or sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def elsewhere(wanted: list[SourceFile], path: Path | None = None) -> list[SourceFile]:
-    """The same files as another machine's caller would name them."""
+    """Return the same files with the paths of a caller on another machine."""
     return [
         replace(file, identity=("other",), path=str(path) if path else file.path)
         for file in wanted
@@ -66,7 +66,7 @@ def test_a_file_at_the_same_path_with_the_same_content_is_used(
     wanted, _ = files_of(lh.Model(tiny_path("llama")))
     files, calls = Files(), []
     payload(elsewhere(wanted)).bring(asks(files, calls), "there")
-    assert calls == ["missing", "missing"]  # the second time by its hash
+    assert calls == ["missing", "missing"]  # then found by its hash
     assert files.path(wanted[0]) == tiny_path("llama")
 
 
@@ -86,7 +86,7 @@ def test_a_file_that_differs_is_sent_once(
     assert [is_last for _, is_last in sent] == [False] * (len(sent) - 1) + [True]
 
     class Other(Files):
-        """Where another file has that path."""
+        """Actor on a machine where another file has that path."""
 
         def missing(self, wanted: list[SourceFile]) -> list[int]:  # type: ignore[override]
             return super().missing(
@@ -125,7 +125,7 @@ def test_what_was_received_by_a_process_that_died_is_removed(
     for data, is_last in parts(file):
         files.receive(file, data, is_last=is_last)
     assert not old.exists()
-    assert young.exists()  # somebody may still receive it
+    assert young.exists()  # another process may still receive it
     assert files.path(file).read_bytes() == b"some bytes"
 
 
@@ -169,12 +169,13 @@ def test_processors_are_claimed_once_and_given_back(
 ) -> None:
     if not cores._CPUS.is_dir():
         pytest.skip("no Linux")
-    # As another user: this one's may have been claimed by actors of other tests.
+    # As another user, because actors of other tests may have claimed this user's
+    # processors.
     monkeypatch.setattr(cores.os, "getuid", lambda: 987_654_321)
     first = Claim(1)
     assert len(first.cores) == 1
     second = Claim(1)
-    assert second.cores != first.cores  # another one, or none
+    assert second.cores != first.cores  # another file, or no file
     own = first.cores
     first.close()
     second.close()

@@ -1,4 +1,4 @@
-"""A herd of two actors on a cluster of Ray: as one context, whatever happens to them."""
+"""A herd of two actors on a Ray cluster has the results of one context despite faults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BAD = "ZZZZ"  # bytes in the tiny vocabulary
 
 
 class Poisoned(Actor):
-    """An actor that dies of a word (tokens of bytes are those and three more)."""
+    """Actor that dies when a prompt contains a word (token of a byte: byte + 3)."""
 
     def orders(self, orders: Sequence[HandIn | Change]) -> None:
         for order in orders:
@@ -62,8 +62,8 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
         yield context
 
 
-# First: an actor that starts again, as after later tests, may find its processor
-# claimed by another herd.
+# This test is first: an actor that is restarted after later tests may find its
+# processor claimed by another herd.
 def test_actors_on_each_node_and_processors_of_their_own(
     herd: lh.ray.Herd, tiny_path: Callable[[str], Path]
 ) -> None:
@@ -240,7 +240,7 @@ def test_workers_that_are_frozen_lose_nothing(
 
 
 class Homeless(Actor):
-    """An actor that finds no memory if it is not the first."""
+    """Actor that has too little memory, unless it is the first."""
 
     def open(self, number: int, **options: Any) -> ActorInfo:
         if number > 0:
@@ -271,7 +271,7 @@ def test_one_actor_that_cannot_be_started_is_told_of(
 
 
 class Slow(Actor):
-    """An actor that takes its time if it is not the first."""
+    """Actor that is slow, unless it is the first."""
 
     def open(self, number: int, **options: Any) -> ActorInfo:
         if number > 0:
@@ -286,7 +286,7 @@ def test_a_herd_that_is_closed_while_it_starts_warns_of_nobody(
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr("llamaherd.ray.member.Actor", Slow)
-    herd = lh.ray.Herd.__new__(lh.ray.Herd)  # as R has it before it is started
+    herd = lh.ray.Herd.__new__(lh.ray.Herd)  # as in R before the start
     found: list[Exception | None] = []
 
     def start() -> None:
@@ -342,10 +342,10 @@ def test_a_poisoned_prompt_fails_alone(
 def test_a_call_is_cancelled_and_the_next_one_runs(
     herd: lh.ray.Herd, context: lh.Context
 ) -> None:
-    # More work than is done before a busy machine looks at the progress.
+    # More work than is finished before a busy machine checks the progress.
     prompts = [f"No. {i}: " for i in range(3000)]
-    # Answers that are equally long end together, and for a moment after that those who
-    # come next have no token, on a context as well.
+    # Answers of equal length end together. For a moment, the next prompts then have no
+    # token, as in a context.
     settings = {"max_tokens": 300, "temperature": 1.0, "stop": "a", "ignore_eos": True}
     job = lh.start_parallel(herd, prompts, **settings)
     wait_until(lambda: job.progress.n_generated_tokens > 100)
@@ -419,7 +419,7 @@ def test_a_herd_is_closed_with_its_actors(tiny_path: Callable[[str], Path]) -> N
         process = psutil.Process(herd.actors[0].pid)
         job = lh.start_parallel(herd, PROMPTS, max_tokens=400, ignore_eos=True)
         wait_until(lambda: job.progress.n_generated_tokens > 0)
-    # The model's end was the herd's.
+    # Closing the model closed the herd.
     assert herd.closed
     with pytest.raises(lh.ContextClosedError):
         job.results()
@@ -467,7 +467,7 @@ def test_without_ray_it_is_told_what_to_install(
     def is_starting(thread: threading.Thread) -> bool:
         return thread.name.startswith("llamaherd-actor")
 
-    # Those of tests before this one need Ray to end.
+    # Herds of earlier tests need Ray to end.
     wait_until(lambda: not any(map(is_starting, threading.enumerate())))
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(lh.ClusterError, match=r'pip install "llamaherd\[ray\] @ git'):
@@ -490,7 +490,7 @@ def test_a_cluster_that_is_not_there_is_named(
             lh.ray.Herd(tiny_path("llama"), address=here)
     with pytest.raises(lh.ClusterError, match=r"part of no cluster.*`ray start --head`"):
         lh.ray.Herd(tiny_path("llama"), address="auto")
-    # Nobody listens now; Ray would try for minutes.
+    # No process listens now; Ray would retry for minutes.
     monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("it was asked"))
     for address in (here, f"ray://{here}"):
         with pytest.raises(lh.ClusterError, match=f"no Ray at '{address}'.*refused"):

@@ -1,4 +1,4 @@
-"""The herd's loop on actors in this process: nothing is lost, nobody hangs."""
+"""The herd's loop with actors in this process: no result is lost, and no call hangs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BAD = 777  # a token that kills
 
 
 def requests(n: int, n_head: int = 12, max_tokens: int = 6) -> list[Request]:
-    """Prompts with one beginning in common; some of them are equal, and drawn."""
+    """Return prompts with a common beginning; some are equal and sampled."""
     return [
         Request(
             tokens=array("i", [*range(1, n_head), 20 + i % 50, i % 7]),
@@ -135,7 +135,7 @@ def test_a_prompt_that_kills_its_actor_twice_fails_alone(bad: tuple[int, ...]) -
 
 
 class SlowLink(LocalLink):
-    """One whose next actor takes a while."""
+    """Link whose next actor starts slowly."""
 
     def restart(self, generation: int) -> None:
         if generation == self.generation and self.state is ActorState.READY:
@@ -193,7 +193,7 @@ def test_actors_that_all_die_end_the_call() -> None:
         herd(LocalLink(0, lambda _: True), LocalLink(1, lambda _: True)) as loop,
         pytest.raises(ContextError, match="20 actors died one after the other"),
     ):
-        # In pairs, so that it takes more deaths to fail one of them.
+        # In pairs, so that more deaths are needed until one of them fails.
         Call(requests(2000), seed=1).run(loop)
 
 
@@ -233,7 +233,7 @@ def test_work_waits_for_an_actor_that_comes_late() -> None:
 
 
 class MuteLink(LocalLink):
-    """One whose first actor is frozen."""
+    """Link whose first actor does not respond."""
 
     def poll(self, then: Callable[[Report, BaseException | None], None]) -> None:
         if self.generation > 1:
@@ -263,7 +263,7 @@ def test_time_in_which_this_process_is_stopped_is_no_silence(
 
 
 def refuse(link: LocalLink, n_before: int = 0) -> None:
-    """After n chunks, which it half answers, an actor has no memory for its context."""
+    """Let an actor run out of memory after n chunks, which it answers partly."""
     seen: list[Group] = []
 
     def refused(group: Group) -> None:
@@ -288,7 +288,7 @@ def test_what_an_actor_has_no_memory_for_others_do() -> None:
         results = Call(asked, seed=1).run(loop)
     check(results, asked)
     assert results.stats.actors[0].n_done == 100
-    assert len(links[1].orders) == 1  # it was asked once
+    assert len(links[1].orders) == 1  # the actor was asked only once
 
 
 def test_what_no_actor_has_memory_for_ends_the_call_alone() -> None:
@@ -300,7 +300,7 @@ def test_what_no_actor_has_memory_for_ends_the_call_alone() -> None:
             pytest.raises(ContextError, match="no room for it"),
         ):
             Call(requests(60), seed=1).run(loop)
-        # What it had of it, it is not to go on with.
+        # The actor must not continue requests that it had received.
         first = next(order for order in link.orders if isinstance(order, HandIn))
         assert loop.wait(60)
         given_up = [order for order in link.orders if isinstance(order, Change)]
@@ -363,7 +363,7 @@ def test_a_call_that_is_cancelled_keeps_what_it_has() -> None:
         assert {r.finish_reason for r in results} <= {"stop", "length", "cancelled"}
         assert loop.wait(60)
         again = requests(10)
-        check(Call(again, seed=1).run(loop), again)  # it is as good as new
+        check(Call(again, seed=1).run(loop), again)  # the actor can be used again
 
 
 def test_prompts_that_run_keep_their_beginnings_when_they_are_cancelled() -> None:
@@ -437,7 +437,7 @@ def test_a_stream_is_told_once_though_its_actor_dies() -> None:
 
 def test_a_herd_that_is_closed_ends_what_runs() -> None:
     link = LocalLink(0)
-    link._actor.orders = lambda _: None  # it takes its time
+    link._actor.orders = lambda _: None  # the actor is slow
     with herd(link) as loop:
         handle = Handle(loop, requests(1)[0], None)
         loop.close()

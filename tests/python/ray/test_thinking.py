@@ -1,4 +1,4 @@
-"""Thoughts on a herd: as in one context, in all behaviours and in scores."""
+"""Thoughts on a herd equal those of one context, in all behaviours and in scores."""
 
 from __future__ import annotations
 

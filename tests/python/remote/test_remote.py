@@ -1,4 +1,4 @@
-"""Servers in processes of their own, and jobs on them."""
+"""Servers in separate processes, and jobs on them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of all servers, which end with the test."""
+    """Return the folder of all servers, which are stopped at the end of the test."""
     monkeypatch.setenv("LLAMAHERD_SERVERS", str(tmp_path))
     yield tmp_path
     for server in remote.list_servers():

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TEXTS = [f"text {i}" for i in range(40)]
 BOOK = lh.Codebook("Which?", ["a", "b"])
-# The function of each kind that does the work; a `Gate` holds it back.
+# Function of each kind of job that does the work; a `Gate` blocks it.
 ENGINE = (NativeEngine, "run")
 GATES: dict[str, tuple[Any, str]] = {
     "generate": ENGINE,
@@ -48,7 +48,7 @@ CLASSES = {"embed": lh.EmbedJob, "optimize": lh.OptimizeJob}
 
 
 class Gate:
-    """Holds a function back until it is opened."""
+    """Blocks a function until it is opened."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
@@ -67,7 +67,7 @@ class Starter:
     """Starts a job of one kind. Its gate is closed.
 
     Attributes:
-        gate: Holds the work of the job back.
+        gate: Gate that blocks the work of the job.
     """
 
     def __init__(self, kind: str, model: lh.Model, folder: Path, url: str) -> None:
@@ -131,12 +131,12 @@ class FakeLoop:
 
 
 def fake_start(herd: Any, *_args: Any, **_options: Any) -> None:
-    """Starts a herd without actors."""
+    """Start a herd without actors."""
     herd._loop = FakeLoop()
 
 
 def is_cancelled(kind: str, results: Any) -> bool:
-    """Whether results say that their job was cancelled."""
+    """Return whether the results show that their job was cancelled."""
     if kind in ("optimize", "fetch"):
         return results is None
     if kind == "herd":
@@ -268,10 +268,10 @@ def test_a_forked_child_is_refused(starter: Starter) -> None:
     job = starter.start()
     assert starter.gate.entered.wait(60)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # about forks with threads
         pid = os.fork()
     if pid == 0:
-        signal.alarm(60)  # ends a child that hangs
+        signal.alarm(60)  # this ends a child that hangs
         n_refused = 0
         for use in (job.wait, job.results, job.outcome):
             try:
@@ -303,6 +303,6 @@ def test_no_thread_is_left(starter: Starter) -> None:
     starter.gate.opened.set()
     job.results()
     if isinstance(job._work, HostedCall):
-        assert job._work.host.loop._worker.is_over  # at once: R may fork next
+        assert job._work.host.loop._worker.is_over  # at once, because R may fork next
     # The system's thread ends a moment after Python's.
     wait_until(lambda: _thread._count() <= n_before)

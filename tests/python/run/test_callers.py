@@ -1,4 +1,4 @@
-"""Callers on a real model: those who leave change nothing for those who stay."""
+"""Callers on a real model: cancelled calls do not change the results of other calls."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def test_cancelling_half_of_them_leaves_the_others_as_they_are(smollm2: lh.Model
 def one_round(
     context: lh.Context, prompts: list[str], draw: random.Random
 ) -> tuple[list[lh.Result], set[int]]:
-    """The results, and those that were cancelled at some moment, half of all."""
+    """Return all results; half of the calls were cancelled at random steps."""
     order = draw.sample(range(N_REQUESTS), N_REQUESTS)
     leaving, stays = set(order[: N_REQUESTS // 2]), order[-1]
-    # Moments are steps that one who stays has seen: no clock can make them too late.
+    # Times are steps of a call that is not cancelled, so that no slow machine matters.
     moments = [(draw.randrange(MAX_TOKENS), i) for i in leaving]
     handles = [
         context.submit(prompt, params=SETTINGS, stream=i == stays)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-# Run in a process of its own: pytest's own exit must not happen twice.
+# Run in a separate process, because pytest must not exit twice.
 SCRIPT = """
 import os, sys, warnings
 import llamaherd as lh
@@ -63,7 +63,7 @@ def test_a_child_is_refused_and_the_parent_goes_on(tiny_path: TinyPath) -> None:
     assert run.stdout.split()[0] == "3"
 
 
-# What was done before the fork comes in front.
+# Code to run before the fork comes first.
 CHILD = """
 import os, sys
 import llamaherd as lh
@@ -75,7 +75,7 @@ if pid == 0:
 _, status = os.waitpid(pid, 0)
 print(os.waitstatus_to_exitcode(status))
 """
-# A thread, which waits for work, does not come along.
+# A thread that waits for work does not exist in the child.
 COMPUTED = """
 import sys, llama_cpp
 llama_cpp.Llama(sys.argv[1], n_ctx=64, n_threads=2, verbose=False).eval([1, 2, 3])
@@ -118,7 +118,7 @@ if __name__ == "__main__":
 def test_processes_that_start_anew_load_models_of_their_own(
     tiny_path: TinyPath, tmp_path: Path
 ) -> None:
-    # A program of its own: its child imports it again, which it could not a test.
+    # A separate program, because its child imports it again; a test cannot be imported.
     program = tmp_path / "spawned.py"
     program.write_text(SPAWNED)
     run = subprocess.run(

@@ -144,7 +144,7 @@ def test_failures_are_raised(loop: object) -> None:
 
 
 class NoAnswer:
-    """A schema that no answer follows."""
+    """Shape of a schema that no answer follows."""
 
     enforced = ""
 
@@ -212,7 +212,7 @@ def test_asyncio_reads_as_it_grows(loop: object) -> None:
 def test_waits_end_if_the_thread_of_the_loop_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # As for want of memory, where there is none left to tell anybody.
+    # As with too little memory, when not even the error can be reported.
     monkeypatch.setattr(Loop, "_has_turned", lambda _: False)
     monkeypatch.setattr(handle_module, "_ASYNC_SLICE_S", 0.01)
 
@@ -262,7 +262,7 @@ def test_what_has_ended_keeps_nothing_alive() -> None:
     gc.disable()
     try:
         del loop
-        assert is_there() is None  # without a search for cycles
+        assert is_there() is None  # without the garbage collector
     finally:
         gc.enable()
     handle.cancel()

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment of a call: no window in which it loses something."""
+"""Ctrl-C at any moment of a call loses no result."""
 
 from __future__ import annotations
 
@@ -40,12 +40,11 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
 
 @contextmanager
 def interrupted_at(k: int) -> Iterator[list[int]]:
-    """Presses Ctrl-C before line number `k` that the library runs in this thread.
+    """Send Ctrl-C before the k-th line that the library runs in this thread.
 
-    Not where a `with` block ends, but at the next line: between its last line and
-    `__exit__` Python looks for no signals, and an error there would leave a lock locked.
-
-    Yields the number of lines so far, in a list.
+    At the end of a `with` block, the signal is sent at the next line: between the last
+    line and `__exit__`, Python checks for no signals, and an error there would leave a
+    lock locked. The function yields the number of lines so far, in a list.
     """
     n_lines = [0]
     is_pressed = [k < 1]
@@ -79,13 +78,13 @@ def interrupted_at(k: int) -> Iterator[list[int]]:
 
 
 def n_running() -> int:
-    """Jobs and loops at work; a loop may have yet to see that there is none."""
+    """Return the number of running jobs and loops (a loop may have no work)."""
     every = set(threads._jobs)
     return sum(not each.wait(5 if isinstance(each, Loop) else 0) for each in every)
 
 
 def outcome(k: int, call: Callable[[], object]) -> str:
-    """What became of a call that was interrupted at line `k`."""
+    """Return the outcome of a call that was interrupted at line `k`."""
     handler = signal.getsignal(signal.SIGINT)
     with interrupted_at(k) as n_lines:
         results: lh.Results | None = None
@@ -113,8 +112,8 @@ def test_ctrl_c_at_any_line_of_a_call_gives_results(context: lh.Context) -> None
     while "too late" not in ends:
         ends.append(outcome(len(ends) + 1, call))
     ends.pop()
-    # Where the first lines have not begun anything, and the last ones have ended all,
-    # Ctrl-C is as it is outside of the call.
+    # Before any work has begun, and after all work has ended, Ctrl-C has the same
+    # effect as outside of the call.
     first, last = ends.index("has results"), len(ends) - ends[::-1].index("has results")
     assert set(ends[:first]) <= {"no results"}
     assert set(ends[first:last]) == {"has results"}
@@ -137,7 +136,7 @@ def test_ctrl_c_at_any_line_leaves_nothing_running(
         lh.model_optimize(tiny_path("llama"), tmp_path, types=["F16"], text="a" * 80)
 
     call = {"stream": stream, "start": start, "optimize": optimize}[how]
-    # The first pass finds out how many lines there are.
+    # The first pass counts the lines.
     with interrupted_at(0) as lines:
         call()
     n_lines = lines[0]
@@ -154,7 +153,7 @@ def test_ctrl_c_at_any_line_leaves_nothing_running(
 
 
 class Work:
-    """Ends when it is cancelled, and not before."""
+    """Work that ends only when it is cancelled."""
 
     progress = 1
 
@@ -216,7 +215,7 @@ def test_calls_within_calls_pass_it_on() -> None:
     with Interrupts() as outer:
         with Interrupts() as inner:
             signal.raise_signal(signal.SIGINT)
-            inner.deliver()  # to the outer one
+            inner.deliver()  # signal to the outer block
         with pytest.raises(KeyboardInterrupt), outer.let_through():
             raise AssertionError
 

@@ -63,7 +63,7 @@ def test_want_of_cells_is_nobodys_guilt() -> None:
     assert is_guilty(REFUSAL)
     assert not is_guilty(RunOutcome(status=Status.OK))
     assert not is_guilty(RunOutcome(status=Status.ABORTED))
-    engine = FakeEngine(3, 4)  # a half needs four cells
+    engine = FakeEngine(3, 4)  # each half needs four cells
     for i in range(4):
         engine.submit(i, Request(tokens=array("i", [1, i]), max_tokens=5), None)
     assert isolate(engine, range(4)) == []

@@ -39,7 +39,7 @@ def test_each_prompt_is_handed_out_once(
     taken: list[int] = []
     while pieces.n_left:
         new = pieces.take(random.randrange(n_actors), random.randint(1, 7))
-        assert new  # as long as there are any, everybody gets some
+        assert new  # while prompts are left, every actor receives some
         taken += new
         assert pieces.n_left == len(prompts) - len(taken)
     assert sorted(taken) == list(range(len(prompts)))

@@ -21,7 +21,7 @@ prompts_ = st.lists(
 
 
 def n_computed(prompts: list[array[int]], tree: PrefixTree) -> int:
-    """Tokens to decode if every node and every prompt forks from its parent."""
+    """Return the number of tokens to decode if nodes and prompts fork from parents."""
     total = 0
     for length, parent in zip(tree.length, tree.parent, strict=True):
         total += length - (tree.length[parent] if parent >= 0 else 0)
@@ -32,7 +32,7 @@ def n_computed(prompts: list[array[int]], tree: PrefixTree) -> int:
 
 
 def n_in_trie(prompts: list[array[int]]) -> int:
-    """The least number: distinct prefixes, and the last token of each prompt."""
+    """Return the minimum: distinct prefixes, and the last token of each prompt."""
     shared = {tuple(p[:n]) for p in prompts for n in range(1, len(p))}
     return len(shared) + sum(len(p) > 0 for p in prompts)
 

@@ -23,7 +23,7 @@ def test_a_prefix_that_nobody_needs_any_more_is_not_computed() -> None:
     assert [action.client for action in scheduler.admit(0)] == [prefix]
     scheduler.held(prefix)
     assert [action.client for action in scheduler.admit(100)] == [own]
-    # It is to be computed again for the other call, which then goes.
+    # The prefix must be computed again for the other call, which is then removed.
     action = scheduler.make_room()
     assert (action.kind, action.client) == (Kind.RELEASE, prefix)
     assert not scheduler.remove(1)
@@ -32,7 +32,7 @@ def test_a_prefix_that_nobody_needs_any_more_is_not_computed() -> None:
 
 
 def nested(n_calls: int) -> tuple[Scheduler, Client, Client, list[Client]]:
-    """A prefix, one that continues it, and a prompt of each call that continues that."""
+    """Create a prefix, a longer prefix, and for each call a prompt that continues it."""
     cache = PrefixCache()
     scheduler = Scheduler(Limits(n_slots=4, n_hold=4, n_cells=None), cache)
     outer = Client(id=0, call=0, request=request([1] * 50, 0), n_unsubmitted=1)
@@ -84,7 +84,7 @@ def test_a_prefix_is_handed_over_whose_own_one_is_gone() -> None:
 
 
 def test_a_prefix_that_finds_no_place_is_done_without() -> None:
-    """Were the one that it continues given up for it, both would wait for ever."""
+    """If the prefix that it continues were released for it, both would wait forever."""
     cache = PrefixCache()
     scheduler = Scheduler(Limits(n_slots=2, n_hold=1, n_cells=None), cache)
     outer = Client(id=0, call=0, request=request([1] * 50, 0), n_unsubmitted=2)
@@ -103,7 +103,7 @@ def test_a_prefix_that_finds_no_place_is_done_without() -> None:
     scheduler.ended(first)
     (action,) = scheduler.admit(0)
     assert (action.client, action.fork_from) == (second, outer.id)
-    assert cache.n_idle == 1  # the outer one, which nobody needs any more
+    assert cache.n_idle == 1  # the outer prefix, which no client needs any more
 
 
 def test_a_prefix_that_others_come_to_continue_needs_more_places() -> None:
@@ -125,5 +125,5 @@ def test_a_prefix_that_others_come_to_continue_needs_more_places() -> None:
     scheduler.held(other)
     assert started(scheduler) == [scheduler._running[10]]
     scheduler.ended(scheduler._running[10])
-    (action,) = scheduler.admit(0)  # one place is of no use to two levels
+    (action,) = scheduler.admit(0)  # one slot does not suffice for two levels
     assert (action.client.id, action.fork_from) == (11, None)

@@ -1,4 +1,4 @@
-"""Calls on a fake engine: every prompt gets its answer, whatever happens on the way."""
+"""Calls on a fake engine: every prompt gets its answer, whatever faults occur."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plan(
     *,
     pooled: bool = True,
 ) -> Plan:
-    """Sizes; what does not share cells has enough of them."""
+    """Create a plan; without a pool, every sequence has enough cells."""
     return Plan(
         n_ctx=n_cells if pooled else n_cells * (n_slots + n_hold),
         n_seq_max=n_slots,
@@ -53,7 +53,7 @@ def run(
     loop: Loop | None = None,
     **options: object,
 ) -> tuple[Results, FakeEngine]:
-    """Runs a call, on a loop that may have run others before."""
+    """Run a call, on a loop that may have run other calls before."""
     if loop is None:
         loop = make_loop(sizes or plan(), engine)
     sizes, engine = loop._sizing.sizes, loop._sizing.engine
@@ -71,7 +71,7 @@ def run(
 
 @st.composite
 def workloads(draw: st.DrawFn) -> list[Request]:
-    """Prompts that share prefixes at several depths, some equal, some poisoned."""
+    """Draw prompts that share prefixes at several depths; some are equal, some fail."""
     stems = draw(st.lists(st.integers(16, 40), min_size=1, max_size=4))
     requests = []
     for _ in range(draw(st.integers(1, 40))):
@@ -141,7 +141,7 @@ def test_a_prefix_is_kept_for_the_next_call() -> None:
         return run(prompts, loop=loop)[0].stats.n_prefill_tokens
 
     assert [n_prefilled(first) for first in (1, 1, 2, 1)] == [110, 10, 110, 10]
-    # The third takes the place of the one that was not used for the longest time.
+    # The third prefix replaces the least recently used prefix.
     assert [n_prefilled(first) for first in (3, 1, 2)] == [110, 10, 110]
 
 
@@ -154,10 +154,10 @@ def test_a_pool_keeps_what_all_prompts_share() -> None:
         return run(requests, loop=loop)[0].stats.n_prefill_tokens
 
     assert [n_prefilled(prompts) for _ in range(3)] == [110, 10, 10]
-    # Another beginning finds the pool as if it were the first call.
+    # For another beginning, the pool is in the same state as for a first call.
     assert n_prefilled(others) == 110
     assert [s.request.tokens[0] for s in loop._sizing.engine.slots.values()] == [2]
-    assert n_prefilled(prompts + others) == 120  # the last call's stays for this one
+    assert n_prefilled(prompts + others) == 120  # the last prefix is kept
     assert len(loop._sizing.engine.slots) == 1
 
 
@@ -165,7 +165,7 @@ def test_what_a_pool_keeps_makes_room() -> None:
     loop = make_loop(plan(n_cells=300))
     _, engine = run([request([1] * 100 + [500 + i]) for i in range(4)], loop=loop)
     assert len(engine.slots) == 1
-    # The same prefix is used again, and given up for the answers.
+    # The same prefix is used again, and released when the answers need its cells.
     again = [request([1] * 100 + [500 + i], 180) for i in range(4)]
     results, _ = run(again, loop=loop)
     for asked, result in zip(again, results, strict=True):
@@ -193,7 +193,8 @@ def test_nothing_is_kept_after_an_error() -> None:
 
 
 def test_long_answers_start_first() -> None:
-    # Two at once: in the order given the long one would run alone at the end.
+    # Two prompts run at once; in the given order, the long one would run alone at the
+    # end.
     requests = [request([i, 30], 10) for i in range(10)] + [request([30, 31], 100)]
     assert len(answer(requests[-1])[0]) == 100
     _, engine = run(requests, plan(n_slots=2))
@@ -229,7 +230,7 @@ def test_a_short_prefix_is_not_worth_a_fork_of_many_cells() -> None:
 
 
 def test_deep_prefixes_are_flattened() -> None:
-    # Each prompt continues the one before it: 30 nested prefixes.
+    # Each prompt continues the prompt before it: 30 nested prefixes.
     requests = [request([*range(20 * (i + 1)), 999]) for i in range(30)]
     results, engine = run(requests, plan(n_slots=4))
     for asked, result in zip(requests, results, strict=True):
@@ -252,7 +253,7 @@ def test_too_small_a_pool_pauses_and_resumes() -> None:
     for asked, result in zip(requests, results, strict=True):
         assert_right(result, asked)
     assert results.stats.n_pauses > 0
-    # Nothing is computed twice.
+    # No token is computed twice.
     assert engine.numbers["n_prefill"] == 12 * 20
 
 
@@ -292,7 +293,7 @@ def test_a_request_that_is_refused_at_once_fails_alone() -> None:
 def test_equal_greedy_prompts_are_computed_once() -> None:
     requests = [request([1, 2, 3]) for _ in range(5)] + [request([1, 2, 3], 11)]
     results, engine = run(requests)
-    assert engine.n_submitted == 3  # their prompt, which both continue
+    assert engine.n_submitted == 3  # the prompt that both continue
     assert len({tuple(result.tokens) for result in results[:5]}) == 1
     assert results.stats.n_copied == 4
     assert [r.n_reused_tokens for r in results[:5]] == [3, 3, 3, 3, 3]
@@ -398,7 +399,7 @@ def test_progress_counts_prompt_tokens_that_are_read_or_need_not_be() -> None:
     assert counts == sorted(counts)
     assert len(set(counts)) > 5
     assert {progress.n_prompt_tokens_total for progress in seen} == {total}
-    for progress in seen:  # what is done is read
+    for progress in seen:  # the finished part is read
         assert progress.n_prompt_tokens >= progress.n_done * 41
 
 

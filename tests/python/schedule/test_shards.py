@@ -28,7 +28,7 @@ def n_in_trie(prompts: Prompts) -> int:
 
 
 def coded(n: int, n_head: int, seed: int = 1) -> Prompts:
-    """A codebook and short texts, all different."""
+    """Return prompts of a codebook and short texts, all different."""
     random = Random(seed)
     head = array("i", range(n_head))
     return [
@@ -95,7 +95,7 @@ def test_shards_are_even_and_lose_little() -> None:
     prompts = coded(20_000, n_head=50)
     shards = plan_shards(prompts, 64, 4)
     assert shards.imbalance < 0.05
-    # Each shard but the first computes the beginning once more.
+    # Each shard except the first computes the beginning again.
     assert 63 * 50 <= shards.lost * shards.n_unique < 63 * 52
 
 
@@ -147,7 +147,7 @@ def test_a_cut_is_the_place_that_loses_least_within_reach() -> None:
     assert line.shared.tolist() == [0, 3, 3, 3] * 3
     assert line.before.tolist() == np.cumsum([0] + [4, 1, 1, 1] * 3).tolist()
     assert line.cut(8.0, within=2, low=0, high=12) == 4
-    assert line.cut(9.0, within=0, low=0, high=12) == 5  # nothing else is within reach
+    assert line.cut(9.0, within=0, low=0, high=12) == 5  # no other cut is possible
     assert line.cut(100.0, within=0, low=0, high=12) == 12
     assert line.cut(0.0, within=0, low=7, high=12) == 7
     costs = [line.cost(a, b) for a, b in pairwise([0, 4, 5, 12])]

@@ -1,4 +1,4 @@
-"""docs/architecture.md: what it names exists, and no room is missing."""
+"""docs/architecture.md: all names in it exist, and no room is missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILE = re.compile(r"`((?:[\w.-]+/)*[\w*-]+\.(?:py|R|cpp|hpp|h|md|toml|yml|sh))`"
 
 
 def rooms(folder: Path) -> set[str]:
-    """The folders with sources in a folder."""
+    """Return the folders with sources in a folder."""
     return {
         path.name
         for path in folder.iterdir()
@@ -32,7 +32,7 @@ def rooms(folder: Path) -> set[str]:
 
 
 def exists(name: str) -> bool:
-    """A path from one of the roots, or a file of that name in a room."""
+    """Return whether a path exists in a root, or a file of this name in a room."""
     if any(list(base.glob(name)) for base in BASES):
         return True
     folders = ("python_core/llamaherd", "capi_shim")

@@ -1,7 +1,7 @@
 """Tests are collected in one order, whatever the hash seed: pytest-xdist needs that.
 
-Each of its processes collects all tests by itself, and they must agree. A file is run by
-one of them, as its tests share fixtures.
+Each of its processes collects all tests itself, and the results must agree. All tests
+of a file run in one process, because they share fixtures.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ UNORDERED = {
 
 
 def called(node: ast.Call) -> str:
-    """The last word of the name of a function that is called."""
+    """Return the last part of the name of a called function."""
     return ast.unparse(node.func).rpartition(".")[2]
 
 
 class Module:
     """Finds expressions whose order differs between processes.
 
-    Names are followed through the assignments and functions of their module.
+    Follows names through the assignments and functions of their module.
     """
 
     def __init__(self, source: str) -> None:
@@ -56,7 +56,7 @@ class Module:
                 self._named[node.name] = list(results(node))
 
     def unordered(self, node: ast.AST, seen: tuple[str, ...] = ()) -> Iterator[ast.AST]:
-        """The parts of an expression that give its elements their changing order."""
+        """Return the parts of an expression whose elements change their order."""
         if is_unordered(node):
             yield node
             return
@@ -68,7 +68,7 @@ class Module:
 
 
 def results(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Yields the values that a function returns and those its loops go over."""
+    """Yield the values that a function returns, and those of its loops."""
     for node in ast.walk(function):
         if isinstance(node, ast.Return) and node.value:
             yield node.value
@@ -85,12 +85,12 @@ def is_unordered(node: ast.AST) -> bool:
 
 
 def parts(node: ast.AST) -> list[ast.AST]:
-    """The parts of an expression that pass their order on to it."""
+    """Return the parts of an expression whose order determines its order."""
     if isinstance(node, ast.Call):
         return [] if called(node) in SORTING else [node.func, *node.args]
     if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.DictComp)):
         return [each.iter for each in node.generators]
-    if isinstance(node, (ast.List, ast.Tuple)):  # an element may be a set
+    if isinstance(node, (ast.List, ast.Tuple)):  # elements may be sets
         return [each.value for each in node.elts if isinstance(each, ast.Starred)]
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]
@@ -100,7 +100,7 @@ def parts(node: ast.AST) -> list[ast.AST]:
 
 
 def changing_cases(source: str) -> list[str]:
-    """The parts of a module's parametrized tests and fixtures that have no one order."""
+    """Return parts of parametrized tests and fixtures without a fixed order."""
     module = Module(source)
     found = []
     for node in ast.walk(module.tree):

@@ -14,7 +14,7 @@ CODE = ("*.py", "*.cpp", "*.hpp", "*.c", "*.h", "*.R", "*.sh", "*.txt")
 
 
 def index_problems(folder: Path) -> list[str]:
-    """Records that the index lacks or has twice, and rows out of order."""
+    """Return records that the index lacks or has twice, and rows out of order."""
     text = (folder / "README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| \[\d{4}\]\((.+?)\) \|", text, re.MULTILINE)
     files = sorted(path.name for path in folder.glob("0*.md"))
@@ -30,13 +30,13 @@ def index_problems(folder: Path) -> list[str]:
 
 
 def prose(page: Path) -> str:
-    """The text of a page without its code blocks."""
+    """Return the text of a page without its code blocks."""
     text = page.read_text(encoding="utf-8")
     return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def places(page: Path) -> set[str]:
-    """Anchors of a page's headings, as GitHub and the site make them."""
+    """Return the anchors of a page's headings, in the form of GitHub and the site."""
     words = [
         re.sub(r"[^\w\- ]", "", line.lower())
         for line in re.findall("^#+ (.+)", prose(page), re.MULTILINE)
@@ -45,7 +45,7 @@ def places(page: Path) -> set[str]:
 
 
 def dead_links(pages: list[Path]) -> list[str]:
-    """Links of Markdown pages to files or headings that do not exist."""
+    """Return links of Markdown pages to files or headings that do not exist."""
     dead = []
     for page in pages:
         for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
@@ -60,7 +60,7 @@ def dead_links(pages: list[Path]) -> list[str]:
 
 
 def unknown_numbers(pages: list[Path], records: Path) -> list[str]:
-    """Mentions of records that do not exist, such as "(0026)"."""
+    """Return mentions of records that do not exist, such as "(0026)"."""
     known = {path.name[:4] for path in records.glob("0*.md")}
     return [
         f"{page.name}: {number}"
@@ -73,7 +73,7 @@ def unknown_numbers(pages: list[Path], records: Path) -> list[str]:
 
 
 def pages() -> list[Path]:
-    """All Markdown pages of the project that readers see."""
+    """Return all Markdown pages of the project for readers."""
     names = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "r_package/NEWS.md")
     own = [ROOT / name for name in names]
     return [*own, *sorted((ROOT / "docs").rglob("*.md"))]

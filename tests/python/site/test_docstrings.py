@@ -1,4 +1,4 @@
-"""Docstrings begin with the thing that they document, or with what a function does."""
+"""Docstrings begin with a noun for the thing, or with a verb for a function."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""docs/files.md: every file has a purpose, and the page is the one of the script."""
+"""docs/files.md: every file has a purpose, and the script generates this page."""
 
 from __future__ import annotations
 

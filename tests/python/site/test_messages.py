@@ -9,7 +9,8 @@ from read_messages import read_in_cpp, read_in_python, read_in_r
 
 ROOT = Path(__file__).parents[3]
 
-# Texts of libraries that give nothing else, and a cell's, by file and function.
+# Texts of libraries without other information, and texts of cells, by file and
+# function.
 _ALLOWED = {
     ("structured/enforce.py", "enforced"): "llguidance's only answer is a text",
     ("structured/enforce.py", "_problem"): "llguidance's only answer is a text",
@@ -76,7 +77,7 @@ def test_no_cpp_code_reads_messages() -> None:
 def test_what_reads_a_message_is_found(line: str) -> None:
     source = f"try:\n    pass\nexcept OSError as error:\n    {line}\n"
     assert read_in_python(source), line
-    named = source.replace("error", "failed")  # what is caught may have any name
+    named = source.replace("error", "failed")  # a caught exception may have any name
     if "str(failed)" in named:
         assert read_in_python(named), line
 

@@ -1,4 +1,4 @@
-"""Help pages of the R package: they say what the roxygen comments say."""
+"""Help pages of the R package agree with the roxygen comments."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def test_a_comment_that_the_page_lacks_is_found(
 
 
 def test_a_function_of_the_package_is_defined_once() -> None:
-    # Files share one namespace: of two definitions the last file's counts, silently.
+    # Files share one namespace: of two definitions, the one in the last file is used
+    # without an error.
     counts = Counter(
         name
         for path in sorted((r_help.ROOT / "R").glob("*.R"))

@@ -1,4 +1,4 @@
-"""README.md: short, in its order, with examples that scripts/run_readme.py runs."""
+"""README.md: its length, its order, and examples that scripts/run_readme.py runs."""
 
 from __future__ import annotations
 

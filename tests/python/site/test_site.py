@@ -1,4 +1,4 @@
-"""What the sites are built from, and the checker of their links."""
+"""Sources of the sites, and the checker of their links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's table of systems is that of docs/systems.json."""
+"""The README's table of systems agrees with docs/systems.json."""
 
 from __future__ import annotations
 

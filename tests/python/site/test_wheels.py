@@ -1,4 +1,4 @@
-"""The build of llama-cpp-python for any processor: what it changes in the sources."""
+"""The portable build of llama-cpp-python: its changes of the sources."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def portable() -> ModuleType:
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    """Sources of a llama_cpp whose library records what it is asked to load."""
+    """Create sources of a llama_cpp whose library records the files that it must load."""
     package = tmp_path / "llama_cpp"
     package.mkdir()
     (package / "__init__.py").write_text(

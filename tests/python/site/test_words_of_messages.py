@@ -1,4 +1,4 @@
-"""Messages that Python and R both show take the words of their caller."""
+"""Messages shown by both Python and R use the terms of the caller's language."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_PYTHON = re.compile(
 )
 # Rooms whose messages R never shows.
 _OF_PYTHON_ALONE = {"cli", "server", "tables", "tasks", "ray"}
-# Files whose calls R does not make, or whose texts are no messages.
+# Files that R does not call, or whose texts are no messages.
 _NOT_IN_R = {
     "core/words.py": "these are the words",
     "research/frames.py": "data frames of Python; R sends columns",

@@ -1,4 +1,4 @@
-"""Types of Arrow that a JSON Schema stands for."""
+"""Arrow types of JSON Schemas."""
 
 from __future__ import annotations
 

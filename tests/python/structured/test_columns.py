@@ -1,4 +1,4 @@
-"""The types that the one reader of schemas finds, beside those of test_arrow.py."""
+"""Types that the reader of schemas returns, in addition to those in test_arrow.py."""
 
 from __future__ import annotations
 

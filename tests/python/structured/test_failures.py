@@ -1,4 +1,4 @@
-"""Answers that come to nothing: their prompt fails, and no other."""
+"""Answers that fail: only their own prompt fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Named(pydantic.BaseModel):
     @pydantic.field_validator("name")
     @classmethod
     def known(cls, name: str) -> object:
-        return {}[name]  # as somebody's code may fail
+        return {}[name]  # as a user's code may fail
 
 
 @pytest.fixture(scope="module")

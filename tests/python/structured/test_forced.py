@@ -1,4 +1,4 @@
-"""Tokens that must come: computed together, and the answer is that of one a step."""
+"""Forced tokens are computed together; the answer is the same as with one per step."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_fewer_steps(smollm2: lh.Model, monkeypatch: pytest.MonkeyPatch) -> None
 def test_one_is_cancelled_between_tokens_that_must_come(
     smollm2: lh.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One token a step, so that there is a between."""
+    """One token is computed per step, so that there is a time between tokens."""
     monkeypatch.setattr(engine, "STEP_FORCED", True)
     words = " ".join(str(i) for i in range(400))
     with lh.Context(smollm2, n_seq_max=2) as context:
@@ -123,7 +123,7 @@ def test_one_is_cancelled_between_tokens_that_must_come(
         assert whole.startswith(result.partial or "x")
         assert len(result.partial or "") < len(whole)
         assert beside.result().parsed.keys() == SCHEMA["properties"].keys()
-        # Its place is free again, and nothing is left in it.
+        # Its slot is free again, and no cells are left in it.
         monkeypatch.setattr(engine, "STEP_FORCED", False)
         again = context.submit("Say it. ", schema={"const": words}, max_tokens=2000)
         assert again.result().parsed == words

@@ -56,7 +56,7 @@ WRONG = {
 def test_formats_are_checked(name: str) -> None:
     shape = shape_of({"format": name})
     assert shape.read(json.dumps(RIGHT[name])) == RIGHT[name]
-    assert shape.read("1") == 1  # a format says something of texts alone
+    assert shape.read("1") == 1  # a format applies only to texts
     for text in WRONG[name]:
         with pytest.raises(ValueError, match="does not follow the schema"):
             shape.read(json.dumps(text))

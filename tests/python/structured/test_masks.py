@@ -1,4 +1,4 @@
-"""Masks and the check together take what a schema takes, and nothing else.
+"""Masks and the check together accept exactly the answers that a schema accepts.
 
 Each case has a schema, answers that follow it, answers that masks stop, and answers that
 only the check can stop. All are compact JSON, with properties in the schema's order.

@@ -1,4 +1,4 @@
-"""The check of answers ends soon, whatever patterns and references a schema has."""
+"""The check of answers ends quickly, whatever patterns and references a schema has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llamaherd.structured.shape import shape_of
 
 
 def test_a_pattern_that_backtracks_is_not_left_to_python() -> None:
-    """Its `re` would take years."""
+    """Python's `re` would take years."""
     shape = shape_of({"type": "string", "pattern": "^(a+)+$"})
     assert shape.left == ()
     assert shape.read(json.dumps("a" * 99)) == "a" * 99
@@ -43,7 +43,7 @@ def test_patterns_with_many_ways_to_match_are_not_left_to_python(pattern: str) -
     assert n_steps(pattern, 100) == float("inf")
     assert finds(pattern, "a" * 300)
     assert not finds(pattern, "a" * 300 + "b")
-    # Nobody can tell of these that they end.
+    # It is unknown whether the search for these patterns ends.
     assert not can_be_checked(f"(?=a){pattern}")
     with pytest.raises(ValueError, match="may take too long"):
         finds(f"(?=a){pattern}", "a" * 300 + "b")
@@ -80,7 +80,7 @@ def test_a_pattern_with_more_states_than_there_is_room_for_says_so() -> None:
         assert finds_pattern(pattern, "a" * 501)
     with pytest.raises(ValueError, match=r"may take too long.*too many expressions"):
         finds(pattern, text)
-    # Written so, `re` is quick enough.
+    # In this form, `re` is quick enough.
     assert finds("^[ab]*a[ab]{500}$", text) == (text[-501] == "a")
 
 

@@ -1,4 +1,4 @@
-"""The words that tell a model what to answer."""
+"""Instructions that describe the required answer to a model."""
 
 from __future__ import annotations
 

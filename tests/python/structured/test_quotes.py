@@ -1,4 +1,4 @@
-"""Quotes: verbatim parts of a text, however random the model is."""
+"""Quotes are verbatim parts of a text, even with a random model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TEXTS = st.lists(HOSTILE, max_size=40).map("".join)
 
 
 def of(quote: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """An object with a quote, and further fields."""
+    """Return the schema of an object with a quote and further fields."""
     fields = {"q": quote, **more}
     return {
         "type": "object",

@@ -1,4 +1,4 @@
-"""Answers that follow a schema, from what a caller gives to what comes out."""
+"""Answers that follow a schema, from the caller's argument to the value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ LABEL = {
     "additionalProperties": False,
 }
 PROMPTS = ["The soup was cold. ", "The soup was hot. ", "There was soup. "]
-# No answer can be right, and no mask can know: what is enforced allows "a" alone.
+# No answer can be valid, but masks cannot detect this: the enforced part allows only
+# "a".
 HOPELESS = {"enum": ["a"], "not": {"enum": ["a"]}}
 
 
@@ -119,7 +120,7 @@ def test_texts_are_accepted_token_by_token(
     ):
         written = json.dumps([text, "end"], ensure_ascii=False, separators=(",", ":"))
         assert accepts(model, texts, written), text
-    # Where braces meet, a text is cut otherwise than what must come of it.
+    # Where braces meet, the tokens of a text differ from the forced tokens.
     nested = {
         "type": "array",
         "items": {
@@ -244,7 +245,7 @@ def test_what_the_check_refuses_is_tried_again_and_then_fails(
     assert out[0].seed != once[0].seed
     assert out.errors[1] is None
     assert [entry.error is None for entry in lh.journal_read(journal)].count(True) == 1
-    # One that can be right is, sooner or later.
+    # An answer that can be valid is valid after some tries.
     schema = {"enum": [1, 2, 3, 4], "not": {"enum": [2, 3, 4]}}
     tried = lh.generate_parallel(
         context, ["9 8 7 6 5 4 3 2 "] * 4, schema=schema, retries=50
@@ -303,7 +304,7 @@ def test_what_has_the_wrong_type_is_named(schema: object) -> None:
 
 
 CUT = "was cut off by max_tokens"
-# Each with why its prompt fails; None: it is answered.
+# Schemas with the reason why the prompt fails; None if it is answered.
 EXPLODING: list[tuple[dict[str, Any], str | None]] = [
     (
         {"type": "string", "pattern": "^" + "(a{1,100}){1,100}" * 20 + "$"},
@@ -378,7 +379,7 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in places:
         with pytest.raises(ValueError, match=r"schema refers to .*are not fetched"):
             shape_of({"properties": {"a": {"$ref": place}}})
-    # With parts that have names of their own only the check finds out.
+    # For parts with `$id`, only the check detects the error.
     shape = shape_of({"$id": "urn:x", "properties": {"a": {"$ref": places[0]}}})
     with pytest.raises(ValueError, match="are not fetched"):
         shape.read('{"a":1}')

@@ -40,7 +40,8 @@ def test_what_a_reference_points_to(reference: object, found: object) -> None:
         {"$ref": "#/components/0", "components": [SET]},
         {"properties": {"a": {"$ref": "#/a%20b/c~1d"}}, "a b": {"c/d": SET}},
         {"$ref": "#/a", "a": {"$ref": "#/b"}, "b": SET | {"items": {"$ref": "#/a"}}},
-        # These are not followed here, but by llguidance, which tells what it ignores.
+        # These references are not followed here, but by llguidance, which reports
+        # ignored keywords.
         {
             "$id": "https://x.y/z",
             "$ref": "https://x.y/z#/components/x",

@@ -1,4 +1,4 @@
-"""Tables of answers: their columns are the schema's, whatever became of the prompts."""
+"""Tables of answers have the columns of the schema, whatever the results are."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TYPES = [pa.int64(), pa.string(), pa.bool_(), pa.list_(pa.string()), pa.string()
 
 
 def results(values: list[Any], *schemas: object) -> lh.Results:
-    """As a call returns them; None: that prompt failed."""
+    """Return results of a call; None means that the prompt failed."""
     made = [
         lh.Result(
             index=i,

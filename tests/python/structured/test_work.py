@@ -1,4 +1,4 @@
-"""The check of an answer is bounded, whatever keywords and values a schema has."""
+"""The work of an answer's check is limited, whatever keywords and values a schema has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llamaherd.structured.shape import shape_of
 
 
 def _doubled(name: str, make: Any) -> dict[str, Any]:
-    """Parts d0 to d40, each of which refers to the next one in a keyword."""
+    """Return parts d0 to d40, each of which refers to the next part in a keyword."""
     parts = {f"d{i}": make({"$ref": f"#/$defs/d{i + 1}"}) for i in range(40)}
     return {"$defs": {**parts, "d40": {}}, name: True}
 

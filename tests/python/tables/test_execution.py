@@ -53,7 +53,7 @@ def test_answers_are_those_of_generate_parallel(tmp_path: Path, tiny_path: Tiny)
     table(tmp_path, TEXTS)
     drawn = {**SHORT, "temperature": 1.5, "seed": 7}
     spec = described(tmp_path, tiny_path("llama"), prompt="Say {text}.", sampling=drawn)
-    # Blocks that are smaller than the table draw as one call would.
+    # With blocks smaller than the table, the draws are those of a single call.
     outcome = do_run(spec, block=7)
     assert (outcome.n_rows, outcome.n_failed) == (60, 0)
     found = rows_of(tmp_path / "out.csv")
@@ -182,7 +182,7 @@ def test_vectors_are_kept_and_taken_from_the_journal(
     assert not (tmp_path / "out.parquet").exists()
     n_asked[:] = []
     assert do_run(spec, block=3).n_failed == 1
-    assert n_asked == [3]  # two blocks were there, and the last has an empty text only
+    assert n_asked == [3]  # two blocks were stored; the last needs no answer
     found = pq.read_table(tmp_path / "out.parquet")
     with lh.Model(tiny_path("bert")) as model:
         out = lh.embed_parallel(model, TEXTS[:9], deterministic=True)
@@ -332,7 +332,7 @@ def test_a_clock_that_was_set_back_changes_no_order(
     merged = tmp_path / "merged.csv"
     merge_runs([journal], str(merged))
     assert merged.read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    do_run(first, shard=(1, 1))  # from the journal, and it is that of this run again
+    do_run(first, shard=(1, 1))  # from the journal, which again belongs to this run
     merge_runs([journal], str(merged), overwrite=True)
     assert merged.read_bytes() != (tmp_path / "whole.csv").read_bytes()
 

@@ -33,7 +33,7 @@ def test_what_llamaherd_did_not_write_is_not_lost(
 ) -> None:
     spec = described(tmp_path, tiny_path("llama"), output=name)
     path = tmp_path / name
-    path.touch()  # an empty file, as of mktemp, has nothing to lose
+    path.touch()  # an empty file, as created by mktemp, may be replaced
     assert do_run(spec).n_failed == 0
     own = path.read_bytes()
     assert do_run(spec).n_failed == 0  # the same run again

@@ -1,4 +1,4 @@
-"""Array scripts: their text, and the tasks of one played without SLURM."""
+"""Array scripts: their text, and their tasks, executed without SLURM."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ seed = 7
 
 @pytest.fixture
 def folder(tmp_path: Path, tiny_path: Callable[[str], Path]) -> Path:
-    """A folder, with a space in its name, that holds a run."""
+    """Create a folder, with a space in its name, that contains a run."""
     folder = tmp_path / "a run"
     folder.mkdir()
     with (folder / "texts.csv").open("w", newline="") as file:
@@ -53,7 +53,7 @@ def folder(tmp_path: Path, tiny_path: Callable[[str], Path]) -> Path:
 
 
 class Cluster:
-    """Plays SLURM: the environment of a task, and its commands."""
+    """Fake SLURM: sets the environment of a task, and provides the commands."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -65,7 +65,7 @@ class Cluster:
         (folder / "disk").mkdir()
 
     def start(self, task: int, state: str = "RUNNING") -> subprocess.Popen[str]:
-        """Starts a task of the array."""
+        """Start a task of the array."""
         variables = {
             **os.environ,
             "PATH": f"{self.programs}:{os.environ['PATH']}",
@@ -85,14 +85,14 @@ class Cluster:
         )
 
     def run(self, task: int) -> None:
-        """Runs one to its end."""
+        """Run a task to its end."""
         process = self.start(task)
         out, _ = process.communicate(timeout=600)
         assert process.returncode == 0, out
 
     @property
     def commands(self) -> list[str]:
-        """What was asked of SLURM."""
+        """Return the commands that SLURM received."""
         played = self.folder / "played"
         return played.read_text().splitlines() if played.exists() else []
 
@@ -226,11 +226,11 @@ def test_two_tasks_give_what_one_machine_gives(
         cluster.run(i)
     assert merged(folder, 2) == whole(folder)
     assert cluster.commands == []
-    assert list((folder / "disk").iterdir()) == []  # nodes are left clean
+    assert list((folder / "disk").iterdir()) == []  # no files remain on the nodes
 
 
 def log_of(folder: Path) -> int:
-    """Bytes that a task's run has written to its journal's log."""
+    """Return the number of bytes that a task's run has written to its journal's log."""
     logs = (folder / "disk").glob("llamaherd-*/*.journal-wal")
     return sum(path.stat().st_size for path in logs)
 
@@ -238,7 +238,7 @@ def log_of(folder: Path) -> int:
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING"])
 @pytest.mark.slow(reason="tasks of an array, ended and started again")
 def test_a_task_that_is_ended_goes_on(folder: Path, cluster: Cluster, state: str) -> None:
-    # So many rows that the signal comes in their middle.
+    # Enough rows that the signal arrives before the last one.
     rows = [f"{i},Text {i}" for i in range(3000)]
     (folder / "texts.csv").write_text("\n".join(["id,text", *rows]) + "\n")
     write(folder)
@@ -251,12 +251,12 @@ def test_a_task_that_is_ended_goes_on(folder: Path, cluster: Cluster, state: str
     process.terminate()
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 143, out
-    # Only a task that others are not about to end starts itself again.
+    # A task starts itself again only if it was not cancelled.
     asked = ["squeue --noheader --jobs=77 --format=%T"]
     assert cluster.commands == asked + ["scontrol requeue 77"] * (state == "RUNNING")
     kept = folder / "run.journals/1-of-2.journal"
     n_before = kept.stat().st_size
-    assert n_before > 50_000  # what was finished was brought back
+    assert n_before > 50_000  # finished results were copied back
     assert list((folder / "disk").iterdir()) == []
     if state == "RUNNING":
         for task in (1, 2):

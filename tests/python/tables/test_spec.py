@@ -147,13 +147,13 @@ def test_the_chat_is_rendered_as_the_file_says(tmp_path: Path) -> None:
     assert options.merge_system is True
     roles = ["answer", "finish_reason", "thinking", "n_thinking_tokens"]
     assert list(spec.made.columns) == [*roles, "thinking_complete", "error"]
-    # The hash is of the template's content; what has its default is not part of it.
+    # The hash includes the template's content, and no keys with default values.
     inside = changed(spec, {"chat_template": "{{ messages }}"})
     assert inside.hash() == spec.hash()
     plain = changed(spec, {"thinking": None})
     assert plain.hash() != spec.hash()
     assert "thinking" not in plain.made.columns
-    # Written elsewhere, the file of the template is found.
+    # The template's file is found after the run is saved in another folder.
     (tmp_path / "other").mkdir()
     write_spec(spec, tmp_path / "other" / "run.toml")
     assert read_spec(tmp_path / "other" / "run.toml").hash() == spec.hash()

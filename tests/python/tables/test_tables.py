@@ -90,7 +90,7 @@ def test_a_quote_that_is_wrong_spoils_its_row_alone(tmp_path: Path) -> None:
         b'id,text\n1,"a ""good"" one"\n\n2,"he said "hi" to me"\n3,"5" wide, or 6"\n'
         b'4,5" wide\n5,"two\nlines"\n6,"a"b\n7,plain\n8,"not closed\n'
     )
-    # Behind a wrong quote, one in the midst of a cell may be the end of its text.
+    # After a misplaced quote, a quote inside a cell may be the end of its text.
     with pytest.raises(ValueError, match="line 5: a quote is wrong here, and line 6 may"):
         read(made(tmp_path, content))
     rows, _ = read(made(tmp_path, content.replace(b'5" wide\n', b"5 wide\n")))
@@ -101,7 +101,7 @@ def test_a_quote_that_is_wrong_spoils_its_row_alone(tmp_path: Path) -> None:
         reason.format(11),
     ]  # fmt: skip
     assert rows[4].values["text"] == "two\nlines"
-    # Without a wrong quote before it, it is a character like others.
+    # Without a misplaced quote before it, such a quote is an ordinary character.
     rows, _ = read(made(tmp_path, b'id,text\n4,5" wide\n'))
     assert values(rows) == [("4", '5" wide')]
 
@@ -112,14 +112,15 @@ def test_a_quote_that_is_wrong_spoils_its_row_alone(tmp_path: Path) -> None:
         (b"", "it is empty"),
         (b"a,b,a\n1,2,3\n", "the column 'a' .* twice"),
         (b'"a"a,b\n1,2\n', "line 1: the names of its columns cannot be read: a quote"),
-        # The quote of line 3 takes the rest of the file in, or all up to the next one.
+        # The quoted cell of line 3 includes the rest of the file, or the text to the
+        # next quote.
         (
             b'a,b\n1,2\n3,"4\n5,6\n7,8\n',
             "line 3: the quote that opens here is not closed",
         ),
         (b'a,b\n1,2\n3,"4\n5,"6"\n7,8\n', "line 3: the quote that opens here is not"),
         (b'a,b\n1,2\n"3\n3",4\n"5\n5","6\n7,8\n', "line 6: the quote that opens here is"),
-        # A text of two lines, or a row of its own?
+        # It is ambiguous whether this is a text of two lines or a separate row.
         (
             b'a,b\n1,"x "y" z\nend"\n',
             "line 2: a quote is wrong here, and line 3 may belong to the same",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"enum": ["red", "blue"]}
 REFERRED = {"$ref": "#/$defs/Colour"}
-# What pydantic 1 and 2, other libraries and people write, and a value that follows it.
+# Schemas from pydantic 1 and 2, other libraries and people, each with a valid value.
 FIELDS: dict[str, tuple[object, Any]] = {
     "enum": (COLOURS, "blue"),
     "enum with type": ({"type": "string", **COLOURS}, "blue"),
@@ -49,7 +49,7 @@ DEFINED = {"Colour": COLOURS}
 def schema_of(*, referred: bool) -> str:
     properties = {name: schema for name, (schema, _) in FIELDS.items()}
     whole = {"type": "object", "properties": properties}
-    if referred:  # as of a model that refers to itself
+    if referred:  # like the schema of a model that refers to itself
         return json.dumps({"$ref": "#/$defs/Item", "$defs": {**DEFINED, "Item": whole}})
     return json.dumps({**whole, "$defs": DEFINED})
 
@@ -76,7 +76,7 @@ def results(answers: list[dict[str, Any] | None], schema: str) -> lh.Results:
 def cells_of(
     answers: list[dict[str, Any] | None], schema: str
 ) -> tuple[list[list[Any]], dict[int, str]]:
-    """Columns of answers, and what they cannot hold."""
+    """Return the columns of answers, and reasons for values that do not fit."""
     problems: dict[int, str] = {}
     columns = [
         cells(name, [(each or {}).get(name) for each in answers], column.hold, problems)
@@ -86,7 +86,7 @@ def cells_of(
 
 
 def written(answers: list[dict[str, Any] | None], schema: str) -> dict[str, list[bytes]]:
-    """Tables of a run as files have them."""
+    """Write the tables of a run to files, and return the columns of the files."""
     kinds = columns_of(schema)
     columns, _ = cells_of(answers, schema)
     block = Block(0, [Row({}, "") for _ in answers], None)

@@ -56,7 +56,7 @@ def spec_of(model: Path, book: Any = "topics.yaml", **keys: Any) -> RunSpec:
 
 
 def called(model: Path, book: lh.Codebook, **settings: Any) -> dict[str, Any]:
-    """The new columns as `annotate` gives them."""
+    """Return the new columns in the form of `annotate`."""
     with lh.Model(model) as loaded, lh.Context(loaded, **CONTEXT) as context:
         coded = lh.annotate({"text": TEXTS}, "text", book, context, **settings)
     return {role: list(coded.frame[name]) for role, name in coded.columns.items()}
@@ -79,7 +79,7 @@ def test_the_command_codes_as_annotate_does(tiny_path: Tiny) -> None:
     assert found["c_label"] == expected["label"]
     for role in ("prob", "entropy", "p_art"):
         assert list(map(float, found[f"c_{role}"])) == expected[role]
-    # The description that --save writes does the same, also from another folder.
+    # The run file that --save writes has the same results, also from another folder.
     assert (
         main([*run, *exact, "--prefix", "c_", "-o", "out.csv", "--save", "r.toml"]) == 0
     )

@@ -15,7 +15,7 @@ from llamaherd.cli import main
 from llamaherd.ray import Annotator
 from served import served
 
-# The model thinks unless it is told not to.
+# The model thinks unless thinking is turned off.
 TEMPLATE = (
     "{% for m in messages %}[{{ m.role }}]"
     "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n"
@@ -194,7 +194,7 @@ def test_the_server_answers_as_the_library(path: Path) -> None:
             status, got = client.post("/v1/chat/completions", off)
             assert "reasoning" not in got["choices"][0]["message"]
             assert "completion_tokens_details" not in got["usage"]
-            # The default of the template leaves room for answer and thought.
+            # With the template's default, answer and thought fit.
             status, got = client.post(
                 "/v1/chat/completions", {**chat, "max_tokens": None}
             )

@@ -1,4 +1,4 @@
-"""Thoughts are equal to the same done by hand in two calls, alone and in company."""
+"""Thoughts equal those of two separate calls, alone and beside other prompts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUESTION = (
 
 
 def stage(model: lh.Model, budget: int, **changes: object) -> ThoughtStage:
-    """A thought that ends at a full stop, as a model without markers writes it."""
+    """Return a thought stage that ends at a full stop, for a model without markers."""
 
     def tokens(text: str) -> tuple[int, ...]:
         return tuple(lh.tokenize(model, text, add_special=False))

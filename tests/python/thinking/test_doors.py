@@ -1,4 +1,4 @@
-"""Every behaviour of a model that thinks, through each door; Ray has its own file."""
+"""Every behaviour of a model that thinks, in each interface (door) except Ray's."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     desk.close()
 
 
-# A model that would think says so once, in whichever cell comes first.
+# The warning that a model would think is issued once, in the first cell.
 @pytest.mark.filterwarnings("ignore::llamaherd.ThinkingWarning")
 @pytest.mark.parametrize(("behaviour", "door"), CELLS)
 def test_a_behaviour_is_right_through_a_door(
@@ -72,7 +72,7 @@ def test_columns_of_thoughts_do_not_depend_on_what_fails(
 
 
 def test_the_page_has_this_table() -> None:
-    """With a "yes" in each cell: scripts/docs_thinking.py writes it."""
+    """Each cell of the table is "yes"; scripts/docs_thinking.py writes the table."""
     path = ROOT / "scripts/docs_thinking.py"
     spec = importlib.util.spec_from_file_location("docs_thinking", path)
     assert spec is not None

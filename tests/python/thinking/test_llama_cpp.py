@@ -1,4 +1,4 @@
-"""Thoughts and what follows them, equal to two calls of llama-cpp-python by hand.
+"""Thoughts and the text after them equal two separate calls of llama-cpp-python.
 
 The first call writes the thought token by token. The second gets prompt, thought and end
 marker as one prompt, in an empty cache, and computes the answer or a label behind it.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.model
 
 _BF16 = 30  # values of a deterministic context, for which attention has one kernel
-# SmolLM2's own format. A thought ends at a full stop, which the model writes by itself.
+# SmolLM2's own format. A thought ends at a full stop, which the model itself writes.
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n"
     "{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -36,7 +36,7 @@ PROMPTS = [
     "Name a colour.",
     "Does it snow in July in Norway?",
 ]
-LABELS = [" Yes", " No", " Maybe"]  # tokens of their own behind "Answer:"
+LABELS = [" Yes", " No", " Maybe"]  # separate tokens after "Answer:"
 BUDGETS = (0, 1, 6, 48)
 
 
@@ -58,12 +58,12 @@ def steps(smollm2_path: Path) -> Iterator[StepByStep]:
 
 
 def requests(model: lh.Model, budget: int) -> list[Request]:
-    """The prompts as llamaherd renders them, with the tokens that end their thoughts."""
+    """Return the prompts that llamaherd renders, with the ends of their thoughts."""
     return make_requests(model, PROMPTS, GenerateOptions(**chat(budget)))[0]
 
 
 def second_prompt(request: Request, steps: StepByStep) -> tuple[list[int], int, bool]:
-    """Prompt, thought and its end; the tokens of the thought; whether it ended itself."""
+    """Return prompt with thought, the thought's tokens, and whether it ended itself."""
     stage, prompt = request.thought, list(request.tokens)
     assert stage is not None
     thought = steps.greedy(prompt, stage.budget, end=stage.end)
@@ -77,7 +77,7 @@ def n_computed(stats: lh.Stats) -> int:
 
 
 def n_given(stats: lh.Stats, n_forced: int) -> int:
-    """Tokens of prompts, of thoughts and of what follows them, each once."""
+    """Count the tokens of prompts, thoughts and following tokens, each once."""
     return (
         stats.n_prompt_tokens - stats.n_reused_tokens + stats.n_thinking_tokens + n_forced
     )
@@ -125,12 +125,12 @@ def test_labels_are_those_of_two_calls_by_hand(
         logprobs = [each[0] for each in steps.token_logprobs(prompt, behind)]
         np.testing.assert_allclose(found.logprobs[i], logprobs, atol=1e-6)
         n_forced += len(prompt) - len(request.tokens) - n_thought
-    # One prefill: neither prompt nor thought is computed for the labels again.
+    # There is one prefill: prompt and thought are not computed again for the labels.
     assert n_computed(found.stats) == n_given(found.stats, n_forced)
 
 
 def test_some_thoughts_end_themselves_and_some_are_ended(context: lh.Context) -> None:
-    """The cases above are of both kinds."""
+    """The cases above include both kinds."""
     found = lh.classify_parallel(context, PROMPTS, LABELS, **chat(BUDGETS[-1]))
     assert True in found.thinking_complete
     found = lh.classify_parallel(context, PROMPTS, LABELS, **chat(6))

@@ -1,4 +1,4 @@
-"""Thoughts that nobody asked for, in a context with little room."""
+"""Thoughts that were not requested, in a context with few cells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# Ends in an open thought, which the tiny model never closes.
+# The prompt ends in an open thought, which the tiny model never closes.
 TEMPLATE = (
     "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
     "{% if add_generation_prompt %}assistant: <think>\n{% endif %}"

@@ -1,4 +1,4 @@
-"""Thoughts of a real engine with a model that follows a script."""
+"""Thoughts in a real engine, with a model that follows a script."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def stage(script: Script, budget: int = BUDGET, **changes: object) -> ThoughtSta
 
 
 def ask(script: Script, *stages: ThoughtStage | None, **options: object) -> list[Result]:
-    """Results of one call, with a prompt for each stage."""
+    """Return the results of one call with a prompt for each stage."""
     sampling = SamplingParams(**options)
     requests = [
         Request(
@@ -183,7 +183,7 @@ def test_a_character_that_never_ends_is_cut_off(tmp_path: Path) -> None:
 
 
 def test_answers_begin_behind_the_thought(thinks: Script) -> None:
-    """Their limits, stop texts and constraints are not the thought's."""
+    """Limits, stop texts and constraints of answers do not apply to the thought."""
     for settings in (
         {"choices": ("yes", "Hm")},
         {"regex": "yes|Hm"},

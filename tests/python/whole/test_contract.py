@@ -1,4 +1,4 @@
-"""What generate_parallel promises, on the real models. Points are those of the design."""
+"""The contract of generate_parallel, on the real models. Points refer to the design."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.model
 
 TOPICS = ["cats", "the sea", "bread", "Paris", "winter", "trains", "music", "the moon"]
-# In a pool of cells the order of additions differs. Their answers are sure enough not to
-# hang on that.
+# In a pool of cells the order of additions differs. The models are sure enough of these
+# answers that they do not depend on this order.
 COUNTS = [", ".join(str(n + i) for n in range(8)) + "," for i in range(8)]
 
 
@@ -34,7 +34,7 @@ def prompts(smollm2: lh.Model) -> list[str]:
 
 @pytest.fixture(scope="module")
 def alone(smollm2: lh.Model) -> Alone:
-    """The text of one prompt on a context of its own."""
+    """Return a function that answers one prompt in a separate context."""
 
     @cache
     def text(prompt: str, max_tokens: int = 24) -> str:
@@ -372,7 +372,8 @@ def test_the_tenth_call_is_like_the_first(
         ]
     expected = [alone(prompt) for prompt in prompts[:4]]
     assert [out.texts for out in outs] == [expected] * 10
-    # The first computes what they all begin with; it is kept for the others.
+    # The first prompt computes the shared beginning, which is kept for the other
+    # prompts.
     later = [out.stats for out in outs[1:]]
     assert outs[0].stats.n_prefill_tokens > later[0].n_prefill_tokens
     assert len({stats.n_prefill_tokens for stats in later}) == 1
@@ -397,7 +398,7 @@ def test_a_codebook_is_read_once_from_one_pool(smollm2: lh.Model) -> None:
     n_prefilled = [out.stats.n_prefill_tokens for out in outs]
     assert n_prefilled[1] < n_prefilled[0] / 10
     assert n_prefilled[3] == n_prefilled[0]
-    # What stays held does not change what follows.
+    # Held prefixes do not change later results.
     assert outs[1].texts == outs[3].texts == outs[0].texts
 
 
@@ -422,7 +423,8 @@ def test_slots_are_refilled_at_once(smollm2: lh.Model) -> None:
         out = lh.generate_parallel(context, prompts, params=params)
     assert [result.n_generated_tokens for result in out] == lengths
     assert out.stats.n_batches <= 1.1 * sum(lengths) / 8 + max(lengths)
-    # In chunks of eight, each as slow as its slowest, it would be far more.
+    # Chunks of eight prompts, each as slow as its slowest prompt, would need far more
+    # batches.
     chunks = sum(max(lengths[i : i + 8]) for i in range(0, 100, 8))
     assert out.stats.n_batches < 0.8 * chunks
     assert out.stats.mean_batch_occupancy > 0.85
@@ -459,7 +461,7 @@ def test_statistics_add_up(context: lh.Context, prompts: list[str]) -> None:
     assert "8 prompts (0 failed)" in str(stats)
 
 
-# other settings, and the other model
+# other settings and the other model
 
 
 def test_every_sampler_can_be_used(context: lh.Context, prompts: list[str]) -> None:
@@ -516,7 +518,7 @@ def test_a_sliding_window_model_pauses_and_resumes(gemma3: lh.Model) -> None:
     assert [result.n_generated_tokens for result in out] == [50] * 8
 
 
-# 10 and one prompt
+# 10: a single prompt
 
 
 def test_a_stream_is_the_text_in_pieces(context: lh.Context, prompts: list[str]) -> None:

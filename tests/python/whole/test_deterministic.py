@@ -1,4 +1,4 @@
-"""`Context(deterministic=True)`: answers as alone, bit for bit, on both real models."""
+"""`Context(deterministic=True)`: answers equal those of single prompts, bit for bit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORDS = [
 
 
 def make_prompts() -> list[str]:
-    """Of many lengths, past 512 cells, some with a long beginning in common."""
+    """Return prompts of many lengths, beyond 512 cells; some share a beginning."""
     draw = random.Random(1)
 
     def words(n: int) -> str:
@@ -49,7 +49,7 @@ def make_prompts() -> list[str]:
 def test_logprobs_do_not_depend_on_when_the_cache_grows(
     tiny_path: Callable[[str], Path],
 ) -> None:
-    # Where the number of sequences changes, what runs is computed again from its tokens.
+    # If the number of sequences changes, running requests are computed again.
     prompts = [f"{i}: " for i in range(40)]
     settings = {"max_tokens": 300, "ignore_eos": True, "logprobs": 0}
     with lh.Model(tiny_path("llama")) as model:
@@ -108,7 +108,7 @@ def test_answers_depend_on_nothing_else(
 def test_answers_are_those_of_llama_cpp_python_with_values_of_the_same_type(
     smollm2: lh.Model, smollm2_path: Path
 ) -> None:
-    """Not with gemma's K-quants: without AMX one row of them rounds in its own way."""
+    """Not with gemma's K-quants: without AMX, a single row rounds differently."""
     prompts = make_prompts()
     llama = llama_cpp.Llama(
         str(smollm2_path),
@@ -158,7 +158,7 @@ def test_layers_on_a_gpu_are_warned_of(
 
 
 def test_a_prompt_fills_what_is_left_of_n_ctx(tiny_path: Callable[[str], Path]) -> None:
-    """Padding needs cells behind a prompt; the error counts them."""
+    """Padding needs cells after a prompt; the error includes these cells."""
     with (
         lh.Model(tiny_path("llama")) as model,
         lh.Context(model, n_ctx=512, n_seq_max=8, deterministic=True) as context,
@@ -184,5 +184,5 @@ def test_the_plan_has_whole_groups_of_sequences() -> None:
         assert plan.n_sequences % UNIFORM_ROWS == 0
         assert plan.n_seq_max == n_prompts
         assert plan.n_hold <= MAX_HOLD
-        assert plan.n_ctx_seq == 512  # padding wants a few more than 256
+        assert plan.n_ctx_seq == 512  # padding needs a few more cells than 256
         assert plan.n_ctx == plan.n_sequences * plan.n_ctx_seq

@@ -1,6 +1,7 @@
 """Faults injected into libllama, thousands of random calls, and a short soak.
 
-What must hold is in tests/faults/properties.py, which runs in a process of its own.
+The required properties are in tests/faults/properties.py, which runs in a separate
+process.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 FOLDER = Path(__file__).parents[2] / "faults"
-N_CASES = 75  # of each kind of fault
+N_CASES = 75  # number of calls for each kind of fault
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="puts a library in front of others with LD_PRELOAD"
@@ -86,6 +87,6 @@ def test_nothing_accumulates(library: Path, tmp_path: Path) -> None:
     assert soak["calls"] == 500
     assert soak["struck"] > 5
     assert soak["failed"] > 0
-    # So few calls: a hundredth of a megabyte for each of them would show.
+    # With so few calls, even a loss of 0.01 MB per call would be detected.
     assert soak["memory_last_bytes"] < 1.05 * soak["memory_first_bytes"]
     assert soak["tokens_per_step_last"] > 0.9 * soak["tokens_per_step_first"]

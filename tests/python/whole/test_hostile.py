@@ -1,4 +1,4 @@
-"""Input that nobody would give in good faith: a clear error, or a correct result."""
+"""Hostile input results in a clear error or a correct result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grammars, limits and stop texts at their edges: no answer, or a right one."""
+"""Extreme grammars, limits and stop texts result in no answer or a right answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def context(model: lh.Model) -> Iterator[lh.Context]:
 
 
 def forced(text: str) -> SamplingParams:
-    """Settings under which the answer is this text."""
+    """Return settings that force the answer to be this text."""
     escaped = "".join(f"\\U{ord(character):08X}" for character in text)
     return SamplingParams(grammar=f'root ::= "{escaped}"', ignore_eos=True)
 
@@ -73,13 +73,13 @@ def test_grammars_that_explode_fail_alone(
     [
         ("root ::= " + "(" * 256 + '"ab"' + ")" * 256, "ab"),
         ('root ::= "((((" [(()] # ((((' + "(" * 1000, r"\(\(\(\([()]"),
-        # Rules that start with themselves, at once or behind what may be empty.
+        # Rules that start with themselves, directly or after parts that may be empty.
         ('root ::= root "a" | "b"', "ba*"),
         ('root ::= b root "x" | "y"\nb ::= c\nc ::= ""', "yx*"),
         ('root ::= ("")* "a"', "a"),
         ('root ::= ("a" | "a" "a")*', "a*"),
         ('root ::= (("a"?)*)*', "a*"),
-        # Very many ways to start, or to read one text.
+        # Very many possible starts, or parses of one text.
         ('root ::= ("a"?){0,2000} "b"', "a*b?"),
         (_DOUBLING + 'r30 ::= "a"?', "a*"),
         ('root ::= "a" root "b" | "a" root "c" | "d"', "a*d?[bc]*"),
@@ -154,7 +154,7 @@ def test_a_nul_that_would_cut_a_text_is_named(name: str) -> None:
 @pytest.mark.parametrize(
     ("stop", "text"),
     [
-        (["cd", "bcd"], "a"),  # the one that starts first
+        (["cd", "bcd"], "a"),  # the stop text that starts first
         (["bcd", "cd"], "a"),
         (["abcdef", "c"], "ab"),
         (["\u00e9"], "abcdef"),
@@ -193,9 +193,9 @@ def test_a_limit_that_cuts_a_character_leaves_it_out(context: lh.Context) -> Non
 
 
 def test_what_a_broken_token_leaves_does_not_reach_others(tmp_path: Path) -> None:
-    """Its keys and values are NaN; the cells they were in are used again.
+    """Its keys and values are NaN, and their cells are used again.
 
-    Flash attention leaves out what is masked. Without it zero times NaN is NaN.
+    Flash attention skips masked cells. Without it, zero times NaN is NaN.
     """
     path = tiny_models.write(tmp_path / "broken.gguf", "llama", broken_token=N_PREFIX + 7)
     script = f"""

@@ -1,7 +1,7 @@
 """Closing, garbage collection and the interpreter's end, in any order.
 
-Each story runs in a process of its own, because what it shows is that none ends with a
-crash or hangs. glibc overwrites there what is freed, so that a use of it shows.
+Each story (sequence of calls) runs in a separate process, because a failure is a crash
+or a hanging process. There glibc overwrites freed memory, so that its use is detected.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ context = lh.Context(model, n_seq_max=4, n_threads=1)
 def run(
     story: str, path: Path, *arguments: object, code: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a story that must end with `code`. It hangs if it takes three minutes."""
+    """Run a story that must end with exit status `code` within three minutes."""
     done = subprocess.run(
         [sys.executable, "-c", START + story, str(path), *map(str, arguments)],
         capture_output=True,
@@ -207,7 +207,7 @@ def pair():
     lh.generate(context, "a", **SHORT)
     return model, context
 """
-# A thread that has just ended may hold its job for a moment.
+# A thread that has just ended may keep its job alive for a moment.
 COLLECTED = """
 deadline = time.monotonic() + 100
 while len(order) < 2 and time.monotonic() < deadline:
@@ -274,8 +274,8 @@ assert lh.generate(context, "a", **SHORT).tokens == expected
 
 
 def test_a_model_may_be_freed_before_what_runs_on_it(tiny_path: TinyPath) -> None:
-    # As the interpreter does at its end, with what a thread that still runs has hold of:
-    # it finds models and engines in one heap of garbage, in the order they were made in.
+    # As the interpreter does at exit, with objects of a thread that still runs: it
+    # collects models and engines together, in the order of their creation.
     run(MODEL_FREED_FIRST, tiny_path("llama"))
 
 
@@ -421,7 +421,7 @@ print(job.results().finish_reasons[-1])
 
 
 def test_a_job_keeps_its_llama(tiny_path: TinyPath) -> None:
-    # Otherwise its own thread might collect it, and wait for itself to end.
+    # Otherwise the loop's own thread might collect it and wait for its own end.
     printed = run(LLAMA_DROPPED, tiny_path("llama")).stdout.split()
     assert printed == ["False", "cancelled"]
 

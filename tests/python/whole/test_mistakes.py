@@ -1,4 +1,4 @@
-"""The commonest mistakes: each is told with what to do next."""
+"""The most common mistakes: each error explains what to do."""
 
 from __future__ import annotations
 

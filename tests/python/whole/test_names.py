@@ -1,4 +1,4 @@
-"""One class name, one meaning, in Python and in C++."""
+"""Each class name has one meaning, in Python and in C++."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEFINED = re.compile(r"^(?:class|struct|enum class) (\w+)[^;]*?\{", re.MULTILIN
 
 
 def python_classes() -> Iterator[tuple[str, str]]:
-    """Names of all classes of the package, and the files that define them."""
+    """Return names of all classes of the package, and the files that define them."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
@@ -27,14 +27,14 @@ def python_classes() -> Iterator[tuple[str, str]]:
 
 
 def cpp_classes() -> Iterator[tuple[str, str]]:
-    """Names of all classes and structs of the shim at the start of a line."""
+    """Return names of all classes and structs of the shim at the start of a line."""
     for path in sorted((ROOT / "capi_shim").rglob("*.[ch]pp")):
         for name in _DEFINED.findall(path.read_text(encoding="utf-8")):
             yield name, str(path.relative_to(ROOT))
 
 
 def several(classes: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Names that are defined more than once, with their files."""
+    """Return names that are defined more than once, with their files."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for name, place in classes:
         found[name].append(place)

@@ -1,4 +1,4 @@
-"""What travels between processes: all that is public, but what lives in one."""
+"""All public objects can be pickled, except those that belong to one process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RESULT = lh.Result(
 RESULTS = lh.Results([RESULT], lh.Stats(n_prompts=1))
 STAY = {lh.Model, lh.Context, lh.Handle, lh.Job, lh.OptimizeJob, lh.EmbedJob}
 STAY |= {lh.Chat, lh.Reply}
-EXAMPLES: dict[object, object] = {  # by the names of types
+EXAMPLES: dict[object, object] = {  # values by the names of types
     "int": 3,
     "float": 0.5,
     "str": "a",
@@ -54,7 +54,7 @@ EXAMPLES: dict[object, object] = {  # by the names of types
 
 
 def example(cls: type) -> Any:
-    """An object of a public class, its fields filled by their types."""
+    """Return an object of a public class, with fields filled according to their types."""
     special: dict[type, Callable[[], object]] = {
         lh.Results: lambda: RESULTS,
         lh.Result: lambda: RESULT,
@@ -85,7 +85,7 @@ def public_classes() -> list[type]:
 
 
 def state(thing: object) -> object:
-    """What two equal things have in common."""
+    """Return the state of an object, which is equal for equal objects."""
     if isinstance(thing, BaseException):
         return type(thing), str(thing), repr(vars(thing)), thing.args
     if isinstance(thing, lh.Results):

@@ -1,4 +1,4 @@
-"""Several samples of a prompt: it is computed once, and each is drawn as if alone."""
+"""Samples of a prompt: the prompt is computed once, each sample is drawn as if alone."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_sample_is_the_same_whatever_else_is_asked_for(context: lh.Context) ->
 def test_samples_of_any_kind_of_model_are_what_equal_prompts_get(
     tiny_path: Callable[[str], Path],
 ) -> None:
-    # Their seeds are what tells them apart; the prompt is shared in one case only.
+    # Only the seeds differ; the prompt is shared in one case only.
     for kind in ("llama", "mamba", "jamba"):
         with lh.Model(tiny_path(kind)) as model:
             out = []

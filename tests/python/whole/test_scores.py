@@ -1,4 +1,4 @@
-"""Scores on both real models: equal to llama-cpp-python's logits, and to themselves."""
+"""Scores on both real models equal llama-cpp-python's logits, and each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.model
 
-# Of 1 to 6 tokens, some the beginning of others.
+# Labels of 1 to 6 tokens; some are the beginning of other labels.
 LABELS = [
     " positive",
     " negative",
@@ -40,7 +40,7 @@ PROMPTS = [f"Text: {text}\nSentiment:" for text in TEXTS]
 
 @pytest.fixture(scope="module")
 def gemma3_q8_path(gemma3_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """In a type whose kernels round a row alike, however many there are."""
+    """Return a model in a type that rounds a row equally for any number of rows."""
     path = tmp_path_factory.mktemp("gemma") / "q8.gguf"
     ftype = TYPES["Q8_0"].ftype
     quantize.model_quantize(str(gemma3_path).encode(), str(path).encode(), ftype=ftype,
@@ -82,8 +82,9 @@ def test_scores_are_those_of_a_plain_loop(smollm2: lh.Model, smollm2_path: Path)
 def test_labels_end_as_those_of_a_plain_loop(
     smollm2: lh.Model, smollm2_path: Path
 ) -> None:
-    # After numbers that go on and on, there is little left for the end of the shorter.
-    # They begin otherwise: a prompt that is computed in pieces is rounded otherwise.
+    # After a continued sequence of numbers, the end of the shorter label has little
+    # probability. The prompts begin differently, because a prompt computed in pieces is
+    # rounded differently.
     tens = "10 20 30 40 50 60 70 80 90 100 "
     numbers = [f"{n} times: {tens * n}10 20 30" for n in (1, 4, 6)]
     longer = [" 40", " 40 50", " 40 50 60", " 40 50 60 70 80"]
@@ -120,7 +121,8 @@ def test_scores_are_those_of_a_plain_loop_with_gemma(gemma3_q8_path: Path) -> No
 def test_scores_are_those_of_a_loop_of_the_same_shapes_with_gemma(
     gemma3: lh.Model, gemma3_path: Path
 ) -> None:
-    # K-quants round one row otherwise than several: a plain loop differs from itself.
+    # K-quants round one row differently than several rows, so even a plain loop is
+    # inconsistent.
     with lh.Context(gemma3, flash_attn=True, n_seq_max=1) as context:
         found = [
             [
