@@ -207,7 +207,8 @@ class Desk:
 
     def _is_tie(self, i: int) -> bool:
         acts = (self.act(coder, i) for coder in self.sheet.coders)
-        return is_tie([act.value for act in acts if act and act.value is not None])
+        values = [act.value for act in acts if act and act.value is not None]
+        return is_tie(self.sheet.codebook, values)
 
     def _read(self) -> None:
         """Read new entries from the store."""
@@ -239,7 +240,7 @@ class Desk:
             raise ArgumentError(
                 f"does not fit the stored code {checks.shown(act.value)} of the text "
                 f"{checks.quoted(act.text_id)} by {checks.quoted(act.coder)}: keep the "
-                "labels that were used, or begin a new file of codes",
+                "labels and fields that were used, or begin a new file of codes",
                 argument="codebook",
                 code="conflict",
             ) from error

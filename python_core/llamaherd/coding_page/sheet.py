@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llamaherd.coding_page.form import form_of
+from llamaherd.coding_page.values import are_fields
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research import frames
@@ -31,7 +33,7 @@ class Sheet:
     Attributes:
         ids: n identifiers.
         texts: n texts.
-        codebook: Codebook with the labels.
+        codebook: Codebook with the labels or fields.
         coders: Names of the coders who code all texts.
         tie_coder: Name of the coder who codes texts on which the others disagree; None
             without such a coder.
@@ -74,12 +76,8 @@ def make_sheet(
     if codebook is None:
         codebook = _of_sample(sample)
     codebook = checked_codebook(codebook)
-    if not codebook.labels:
-        raise ArgumentError(
-            "must have labels: fields of a schema cannot be coded on the page",
-            argument="codebook",
-            code="unsupported",
-        )
+    if are_fields(codebook):
+        form_of(codebook.schema)
     _check_agrees(codebook, sample)
     names = [coders] if isinstance(coders, str) else list(coders or (DEFAULT_CODER,))
     return Sheet(
@@ -113,7 +111,10 @@ def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
             or not 0 < len(plain) <= _LONGEST_NAME
             or plain.casefold() in (*OURS, PART)
         )
-        if is_wrong or plain.casefold() in (each.casefold() for each in made):
+        taken = {each.casefold() for each in made}
+        taken |= {f"{each}{gold_file.NOTE}" for each in taken}  # columns of notes
+        taken |= {each.removesuffix(gold_file.NOTE) for each in taken}
+        if is_wrong or plain.casefold() in taken:
             raise ArgumentError(
                 f"must be different names of 1 to {_LONGEST_NAME} characters, other than "
                 f"{', '.join((*OURS, PART))}, not {checks.shown(plain)}",

@@ -21,6 +21,7 @@ _COMMANDS = (
 )  # characters that make a spreadsheet execute a cell
 _ESCAPED = (*_COMMANDS, "'")
 _MAX_CELL = 10**9
+NOTE = " note"  # follows the name of a coder: column of notes of the coding page
 DELIMITERS = (",", ";", "\t")  # Excel writes ";" in many European locales
 
 
