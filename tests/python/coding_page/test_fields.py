@@ -317,7 +317,7 @@ def test_fields_by_keyboard_only(browser: Browser, served: Callable[..., Any]) -
         page.keyboard.press("Enter")
         shown(page, "Topic of the text is not answered yet.")
         page.keyboard.press("3")  # War; the next field is current
-        page.keyboard.press("4")  # 3 of 0 to 4
+        page.keyboard.press("3")  # of 0 to 4
         page.keyboard.press("2")  # no; now a field to type in
         shown(page, "names_person: no")
         page.keyboard.type("17")

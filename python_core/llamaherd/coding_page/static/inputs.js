@@ -58,6 +58,8 @@ class Levels extends Input {
       levels.push({ value: null, name: "does not apply", definition: "" });
     }
     this.levels = levels;
+    // A digit is its own key.
+    this.areDigits = levels.every((each) => /^[0-9]$/.test(each.name));
     this.none = null;
     const list = element("ul", { class: "plain levels" });
     this.boxes = levels.map((level, at) => this.#item(list, level, at));
@@ -73,9 +75,10 @@ class Levels extends Input {
     const type = this.isOne ? "radio" : "checkbox";
     const box = element("input", { type, name: this.name });
     const label = element("label", { class: "level" }, box);
-    if (at < MAX_KEYS) {
-      label.append(element("kbd", { text: String(at + 1), "aria-hidden": "true" }));
-      box.setAttribute("aria-keyshortcuts", String(at + 1));
+    const sign = this.areDigits ? level.name : String(at + 1);
+    if (sign.length === 1 && at <= MAX_KEYS) {
+      label.append(element("kbd", { text: sign, "aria-hidden": "true" }));
+      box.setAttribute("aria-keyshortcuts", sign);
     }
     const words = element("span", {}, element("span", { class: "name", text: level.name }));
     if (level.definition) {
@@ -111,11 +114,13 @@ class Levels extends Input {
 
   key(digit) {
     const boxes = this.none ? [...this.boxes, this.none] : this.boxes;
-    const box = boxes[digit - 1];
-    if (digit > MAX_KEYS || !box) return false;
+    const isOwn = (each) => each.name === String(digit);
+    const at = this.areDigits ? this.levels.findIndex(isOwn) : digit - 1;
+    const box = boxes[at];
+    if (!box) return false;
     box.checked = this.isOne || !box.checked;
     this.#changed(box);
-    const name = this.levels[digit - 1]?.name ?? "none of these";
+    const name = this.levels[at]?.name ?? "none of these";
     this.form.page.say(`${this.field.title}: ${name}${box.checked ? "" : " removed"}`);
     if (this.isOne) this.form.next();
     return true;
