@@ -117,9 +117,16 @@ test_that("a codebook with fields gives a gold sample, or columns, for each fiel
   capture.output(
     found <- visited(
       code,
-      code_texts(data["text"], book, "anna", path = path, port = 0, browser = TRUE)
+      code_texts(
+        data["text"],
+        book,
+        c("anna", "ben"),
+        path = path,
+        port = 0,
+        browser = TRUE
+      )
     )
   )
-  expect_named(found, c("text", "topic.anna", "anger.anna"))
+  expect_named(found, c("text", "topic.anna", "topic.ben", "anger.anna", "anger.ben"))
   expect_identical(found$anger.anna[1:3], c(NA, NA, "3"))
 })
