@@ -138,9 +138,9 @@ def _application(
         ),
         *(posts[path] for path in posts if path not in {"/generate", *OF_OPENAI}),
         *pages.routes(),
-        *Dashboard(shared, models).routes(),
     ]
     batches = BatchService(shared, settings.data, batch_endpoints(routes))
+    routes += Dashboard(shared, models, batches.progress).routes()
     batch_pages = BatchPages(batches, shared, settings.max_file)
     routes += _with_and_without_v1(*batch_pages.routes())
     pages.document = openapi(routes)
