@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
+from accessible import check_accessible
 from browsing import visited
 from llamaherd.research.codes.span_files import Unit
 
@@ -213,3 +214,34 @@ def test_roles_and_keyboard_only(browser: Browser, served: Callable[..., Any]) -
         page.keyboard.press("1")
         page.get_by_role("button", name="Skip").click()
         shown(page, "1 of 6 coded, 1 skipped")
+
+
+@pytest.mark.parametrize("kind", ["label", "multiple", "scale", "spans"])
+@pytest.mark.parametrize("options", [PHONE, {"color_scheme": "light"}])
+def test_everybody_can_use_and_read_the_pages(
+    browser: Browser, served: Callable[..., Any], kind: str, options: dict[str, Any]
+) -> None:
+    books = {
+        "label": {"a": "An a.", "b": ""},
+        "multiple": ["a", "b"],
+        "scale": lh.number_scale(0, 100, names=["low", "high"]),
+        "spans": ["a", "b"],
+    }
+    book = lh.Codebook("Which?", books[kind], type=kind)
+    with (
+        served({"text": ["A b c."] * 2}, book) as at,
+        visited(browser, at.url, **options) as page,
+        visited(browser, at.page.owner_link, **options) as owner,
+    ):
+        page.get_by_role("button", name="anna").wait_for()
+        check_accessible(page)
+        page.get_by_role("button", name="anna").click()
+        shown(page, "0 of 2 coded")
+        page.get_by_text("Keys", exact=True).click()
+        page.locator("#text").focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("1")
+        page.keyboard.press("ArrowRight")
+        check_accessible(page)
+        owner.get_by_role("heading", name="Progress").wait_for()
+        check_accessible(owner)

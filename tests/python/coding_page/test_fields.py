@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pandas as pd
 import pytest
+from accessible import check_accessible
 from browsing import visited
 from coding_pages import TEXTS
 from llamaherd.coding_page.code_texts import opened, results_of
@@ -335,6 +336,8 @@ def test_fields_by_keyboard_only(browser: Browser, served: Callable[..., Any]) -
         page.keyboard.press("Shift+ArrowRight")
         page.keyboard.press("1")
         shown(page, "evidence: Text number")
+        assert page.locator("[aria-current]").count() == 1
+        check_accessible(page)
         page.keyboard.type('{"a": 2')
         page.keyboard.press("ControlOrMeta+Enter")
         page.get_by_text("more is not JSON").wait_for()

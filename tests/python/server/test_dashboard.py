@@ -13,6 +13,7 @@ import llamaherd as lh
 import openai
 import pytest
 import tiny_models
+from accessible import check_accessible
 from browsing import visited
 from fake_context import answer
 from llamaherd.core.outcome import Counts
@@ -121,6 +122,9 @@ def test_slots_are_of_the_engine_and_shown_by_kind(
         name = "Slots, prefill: 1, decode: 1, waiting: 1, free: 1"
         page.get_by_role("img", name=name).wait_for()
         page.get_by_text("decode: 1", exact=True).wait_for()
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            check_accessible(page)
 
 
 def test_batches_have_a_bar_and_the_time_left(
@@ -227,6 +231,8 @@ def test_the_page_asks_for_the_key_and_shows_a_prompts_answer(
         served(fake, api_key="secret") as client,
         visited(browser, client.url, [refused]) as page,
     ):
+        page.get_by_label("API key").wait_for()
+        check_accessible(page)
         page.get_by_label("API key").fill("wrong")
         page.get_by_role("button", name="Show").click()
         page.get_by_text("This key is wrong.").wait_for()

@@ -20,7 +20,11 @@ export class FieldForm {
 
   turnTo(i) {
     this.current = i;
-    this.inputs.forEach((each, at) => each.box.classList.toggle("current", at === i));
+    this.inputs.forEach((each, at) => {
+      each.box.classList.toggle("current", at === i);
+      if (at === i) each.box.setAttribute("aria-current", "true");
+      else each.box.removeAttribute("aria-current");
+    });
   }
 
   // The next field; takes the focus if it needs words to be typed.

@@ -28,6 +28,7 @@ async function look() {
     draw(await response.json());
     $("problem").hidden = true;
     $("key-form").hidden = true;
+    $("page").hidden = false;
   } catch (error) {
     before = null;
     complain(error instanceof TypeError ? "The server does not answer." : error.message);
