@@ -58,7 +58,8 @@ def _names(
     "--coders",
     metavar="NAME,NAME",
     callback=_names,
-    help="Names of the coders, who code all texts. Default: one coder, code.",
+    help="Names of the coders, who code all texts. Default: the columns for codes of "
+    "the sample, or one coder, code.",
 )
 @_coding(
     "--ties",
@@ -162,6 +163,8 @@ def code(
 
         def ready() -> None:
             click.echo("\n".join(page.lines()))
+            click.echo(f"Codes are stored in {file.path}. Ctrl-C ends the page.")
+            click.echo("The same command with --export FILE writes the codes.")
             sys.stdout.flush()
             if not no_browser:
                 webbrowser.open(first_link(page))

@@ -64,8 +64,9 @@ def code_texts(
             CSV file with a column of texts; or a data frame of any kind.
         codebook: Codebook of any type. None for the labels of the sample, without
             definitions.
-        coders: Name or names of the coders who code all texts; None for "code". Each
-            coder gets the texts in another order.
+        coders: Name or names of the coders who code all texts. None for the coders of the
+            sample, the columns for codes of its CSV file, or else "code". Each coder gets
+            the texts in another order.
         tie_coder: Name of an additional coder, who codes only texts on which the others
             disagree; None without such a coder.
         path: SQLite file that stores every code immediately. None for a file beside a CSV

@@ -83,6 +83,7 @@ class Desk:
         self._n_entries = 0
         self._acts: dict[str, list[int]] = defaultdict(list)  # texts, in order of acts
         self._by_text: dict[tuple[str, int], list[Act]] = defaultdict(list)
+        self._ties: set[int] = set()  # texts without a majority of the other coders
         self._read()
 
     @property
@@ -112,7 +113,7 @@ class Desk:
         order = self._orders[coder]
         if coder != self.sheet.tie_coder:
             return order
-        return [i for i in order if self._is_tie(i) or self.act(coder, i) is not None]
+        return [i for i in order if i in self._ties or self.act(coder, i) is not None]
 
     def progress(self, coder: str) -> CoderProgress:
         """Return the progress of a coder."""
@@ -221,12 +222,16 @@ class Desk:
         act = entry.act
         at = self._index[act.text_id]
         if act.kind == "undo":
-            if self._acts[act.coder]:
-                self._by_text[act.coder, self._acts[act.coder].pop()].pop()
-            return
-        value = self._stored(at, act) if act.kind == "code" else None
-        self._acts[act.coder].append(at)
-        self._by_text[act.coder, at].append(Act(entry, value))
+            if not self._acts[act.coder]:
+                return
+            at = self._acts[act.coder].pop()
+            self._by_text[act.coder, at].pop()
+        else:
+            value = self._stored(at, act) if act.kind == "code" else None
+            self._acts[act.coder].append(at)
+            self._by_text[act.coder, at].append(Act(entry, value))
+        if self.sheet.tie_coder is not None:
+            (self._ties.add if self._is_tie(at) else self._ties.discard)(at)
 
     def _stored(self, at: int, act: NewAct) -> Value:
         """Return a stored code.

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 100  # maximum number of disagreements, and of notes
 _LONGEST_TEXT = 600  # characters of a text in a list
+_MOST_IN_PAIRS = 10  # coders of which each pair is compared
 
 Row = dict[str, Any]
 
@@ -83,7 +84,7 @@ def _agreement(desk: Desk, columns: dict[str, list[Value | None]]) -> list[Row]:
     if len(of) < 2:
         return []
     rows = _coefficients(desk, "all coders", list(of.values()))
-    if len(of) > 2:
+    if 2 < len(of) <= _MOST_IN_PAIRS:
         for one, other in combinations(of, 2):
             rows += _coefficients(desk, f"{one} and {other}", [of[one], of[other]])
     return rows
@@ -207,7 +208,7 @@ def _shown(desk: Desk, i: int, value: Value) -> str:
     text = desk.sheet.texts[i]
     plain = plain_value(value)
     if isinstance(plain, str):
-        return plain
+        return _shortened(plain)
     if isinstance(value, FieldCodes):
         return value.content
     parts = [

@@ -218,6 +218,35 @@ def _code_and_end(_capsys: object, link: str) -> None:
         http.close()
 
 
+def test_coders_are_those_of_the_sheet(tmp_path: Path) -> None:
+    sample, path = sample_of(), tmp_path / "sheet.csv"
+    sample.write(path, coders=["anna", "ben"])
+    sheet = make_sheet(path, TOPICS, None, None)
+    assert sheet.coders == ("anna", "ben")
+    assert make_sheet(sample, TOPICS, None, None).coders == ("code",)
+    begun = sample.with_codes({"cleo": ["War"] * 5})
+    assert make_sheet(begun, TOPICS, None, None).coders == ("cleo",)
+    with opened(sheet, tmp_path / "codes") as (desk, _):
+        desk.code("anna", 0, "War", "a note")
+        write_codes(desk, tmp_path / "coded.csv")
+    again = make_sheet(tmp_path / "coded.csv", TOPICS, None, None)
+    assert again.coders == ("anna", "ben")
+
+
+def test_codes_of_the_sheet_are_kept(tmp_path: Path) -> None:
+    sample, path = sample_of(), tmp_path / "sheet.csv"
+    sample.write(path, coders=["anna"], shuffle=False)
+    lines = path.read_bytes().split(b"\r\n")
+    for i in (1, 2):
+        lines[i] = lines[i].removesuffix(b'""') + b'"War"'
+    path.write_bytes(b"\r\n".join(lines))
+    sheet = make_sheet(path, TOPICS, None, None)
+    with opened(sheet, tmp_path / "codes") as (desk, _):
+        assert desk.values("anna") == [None] * 5
+        desk.code("anna", 1, "Money")
+        assert results_of(desk, path).codes == [["War", "Money", None, None, None]]
+
+
 # ---- the command ----
 
 
@@ -306,6 +335,19 @@ def test_wrong_use_of_the_command(
     odd.write_text("id,text\n1,a\n2\n")
     assert main(["code", str(odd), "--codebook", str(tmp_path / "topics.yaml")]) == 2
     assert "has 1 cells, but there are 2 columns" in capsys.readouterr().err
+    book = ["--codebook", str(tmp_path / "topics.yaml")]
+    for content, message in (
+        ("id,text\n1,a\n1,b\n", "odd.csv, row 2 below the names of the columns: it must"),
+        (
+            "id,text\n1,a\n2,\n",
+            "row 2 below the names of the columns: it must have a text",
+        ),
+        ("id,text\n", "odd.csv has no texts"),
+        ("number,speech\n1,a\n", "odd.csv has the columns 'number', 'speech'"),
+    ):
+        odd.write_text(content)
+        assert main(["code", str(odd), *book]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_a_used_port_is_an_error(tmp_path: Path) -> None:

@@ -75,6 +75,12 @@ def _unusable(problem: str, code: str, line: int | None = None) -> ArgumentError
     )
 
 
+def without_notes(columns: Sequence[str]) -> list[str]:
+    """Return the columns other than the notes of coders from the coding page."""
+    notes = {f"{name}{NOTE}" for name in columns}
+    return [name for name in columns if name not in notes]
+
+
 def escaped(cell: str) -> str:
     """Escape a cell so that no spreadsheet executes it as a formula; `plain` undoes it.
 

@@ -230,7 +230,7 @@ class _Sheet:
             )
         cells = [dict(zip(header, line, strict=False)) for line in lines[1:]]
         if coders is None:
-            given = _begun(_without_notes(given), cells)
+            given = _begun(gold_file.without_notes(given), cells)
         self.notes = self._notes(given, cells) if coders is None else []
         chosen = _chosen(name, coders or given, given)
         self.codes: dict[str, list[str | None]] = {
@@ -298,12 +298,6 @@ def _without_empty_ends(
                 form="{problem}",
             )
     return [line[:n] for line in lines]
-
-
-def _without_notes(given: Sequence[str]) -> list[str]:
-    """Return the columns other than the notes of coders from the coding page."""
-    notes = {f"{name}{gold_file.NOTE}" for name in given}
-    return [name for name in given if name not in notes]
 
 
 def _begun(given: Sequence[str], cells: Sequence[Mapping[str, str]]) -> list[str]:
