@@ -21,8 +21,8 @@
 #' @param data A `llamaherd_gold` from [gold_sample()], or a data frame with a column of texts.
 #' @param codebook A [codebook()] of any type. `NULL` uses the labels of the sample, without
 #'   definitions.
-#' @param coders Names of the coders who code all texts. `NULL` uses the coders of the sample, or one
-#'   coder called `"code"`. Each coder gets the texts in a different order.
+#' @param coders Names of the coders who code all texts. `NULL` uses the coders of the sample, or
+#'   one coder called `"code"`. Each coder gets the texts in a different order.
 #' @param tie_coder Name of another coder, who codes the texts on which the others disagree.
 #' @param path Path of the SQLite file that stores the codes. `NULL` is a file in the working
 #'   directory whose name depends on the texts.

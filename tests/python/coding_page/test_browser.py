@@ -291,6 +291,9 @@ def test_everybody_can_use_and_read_the_pages(
         check_accessible(page)
         owner.get_by_role("heading", name="Progress").wait_for()
         check_accessible(owner)
+        owner.emulate_media(media="print")
+        assert owner.get_by_role("row", name="ben").is_visible()
+        assert not owner.get_by_text("End", exact=True).is_visible()
 
 
 def test_two_browsers_go_on_after_the_server_was_killed(

@@ -125,6 +125,9 @@ def test_slots_are_of_the_engine_and_shown_by_kind(
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             check_accessible(page)
+        page.emulate_media(media="print")
+        assert not page.get_by_role("heading", name="Try a prompt").is_visible()
+        assert page.get_by_text("decode: ").is_visible()
 
 
 def test_batches_have_a_bar_and_the_time_left(
