@@ -19,10 +19,10 @@
 #' encrypted: use it in a network that you trust, or through SSH or a web server with HTTPS.
 #'
 #' @param data A `llamaherd_gold` from [gold_sample()], or a data frame with a column of texts.
-#' @param codebook A [codebook()] with labels, a scale of numbers or passages. `NULL` uses the
-#'   labels of the sample, without definitions.
-#' @param coders Names of the coders who code all texts. `NULL` is one coder called `"code"`. Each
-#'   coder gets the texts in a different order.
+#' @param codebook A [codebook()] of any type. `NULL` uses the labels of the sample, without
+#'   definitions.
+#' @param coders Names of the coders who code all texts. `NULL` uses the coders of the sample, or
+#'   one coder called `"code"`. Each coder gets the texts in a different order.
 #' @param tie_coder Name of another coder, who codes the texts on which the others disagree.
 #' @param path Path of the SQLite file that stores the codes. `NULL` is a file in the working
 #'   directory whose name depends on the texts.
@@ -37,7 +37,10 @@
 #' @param browser TRUE opens a browser: at the page of the only coder, or at the page of agreement.
 #' @returns A `llamaherd_gold` with the codes. For a data frame, the data frame with a character
 #'   column for each coder, in the same order, NA where a coder has no code. With a codebook of
-#'   passages, a `llamaherd_spans`, as [read_spans()] returns it.
+#'   passages, a `llamaherd_spans`, as [read_spans()] returns it. With a codebook of fields, a list
+#'   with a `llamaherd_gold` for each field, named by the fields, which [validate()] compares with
+#'   the column of this field; for a data frame, the data frame with a character column for each
+#'   field and coder, such as `topic.anna`.
 #' @seealso [gold_sample()], [validate()], [agreement()]
 #' @export
 #' @examples
@@ -112,6 +115,9 @@ coded_by_people <- function(found, data) {
   }
   if (!is.null(found[["spans"]])) {
     return(new_spans(found[["spans"]]))
+  }
+  if (!is.null(found[["samples"]])) {
+    return(lapply(found[["samples"]], new_gold))
   }
   columns <- found[["columns"]]
   for (coder in names(columns)) {

@@ -19,10 +19,13 @@ from llamaherd.core.outcome import Counts
 from llamaherd.core.pieces import TextPiece
 from llamaherd.core.stats import Load, RequestStats
 from llamaherd.core.thinking import checked_thinking
+from llamaherd.loop.slot_times import NO_TIMES
 from llamaherd.model.tokens import token_array
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator
+
+    from llamaherd.loop.slot_times import SlotTimes
 
 N_CTX = 512
 # End of an answer after its words, by the prompt's first word; by default without
@@ -198,6 +201,7 @@ class FakeContext:
         fails_at: Number of words after which requests fail; -1 for never.
         held: Prompt that does not advance until it is cancelled; "" for none.
         raises: Error that `submit` raises; None for no error.
+        slot_times: Returns the times of the slots.
     """
 
     def __init__(self, model: lh.Model, *, n_slots: int = 4) -> None:
@@ -220,13 +224,16 @@ class FakeContext:
         self.fails_at = -1
         self.held = ""
         self.raises: Exception | None = None
+        self.slot_times: Callable[[], SlotTimes] = lambda: NO_TIMES
 
     @property
     def loop(self) -> SimpleNamespace:
-        """The loop, of which only the counts are used."""
+        """The loop, of which only counts and times are used."""
         n_words = sum(len(handle.words) for handle in self.handles)
         counts = Counts(n_generated=n_words, n_prefill=7 * len(self.handles))
-        return SimpleNamespace(watched_counts=lambda: counts)
+        return SimpleNamespace(
+            watched_counts=lambda: counts, watched_slots=self.slot_times
+        )
 
     @property
     def load(self) -> Load:

@@ -272,6 +272,11 @@ class FakeEngine:
         pending = sum(len(s.pending()) for s in self.slots.values() if s.is_active)
         return len(self.used) + pending
 
+    def times(self, id_: int) -> tuple[float, float]:
+        """Decoded tokens, as if each took a second."""
+        numbers = self.slots[id_].numbers
+        return float(numbers["n_prefill"]), float(numbers["n_decode"])
+
     def counts(self, call: int | None = None) -> Counts:
         numbers = self.numbers if call is None else self.numbers_of.get(call, {})
         return Counts(**numbers)

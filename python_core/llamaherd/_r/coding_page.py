@@ -115,13 +115,18 @@ def code_start(
 
 @boundary
 def code_result(job: lh.Job[Any]) -> dict[str, Any]:
-    """Return codes as `sample`, `spans` or `columns` by coder; the others are None."""
+    """Return the codes as `sample`, `spans`, `samples` by field or `columns` by name.
+
+    The others are None.
+    """
     found = job.results()
-    made: dict[str, Any] = dict.fromkeys(("sample", "spans", "columns"))
+    made: dict[str, Any] = dict.fromkeys(("sample", "spans", "samples", "columns"))
     if isinstance(found, lh.GoldSample):
         made["sample"] = for_r(found)
     elif isinstance(found, lh.SpanCodes):
         made["spans"] = spans_for_r(found)
+    elif all(isinstance(each, lh.GoldSample) for each in found.values()):
+        made["samples"] = {name: for_r(each) for name, each in found.items()}
     else:
         made["columns"] = {
             name: [clean_or_none(cell) for cell in column]

@@ -58,7 +58,8 @@ def _names(
     "--coders",
     metavar="NAME,NAME",
     callback=_names,
-    help="Names of the coders, who code all texts. Default: one coder, code.",
+    help="Names of the coders, who code all texts. Default: the columns for codes of "
+    "the sample, or one coder, code.",
 )
 @_coding(
     "--ties",
@@ -108,8 +109,8 @@ def _names(
 @_out(
     "--export",
     metavar="FILE",
-    help="Write the codes so far and exit: CSV for read_gold(), or JSON lines for "
-    "read_spans().",
+    help="Write the codes so far and exit: CSV for read_gold(), JSON lines for "
+    "read_spans(), or for a codebook of fields FILE.FIELD.csv for each field.",
 )
 @_out("--overwrite", is_flag=True, help="Let --export replace a file.")
 def code(
@@ -145,7 +146,8 @@ def code(
     sheet = make_sheet(sample, book, coders, tie_coder, text=text, id=id_, seed=seed)
     with opened(sheet, path_for(sample, sheet, store)) as (desk, file), shown_warnings():
         if export is not None:
-            write_codes(desk, export, overwrite=overwrite)
+            for path in write_codes(desk, export, overwrite=overwrite):
+                click.echo(path)
             return 0
         page = make_page(
             desk,
@@ -161,6 +163,8 @@ def code(
 
         def ready() -> None:
             click.echo("\n".join(page.lines()))
+            click.echo(f"Codes are stored in {file.path}. Ctrl-C ends the page.")
+            click.echo("The same command with --export FILE writes the codes.")
             sys.stdout.flush()
             if not no_browser:
                 webbrowser.open(first_link(page))

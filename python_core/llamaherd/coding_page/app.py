@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -16,7 +15,8 @@ from starlette.routing import Route
 
 from llamaherd.coding_page import export
 from llamaherd.coding_page.overview import overview
-from llamaherd.coding_page.values import are_spans, plain_value
+from llamaherd.coding_page.values import are_spans
+from llamaherd.coding_page.views import codebook_view, text_view
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.server.access import AccessMiddleware
 from llamaherd.server.connections import ConnectionLimits
@@ -42,6 +42,8 @@ _PAGES = {
     "/owner": "owner.html",
     "/coding.js": "coding.js",
     "/texts.js": "texts.js",
+    "/fields.js": "fields.js",
+    "/inputs.js": "inputs.js",
     "/requests.js": "requests.js",
     "/owner.js": "owner.js",
     "/coding.css": "coding.css",
@@ -147,24 +149,9 @@ class _Api:
         """Return the codebook as a coder sees it, and the names of the coders."""
         is_known = self._keys.are_needed or bool(_key_of(request))
         coder = self._coder(request) if is_known else None
-        codebook = self._desk.sheet.codebook
-        return _json(
-            {
-                "coder": coder,
-                "coders": [coder] if coder else list(self._desk.sheet.people),
-                "question": codebook.question,
-                "labels": [
-                    {"name": name, "definition": codebook.definitions.get(name, "")}
-                    for name in codebook.names
-                ],
-                "kind": _kind(codebook.kind),
-                "max_spans": codebook.max_spans,
-                "examples": [
-                    {"text": each.text, "label": each.label, "reason": each.reason}
-                    for each in codebook.examples
-                ],
-            }
-        )
+        coders = [coder] if coder else list(self._desk.sheet.people)
+        codebook = codebook_view(self._desk.sheet.codebook)
+        return _json({"coder": coder, "coders": coders, **codebook})
 
     async def text(self, request: Request) -> Response:
         """Return the next text, or the text at a position in the coder's order."""
@@ -210,7 +197,7 @@ class _Api:
         at = await run_in_threadpool(self._desk.undo, coder)
         if at is None:
             raise ApiError(409, "there is nothing to undo", code="nothing_to_undo")
-        return _json(await run_in_threadpool(self._view, coder, at))
+        return _json(await run_in_threadpool(text_view, self._desk, coder, at))
 
     async def overview(self, request: Request) -> Response:
         """Return progress and agreement, only for the person who runs the coding."""
@@ -220,7 +207,13 @@ class _Api:
     async def export(self, request: Request) -> Response:
         """Return the codes so far as a file, only for the person who runs the coding."""
         self._keys.check_owner(_key_of(request))
-        content = await run_in_threadpool(export.exported, self._desk)
+        asked = request.query_params.get("field")
+        made = [e for e in export.exports(self._desk) if e.field_name == asked]
+        if not made:
+            raise ApiError(
+                404, "the codebook has no such field", param="field", code="not_found"
+            )
+        content = await run_in_threadpool(export.exported, self._desk, made[0])
         is_lines = are_spans(self._desk.sheet.codebook)
         media = "application/x-ndjson" if is_lines else "text/csv; charset=utf-8"
         return Response(content, headers={**_PRIVATE, "content-type": media})
@@ -252,51 +245,14 @@ class _Api:
         return (await read_object(request.scope, incoming, self._bodies))[0]
 
     def _after(self, coder: str, at: int) -> dict[str, Any]:
-        return self._view(coder, self._desk.next_text(coder, at))
+        return text_view(self._desk, coder, self._desk.next_text(coder, at))
 
     def _shown(self, coder: str, position: int | None) -> dict[str, Any]:
         if position is None:
-            return self._view(coder, self._desk.next_text(coder))
+            return text_view(self._desk, coder, self._desk.next_text(coder))
         texts = self._desk.texts_of(coder)
-        return self._view(coder, texts[position] if position < len(texts) else None)
-
-    def _view(self, coder: str, i: int | None) -> dict[str, Any]:
-        """Return a text with its code, and the coder's progress.
-
-        If the coder of ties asks for a text that is not a tie any more, the next text is
-        returned.
-        """
-        texts = self._desk.texts_of(coder)
-        if i is not None and i not in texts:
-            i = self._desk.next_text(coder)
-            texts = self._desk.texts_of(coder)
-        view: dict[str, Any] = {
-            "progress": asdict(self._desk.progress(coder)),
-            "can_undo": self._desk.can_undo(coder),
-            "text": None,
-        }
-        if i is None or i not in texts:
-            return view
-        act = self._desk.act(coder, i)
-        value = None if act is None or act.value is None else plain_value(act.value)
-        view["text"] = {
-            "i": i,
-            "position": texts.index(i),
-            "text": self._desk.sheet.texts[i],
-            "value": value,
-            "is_skipped": act is not None and act.value is None,
-            "note": "" if act is None else act.entry.act.note,
-        }
-        return view
-
-
-def _kind(kind: Any) -> str:  # noqa: ANN401 - an AnswerType
-    """Return how a text is coded: "one" label, "several", a "number", or "spans"."""
-    if kind.is_generated:
-        return "spans"
-    if kind.is_several:
-        return "several"
-    return "number" if kind.is_numeric else "one"
+        i = texts[position] if position < len(texts) else None
+        return text_view(self._desk, coder, i)
 
 
 def _key_of(request: Request) -> str:

@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding_page.desk import Desk
-from llamaherd.coding_page.export import coded_sample, coded_spans
+from llamaherd.coding_page.export import (
+    coded_columns,
+    coded_fields,
+    coded_sample,
+    coded_spans,
+)
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.coding_page.store import CodeStore
-from llamaherd.coding_page.values import are_spans, cell_of
+from llamaherd.coding_page.values import are_fields, are_spans
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.installing import command
@@ -57,10 +62,11 @@ def code_texts(
     Args:
         data: A `GoldSample`; path of a CSV file that `GoldSample.write` wrote, or of any
             CSV file with a column of texts; or a data frame of any kind.
-        codebook: Codebook with labels, a scale or passages. None for the labels of the
-            sample, without definitions.
-        coders: Name or names of the coders who code all texts; None for "code". Each
-            coder gets the texts in another order.
+        codebook: Codebook of any type. None for the labels of the sample, without
+            definitions.
+        coders: Name or names of the coders who code all texts. None for the coders of the
+            sample, the columns for codes of its CSV file, or else "code". Each coder gets
+            the texts in another order.
         tie_coder: Name of an additional coder, who codes only texts on which the others
             disagree; None without such a coder.
         path: SQLite file that stores every code immediately. None for a file beside a CSV
@@ -78,7 +84,8 @@ def code_texts(
 
     Returns:
         The sample with the codes, or the data frame with a column for each coder; for
-        passages, a `SpanCodes`.
+        passages, a `SpanCodes`. For a codebook with fields, a dict of samples by field,
+        or the data frame with a column for each field and coder, such as "topic.anna".
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -184,16 +191,8 @@ def results_of(desk: Desk, data: object) -> Any:  # noqa: ANN401 - of the kind o
     if are_spans(desk.sheet.codebook):
         return coded_spans(desk)
     if desk.sheet.sample is not None:
-        return coded_sample(desk)
+        codebook = desk.sheet.codebook
+        return coded_fields(desk) if are_fields(codebook) else coded_sample(desk)
     if isinstance(data, (str, os.PathLike)):
         data = {"id": list(desk.sheet.ids), "text": list(desk.sheet.texts)}
-    return frames.with_columns(
-        data,
-        {
-            coder: [
-                None if value is None else cell_of(desk.sheet.codebook, value)
-                for value in desk.values(coder)
-            ]
-            for coder in desk.sheet.people
-        },
-    )
+    return frames.with_columns(data, coded_columns(desk))

@@ -83,6 +83,7 @@ class Desk:
         self._n_entries = 0
         self._acts: dict[str, list[int]] = defaultdict(list)  # texts, in order of acts
         self._by_text: dict[tuple[str, int], list[Act]] = defaultdict(list)
+        self._ties: set[int] = set()  # texts without a majority of the other coders
         self._read()
 
     @property
@@ -112,7 +113,7 @@ class Desk:
         order = self._orders[coder]
         if coder != self.sheet.tie_coder:
             return order
-        return [i for i in order if self._is_tie(i) or self.act(coder, i) is not None]
+        return [i for i in order if i in self._ties or self.act(coder, i) is not None]
 
     def progress(self, coder: str) -> CoderProgress:
         """Return the progress of a coder."""
@@ -207,7 +208,8 @@ class Desk:
 
     def _is_tie(self, i: int) -> bool:
         acts = (self.act(coder, i) for coder in self.sheet.coders)
-        return is_tie([act.value for act in acts if act and act.value is not None])
+        values = [act.value for act in acts if act and act.value is not None]
+        return is_tie(self.sheet.codebook, values)
 
     def _read(self) -> None:
         """Read new entries from the store."""
@@ -220,12 +222,16 @@ class Desk:
         act = entry.act
         at = self._index[act.text_id]
         if act.kind == "undo":
-            if self._acts[act.coder]:
-                self._by_text[act.coder, self._acts[act.coder].pop()].pop()
-            return
-        value = self._stored(at, act) if act.kind == "code" else None
-        self._acts[act.coder].append(at)
-        self._by_text[act.coder, at].append(Act(entry, value))
+            if not self._acts[act.coder]:
+                return
+            at = self._acts[act.coder].pop()
+            self._by_text[act.coder, at].pop()
+        else:
+            value = self._stored(at, act) if act.kind == "code" else None
+            self._acts[act.coder].append(at)
+            self._by_text[act.coder, at].append(Act(entry, value))
+        if self.sheet.tie_coder is not None:
+            (self._ties.add if self._is_tie(at) else self._ties.discard)(at)
 
     def _stored(self, at: int, act: NewAct) -> Value:
         """Return a stored code.
@@ -239,7 +245,7 @@ class Desk:
             raise ArgumentError(
                 f"does not fit the stored code {checks.shown(act.value)} of the text "
                 f"{checks.quoted(act.text_id)} by {checks.quoted(act.coder)}: keep the "
-                "labels that were used, or begin a new file of codes",
+                "labels and fields that were used, or begin a new file of codes",
                 argument="codebook",
                 code="conflict",
             ) from error

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from llamaherd.coding_page.values import are_spans, cell_of, plain_value
+from llamaherd.coding_page.field_codes import FieldCodes, field_cell
+from llamaherd.coding_page.form import FormField, form_of
+from llamaherd.coding_page.values import are_fields, are_spans, cell_of, plain_value
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.codes.span_files import MarkedText, Unit
@@ -19,33 +22,140 @@ if TYPE_CHECKING:
     import os
 
     from llamaherd.coding_page.desk import Desk
+    from llamaherd.coding_page.values import Value
     from llamaherd.research.estimation.gold_drawn import GoldSample
 
-_NOTE = " note"  # follows the name of a coder
+_NOT_IN_NAMES = re.compile(r"[^\w-]+")
 
 
-def coded_sample(desk: Desk) -> GoldSample | None:
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A file of codes: of all codes, or of one field of a codebook with fields.
+
+    Attributes:
+        ending: End of its name, such as ".csv", ".topic.csv" or ".jsonl".
+        field: Field; None for all codes.
+    """
+
+    ending: str
+    field: FormField | None = None
+
+    @property
+    def field_name(self) -> str | None:
+        """Name of the field; None for all codes."""
+        return None if self.field is None else self.field.name
+
+    def file(self, stem: str) -> str:
+        """Return the name of the file."""
+        return f"{stem}{self.ending}"
+
+    def path(self, path: Path) -> Path:
+        """Return the path of the file, if `path` was asked for."""
+        if self.field is None:
+            return path
+        stem = path.stem if path.suffix else path.name
+        return path.with_name(self.file(stem))
+
+
+def exports(desk: Desk) -> list[Export]:
+    """Return the files of a desk: one, or one for each field of the codebook."""
+    codebook = desk.sheet.codebook
+    if are_spans(codebook):
+        return [Export(".jsonl")]
+    if not are_fields(codebook):
+        return [Export(".csv")]
+    made: list[Export] = []
+    for field in form_of(codebook.schema):
+        name = _NOT_IN_NAMES.sub("_", field.name).strip("_")
+        taken = {each.ending.casefold() for each in made}
+        if not name or f".{name}.csv".casefold() in taken:
+            name = f"{name}_{len(made) + 1}"
+        made.append(Export(f".{name}.csv", field))
+    return made
+
+
+def column_of(desk: Desk, coder: str, field: FormField | None) -> list[str]:
+    """Return a coder's codes as cells, "" without a code."""
+    return [_cell(desk, field, value) for value in desk.values(coder)]
+
+
+def _cell(desk: Desk, field: FormField | None, value: Value | None) -> str:
+    if field is None:
+        return cell_of(desk.sheet.codebook, value)
+    answers = value.answers if isinstance(value, FieldCodes) else {}
+    return field_cell(field, answers.get(field.name))
+
+
+def coded_sample(desk: Desk, field: FormField | None = None) -> GoldSample | None:
     """Return the gold sample with the codes; None without a sample.
 
     A code that the sample had before is kept if the coder has no code for the text on the
     page.
+
+    Args:
+        desk: Codes of all coders.
+        field: Field of the codebook; the labels of the sample become those of the field.
     """
     sample = desk.sheet.sample
     if sample is None or are_spans(desk.sheet.codebook):
         return sample
+    if field is not None:
+        sample = _of_field(sample, field)
     known = dict(zip(sample.coders, sample.codes, strict=True))
     codes = {
         coder: [
-            cell_of(desk.sheet.codebook, value)
-            if value is not None
-            else known[coder][i]
-            if coder in known
-            else None
-            for i, value in enumerate(desk.values(coder))
+            cell or (known[coder][i] if coder in known else None)
+            for i, cell in enumerate(column_of(desk, coder, field))
         ]
         for coder in desk.sheet.people
     }
     return sample.with_codes(codes)
+
+
+def _of_field(sample: GoldSample, field: FormField) -> GoldSample:
+    """Return a sample, without codes, whose labels are those of a field."""
+    names = field.names if field.kind == "choice" or field.is_several else ()
+    if sample.design.get("label") == field.name:
+        return replace(sample, codes=[], coders=[], names=names or sample.names)
+    other = {"labels_sha256", "several", "scale"}
+    design = {name: each for name, each in sample.design.items() if name not in other}
+    design["label"] = field.name
+    if field.is_several:
+        design["several"] = True
+    if field.measured != "nominal":
+        design["scale"] = field.measured
+    labels: list[str | None] = [None] * len(sample)
+    return replace(sample, codes=[], coders=[], names=names, labels=labels, design=design)
+
+
+def coded_fields(desk: Desk) -> dict[str, GoldSample]:
+    """Return the gold sample with the codes of each field, by the field's name."""
+    found = {
+        field.name: coded_sample(desk, field)
+        for field in form_of(desk.sheet.codebook.schema)
+    }
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def coded_columns(desk: Desk) -> dict[str, list[str | None]]:
+    """Return the codes as columns: a column for each coder, or coder and field.
+
+    Raises:
+        ArgumentError: Two columns have the same name.
+    """
+    fields = [each.field for each in exports(desk)]
+    made: dict[str, list[str | None]] = {}
+    for field in fields:
+        for coder in desk.sheet.people:
+            name = coder if field is None else f"{field.name}.{coder}"
+            if name in made:
+                raise ArgumentError(
+                    f"and fields give two columns the name {checks.shown(name)}",
+                    argument="coders",
+                    code="duplicate",
+                )
+            made[name] = [cell or None for cell in column_of(desk, coder, field)]
+    return made
 
 
 def coded_spans(desk: Desk) -> SpanCodes:
@@ -59,11 +169,11 @@ def coded_spans(desk: Desk) -> SpanCodes:
         )
         for coder in desk.sheet.people
         for i, value in enumerate(desk.values(coder))
-        if value is not None
+        if value is not None and not isinstance(value, FieldCodes)
     )
 
 
-def exported(desk: Desk) -> bytes:
+def exported(desk: Desk, export: Export) -> bytes:
     """Return the content of a file with the codes: CSV, or JSON lines for passages.
 
     The CSV has the columns id and text, a column for each coder, and a column for the
@@ -72,39 +182,48 @@ def exported(desk: Desk) -> bytes:
     if are_spans(desk.sheet.codebook):
         return "".join(f"{line}\n" for line in _lines(desk)).encode()
     sheet, people = desk.sheet, desk.sheet.people
-    codes = [desk.values(coder) for coder in people]
+    codes = [column_of(desk, coder, export.field) for coder in people]
     noted = [coder for coder in people if any(_notes(desk, coder))]
     notes = [_notes(desk, coder) for coder in noted]
-    rows = [["id", "text", *people, *(f"{coder}{_NOTE}" for coder in noted)]]
+    rows = [["id", "text", *people, *(f"{coder}{gold_file.NOTE}" for coder in noted)]]
     for i, (key, text) in enumerate(zip(sheet.ids, sheet.texts, strict=True)):
-        cells = [cell_of(sheet.codebook, column[i]) for column in codes]
+        cells = (column[i] for column in codes)
         rows.append([key, text, *cells, *(column[i] for column in notes)])
     return gold_file.written(rows, bom=True)
 
 
 def write_codes(
     desk: Desk, path: str | os.PathLike[str], *, overwrite: bool = False
-) -> None:
-    """Write the codes to a file, and the design of the sample beside a CSV file.
+) -> list[Path]:
+    """Write the codes, and the design of the sample beside each CSV file.
+
+    Returns:
+        Paths of the files with codes: `path`, or for a codebook with fields a file for
+        each field ("coded.topic.csv" for "coded.csv").
 
     Raises:
-        ArgumentError: A file with other content exists.
-        OSError: The file cannot be written.
+        ArgumentError: A file with other content exists; no file is written.
+        OSError: A file cannot be written.
     """
-    content, there = exported(desk), Path(path)
-    if not overwrite and there.exists() and there.read_bytes() != content:
-        raise ArgumentError(
-            f"{checks.shown(str(there))} already exists: choose another name, or set "
-            "overwrite to replace it",
-            argument="path",
-            code="exists",
-            form="{name}: {problem}",
-        )
-    there.write_bytes(content)
-    sample = desk.sheet.sample
-    if sample is not None and not are_spans(desk.sheet.codebook):
-        design = replace(sample, coders=[], codes=[])
+    made = [(each, each.path(Path(path)), exported(desk, each)) for each in exports(desk)]
+    for _, there, content in made:
+        if not overwrite and there.exists() and there.read_bytes() != content:
+            raise ArgumentError(
+                f"{checks.shown(str(there))} already exists: choose another name, or set "
+                "overwrite to replace it",
+                argument="path",
+                code="exists",
+                form="{name}: {problem}",
+            )
+    for export, there, content in made:
+        there.write_bytes(content)
+        sample = desk.sheet.sample
+        if sample is None or are_spans(desk.sheet.codebook):
+            continue
+        own = sample if export.field is None else _of_field(sample, export.field)
+        design = replace(own, coders=[], codes=[])
         sidecar(there).write_text(design.to_json(), encoding="utf-8")
+    return [there for _, there, _ in made]
 
 
 def _notes(desk: Desk, coder: str) -> list[str]:
@@ -121,7 +240,7 @@ def _lines(desk: Desk) -> list[str]:
             if value is None:
                 continue
             text = desk.sheet.texts[i]
-            spans = [
+            spans: list[Any] = [
                 {**each, "quote": text[each["start"] : each["end"]]}
                 for each in plain_value(value)
             ]

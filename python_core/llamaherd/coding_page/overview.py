@@ -6,7 +6,20 @@ import math
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.coding_page.values import are_spans, plain_value
+from llamaherd.coding_page.export import exports
+from llamaherd.coding_page.field_codes import FieldCodes
+from llamaherd.coding_page.fields_overview import (
+    compared_columns,
+    differing,
+    unit_columns,
+)
+from llamaherd.coding_page.form import form_of
+from llamaherd.coding_page.values import (
+    are_fields,
+    are_spans,
+    compared_parts,
+    plain_value,
+)
 from llamaherd.research.codes.span_files import Unit
 from llamaherd.research.statistics import (
     cohen_kappa,
@@ -24,6 +37,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 100  # maximum number of disagreements, and of notes
 _LONGEST_TEXT = 600  # characters of a text in a list
+_MOST_IN_PAIRS = 10  # coders of which each pair is compared
 
 Row = dict[str, Any]
 
@@ -32,7 +46,10 @@ def overview(desk: Desk) -> dict[str, Any]:
     """Return progress, agreement, disagreements and notes as JSON types."""
     columns = {coder: desk.values(coder) for coder in desk.sheet.people}
     return {
-        "file": "codes.jsonl" if are_spans(desk.sheet.codebook) else "codes.csv",
+        "files": [
+            {"name": each.file("codes"), "field": each.field_name}
+            for each in exports(desk)
+        ],
         "n_texts": len(desk.sheet.ids),
         "coders": [_coder(desk, coder) for coder in desk.sheet.people],
         "agreement": _agreement(desk, columns),
@@ -67,7 +84,7 @@ def _agreement(desk: Desk, columns: dict[str, list[Value | None]]) -> list[Row]:
     if len(of) < 2:
         return []
     rows = _coefficients(desk, "all coders", list(of.values()))
-    if len(of) > 2:
+    if 2 < len(of) <= _MOST_IN_PAIRS:
         for one, other in combinations(of, 2):
             rows += _coefficients(desk, f"{one} and {other}", [of[one], of[other]])
     return rows
@@ -75,12 +92,21 @@ def _agreement(desk: Desk, columns: dict[str, list[Value | None]]) -> list[Row]:
 
 def _coefficients(desk: Desk, part: str, columns: Sequence[Sequence[Any]]) -> list[Row]:
     codebook = desk.sheet.codebook
+    if are_fields(codebook):
+        return _of_fields(desk, part, columns)
     if are_spans(codebook):
         return [_unitizing(desk, part, columns)]
     if not codebook.kind.is_several:
         return _of_labels(part, columns, codebook.kind.measured, codebook.names)
+    return _of_sets(part, columns, codebook.names)
+
+
+def _of_sets(
+    part: str, columns: Sequence[Sequence[Any]], names: Sequence[str]
+) -> list[Row]:
+    """Return the agreement on each label of texts that may have several labels."""
     rows = []
-    for label in codebook.names:
+    for label in names:
         given = [
             [None if each is None else label in each for each in column]
             for column in columns
@@ -89,8 +115,29 @@ def _coefficients(desk: Desk, part: str, columns: Sequence[Sequence[Any]]) -> li
     return rows
 
 
+def _of_fields(desk: Desk, part: str, columns: Sequence[Sequence[Any]]) -> list[Row]:
+    """Return the agreement on each field; of free text only the percentage."""
+    rows = []
+    for field in form_of(desk.sheet.codebook.schema):
+        name = f"{part}, {field.title}"
+        if field.kind in ("passage", "passages"):
+            rows.append(_unitizing(desk, name, unit_columns(field, columns)))
+            continue
+        given = compared_columns(field, columns)
+        if field.kind == "choices":
+            rows += _of_sets(name, given, field.names)
+        else:
+            levels = field.names if field.kind == "choice" else None
+            found = _of_labels(name, given, field.measured, levels)
+            rows += found if field.is_coded else found[:1]
+    return rows
+
+
 def _of_labels(
-    part: str, columns: Sequence[Sequence[Any]], scale: Scale, levels: Sequence[Any]
+    part: str,
+    columns: Sequence[Sequence[Any]],
+    scale: Scale,
+    levels: Sequence[Any] | None,
 ) -> list[Row]:
     if not any(sum(c is not None for c in row) > 1 for row in zip(*columns, strict=True)):
         return [_row(part, "percent agreement", math.nan, 0)]
@@ -134,7 +181,8 @@ def _disagreements(desk: Desk, columns: dict[str, list[Value | None]]) -> Row:
     rows = []
     for i, row in enumerate(zip(*columns.values(), strict=True)):
         codes = {c: v for c, v in zip(columns, row, strict=True) if v is not None}
-        if len(set(codes.values())) > 1:
+        parts = {compared_parts(desk.sheet.codebook, each) for each in codes.values()}
+        if len(parts) > 1:
             rows.append((i, codes))
     return {
         "n": len(rows),
@@ -142,18 +190,27 @@ def _disagreements(desk: Desk, columns: dict[str, list[Value | None]]) -> Row:
             {
                 "id": desk.sheet.ids[i],
                 "text": _shortened(desk.sheet.texts[i]),
-                "codes": {coder: _shown(desk, i, code) for coder, code in codes.items()},
+                "codes": _shown_codes(desk, i, codes),
             }
             for i, codes in rows[:_MOST_SHOWN]
         ],
     }
 
 
+def _shown_codes(desk: Desk, i: int, codes: dict[str, Value]) -> dict[str, str]:
+    """Return the code of each coder in words; with fields only those that differ."""
+    if are_fields(desk.sheet.codebook):
+        return differing(desk.sheet.codebook, codes)
+    return {coder: _shown(desk, i, code) for coder, code in codes.items()}
+
+
 def _shown(desk: Desk, i: int, value: Value) -> str:
     text = desk.sheet.texts[i]
     plain = plain_value(value)
     if isinstance(plain, str):
-        return plain
+        return _shortened(plain)
+    if isinstance(value, FieldCodes):
+        return value.content
     parts = [
         f"{each.label}: {_shortened(text[each.start : each.end])}"
         if isinstance(each, Unit)

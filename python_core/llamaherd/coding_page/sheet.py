@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llamaherd.coding_page.form import form_of
+from llamaherd.coding_page.values import are_fields
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research import frames
@@ -17,6 +19,7 @@ from llamaherd.research.codes import text_of
 from llamaherd.research.coding.codebook import Codebook, checked_codebook
 from llamaherd.research.estimation import gold_file
 from llamaherd.research.estimation.gold_drawn import OURS, PART, GoldSample, sidecar
+from llamaherd.research.estimation.gold_read import read_gold
 
 DEFAULT_CODER = "code"  # also the name of the column that `GoldSample.write` creates
 _MOST_CODERS = 50
@@ -31,7 +34,7 @@ class Sheet:
     Attributes:
         ids: n identifiers.
         texts: n texts.
-        codebook: Codebook with the labels.
+        codebook: Codebook with the labels or fields.
         coders: Names of the coders who code all texts.
         tie_coder: Name of the coder who codes texts on which the others disagree; None
             without such a coder.
@@ -74,14 +77,11 @@ def make_sheet(
     if codebook is None:
         codebook = _of_sample(sample)
     codebook = checked_codebook(codebook)
-    if not codebook.labels:
-        raise ArgumentError(
-            "must have labels: fields of a schema cannot be coded on the page",
-            argument="codebook",
-            code="unsupported",
-        )
+    if are_fields(codebook):
+        form_of(codebook.schema)
     _check_agrees(codebook, sample)
-    names = [coders] if isinstance(coders, str) else list(coders or (DEFAULT_CODER,))
+    names = [coders] if isinstance(coders, str) else list(coders or ())
+    names = names or _default_coders(data, sample)
     return Sheet(
         ids=tuple(ids),
         texts=tuple(texts),
@@ -91,6 +91,21 @@ def make_sheet(
         seed=checks.integer("seed", seed, 0),
         sample=sample,
     )
+
+
+def _default_coders(data: object, sample: GoldSample | None) -> list[str]:
+    """Return the columns for codes of a coding sheet, or the coders of a sample."""
+    found: list[str] = []
+    if sample is not None and isinstance(data, (str, os.PathLike)):
+        path = Path(data)
+        header = (
+            cell.strip() for cell in gold_file.parsed(path.read_bytes(), str(path))[0]
+        )
+        own = (*sample.own_columns, "")
+        found = gold_file.without_notes([name for name in header if name not in own])
+    elif sample is not None:
+        found = list(sample.coders)
+    return found or [DEFAULT_CODER]
 
 
 def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
@@ -113,7 +128,10 @@ def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
             or not 0 < len(plain) <= _LONGEST_NAME
             or plain.casefold() in (*OURS, PART)
         )
-        if is_wrong or plain.casefold() in (each.casefold() for each in made):
+        taken = {each.casefold() for each in made}
+        taken |= {f"{each}{gold_file.NOTE}" for each in taken}  # columns of notes
+        taken |= {each.removesuffix(gold_file.NOTE) for each in taken}
+        if is_wrong or plain.casefold() in taken:
             raise ArgumentError(
                 f"must be different names of 1 to {_LONGEST_NAME} characters, other than "
                 f"{', '.join((*OURS, PART))}, not {checks.shown(plain)}",
@@ -171,8 +189,11 @@ def _texts_of(
     id: str | None,  # noqa: A002 - what the column is called
 ) -> tuple[GoldSample | None, list[str], list[str]]:
     """Return the sample (None for other data), ids and texts."""
+    file = None
     if isinstance(data, (str, os.PathLike)):
-        data = _of_file(Path(data))
+        file = Path(data)
+        data = _of_file(file)
+        _check_columns(file, data, {"text": text, "id": id})
     if isinstance(data, GoldSample):
         if any(each is None for each in data.texts):
             raise ArgumentError(
@@ -194,40 +215,73 @@ def _texts_of(
         id = "id"  # noqa: A001 - what the column is called
     given = range(1, len(texts) + 1) if id is None else frames.column(data, id, "id")
     ids = [text_of(each) or "" for each in given]
-    _check_rows(ids, texts)
+    _check_rows(ids, texts, file)
     return None, ids, [each or "" for each in texts]
 
 
-def _check_rows(ids: Sequence[str], texts: Sequence[str | None]) -> None:
+def _check_columns(
+    file: Path, data: GoldSample | dict[str, list[str]], asked: dict[str, str | None]
+) -> None:
+    """Check that a file has the columns that the arguments name."""
+    if isinstance(data, GoldSample):
+        return
+    for argument, name in asked.items():
+        if name is not None and name not in data:
+            there = ", ".join(map(checks.quoted, list(data)[:20]))
+            raise ArgumentError(
+                f"is {checks.quoted(name)}, but {file} has the columns {there}",
+                argument=argument,
+                code="unknown_column",
+            )
+
+
+def _check_rows(
+    ids: Sequence[str], texts: Sequence[str | None], file: Path | None
+) -> None:
     """Check that there are texts, and that ids are unique."""
     if not texts:
-        raise ArgumentError("has no texts", argument="data", code="empty")
+        name = "has no texts" if file is None else f"{file} has no texts"
+        form = "{name} {problem}" if file is None else "{problem}"
+        raise ArgumentError(name, argument="data", code="empty", form=form)
+
+    def wrong(i: int, problem: str, place: tuple[int | str, ...], code: str) -> None:
+        if file is None:
+            raise ArgumentError(problem, argument="data", place=place, code=code)
+        raise ArgumentError(
+            f"{file}, row {i + 1} below the names of the columns: it {problem}",
+            argument="data",
+            place=place,
+            code=code,
+            form="{problem}",
+        )
+
     seen: set[str] = set()
     for i, (key, each) in enumerate(zip(ids, texts, strict=True)):
         if not key or key in seen:
-            raise ArgumentError(
-                f"must have a different id in each row, not {checks.shown(key)} again",
-                argument="data",
-                place=(i, "id"),
-                code="duplicate",
+            again = (
+                f"must have a different id in each row, not {checks.quoted(key)} again"
             )
+            wrong(i, again, (i, "id"), "duplicate")
         if each is None or not each.strip():
-            raise ArgumentError(
-                "must have a text in each row", argument="data", place=(i,), code="empty"
-            )
+            wrong(i, "must have a text in each row", (i,), "empty")
         seen.add(key)
 
 
 def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
     """Return the sample of a CSV file with a sidecar, or the columns of another file.
 
+    The sample has the codes in the file, if there are any.
+
     Raises:
         FileNotFoundError: The file does not exist.
     """
     content = path.read_bytes()
-    if sidecar(path).exists():
-        return GoldSample.from_json(sidecar(path).read_text(encoding="utf-8"))
     header, *rows = gold_file.parsed(content, str(path))
+    if sidecar(path).exists():
+        drawn = GoldSample.from_json(sidecar(path).read_text(encoding="utf-8"))
+        n_own = sum(name.strip() in drawn.own_columns for name in header)
+        is_coded = any(cell.strip() for row in rows for cell in row[n_own:])
+        return read_gold(path) if is_coded else drawn
     names = [name.strip() for name in header]
     for i, row in enumerate(rows):
         if len(row) != len(names):

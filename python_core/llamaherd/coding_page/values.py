@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.coding_page.field_codes import FieldCodes, checked_fields, compared
+from llamaherd.coding_page.form import form_of
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.codes.span_files import Unit
@@ -13,18 +15,23 @@ from llamaherd.research.coding.label_sets import in_order, joined, none_of
 from llamaherd.research.coding.span_type import SPANS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from llamaherd.research.coding.codebook import Codebook
 
-# A label, a tuple of labels in the order of the codebook, or a tuple of passages in the
-# order of the text.
-Value = str | tuple[str, ...] | tuple[Unit, ...]
+# A label, a tuple of labels in the order of the codebook, a tuple of passages in the
+# order of the text, or answers by field.
+Value = str | tuple[str, ...] | tuple[Unit, ...] | FieldCodes
 
 
 def are_spans(codebook: Codebook) -> bool:
     """Return True if the codes of a codebook are passages."""
     return codebook.kind is TYPES[SPANS]
+
+
+def are_fields(codebook: Codebook) -> bool:
+    """Return True if the codes of a codebook are answers by field."""
+    return codebook.schema is not None
 
 
 def checked_value(codebook: Codebook, text: str, value: object) -> Value:
@@ -33,12 +40,15 @@ def checked_value(codebook: Codebook, text: str, value: object) -> Value:
     Args:
         codebook: Codebook of the code.
         text: The text.
-        value: A label; a list of labels; a list of mappings with start, end and label.
+        value: A label; a list of labels; a list of mappings with start, end and label; a
+            mapping of fields.
 
     Raises:
         ArgumentError: The value is not a valid code by the codebook, or does not fit the
             text.
     """
+    if are_fields(codebook):
+        return checked_fields(codebook.schema, text, value)
     if are_spans(codebook):
         units = [_unit(codebook, text, each) for each in _listed(value)]
         most = codebook.max_spans
@@ -55,6 +65,8 @@ def plain_value(value: Value) -> Any:  # noqa: ANN401 - JSON
     """Return a code as JSON types, which `checked_value` reads."""
     if isinstance(value, str):
         return value
+    if isinstance(value, FieldCodes):
+        return value.answers
     return [
         each if isinstance(each, str) else each._asdict()  # a Unit is a NamedTuple
         for each in value
@@ -62,15 +74,37 @@ def plain_value(value: Value) -> Any:  # noqa: ANN401 - JSON
 
 
 def cell_of(codebook: Codebook, value: Value | None) -> str:
-    """Return a code as a cell of a coding sheet; "" without a code."""
+    """Return a code of labels as a cell of a coding sheet; "" without a code."""
     if value is None or isinstance(value, str):
         return value or ""
+    if isinstance(value, FieldCodes):
+        return value.content
     labels = [each for each in value if isinstance(each, str)]
     return joined(labels) if labels else none_of(codebook.names)
 
 
-def is_tie(values: Sequence[Value]) -> bool:
-    """Return True if there are at least two codes and none has a majority."""
+def is_tie(codebook: Codebook, values: Sequence[Value]) -> bool:
+    """Return True if there are at least two codes and none has a majority.
+
+    With fields: if this holds for a field whose answers are compared.
+    """
+    columns = zip(*(compared_parts(codebook, each) for each in values), strict=True)
+    return any(_has_no_majority(each) for each in columns)
+
+
+def compared_parts(codebook: Codebook, value: Value) -> tuple[Hashable, ...]:
+    """Return the parts of a code that are compared between coders, in a fixed order.
+
+    With fields: the answers of fields that are neither free text nor passages.
+    """
+    if not isinstance(value, FieldCodes):
+        return (value,)
+    answers = value.answers
+    form = form_of(codebook.schema)
+    return tuple(compared(each, answers.get(each.name)) for each in form if each.is_coded)
+
+
+def _has_no_majority(values: Sequence[Hashable]) -> bool:
     if len(values) < 2:
         return False
     return 2 * Counter(values).most_common(1)[0][1] <= len(values)

@@ -16,6 +16,7 @@ from llamaherd.core.errors import ContextClosedError, ContextError, NativeError
 from llamaherd.core.outcome import Counts
 from llamaherd.core.stats import Load
 from llamaherd.loop.fit import fit
+from llamaherd.loop.slot_times import NO_TIMES
 from llamaherd.loop.threaded import ThreadedLoop
 from llamaherd.native import shim
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from llamaherd.loop.group import Group
     from llamaherd.loop.runner import Runner
     from llamaherd.loop.sizing import Sizing
+    from llamaherd.loop.slot_times import SlotTimes
     from llamaherd.memory.plan import Plan
 
 _WATCHED_S = 10.0  # seconds for which counts are updated after each reading
@@ -45,6 +47,7 @@ class Loop(ThreadedLoop):
         self._changed: deque[Group] = deque()  # groups to cancel, to stop or to watch
         self._is_aborted = False  # whether the abort flag of the engine is set
         self._counts = Counts()
+        self._slot_times = NO_TIMES
         self._counted_until = 0.0  # time until which counts are updated
 
     # ---- any thread ----
@@ -83,6 +86,11 @@ class Loop(ThreadedLoop):
         """
         self._counted_until = monotonic() + _WATCHED_S
         return self._counts
+
+    def watched_slots(self) -> SlotTimes:
+        """Return recent times of the slots, as `watched_counts` returns counts."""
+        self._counted_until = monotonic() + _WATCHED_S
+        return self._slot_times
 
     @property
     def _groups(self) -> list[Group]:
@@ -164,13 +172,22 @@ class Loop(ThreadedLoop):
             if runner is None:
                 return not self._may_leave()
             runner.run_slice()
-            if self._counted_until > 0 and self._counted_until > monotonic():
-                self._counts = runner.engine.counts()
+            if self._counted_until > 0:
+                self._count(runner)
         except NativeError as error:
             self._fail_all(f"the engine failed: {error}")
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._fail_all("", error)
         return True
+
+    def _count(self, runner: Runner) -> None:
+        """Update counts and times of slots if somebody read them recently."""
+        if self._counted_until > monotonic():
+            self._counts = runner.engine.counts()
+            self._slot_times = runner.slot_times()
+        else:
+            self._counted_until = 0.0
+            runner.ignore_slots()
 
     def _fail_all(self, reason: str, error: BaseException | None = None) -> None:
         try:

@@ -12,6 +12,7 @@ from llamaherd.core.errors import NativeError, NoSpaceError
 from llamaherd.core.outcome import Finish, Output, Status
 from llamaherd.core.request import too_long
 from llamaherd.loop.prefixes import call_tree, single_tree
+from llamaherd.loop.slot_times import SlotWatch
 from llamaherd.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
 from llamaherd.schedule.client import State
 from llamaherd.schedule.decision import Kind, Limits
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.outcome import RunOutcome
     from llamaherd.loop.group import Group
+    from llamaherd.loop.slot_times import SlotTimes
     from llamaherd.memory.plan import Plan
     from llamaherd.schedule.client import Client
     from llamaherd.schedule.decision import Action
@@ -66,6 +68,7 @@ class Runner:
         self._live: dict[int, Client] = {}  # clients in the engine, by id
         self._watched: dict[int, Group] = {}  # groups of watched clients, by id
         self._is_short = False  # whether the last batch found too few cells
+        self._slots: SlotWatch | None = None  # None while nobody looks
 
     @property
     def n_running(self) -> int:
@@ -82,6 +85,17 @@ class Runner:
         """Number of hold slots to plan, doubled if evicted prefixes were needed again."""
         n = max(MAX_HOLD, self.plan.n_hold)
         return min(MOST_HOLD, 2 * n) if self._cache.n_again >= n else n
+
+    def slot_times(self) -> SlotTimes:
+        """Return the times of the slots; the first call begins the measurement."""
+        if self._slots is None:
+            self._slots = SlotWatch(self.engine.times, perf_counter)
+        self._slots.look(c for c in self._live.values() if c.state is State.RUNNING)
+        return self._slots.times
+
+    def ignore_slots(self) -> None:
+        """End the measurement of the slots."""
+        self._slots = None
 
     # ---- groups ----
 
@@ -194,7 +208,7 @@ class Runner:
             ContextError: There is not enough memory; the cache keeps its size.
         """
         for client in self._scheduler.pause_all():
-            self._scheduler.paused(client, self.engine.pause(client.id))
+            self._pause(client)
         held = self._cache.held
         for prefix in held:
             self._release(prefix)
@@ -286,7 +300,7 @@ class Runner:
         elif action.kind is Kind.RESUME:
             self._resume(client)
         elif action.kind is Kind.PAUSE:
-            self._scheduler.paused(client, self.engine.pause(client.id))
+            self._pause(client)
         elif action.kind is Kind.RELEASE:
             self._release(client)
         else:
@@ -309,15 +323,29 @@ class Runner:
             self._finish(client, Output(finish=Finish.ERROR, message=str(error)))
             return
         self._live[client.id] = client
+        self._entered(client)
         if not client.is_prefix:
             group.n_running += 1
             group.started(client.index, perf_counter())
             if group.is_watched:
                 self._watched[client.id] = group
 
+    def _pause(self, client: Client) -> None:
+        self._left(client)
+        self._scheduler.paused(client, self.engine.pause(client.id))
+
+    def _entered(self, client: Client) -> None:
+        if self._slots is not None:
+            self._slots.enter(client)
+
+    def _left(self, client: Client) -> None:
+        if self._slots is not None:
+            self._slots.leave(client.id)
+
     def _resume(self, client: Client) -> None:
         try:
             self.engine.resume(client.id)
+            self._entered(client)
         except NoSpaceError as error:
             self._scheduler.not_resumed(client)
             if not self._scheduler.running_ids:
@@ -345,6 +373,7 @@ class Runner:
         if prefix.call not in self.groups:  # the call of the prefix has ended
             self.engine.forget(prefix.call)
         if output.finish is Finish.NONE:
+            self._left(prefix)
             self._scheduler.held(prefix)
         else:
             self._release(prefix)
@@ -378,6 +407,7 @@ class Runner:
             group.listener.on_piece(piece)
 
     def _release(self, client: Client) -> None:
+        self._left(client)
         del self._live[client.id]
         self._watched.pop(client.id, None)
         self.engine.release(client.id)

@@ -282,6 +282,10 @@ class NativeEngine:
         native = _native_params(params)
         check(lib.lh_engine_resize(self._engine, native, self._error), self._error)
 
+    def times(self, id_: int) -> tuple[float, float]:
+        info = self._client_info(id_)
+        return info.t_prefill_s, info.t_decode_s
+
     def counts(self, call: int | None = None) -> Counts:
         stats = ffi.new("lh_stats *")
         number = -1 if call is None else call

@@ -112,6 +112,9 @@ class Engine(Protocol):
     def n_cells_taken(self) -> int:
         """Return the number of cells in use, or reserved for prompts in prefill."""
 
+    def times(self, id_: int) -> tuple[float, float]:
+        """Return a request's share of the time of batches, for prompt and answer."""
+
     def counts(self, call: int | None = None) -> Counts:
         """Return the counts of one call, or of all calls since the engine was created."""
 

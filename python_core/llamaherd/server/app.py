@@ -138,13 +138,14 @@ def _application(
         ),
         *(posts[path] for path in posts if path not in {"/generate", *OF_OPENAI}),
         *pages.routes(),
-        *Dashboard(shared, models).routes(),
     ]
     batches = BatchService(shared, settings.data, batch_endpoints(routes))
+    routes += Dashboard(shared, models, batches.progress).routes()
     batch_pages = BatchPages(batches, shared, settings.max_file)
     routes += _with_and_without_v1(*batch_pages.routes())
     pages.document = openapi(routes)
     paths = [route.path for route in routes]
+    shown = [route.path for route in routes if route.include_in_schema]
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -160,7 +161,7 @@ def _application(
         middleware=[
             Middleware(AccessMiddleware, Guard(settings), shared, metrics, paths)
         ],
-        exception_handlers={HTTPException: _http_errors(paths)},
+        exception_handlers={HTTPException: _http_errors(shown)},
         lifespan=lifespan,
     )
     app.state.shared = shared

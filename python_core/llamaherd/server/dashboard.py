@@ -21,8 +21,12 @@ from llamaherd.server.messages import dumps
 from llamaherd.server.web_pages import page_routes
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
     from starlette.requests import Request
 
+    from llamaherd.loop.slot_times import SlotTime, SlotTimes
+    from llamaherd.server.batches.records import BatchProgress
     from llamaherd.server.model_view import ModelView, ShownModel
     from llamaherd.server.shared_state import SharedState
 
@@ -31,6 +35,7 @@ PAGES = {  # paths of files that contain no data and need no key
     "/": "dashboard.html",
     "/dashboard.js": "dashboard.js",
     "/charts.js": "charts.js",
+    "/strips.js": "strips.js",
     "/try.js": "try.js",
     "/dashboard.css": "dashboard.css",
     "/icon.svg": "icon.svg",
@@ -48,11 +53,18 @@ class Dashboard:
     Args:
         shared: State of the server.
         models: Models of the server.
+        batches: Returns the progress of running batches and of the last ones.
     """
 
-    def __init__(self, shared: SharedState, models: ModelView) -> None:
+    def __init__(
+        self,
+        shared: SharedState,
+        models: ModelView,
+        batches: Callable[[], Awaitable[Sequence[BatchProgress]]],
+    ) -> None:
         self._shared = shared
         self._models = models
+        self._batches = batches
         self._start_s = time.monotonic()
         self._process = psutil.Process()
 
@@ -64,6 +76,7 @@ class Dashboard:
     async def data(self, _request: Request) -> Response:
         """Return the current load, counts of the engine and memory."""
         found = await run_in_threadpool(self._found)
+        found["batches"] = [_batch(each) for each in await self._batches()]
         return Response(dumps(found), 200, _HEADERS, "application/json")
 
     def _found(self) -> dict[str, object]:
@@ -72,6 +85,10 @@ class Dashboard:
             "version": version("llamaherd"),
             "models": [each.name for each in shown],
             "states": [_state(each) for each in shown],
+            "slots": [
+                {"model": name, **_slots(times)}
+                for name, times in self._models.slots().items()
+            ],
             "uptime_s": time.monotonic() - self._start_s,
             "load": asdict(self._models.load),
             "n_requests": self._shared.queue.n_inside,
@@ -81,6 +98,31 @@ class Dashboard:
                 "available": available_memory(),
             },
         }
+
+
+def _slots(times: SlotTimes) -> dict[str, object]:
+    """Return the seconds of each slot: prefill, decode, waiting."""
+    return {
+        "began": times.began_s,
+        "at": times.at_s,
+        "prompts": [_seconds(each) for each in times.prompts],
+        "prefixes": [_seconds(each) for each in times.prefixes],
+    }
+
+
+def _seconds(time_of_slot: SlotTime) -> tuple[float, float, float]:
+    return time_of_slot.prefill_s, time_of_slot.decode_s, time_of_slot.waiting_s
+
+
+def _batch(progress: BatchProgress) -> dict[str, object]:
+    return {
+        "id": progress.id,
+        "endpoint": progress.endpoint,
+        "status": progress.status,
+        "n_total": progress.n_total,
+        "n_done": progress.n_done,
+        "left_s": progress.left_s,
+    }
 
 
 def _state(model: ShownModel) -> dict[str, object]:

@@ -9,11 +9,12 @@ from llamaherd.core.outcome import Counts
 from llamaherd.core.stats import Load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from starlette.types import Receive
 
+    from llamaherd.loop.slot_times import SlotTimes
     from llamaherd.model.model import Model
 
 
@@ -97,6 +98,12 @@ class ModelView(Protocol):
         Raises:
             ApiError: The model cannot be used.
             ClientGoneError: The client disconnected while it waited.
+        """
+
+    def slots(self) -> Mapping[str, SlotTimes]:
+        """Return the times of the slots of each model in memory, by its name.
+
+        A call makes the engines measure these times for a few seconds.
         """
 
     def shown(self) -> Sequence[ShownModel]:

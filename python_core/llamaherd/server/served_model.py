@@ -10,6 +10,7 @@ from llamaherd.asks.requests import make_requests
 from llamaherd.core.errors import ChatTemplateError
 from llamaherd.core.outcome import Counts
 from llamaherd.core.stats import Load
+from llamaherd.loop.slot_times import NO_TIMES
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.endpoints import endpoints_of
 from llamaherd.server.model_view import ShownModel
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive
 
+    from llamaherd.loop.slot_times import SlotTimes
     from llamaherd.model.model import Model
     from llamaherd.run.context import Context
     from llamaherd.server.model_view import InMemory
@@ -49,6 +51,11 @@ class LoadedModel:
     def counts(self) -> Counts:
         """Counts of the engine."""
         return Counts() if self.ctx is None else self.ctx.loop.watched_counts()
+
+    @property
+    def slots(self) -> SlotTimes:
+        """Times of the slots."""
+        return NO_TIMES if self.ctx is None else self.ctx.loop.watched_slots()
 
     @property
     def is_closed(self) -> bool:
@@ -166,6 +173,10 @@ class OneModel:
             yield LoadedModel(other, None)
         else:
             yield self._loaded
+
+    def slots(self) -> dict[str, SlotTimes]:
+        """Return the times of the slots, by the name of the model."""
+        return {self._settings.model_name: self._loaded.slots}
 
     def shown(self) -> list[ShownModel]:
         """Return an entry for each name of the model and for the model for embeddings."""

@@ -91,3 +91,42 @@ test_that("a gold sample and passages get their codes", {
   expect_identical(found$quote, "Text")
   expect_identical(c(found$start, found$end), c(1L, 4L))
 })
+
+test_that("a codebook with fields gives a gold sample, or columns, for each field", {
+  local_real()
+  fields <- type_object(
+    topic = type_enum(c("a", "b", "c"), "The topic."),
+    anger = type_integer("How angry?")
+  )
+  book <- codebook("What is it?", schema = fields, type = "fields")
+  data <- data.frame(text = sprintf("Text %d.", 1:9), topic = rep(c("a", "b", "c"), 3))
+  gold <- gold_sample(data, 4, text = text, label = topic, seed = 1)
+  code <- list(as_coder("anna", 2, list(topic = "b", anger = 3)))
+  path <- withr::local_tempfile(fileext = ".sqlite")
+  capture.output(
+    found <- visited(
+      code,
+      code_texts(gold, book, c("anna", "ben"), path = path, port = 0, browser = TRUE)
+    )
+  )
+  expect_named(found, c("topic", "anger"))
+  expect_s3_class(found$topic, "llamaherd_gold")
+  expect_identical(found$topic$codes$anna, c(NA, NA, "b", NA))
+  expect_identical(found$anger$codes$anna, c(NA, NA, "3", NA))
+  path <- withr::local_tempfile(fileext = ".sqlite")
+  capture.output(
+    found <- visited(
+      code,
+      code_texts(
+        data["text"],
+        book,
+        c("anna", "ben"),
+        path = path,
+        port = 0,
+        browser = TRUE
+      )
+    )
+  )
+  expect_named(found, c("text", "topic.anna", "topic.ben", "anger.anna", "anger.ben"))
+  expect_identical(found$anger.anna[1:3], c(NA, NA, "3"))
+})

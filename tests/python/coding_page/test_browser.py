@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import llamaherd as lh
 import pytest
+from accessible import check_accessible
 from browsing import visited
+from coding_pages import TOPICS
+from llamaherd.cli.main import main
 from llamaherd.research.codes.span_files import Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -179,6 +187,45 @@ def test_hostile_texts_are_shown_as_they_are(
             assert each.title().startswith("Coding")
 
 
+@pytest.mark.parametrize("kind", ["label", "fields"])
+def test_hostile_labels_are_shown_and_stored_as_they_are(
+    browser: Browser, served: Callable[..., Any], kind: str
+) -> None:
+    names = [
+        "<img src=x onerror=alert(1)>",
+        "L" * 3000,
+        "\u0645\u0631\u062d\u0628\u0627",
+        "\U0001f469\u200d\U0001f467 \u202e evil",
+    ]
+    field = {"title": names[0], "enum": names}
+    schema = {"type": "object", "properties": {names[0]: field}, "required": [names[0]]}
+    book = lh.Codebook("Which?", names)
+    if kind == "fields":
+        book = lh.Codebook("Which?", schema=schema, type="fields")
+    phone = {"viewport": {"width": 375, "height": 700}}
+    with (
+        served({"text": ["x " * 50] * 4}, book, "anna") as at,
+        visited(browser, at.url, **phone) as page,
+        visited(browser, at.page.owner_link, **phone) as owner,
+    ):
+        page.on("dialog", lambda _: pytest.fail("a script of a label ran"))
+        for n in range(4):
+            shown(page, f"{n} of 4 coded")
+            page.keyboard.press(str(n + 1))
+            if kind == "fields":
+                page.keyboard.press("Enter")
+        page.get_by_role("heading", name="All texts are coded").wait_for()
+        order = at.desk.texts_of("anna")
+        found = [at.desk.values("anna")[i] for i in order]
+        codes = [each if kind == "label" else each.answers[names[0]] for each in found]
+        assert codes == names
+        owner.reload()
+        owner.get_by_text("4 of 4", exact=True).wait_for()
+        for each in (page, owner):
+            assert each.locator("img").count() == 0
+            assert each.evaluate("document.documentElement.scrollWidth") == 375
+
+
 def test_a_code_that_was_not_saved_is_not_lost(
     browser: Browser, served: Callable[..., Any]
 ) -> None:
@@ -213,3 +260,93 @@ def test_roles_and_keyboard_only(browser: Browser, served: Callable[..., Any]) -
         page.keyboard.press("1")
         page.get_by_role("button", name="Skip").click()
         shown(page, "1 of 6 coded, 1 skipped")
+
+
+@pytest.mark.parametrize("kind", ["label", "multiple", "scale", "spans"])
+@pytest.mark.parametrize("options", [PHONE, {"color_scheme": "light"}])
+def test_everybody_can_use_and_read_the_pages(
+    browser: Browser, served: Callable[..., Any], kind: str, options: dict[str, Any]
+) -> None:
+    books = {
+        "label": {"a": "An a.", "b": ""},
+        "multiple": ["a", "b"],
+        "scale": lh.number_scale(0, 100, names=["low", "high"]),
+        "spans": ["a", "b"],
+    }
+    book = lh.Codebook("Which?", books[kind], type=kind)
+    with (
+        served({"text": ["A b c."] * 2}, book) as at,
+        visited(browser, at.url, **options) as page,
+        visited(browser, at.page.owner_link, **options) as owner,
+    ):
+        page.get_by_role("button", name="anna").wait_for()
+        check_accessible(page)
+        page.get_by_role("button", name="anna").click()
+        shown(page, "0 of 2 coded")
+        page.get_by_text("Keys", exact=True).click()
+        page.locator("#text").focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("1")
+        page.keyboard.press("ArrowRight")
+        check_accessible(page)
+        owner.get_by_role("heading", name="Progress").wait_for()
+        check_accessible(owner)
+        owner.emulate_media(media="print")
+        assert owner.get_by_role("row", name="ben").is_visible()
+        assert not owner.get_by_text("End", exact=True).is_visible()
+
+
+def test_two_browsers_go_on_after_the_server_was_killed(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """SIGKILL, and the same command again: no code is lost, no page is loaded again."""
+    sheet, book = tmp_path / "texts.csv", tmp_path / "book.yaml"
+    sheet.write_text("id,text\n" + "".join(f"{i},Text {i}.\n" for i in range(6)))
+    lh.write_codebook(TOPICS, book)
+    refused = "Failed to load resource: net::ERR_CONNECTION_REFUSED"
+    command = ["--codebook", str(book), "--coders", "anna,ben", "--no-browser"]
+    with running(sheet, *command, "--port", "0") as (process, links):
+        port = str(urlsplit(links["anna"]).port)
+        with (
+            visited(browser, links["anna"], [refused]) as anna,
+            visited(browser, links["ben"], [refused]) as ben,
+        ):
+            for page, key in ((anna, "1"), (ben, "2")):
+                shown(page, "0 of 6 coded")
+                page.keyboard.press(key)
+                shown(page, "1 of 6 coded")
+            process.kill()
+            process.wait()
+            for page, key in ((anna, "3"), (ben, "3")):
+                page.keyboard.press(key)
+                page.get_by_role("alert").get_by_text("does not answer").wait_for()
+                shown(page, "1 of 6 coded")
+            with running(sheet, *command, "--port", port) as (_, again):
+                assert again == links
+                for page in (anna, ben):
+                    for n in range(2, 7):
+                        page.keyboard.press("3")
+                        if n < 6:
+                            shown(page, f"{n} of 6 coded")
+                    page.get_by_role("heading", name="All texts are coded").wait_for()
+    out = tmp_path / "coded.csv"
+    assert main(["code", str(sheet), *command, "--export", str(out)]) == 0
+    rows = [row.split(",") for row in out.read_text("utf-8-sig").splitlines()[1:]]
+    assert sorted(row[2] for row in rows) == ['"Sports"'] + ['"War"'] * 5
+    assert sorted(row[3] for row in rows) == ['"Money"'] + ['"War"'] * 5
+
+
+@contextmanager
+def running(
+    sheet: Path, *options: str
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+    """Process of `llamaherd code`, and its links by name; killed after the block."""
+    program = [sys.executable, "-m", "llamaherd.cli", "code", str(sheet), *options]
+    process = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        lines = [process.stdout.readline().rsplit(maxsplit=1) for _ in range(3)]
+        yield process, {name.strip(): link for name, link in lines}
+    finally:
+        process.kill()
+        process.communicate()

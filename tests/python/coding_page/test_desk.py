@@ -11,6 +11,7 @@ from coding_pages import TEXTS, TOPICS
 from llamaherd.coding_page.code_texts import opened
 from llamaherd.coding_page.overview import overview
 from llamaherd.coding_page.sheet import make_sheet
+from llamaherd.coding_page.values import is_tie
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -74,6 +75,40 @@ def test_the_coder_of_ties_has_the_texts_on_which_others_disagree(
         assert desk.texts_of("cleo") == [1]  # her code is not lost
         desk.undo("cleo")
         assert desk.texts_of("cleo") == []
+
+
+def test_ties_are_decided_once_for_each_act(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request of the coder of ties does not go through all texts."""
+    calls: list[Any] = []
+
+    def counted(*args: Any) -> bool:
+        calls.append(args)
+        return is_tie(*args)
+
+    monkeypatch.setattr("llamaherd.coding_page.desk.is_tie", counted)
+    with opened(sheet_of(tie_coder="cleo"), tmp_path / "codes") as (desk, _):
+        desk.code("anna", 1, "War")
+        desk.code("ben", 1, "Money")
+        desk.skip("ben", 2)
+        assert desk.texts_of("cleo") == [1]
+        assert len(calls) == 3
+        assert desk.next_text("cleo") == 1
+        assert desk.progress("cleo").n_texts == 1
+        assert len(calls) == 3
+        desk.undo("ben")
+        desk.undo("ben")
+        assert desk.texts_of("cleo") == []
+
+
+def test_many_coders_are_compared_together_only(tmp_path: Path) -> None:
+    coders = [f"c{i}" for i in range(11)]
+    with opened(sheet_of(coders), tmp_path / "codes") as (desk, _):
+        for coder in coders:
+            desk.code(coder, 0, "War")
+            desk.code(coder, 1, "Money")
+        assert {part for part, _ in figures(desk)} == {"all coders"}
 
 
 def test_undo_goes_back_act_by_act(tmp_path: Path) -> None:

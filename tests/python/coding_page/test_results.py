@@ -80,7 +80,7 @@ def test_exported_files_are_read_by_read_gold(tmp_path: Path) -> None:
     assert sheet.codebook.names == sample.names
     with opened(sheet, tmp_path / "codes") as (desk, _):
         for i, value in enumerate(["War", "Money", "Sports"]):
-            desk.code("anna", i, value, "Sports, or not?")
+            desk.code("anna", i, value, "Sports")  # a note, no code
         write_codes(desk, path)
         write_codes(desk, path)  # the same content
         desk.code("ben", 4, "War")
@@ -89,8 +89,7 @@ def test_exported_files_are_read_by_read_gold(tmp_path: Path) -> None:
         assert (caught.value.argument, caught.value.code) == ("path", "exists")
         write_codes(desk, path, overwrite=True)
         expected = results_of(desk, sample)
-    with pytest.warns(UserWarning, match="'anna note' was taken for notes"):
-        found = lh.read_gold(path)
+    found = lh.read_gold(path)
     assert found.coders == expected.coders == ["anna", "ben"]
     assert found.codes == expected.codes
     assert found.texts == sample.texts
@@ -122,6 +121,8 @@ def test_exported_passages_are_read_by_read_spans(tmp_path: Path) -> None:
     [
         ({"coders": ["anna", "Anna"]}, "coders"),
         ({"coders": ["id"]}, "coders"),
+        ({"coders": ["anna", "Anna note"]}, "coders"),
+        ({"coders": ["anna note", "anna"]}, "coders"),
         ({"coders": [""]}, "coders"),
         ({"coders": ["a\nb"]}, "coders"),
         ({"coders": [f"c{i}" for i in range(51)]}, "coders"),
@@ -153,10 +154,6 @@ def test_wrong_arguments_are_named(options: dict[str, Any], argument: str) -> No
 
 
 def test_codebook_and_sample_have_to_fit() -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
-    fields = lh.Codebook("?", schema=schema, type="fields")
-    with pytest.raises(ArgumentError, match="codebook must have labels"):
-        make_sheet(FRAME, fields, None, None)
     other = lh.Codebook("?", ["Sports", "Weather"])
     with pytest.raises(
         ArgumentError, match=r"has the label .Weather., but the labels of the sample are"
@@ -221,6 +218,35 @@ def _code_and_end(_capsys: object, link: str) -> None:
         http.close()
 
 
+def test_coders_are_those_of_the_sheet(tmp_path: Path) -> None:
+    sample, path = sample_of(), tmp_path / "sheet.csv"
+    sample.write(path, coders=["anna", "ben"])
+    sheet = make_sheet(path, TOPICS, None, None)
+    assert sheet.coders == ("anna", "ben")
+    assert make_sheet(sample, TOPICS, None, None).coders == ("code",)
+    begun = sample.with_codes({"cleo": ["War"] * 5})
+    assert make_sheet(begun, TOPICS, None, None).coders == ("cleo",)
+    with opened(sheet, tmp_path / "codes") as (desk, _):
+        desk.code("anna", 0, "War", "a note")
+        write_codes(desk, tmp_path / "coded.csv")
+    again = make_sheet(tmp_path / "coded.csv", TOPICS, None, None)
+    assert again.coders == ("anna", "ben")
+
+
+def test_codes_of_the_sheet_are_kept(tmp_path: Path) -> None:
+    sample, path = sample_of(), tmp_path / "sheet.csv"
+    sample.write(path, coders=["anna"], shuffle=False)
+    lines = path.read_bytes().split(b"\r\n")
+    for i in (1, 2):
+        lines[i] = lines[i].removesuffix(b'""') + b'"War"'
+    path.write_bytes(b"\r\n".join(lines))
+    sheet = make_sheet(path, TOPICS, None, None)
+    with opened(sheet, tmp_path / "codes") as (desk, _):
+        assert desk.values("anna") == [None] * 5
+        desk.code("anna", 1, "Money")
+        assert results_of(desk, path).codes == [["War", "Money", None, None, None]]
+
+
 # ---- the command ----
 
 
@@ -282,8 +308,7 @@ def test_kill_9_loses_no_code(sheet: Path, command: Callable[..., Any]) -> None:
     book = str(sheet.with_name("topics.yaml"))
     export = ["--coders", "anna,ben", "--codebook", book, "--export", str(out)]
     assert main(["code", str(sheet), *export]) == 0
-    with pytest.warns(UserWarning, match="notes"):
-        found = lh.read_gold(out)
+    found = lh.read_gold(out)
     assert all(code is not None for code in found.codes[0])
 
 
@@ -310,6 +335,19 @@ def test_wrong_use_of_the_command(
     odd.write_text("id,text\n1,a\n2\n")
     assert main(["code", str(odd), "--codebook", str(tmp_path / "topics.yaml")]) == 2
     assert "has 1 cells, but there are 2 columns" in capsys.readouterr().err
+    book = ["--codebook", str(tmp_path / "topics.yaml")]
+    for content, message in (
+        ("id,text\n1,a\n1,b\n", "odd.csv, row 2 below the names of the columns: it must"),
+        (
+            "id,text\n1,a\n2,\n",
+            "row 2 below the names of the columns: it must have a text",
+        ),
+        ("id,text\n", "odd.csv has no texts"),
+        ("number,speech\n1,a\n", "odd.csv has the columns 'number', 'speech'"),
+    ):
+        odd.write_text(content)
+        assert main(["code", str(odd), *book]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_a_used_port_is_an_error(tmp_path: Path) -> None:

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
+from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+import openai
 import pytest
 import tiny_models
+from accessible import check_accessible
 from browsing import visited
 from fake_context import answer
 from llamaherd.core.outcome import Counts
+from llamaherd.loop.slot_times import SlotTime, SlotTimes
+from llamaherd.server.batches.records import BatchProgress
+from llamaherd.server.batches.store import BatchStore
 from llamaherd.server.dashboard import DATA, PAGES
 from llamaherd.server.models.spec import ModelSpec
 from served import NAME, served, served_models
 from waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from fake_context import FakeContext
     from playwright.sync_api import Browser
     from served import Client
 
+REFUSED = "Failed to load resource: the server responded with a status of"
 pytestmark = pytest.mark.slow(reason="starts Chromium, as no other program runs a page")
 
 
@@ -82,15 +92,150 @@ def test_the_engine_counts_for_the_page_only_while_somebody_looks(
         assert counts.n_decode > 0
 
 
+def growing() -> Callable[[], SlotTimes]:
+    """Times of which each call returns an hour more."""
+    hours = count()
+
+    def times() -> SlotTimes:
+        now = 3600.0 * next(hours)
+        prompts = (SlotTime(prefill_s=now), SlotTime(decode_s=now), SlotTime())
+        return SlotTimes(
+            began_s=1.0, at_s=now, prompts=prompts, prefixes=(SlotTime(waiting_s=now),)
+        )
+
+    return times
+
+
+def test_slots_are_of_the_engine_and_shown_by_kind(
+    browser: Browser, fake: FakeContext, client: Client
+) -> None:
+    fake.slot_times = lambda: SlotTimes(
+        began_s=2.0,
+        at_s=9.0,
+        prompts=(SlotTime(prefill_s=1.0, decode_s=2.0, waiting_s=3.0),),
+    )
+    slots = client.ask("GET", DATA)[1]["slots"]
+    expected = {"began": 2.0, "at": 9.0, "prompts": [[1.0, 2.0, 3.0]], "prefixes": []}
+    assert slots == [{"model": NAME, **expected}]
+    fake.slot_times = growing()
+    with visited(browser, client.url) as page:
+        name = "Slots, prefill: 1, decode: 1, waiting: 1, free: 1"
+        page.get_by_role("img", name=name).wait_for()
+        page.get_by_text("decode: 1", exact=True).wait_for()
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            check_accessible(page)
+        page.emulate_media(media="print")
+        assert not page.get_by_role("heading", name="Try a prompt").is_visible()
+        assert page.get_by_text("decode: ").is_visible()
+
+
+def test_batches_have_a_bar_and_the_time_left(
+    browser: Browser, fake: FakeContext, client: Client
+) -> None:
+    fake.may_run.clear()
+    lines = [
+        {
+            "custom_id": f"id-{i}",
+            "method": "POST",
+            "url": "/v1/completions",
+            "body": {"prompt": "p", "max_tokens": 1},
+        }
+        for i in range(3)
+    ]
+    with openai.OpenAI(base_url=f"{client.url}/v1", api_key="none") as sdk:
+        content = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+        file = sdk.files.create(file=("in.jsonl", content), purpose="batch")
+        batch = sdk.batches.create(
+            input_file_id=file.id, endpoint="/v1/completions", completion_window="24h"
+        )
+        wait_until(lambda: client.ask("GET", DATA)[1]["batches"][0]["n_total"] == 3)
+        (found,) = client.ask("GET", DATA)[1]["batches"]
+        expected = {"id": batch.id, "endpoint": "/v1/completions", "n_total": 3}
+        assert found == {
+            **expected,
+            "status": "in_progress",
+            "n_done": 0,
+            "left_s": None,  # nothing is answered yet
+        }
+        with visited(browser, client.url) as page:
+            page.get_by_role("row", name=f"{batch.id} (/v1/completions)").wait_for()
+            page.get_by_text("0 of 3", exact=True).wait_for()
+            fake.may_run.set()
+            page.get_by_role("cell", name="completed").wait_for()
+            page.get_by_text("3 of 3", exact=True).wait_for()
+    (found,) = client.ask("GET", DATA)[1]["batches"]
+    assert found == {**expected, "status": "completed", "n_done": 3, "left_s": None}
+
+
+def test_time_left_is_by_the_speed_of_this_server() -> None:
+    progress = BatchProgress(
+        id="b",
+        endpoint="/generate",
+        status="in_progress",
+        n_total=100,
+        n_done=60,
+        n_here=20,
+        elapsed_s=10.0,
+    )
+    assert progress.left_s == 20.0
+    assert replace(progress, n_here=0).left_s is None
+
+
+def test_looks_read_the_store_of_batches_only_after_a_change(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    own = BatchStore.last_ended
+
+    def counted(store: BatchStore, n: int) -> Any:
+        calls.append(n)
+        return own(store, n)
+
+    monkeypatch.setattr(BatchStore, "last_ended", counted)
+    with openai.OpenAI(base_url=f"{client.url}/v1", api_key="none") as sdk:
+        sdk.files.create(file=("in.jsonl", b"{}\n"), purpose="batch")  # opens the store
+    n_before = len(calls)
+    for _ in range(3):
+        client.ask("GET", DATA)
+    assert len(calls) - n_before <= 1
+
+
+def test_a_codebook_is_tried_on_a_text(browser: Browser, chat_model: lh.Model) -> None:
+    book = "question: Which?\nlabels:\n  <b>good</b>: Praise.\n  bad: Blame.\n"
+    with (
+        lh.Context(chat_model, n_ctx=512, n_seq_max=2) as ctx,
+        served(ctx) as client,
+        visited(browser, client.url, [f"{REFUSED} 400 (Bad Request)"]) as page,
+    ):
+        page.get_by_label("Prompt, or text to code").fill("A good day.")
+        page.get_by_label("Chat template").uncheck()
+        page.get_by_label("Codebook, as YAML or JSON").fill("question: Which?\nlabel: x")
+        page.get_by_role("button", name="Send").click()
+        page.get_by_text("label is no field of a codebook").wait_for()
+        page.get_by_label("Codebook, as YAML or JSON").fill(book)
+        page.get_by_role("button", name="Send").click()
+        page.get_by_role("row", name=re.compile(r"^label \S*(good|bad)")).wait_for()
+        rows = dict(
+            line.split("\t") for line in page.locator("#codes").inner_text().split("\n")
+        )
+        assert {"p_<b>good</b>", "p_bad"} <= rows.keys()
+        assert float(rows["p_<b>good</b>"]) + float(rows["p_bad"]) == pytest.approx(
+            1, abs=1e-3
+        )
+        assert page.locator("#codes b").count() == 0
+
+
 def test_the_page_asks_for_the_key_and_shows_a_prompts_answer(
     browser: Browser, fake: FakeContext
 ) -> None:
-    why = "the server responded with a status of 401 (Unauthorized)"
-    refused = f"Failed to load resource: {why}"
+    refused = f"{REFUSED} 401 (Unauthorized)"
     with (
         served(fake, api_key="secret") as client,
         visited(browser, client.url, [refused]) as page,
     ):
+        page.get_by_label("API key").wait_for()
+        check_accessible(page)
         page.get_by_label("API key").fill("wrong")
         page.get_by_role("button", name="Show").click()
         page.get_by_text("This key is wrong.").wait_for()
@@ -100,7 +245,7 @@ def test_the_page_asks_for_the_key_and_shows_a_prompts_answer(
         page.get_by_text("0 of 4 slots").wait_for()
         chart = page.get_by_role("img", name="running: 0, waiting: 0")
         assert chart.count() == 1
-        page.get_by_label("Prompt", exact=True).fill("<b>x</b>")
+        page.get_by_label("Prompt, or text to code").fill("<b>x</b>")
         page.get_by_label("Chat template").uncheck()
         page.get_by_label("Maximum tokens").fill("3")
         page.get_by_label("Tokens of thinking").fill("2")
@@ -137,7 +282,7 @@ def test_the_page_shows_several_models_and_asks_any_of_them(
         page.get_by_role("heading", name="2 models").wait_for()
         assert page.get_by_role("cell", name="unloaded").count() == 2
         page.get_by_role("combobox", name="Model").select_option("two")
-        page.get_by_label("Prompt", exact=True).fill("yes")
+        page.get_by_label("Prompt, or text to code").fill("yes")
         page.get_by_label("Chat template").uncheck()
         page.get_by_role("button", name="Send").click()
         page.get_by_text(re.compile("tokens, .* s$")).wait_for()

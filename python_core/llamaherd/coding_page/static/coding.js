@@ -1,5 +1,7 @@
 // The page of a coder: a text, the labels beside it, and what was coded so far.
 
+import { FieldForm } from "/fields.js";
+import { Problem } from "/inputs.js";
 import { ask, element } from "/requests.js";
 import { MarkedText } from "/texts.js";
 
@@ -11,6 +13,7 @@ let coder = null; // name of the coder, if no key is needed
 let shown = null; // text that is shown
 let marked = null; // its passages
 let chosen = new Set(); // several labels
+let form = null; // answers by field
 let isBusy = false;
 let startedAt = 0;
 let hiddenAt = null;
@@ -27,9 +30,9 @@ async function start() {
   $("shortcuts").checked = localStorage.getItem(SHORTCUTS) !== "off";
   drawLabels();
   drawExamples();
-  const isOfSpans = book.kind === "spans";
-  for (const each of document.querySelectorAll(".of-spans")) each.hidden = !isOfSpans;
-  $("passages").hidden = !isOfSpans;
+  for (const each of document.querySelectorAll(".of-spans")) each.hidden = !selects();
+  for (const each of document.querySelectorAll(".of-fields")) each.hidden = book.kind !== "fields";
+  $("passages").hidden = book.kind !== "spans";
   $("save").hidden = book.kind === "one";
   $("number-field").hidden = book.kind !== "number";
   coder = book.coder || (book.coders.length === 1 ? book.coders[0] : null);
@@ -38,6 +41,21 @@ async function start() {
   $("choose").hidden = false;
   $("names").querySelector("button").focus();
 }
+
+// Coders select words: for passages, and for fields that quote the text.
+function selects() {
+  const isQuote = (field) => field.kind === "passage" || field.kind === "passages";
+  return book.kind === "spans" || book.fields.some(isQuote);
+}
+
+// What the form needs of the page.
+const ofForm = {
+  quote: (place) => marked.quote(place),
+  place: () => marked.take(),
+  change: () => draw(),
+  say: (text) => say(text),
+  focusText: () => $("text").focus({ preventScroll: true }),
+};
 
 function nameButton(name) {
   const button = element("button", { type: "button", text: name });
@@ -49,6 +67,11 @@ function nameButton(name) {
 }
 
 function drawLabels() {
+  if (book.kind === "fields") {
+    $("labels-title").textContent = "Fields";
+    form = new FieldForm($("fields"), book.fields, ofForm);
+    return;
+  }
   const isShort = book.kind !== "number" || book.labels.length <= 11;
   $("labels").replaceChildren(
     ...(isShort ? book.labels.map(labelButton) : book.labels.filter(isNamed).map(labelButton)),
@@ -101,7 +124,8 @@ function codeText(code) {
   if (Array.isArray(code?.spans)) {
     return code.spans.map((each) => `${each.label}: ${each.quote}`).join("; ") || "none";
   }
-  return String(code);
+  const fields = Object.entries(code ?? {}).map(([name, each]) => `${name}: ${codeText(each)}`);
+  return typeof code === "object" ? fields.join("; ") : String(code);
 }
 
 // ---- a text ----
@@ -129,6 +153,7 @@ function show(view) {
   marked = new MarkedText($("text"), shown.text);
   if (book.kind === "spans" && shown.value) marked.spans = [...shown.value];
   chosen = new Set(book.kind === "several" ? shown.value || [] : []);
+  if (form) form.show(shown.value);
   if (shown.is_skipped) say("You skipped this text.");
   draw();
   startedAt = performance.now();
@@ -148,7 +173,9 @@ function finish(progress) {
 }
 
 function draw() {
-  marked.draw(book.labels.map((each) => each.name));
+  const isForm = book.kind === "fields";
+  if (isForm) marked.spans = form.spans();
+  marked.draw((isForm ? book.fields : book.labels).map((each) => each.name));
   for (const button of document.querySelectorAll("button.label[aria-pressed]")) {
     const { label } = button.dataset;
     const isOn = book.kind === "several" ? chosen.has(label) : shown.value === label;
@@ -191,6 +218,15 @@ function choose(label) {
 
 function save(label) {
   let value = label;
+  if (book.kind === "fields") {
+    try {
+      value = form.value();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      return form.complain(error);
+    }
+    return act("/api/code", { value }, "Saved");
+  }
   if (book.kind === "several") value = [...chosen];
   if (book.kind === "spans") value = marked.spans;
   if (book.kind === "number" && value === undefined) {
@@ -275,14 +311,14 @@ const OF_SPANS = {
   ".": () => marked.shift(0, 1),
   ";": () => marked.shift(-1, 0),
   ":": () => marked.shift(1, 0),
-  Delete: () => marked.spans.pop(),
+  Delete: () => (form ? form.clear() : marked.spans.pop()),
 };
 
 document.addEventListener("keydown", (event) => {
   if (event.repeat || event.isComposing || !coder) {
     if (!event.key.startsWith("Arrow")) return;
   }
-  const isField = event.target.matches("textarea, input:not([type=checkbox])");
+  const isField = event.target.matches("textarea, input:not([type=checkbox], [type=radio])");
   if (event.key === "Escape" && isField) return $("text").focus();
   if (event.key === "Enter") return onEnter(event, isField);
   if (isField) return;
@@ -295,8 +331,12 @@ document.addEventListener("keydown", (event) => {
 });
 
 function onEnter(event, isField) {
-  if (!shown || event.target.matches("button, summary, textarea, [type=checkbox]")) return;
-  if (book.kind === "one" || (isField && event.target.id !== "number")) return;
+  const isOfForm = Boolean(event.target.closest("#fields")) && !event.target.matches("button");
+  if (!shown) return;
+  if (isOfForm) {
+    if (event.target.matches("textarea") && !event.ctrlKey) return;
+  } else if (event.target.matches("button, summary, textarea, [type=checkbox]")) return;
+  else if (book.kind === "one" || (isField && event.target.id !== "number")) return;
   event.preventDefault();
   save();
 }
@@ -304,7 +344,7 @@ function onEnter(event, isField) {
 function onKey(event) {
   if (!shown) return event.key === "u" && (undo(), true);
   if (/^[0-9]$/.test(event.key)) return onDigit(event.key);
-  if (book.kind === "spans" && event.key in OF_SPANS) {
+  if (selects() && event.key in OF_SPANS && !event.target.matches("[type=radio]")) {
     OF_SPANS[event.key](event);
     if (marked.picked) say(marked.quote(marked.picked));
     draw();
@@ -316,6 +356,7 @@ function onKey(event) {
 }
 
 function onDigit(digit) {
+  if (form) return form.key(digit);
   if (book.kind === "number" && !hasDigits()) {
     $("number").focus();
     return false; // the field gets the digit
@@ -337,7 +378,7 @@ $("shortcuts").addEventListener("change", () => {
   localStorage.setItem(SHORTCUTS, $("shortcuts").checked ? "on" : "off");
 });
 $("text").addEventListener("mouseup", () => {
-  if (book.kind === "spans" && marked.picked && marked.selected()) {
+  if (selects() && marked.picked && marked.selected()) {
     marked.picked = null;
   }
 });

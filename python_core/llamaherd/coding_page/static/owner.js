@@ -5,7 +5,6 @@ import { ask, download, element } from "/requests.js";
 const $ = (id) => document.getElementById(id);
 const EVERY_MS = 5000;
 
-let file = "codes.csv";
 let timer = null;
 
 function row(...cells) {
@@ -30,7 +29,11 @@ function draw(found) {
   $("agreement").replaceChildren(...found.agreement.map((each) => row(
     each.part, each.measure, shown(each.value, 3), String(each.n_texts),
   )));
-  file = found.file;
+  const names = found.files.map((each) => each.name).join();
+  if ($("downloads").dataset.names !== names) {
+    $("downloads").dataset.names = names;
+    $("downloads").replaceChildren(...found.files.map(downloadButton));
+  }
   $("disagreements-title").textContent = `Disagreements (${found.disagreements.n})`;
   $("disagreements").replaceChildren(...found.disagreements.rows.map((each) => row(
     each.id, each.text,
@@ -56,9 +59,14 @@ function complain(error) {
   $("problem").hidden = false;
 }
 
-$("download").addEventListener("click", () => {
-  download("/api/export", file).catch(complain);
-});
+function downloadButton({ name, field }) {
+  const text = field === null ? "Download the codes" : `Download ${field}`;
+  const button = element("button", { type: "button", class: "main", text });
+  const path = field === null ? "/api/export" : `/api/export?field=${encodeURIComponent(field)}`;
+  button.addEventListener("click", () => download(path, name).catch(complain));
+  return button;
+}
+
 $("stop").addEventListener("click", async () => {
   if (!confirm("End the page for all coders? All codes are saved.")) return;
   try {

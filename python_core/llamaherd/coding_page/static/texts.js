@@ -9,7 +9,13 @@ export class MarkedText {
     this.points = Array.from(text);
     this.spans = [];
     this.picked = null; // {start, end} of the selection by keys
-    this.words = wordsOf(text);
+    this.text = text;
+  }
+
+  // Start and end of each word; found when keys first move the selection.
+  get words() {
+    this.found ??= wordsOf(this.text);
+    return this.found;
   }
 
   quote(span) {
@@ -83,8 +89,13 @@ export class MarkedText {
   #wordAt(step) {
     if (!this.picked) return step > 0 ? 0 : this.words.length - 1;
     const { end } = this.picked;
-    const inside = this.words.findIndex(([, to]) => to >= end);
-    return (inside < 0 ? this.words.length - 1 : inside) + step;
+    let [low, high] = [0, this.words.length - 1]; // the first word that ends there or later
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.words[middle][1] >= end) high = middle;
+      else low = middle + 1;
+    }
+    return low + step;
   }
 
   // Moves one limit of the selection by a character.
@@ -95,15 +106,22 @@ export class MarkedText {
     if (start >= 0 && start < end && end <= this.points.length) this.picked = { start, end };
   }
 
-  add(label) {
+  // Returns the selected place and ends the selection; null without one.
+  take() {
     const place = this.picked || this.selected();
+    if (!place) return null;
+    this.picked = null;
+    getSelection().removeAllRanges();
+    return { start: place.start, end: place.end };
+  }
+
+  add(label) {
+    const place = this.take();
     if (!place) return false;
     const isThere = this.spans.some(
       (each) => each.start === place.start && each.end === place.end && each.label === label,
     );
     if (!isThere) this.spans.push({ ...place, label });
-    this.picked = null;
-    getSelection().removeAllRanges();
     return true;
   }
 }

@@ -21,6 +21,7 @@ _COMMANDS = (
 )  # characters that make a spreadsheet execute a cell
 _ESCAPED = (*_COMMANDS, "'")
 _MAX_CELL = 10**9
+NOTE = " note"  # follows the name of a coder: column of notes of the coding page
 DELIMITERS = (",", ";", "\t")  # Excel writes ";" in many European locales
 
 
@@ -72,6 +73,12 @@ def _unusable(problem: str, code: str, line: int | None = None) -> ArgumentError
     return ArgumentError(
         problem, argument="path", place=place, code=code, form="{problem}"
     )
+
+
+def without_notes(columns: Sequence[str]) -> list[str]:
+    """Return the columns other than the notes of coders from the coding page."""
+    notes = {f"{name}{NOTE}" for name in columns}
+    return [name for name in columns if name not in notes]
 
 
 def escaped(cell: str) -> str:

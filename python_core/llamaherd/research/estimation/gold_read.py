@@ -230,7 +230,7 @@ class _Sheet:
             )
         cells = [dict(zip(header, line, strict=False)) for line in lines[1:]]
         if coders is None:
-            given = _begun(given, cells)
+            given = _begun(gold_file.without_notes(given), cells)
         self.notes = self._notes(given, cells) if coders is None else []
         chosen = _chosen(name, coders or given, given)
         self.codes: dict[str, list[str | None]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -175,13 +176,21 @@ def _ordered(found: set[Hashable], scale: Scale) -> tuple[Hashable, ...]:
         return tuple(sorted(found))  # type: ignore[type-var]
     if scale == "nominal":
         return tuple(sorted(found, key=str))
-    if scale == "ordinal":
+    if scale == "ordinal" and not all(map(_is_number, found)):
         raise ArgumentError(
             "must tell the order of labels that are no numbers, for "
             f"{setting('scale', 'ordinal')}: there are {sorted(map(str, found))[:6]}",
             argument="levels",
         )
     return tuple(sorted(found, key=_number))
+
+
+def _is_number(value: Hashable) -> bool:
+    """Return True for a finite number, also as a text."""
+    try:
+        return math.isfinite(float(value))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
 
 
 def _number(value: Hashable) -> float:

@@ -58,6 +58,36 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchProgress:
+    """Progress of a batch for the page of the server.
+
+    Attributes:
+        id: Identifier of the batch.
+        endpoint: Path of all requests.
+        status: Status.
+        n_total: Number of requests; 0 before they are counted.
+        n_done: Number of requests with an answer or an error.
+        n_here: Number of these requests that this server ran.
+        elapsed_s: Seconds since this server began to run the batch.
+    """
+
+    id: str
+    endpoint: str
+    status: Status
+    n_total: int
+    n_done: int
+    n_here: int = 0
+    elapsed_s: float = 0.0
+
+    @property
+    def left_s(self) -> float | None:
+        """Expected seconds until the end at the speed so far; None if it is unknown."""
+        if not self.n_here or self.n_done > self.n_total:
+            return None
+        return (self.n_total - self.n_done) * self.elapsed_s / self.n_here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """A batch of requests.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
@@ -13,7 +14,7 @@ from llamaherd.server.batches.lines import (
     line_error,
     request_lines,
 )
-from llamaherd.server.batches.records import BatchOutcome
+from llamaherd.server.batches.records import BatchOutcome, BatchProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,23 @@ class BatchRun:
         self._is_over = False
         self._running: set[asyncio.Task[None]] = set()
         self._outcomes: list[BatchOutcome] = []
+        self._n_before = 0  # requests that an earlier server answered
+        self._n_here = 0  # requests answered or failed since then
+        self._began_s: float | None = None  # start of the first request
+
+    @property
+    def progress(self) -> BatchProgress:
+        """Progress so far, without a look at the store."""
+        began_s = self._began_s
+        return BatchProgress(
+            id=self._batch.id,
+            endpoint=self._batch.endpoint,
+            status=self._batch.status,
+            n_total=self._batch.n_total,
+            n_done=self._n_before + self._n_here,
+            n_here=self._n_here,
+            elapsed_s=0.0 if began_s is None else time.monotonic() - began_s,
+        )
 
     def end(self, how: End) -> None:
         """End the batch early; finished answers are kept."""
@@ -140,6 +158,7 @@ class BatchRun:
     async def _ask_all(self, path: Path | None) -> None:
         """Run the requests that have no outcome, until the end of the batch."""
         done = await self._work.do(lambda store: store.done_lines(self._batch))
+        self._n_before, self._began_s = len(done), time.monotonic()
         requests = () if path is None else request_lines(path, done)
         try:
             for request in requests:
@@ -192,6 +211,7 @@ class BatchRun:
             await asyncio.sleep(_RETRY_S)
         outcome = BatchOutcome(request.line, request.custom_id, status, answer)
         self._outcomes.append(outcome)
+        self._n_here += 1
 
     async def _expire(self, path: Path) -> None:
         """Store errors for the requests that did not run in time."""

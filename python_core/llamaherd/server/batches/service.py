@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from starlette.routing import Route
     from starlette.types import ASGIApp
 
-    from llamaherd.server.batches.records import Batch
+    from llamaherd.server.batches.records import Batch, BatchProgress
     from llamaherd.server.shared_state import SharedState
 
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+_N_ENDED = 5  # batches that have ended, on the page of the server
 # Paths that batches may use, if the server has them.
 _PATHS = (
     *("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"),
@@ -59,11 +60,22 @@ class BatchService:
         if folder is not None:
             self._store = self._thread.submit(BatchStore, folder).result()
         self._runs: dict[str, tuple[BatchRun, asyncio.Task[None]]] = {}
+        self._ended: list[BatchProgress] | None = None  # None: not read since a change
 
     @property
     def n_active(self) -> int:
         """Number of batches that are not finished."""
         return len(self._runs)
+
+    async def progress(self) -> list[BatchProgress]:
+        """Return the progress of running batches, then the last batches that ended.
+
+        The store is read only if a batch ended since the last call.
+        """
+        running = [run.progress for run, _ in self._runs.values()]
+        if self._ended is None and self._store is not None:
+            self._ended = await self.do(lambda store: store.last_ended(_N_ENDED))
+        return [*running, *(self._ended or ())]
 
     async def do(self, work: Callable[[BatchStore], _T]) -> _T:
         """Run a function with the store, on the thread of the store."""
@@ -121,3 +133,4 @@ class BatchService:
             log.exception("batch %s stopped", batch_id)
         finally:
             self._runs.pop(batch_id, None)
+            self._ended = None

@@ -23,7 +23,13 @@ from llamaherd.core.checks import quoted
 from llamaherd.core.errors import LlamaHerdError
 from llamaherd.core.files import sync_folder
 from llamaherd.journal.file import check_local
-from llamaherd.server.batches.records import ACTIVE, Batch, BatchOutcome, StoredFile
+from llamaherd.server.batches.records import (
+    ACTIVE,
+    Batch,
+    BatchOutcome,
+    BatchProgress,
+    StoredFile,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -234,6 +240,25 @@ class BatchStore:
         where = f"WHERE status IN ({_listed(ACTIVE)}) " if is_active else ""
         rows = self._db.execute(f"SELECT content FROM batch {where}ORDER BY rowid DESC")  # noqa: S608
         return [self._counted(Batch(**json.loads(row[0]))) for row in rows]
+
+    def last_ended(self, n: int) -> list[BatchProgress]:
+        """Return the last n batches that have ended, the newest first."""
+        rows = self._db.execute(
+            f"SELECT content FROM batch WHERE status NOT IN ({_listed(ACTIVE)}) "  # noqa: S608
+            "ORDER BY rowid DESC LIMIT ?",
+            (n,),
+        )
+        found = [Batch(**json.loads(row[0])) for row in rows]
+        return [
+            BatchProgress(
+                id=each.id,
+                endpoint=each.endpoint,
+                status=each.status,
+                n_total=each.n_total,
+                n_done=each.n_done + each.n_failed,
+            )
+            for each in found
+        ]
 
     def batch(self, batch_id: str) -> Batch | None:
         """Return a batch; None if it does not exist."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.outcome import Counts
     from llamaherd.core.stats import Load
+    from llamaherd.loop.slot_times import SlotTimes
     from llamaherd.model.header import ModelHeader
     from llamaherd.server.model_view import ShownModel
     from llamaherd.server.models.model_file import InMemoryFile
@@ -153,6 +154,11 @@ class ModelRegistry:
     def is_closed(self) -> bool:
         """Whether no prompts can run."""
         return self._residency.is_closed
+
+    def slots(self) -> dict[str, SlotTimes]:
+        """Return the times of the slots of models and adapters in memory, by name."""
+        served = (each for file in self._files for each in file.served.items())
+        return {name: model.slots for name, model in served}
 
     def shown(self) -> list[ShownModel]:
         """Return the data that pages show about each model and adapter."""

@@ -1,6 +1,7 @@
 // Current state of the server. The page stores the last minutes; the server stores nothing.
 
 import { Chart, format } from "/charts.js";
+import { Strips } from "/strips.js";
 
 const $ = (id) => document.getElementById(id);
 const EVERY_MS = 1000;
@@ -9,6 +10,7 @@ const KEY = "llamaherd-key";
 
 const slots = new Chart($("slots"), ["running", "waiting"], N_POINTS);
 const tokens = new Chart($("tokens"), ["of prompts", "generated"], N_POINTS);
+const strips = new Strips($("strips"), N_POINTS);
 let before = null; // data of the last look, and its time
 let timer = null;
 
@@ -26,6 +28,7 @@ async function look() {
     draw(await response.json());
     $("problem").hidden = true;
     $("key-form").hidden = true;
+    $("page").hidden = false;
   } catch (error) {
     before = null;
     complain(error instanceof TypeError ? "The server does not answer." : error.message);
@@ -68,6 +71,8 @@ function draw(data) {
   const { load, counts, memory } = data;
   slots.add([load.n_running, load.n_waiting]);
   tokens.add(rates);
+  strips.add(data.slots);
+  batches(data.batches);
   const nPrompt = counts.n_prefill + counts.n_reused;
   figures({
     "Running": load.n_slots ? `${load.n_running} of ${load.n_slots} slots` : `${load.n_running}`,
@@ -106,6 +111,31 @@ function models(states) {
   $("model-label").hidden = names.length === 0;
   if (names.join() === [...choice.options].map((each) => each.value).join()) return;
   choice.replaceChildren(...names.map((name) => new Option(name, name)));
+}
+
+function batches(found) {
+  $("batches-section").hidden = found.length === 0;
+  $("batches").replaceChildren(...found.map(batchRow));
+}
+
+function batchRow(batch) {
+  const row = document.createElement("tr");
+  const name = document.createElement("th");
+  name.scope = "row";
+  name.textContent = `${batch.id} (${batch.endpoint})`;
+  const bar = document.createElement("progress");
+  bar.max = Math.max(1, batch.n_total);
+  bar.value = batch.n_done;
+  bar.setAttribute("aria-label", `Progress of ${batch.id}`);
+  const [n, all] = [batch.n_done, batch.n_total].map((each) => each.toLocaleString("en"));
+  const left = batch.left_s === null ? "–" : duration(batch.left_s);
+  const cells = [[batch.status.replace("_", " ")], [bar, ` ${n} of ${all}`], [left]];
+  row.append(name, ...cells.map((parts) => {
+    const cell = document.createElement("td");
+    cell.append(...parts);
+    return cell;
+  }));
+  return row;
 }
 
 function figures(values) {

@@ -19,30 +19,46 @@ function body() {
   return made;
 }
 
+// Body of a request that codes the text.
+function codingBody(codebook) {
+  const made = { texts: [$("prompt").value], chat: $("chat").checked };
+  if ($("model").value) made.model = $("model").value;
+  if ($("thinking").value !== "") made.thinking = Number($("thinking").value) || false;
+  try {
+    made.codebook = JSON.parse(codebook);
+  } catch {
+    made.codebook = codebook; // YAML
+  }
+  return made;
+}
+
 async function send(event) {
   event.preventDefault();
+  const codebook = $("codebook").value.trim();
   let sent;
   try {
-    sent = JSON.stringify(body());
+    sent = JSON.stringify(codebook ? codingBody(codebook) : body());
   } catch (error) {
     return say(`The schema is not JSON: ${error.message}`);
   }
   show("thought", "");
   show("answer", "");
+  $("codes").hidden = true;
   say("Waiting ...");
   $("send").disabled = true;
   $("stop").hidden = false;
   running = new AbortController();
   const start = performance.now();
   try {
-    const response = await fetch("/generate", {
+    const response = await fetch(codebook ? "/v1/annotate" : "/generate", {
       method: "POST",
       headers: { ...headers(), "Content-Type": "application/json" },
       body: sent,
       signal: running.signal,
     });
     if (!response.ok) throw new Error((await response.json()).error.message);
-    await read(response, start);
+    if (codebook) showCodes(await response.json(), start);
+    else await read(response, start);
   } catch (error) {
     say(error.name === "AbortError" ? "Stopped." : error.message);
   } finally {
@@ -79,6 +95,26 @@ function take(data, start) {
   } else {
     say("Answering ...");
   }
+}
+
+// Shows the columns of the coded text.
+function showCodes(found, start) {
+  const { index: _, ...columns } = found.data[0];
+  const rows = Object.entries(columns).filter(([, value]) => value !== null).map(([name, value]) => {
+    const row = document.createElement("tr");
+    const head = document.createElement("th");
+    head.scope = "row";
+    head.textContent = name;
+    const cell = document.createElement("td");
+    const isProb = typeof value === "number" && !Number.isInteger(value);
+    cell.textContent = isProb ? value.toFixed(4) : typeof value === "string" ? value : JSON.stringify(value);
+    row.append(head, cell);
+    return row;
+  });
+  $("codes").replaceChildren(...rows);
+  $("codes").hidden = $("answer-title").hidden = false;
+  const seconds = ((performance.now() - start) / 1000).toFixed(1);
+  say([`${seconds} s`, ...found.notes].join(". "));
 }
 
 function show(id, text) {

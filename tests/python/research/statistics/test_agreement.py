@@ -345,3 +345,18 @@ def test_other_arguments_that_do_not_fit() -> None:
         krippendorff_alpha([[1], [2]], scale="metric")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="kind must be one of"):
         percent_agreement([[1], [2]], kind="some")  # type: ignore[arg-type]
+
+
+def test_numbers_may_be_texts_on_every_scale() -> None:
+    """The codes of a gold sample are texts; 10 comes after 9."""
+    numbers = [[1, 9, 10, 2, 10], [2, 10, 10, 2, 1]]
+    texts = [[str(each) for each in column] for column in numbers]
+    for weights in ("linear", "quadratic"):
+        expected = cohen_kappa(*numbers, weights=weights)
+        assert float(cohen_kappa(*texts, weights=weights)) == float(expected)
+    for scale in ("ordinal", "interval"):
+        alpha = krippendorff_alpha(numbers, scale=scale, n_bootstrap=0)
+        found = krippendorff_alpha(texts, scale=scale, n_bootstrap=0)
+        assert float(found) == pytest.approx(float(alpha))
+    with pytest.raises(ValueError, match="levels must tell the order"):
+        cohen_kappa(["1", "one"], ["1", "1"], weights="linear")

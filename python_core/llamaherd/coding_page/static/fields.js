@@ -1,0 +1,71 @@
+// Form of a codebook with fields. One field is the current one: keys 1 to 9 choose its
+// levels, or take the selected words as its passage.
+
+import { inputOf, Problem } from "/inputs.js";
+
+export class FieldForm {
+  // `page` has quote(place), place() of the selection, change() and say(text).
+  constructor(box, fields, page) {
+    this.page = page;
+    this.inputs = fields.map((field, i) => inputOf(field, i, this));
+    this.current = 0;
+    box.replaceChildren(...this.inputs.map((each) => each.box));
+  }
+
+  show(value) {
+    for (const each of this.inputs) each.set(value === null ? undefined : value[each.field.name]);
+    const open = this.inputs.findIndex((each) => each.get() === undefined);
+    this.turnTo(Math.max(open, 0));
+  }
+
+  turnTo(i) {
+    this.current = i;
+    this.inputs.forEach((each, at) => {
+      each.box.classList.toggle("current", at === i);
+      if (at === i) each.box.setAttribute("aria-current", "true");
+      else each.box.removeAttribute("aria-current");
+    });
+  }
+
+  // The next field; takes the focus if it needs words to be typed.
+  next() {
+    if (this.current + 1 === this.inputs.length) return this.page.focusText();
+    this.turnTo(this.current + 1);
+    const input = this.inputs[this.current];
+    input.box.scrollIntoView({ block: "nearest" });
+    if (input.isTyped) input.focus();
+    else this.page.focusText();
+  }
+
+  key(digit) {
+    return this.inputs[this.current].key(Number(digit));
+  }
+
+  clear() {
+    this.inputs[this.current].set(undefined);
+    this.page.change();
+  }
+
+  spans() {
+    return this.inputs.flatMap((each) => each.spans());
+  }
+
+  // The answers by field; throws a Problem that names the field.
+  value() {
+    const found = {};
+    for (const each of this.inputs) {
+      const answer = each.get();
+      if (answer === undefined) {
+        if (each.field.is_required) throw new Problem(each, "is not answered yet");
+      } else found[each.field.name] = answer;
+    }
+    return found;
+  }
+
+  complain(problem) {
+    const i = this.inputs.indexOf(problem.input);
+    this.turnTo(i);
+    problem.input.focus();
+    this.page.say(problem.message);
+  }
+}

@@ -1,0 +1,302 @@
+// Inputs of the fields of a codebook: levels, numbers, texts and passages.
+
+import { element } from "/requests.js";
+
+const MAX_KEYS = 9;
+
+export class Problem extends Error {
+  constructor(input, reason) {
+    super(`${input.field.title} ${reason}.`);
+    this.input = input;
+  }
+}
+
+const KINDS = {
+  choice: (...of) => new Levels(...of),
+  choices: (...of) => new Levels(...of),
+  passage: (...of) => new Passages(...of),
+  passages: (...of) => new Passages(...of),
+};
+
+export function inputOf(field, i, form) {
+  return (KINDS[field.kind] ?? ((...of) => new Typed(...of)))(field, i, form);
+}
+
+class Input {
+  constructor(field, i, form) {
+    this.field = field;
+    this.form = form;
+    this.isTyped = false;
+    const mark = field.is_required ? "" : " (optional)";
+    this.box = element("fieldset", { class: "form-field" });
+    this.box.append(element("legend", { text: field.title + mark }));
+    if (field.definition) {
+      const id = `about-field-${i}`;
+      this.box.append(element("p", { class: "quiet definition", id, text: field.definition }));
+      this.box.setAttribute("aria-describedby", id);
+    }
+    this.box.addEventListener("focusin", () => form.turnTo(i));
+    this.name = `field-${i}`;
+  }
+
+  spans() {
+    return [];
+  }
+
+  key() {
+    return false;
+  }
+}
+
+// One level, or any number of them.
+class Levels extends Input {
+  constructor(field, i, form) {
+    super(field, i, form);
+    this.isOne = field.kind === "choice";
+    const levels = [...field.levels];
+    if (field.is_nullable && this.isOne) {
+      levels.push({ value: null, name: "does not apply", definition: "" });
+    }
+    this.levels = levels;
+    // A digit is its own key.
+    this.areDigits = levels.every((each) => /^[0-9]$/.test(each.name));
+    this.none = null;
+    const list = element("ul", { class: "plain levels" });
+    this.boxes = levels.map((level, at) => this.#item(list, level, at));
+    if (!this.isOne) {
+      const level = { name: "none of these", definition: "" };
+      this.none = this.#item(list, level, levels.length);
+    }
+    this.box.append(list);
+    this.box.addEventListener("change", (event) => this.#changed(event.target));
+  }
+
+  #item(list, level, at) {
+    const type = this.isOne ? "radio" : "checkbox";
+    const box = element("input", { type, name: this.name });
+    const label = element("label", { class: "level" }, box);
+    const sign = this.areDigits ? level.name : String(at + 1);
+    if (sign.length === 1 && at <= MAX_KEYS) {
+      label.append(element("kbd", { text: sign, "aria-hidden": "true" }));
+      box.setAttribute("aria-keyshortcuts", sign);
+    }
+    const words = element("span", {}, element("span", { class: "name", text: level.name }));
+    if (level.definition) {
+      words.append(element("span", { class: "definition", text: level.definition }));
+    }
+    label.append(words);
+    list.append(element("li", {}, label));
+    return box;
+  }
+
+  #changed(box) {
+    if (this.none && box === this.none && box.checked) {
+      for (const each of this.boxes) each.checked = false;
+    } else if (this.none && box.checked) this.none.checked = false;
+    this.form.page.change();
+  }
+
+  get() {
+    const chosen = this.levels.filter((_, at) => this.boxes[at].checked).map((each) => each.value);
+    if (this.isOne) return chosen.length ? chosen[0] : undefined;
+    return chosen.length || this.none.checked ? chosen : undefined;
+  }
+
+  set(value) {
+    const has = (level) => (this.isOne ? level.value === value : value?.includes(level.value));
+    this.levels.forEach((level, at) => { this.boxes[at].checked = Boolean(has(level)); });
+    if (this.none) this.none.checked = Array.isArray(value) && value.length === 0;
+  }
+
+  focus() {
+    (this.boxes.find((each) => each.checked) ?? this.boxes[0]).focus();
+  }
+
+  key(digit) {
+    const boxes = this.none ? [...this.boxes, this.none] : this.boxes;
+    const isOwn = (each) => each.name === String(digit);
+    const at = this.areDigits ? this.levels.findIndex(isOwn) : digit - 1;
+    const box = boxes[at];
+    if (!box) return false;
+    box.checked = this.isOne || !box.checked;
+    this.#changed(box);
+    const name = this.levels[at]?.name ?? "none of these";
+    this.form.page.say(`${this.field.title}: ${name}${box.checked ? "" : " removed"}`);
+    if (this.isOne) this.form.next();
+    return true;
+  }
+}
+
+// Numbers, texts, lines and JSON.
+class Typed extends Input {
+  constructor(field, i, form) {
+    super(field, i, form);
+    this.isTyped = true;
+    const isLong = field.kind === "lines" || field.kind === "json";
+    const isNumber = field.kind === "integer" || field.kind === "number";
+    this.input = element(isLong ? "textarea" : "input", { autocomplete: "off" });
+    if (isLong) this.input.rows = 3;
+    if (isNumber) this.input.inputMode = field.kind === "integer" ? "numeric" : "decimal";
+    this.input.setAttribute("aria-label", field.title);
+    const about = hintOf(field);
+    if (about) {
+      this.box.append(element("p", { class: "quiet", id: `hint-${this.name}`, text: about }));
+      this.input.setAttribute("aria-describedby", `hint-${this.name}`);
+    }
+    this.box.append(this.input);
+    this.isNone = null;
+    if (field.is_nullable) {
+      this.isNone = element("input", { type: "checkbox" });
+      this.box.append(element("label", { class: "level" }, this.isNone, "does not apply"));
+      this.isNone.addEventListener("change", () => {
+        if (this.isNone.checked) this.input.value = "";
+      });
+      this.input.addEventListener("input", () => { this.isNone.checked = false; });
+    }
+  }
+
+  get() {
+    const text = this.input.value.trim();
+    if (this.isNone?.checked) return null;
+    if (!text) return undefined;
+    const { kind } = this.field;
+    if (kind === "text") return text;
+    if (kind === "lines") return text.split("\n").map((each) => each.trim()).filter(Boolean);
+    if (kind === "json") {
+      try {
+        return JSON.parse(text);
+      } catch (error) {
+        throw new Problem(this, `is not JSON: ${error.message}`);
+      }
+    }
+    return this.#number(text);
+  }
+
+  #number(text) {
+    const { kind, low, high } = this.field;
+    const plain = text.replace(",", ".");
+    const number = Number(plain);
+    const isRight = /^[-+]?\d*\.?\d+(e[-+]?\d+)?$/i.test(plain) && Number.isFinite(number);
+    if (!isRight) throw new Problem(this, "must be a number");
+    if (kind === "integer" && !Number.isInteger(number)) {
+      throw new Problem(this, "must be a whole number");
+    }
+    if (low !== null && number < low) throw new Problem(this, `must be at least ${low}`);
+    if (high !== null && number > high) throw new Problem(this, `must be at most ${high}`);
+    return number;
+  }
+
+  set(value) {
+    if (this.isNone) this.isNone.checked = value === null;
+    if (value === undefined || value === null) this.input.value = "";
+    else if (this.field.kind === "lines") this.input.value = value.join("\n");
+    else this.input.value = this.field.kind === "json" ? JSON.stringify(value) : String(value);
+  }
+
+  focus() {
+    this.input.focus();
+  }
+}
+
+function hintOf({ kind, low, high }) {
+  if (kind === "lines") return "One entry a line.";
+  if (kind === "json") return "As JSON.";
+  if (low !== null && high !== null) return `From ${low} to ${high}.`;
+  if (low !== null) return `${low} or more.`;
+  return high === null ? "" : `${high} or less.`;
+}
+
+// Parts of the text: one, or any number.
+class Passages extends Input {
+  constructor(field, i, form) {
+    super(field, i, form);
+    this.isOne = field.kind === "passage";
+    this.places = [];
+    this.isNone = false;
+    this.list = element("ul", { class: "plain passages" });
+    const take = element(
+      "button", { type: "button", class: "take" },
+      element("kbd", { text: "1", "aria-hidden": "true" }), " Use the selected words",
+    );
+    take.setAttribute("aria-keyshortcuts", "1");
+    // The selection stays when the button is pressed.
+    take.addEventListener("mousedown", (event) => event.preventDefault());
+    take.addEventListener("click", () => this.key(1));
+    this.take = take;
+    this.box.append(this.list, take);
+    if (field.is_nullable || !this.isOne) {
+      const none = element("button", { type: "button" });
+      none.append(element("kbd", { text: "2", "aria-hidden": "true" }), " None in this text");
+      none.setAttribute("aria-keyshortcuts", "2");
+      none.addEventListener("click", () => this.key(2));
+      this.none = none;
+      this.box.append(none);
+    }
+  }
+
+  get() {
+    if (!this.places.length) return this.isNone ? this.#empty() : undefined;
+    return this.isOne ? this.places[0] : this.places;
+  }
+
+  #empty() {
+    return this.isOne ? null : [];
+  }
+
+  set(value) {
+    this.isNone = value === null || (Array.isArray(value) && value.length === 0);
+    this.places = value ? [value].flat().map(({ start, end }) => ({ start, end })) : [];
+    this.draw();
+  }
+
+  draw() {
+    this.list.replaceChildren(...this.places.map((place) => this.#item(place)));
+    if (this.isNone) this.list.append(element("li", { class: "quiet", text: "none" }));
+  }
+
+  #item(place) {
+    const quote = this.form.page.quote(place);
+    const remove = element("button", { type: "button", text: "Remove" });
+    remove.setAttribute("aria-label", `Remove ${this.field.title}: ${quote}`);
+    remove.addEventListener("click", () => {
+      this.places = this.places.filter((each) => each !== place);
+      this.draw();
+      this.form.page.change();
+      this.take.focus();
+    });
+    return element("li", {}, element("span", { class: "quote", text: quote }), remove);
+  }
+
+  spans() {
+    return this.places.map((place) => ({ ...place, label: this.field.name }));
+  }
+
+  focus() {
+    this.take.focus();
+  }
+
+  key(digit) {
+    if (digit === 2 && this.none) {
+      this.set(this.#empty());
+      this.form.page.change();
+      this.form.page.say(`${this.field.title}: none`);
+      this.form.next();
+      return true;
+    }
+    if (digit !== 1) return false;
+    const place = this.form.page.place();
+    if (!place) {
+      this.form.page.say("Select words of the text first.");
+      return true;
+    }
+    const isThere = this.places.some((e) => e.start === place.start && e.end === place.end);
+    if (this.isOne) this.places = [place];
+    else if (!isThere) this.places.push(place);
+    this.isNone = false;
+    this.draw();
+    this.form.page.change();
+    this.form.page.say(`${this.field.title}: ${this.form.page.quote(place)}`);
+    if (this.isOne) this.form.next();
+    return true;
+  }
+}
