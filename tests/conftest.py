@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
     from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
 
 pytest_plugins = ["seconds"]
 
@@ -75,8 +76,28 @@ def pytest_leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
         items[:] = kept
 
 
+# Of seconds by the clock, see `--times`: what takes a minute or more in one process.
+_LONGEST = (
+    "ray",
+    "tests/python/whole/test_faults.py",
+    "tests/cross/test_r.py",
+    "tests/python/structured/test_forced.py",
+    "tests/python/journal/test_disk.py",
+    "tests/python/whole/test_contract.py",
+)
+
+
 class _ByFile(LoadScopeScheduling):
-    """Run the tests of a file in one process, and all that start Ray in one."""
+    """Run the tests of a file in one process, and all that start Ray in one.
+
+    The longest start first, so that no process is left with one of them at the end.
+    """
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        for scope in reversed(_LONGEST):
+            if scope in self.workqueue:
+                self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
 
     def _split_scope(self, nodeid: str) -> str:
         path = Path(nodeid.partition("::")[0])
