@@ -9,15 +9,18 @@ rounds. With --write, the rows are written into docs/performance.md.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import statistics
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import marked
 from disturbance import watch
+from rounds import rounds_parser
+
+if TYPE_CHECKING:
+    import argparse
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"
@@ -87,15 +90,9 @@ def compare(options: argparse.Namespace) -> list[str]:
 
 def main() -> None:
     """Run the measurements that the command line selects."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = rounds_parser(__doc__, "docs/performance.md")
     parser.add_argument("before", type=Path, metavar="BEFORE")
     parser.add_argument("model", type=Path, metavar="MODEL")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--quick", action="store_true", help="a tiny size")
-    parser.add_argument("--write", action="store_true", help="into docs/performance.md")
     options = parser.parse_args()
     table = "\n".join(compare(options))
     print(table)

@@ -12,13 +12,11 @@ the table is written into docs/thinking.md.
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import marked
@@ -26,9 +24,13 @@ import peers
 from disturbance import watch
 from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.requests import make_requests
+from rounds import rounds_parser
 from shape import Shape, ideal_seconds, measure_shape
 from thinking_accuracy import PAGE, TEMPLATE
 from workloads import SEED, make_workloads
+
+if TYPE_CHECKING:
+    import argparse
 
 BUDGET, QUICK_BUDGET = 64, 8
 MAX_TOKENS, QUICK_MAX_TOKENS = 16, 4
@@ -128,14 +130,8 @@ def against_ideal(options: argparse.Namespace) -> list[str]:
 
 def main() -> None:
     """Run the measurements that the command line selects."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = rounds_parser(__doc__, "docs/thinking.md")
     parser.add_argument("model", type=Path, metavar="MODEL")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--quick", action="store_true", help="a tiny size")
-    parser.add_argument("--write", action="store_true", help="into docs/thinking.md")
     options = parser.parse_args()
     table = "\n".join(against_ideal(options))
     print(table)

@@ -49,6 +49,18 @@ logged() {
   fi
 }
 
+# one_core COMMAND...: runs COMMAND on one processor, so that llamaherd's default is one
+# thread. Threads of one matrix product wait for each other in loops: beside other programs
+# two take twice the processor time of one.
+one_core() {
+  local cores
+  if command -v taskset >/dev/null; then
+    cores=$(taskset -cp "$BASHPID")
+    set -- taskset -c "$(grep -o '[0-9]*$' <<<"$cores")" "$@"
+  fi
+  "$@"
+}
+
 # r_field Imports: prints the package names in a field of DESCRIPTION, one per line.
 r_field() {
   awk -v field="$1:" '/^[^ \t]/ { on = ($1 == field); sub(/^[^:]*:/, "") } on' DESCRIPTION |

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
     from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
 
 pytest_plugins = ["seconds"]
 
@@ -75,8 +76,28 @@ def pytest_leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
         items[:] = kept
 
 
+# Of seconds by the clock, see `--times`: what takes a minute or more in one process.
+_LONGEST = (
+    "ray",
+    "tests/python/whole/test_faults.py",
+    "tests/cross/test_r.py",
+    "tests/python/structured/test_forced.py",
+    "tests/python/journal/test_disk.py",
+    "tests/python/whole/test_contract.py",
+)
+
+
 class _ByFile(LoadScopeScheduling):
-    """Run the tests of a file in one process, and all that start Ray in one."""
+    """Run the tests of a file in one process, and all that start Ray in one.
+
+    The longest start first, so that no process is left with one of them at the end.
+    """
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        for scope in reversed(_LONGEST):
+            if scope in self.workqueue:
+                self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
 
     def _split_scope(self, nodeid: str) -> str:
         path = Path(nodeid.partition("::")[0])
@@ -177,11 +198,14 @@ def gemma3(gemma3_path: Path) -> Iterator[lh.Model]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Chromium of the system."""
-    sync_api = pytest.importorskip("playwright.sync_api")
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - takes 0.3 s
+
     program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None and sys.platform == "linux":
+        pytest.fail("chromium is missing: run `make setup`")
     if program is None:
-        pytest.skip("there is no chromium")
-    with sync_api.sync_playwright() as playwright:
+        pytest.skip("this system has no chromium that scripts/setup_system.sh installs")
+    with sync_playwright() as playwright:
         made = playwright.chromium.launch(
             executable_path=program, args=["--no-sandbox", "--disable-gpu"]
         )

@@ -22,7 +22,8 @@ from llamaherd.server.generate import GenerateApi
 from llamaherd.server.openai import ChatCompletions, Completions
 from llamaherd.server.scores import ClassifyApi, ScoreApi
 from llamaherd.server.settings import ServerSettings
-from llamaherd.tables.spec import AT_TOP, KEYS, RunSpec
+from llamaherd.tables.spec import RunSpec
+from llamaherd.tables.spec_keys import AT_TOP, KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -51,6 +51,8 @@ from llamaherd._r.estimation import (
     dawid_skene,
     estimate_means,
     estimate_regression,
+)
+from llamaherd._r.gold import (
     gold_draw,
     gold_read,
     gold_rows,

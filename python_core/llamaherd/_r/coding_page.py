@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean_or_none
-from llamaherd._r.estimation import for_r
+from llamaherd._r.gold import for_r
 from llamaherd._r.spans import spans_for_r
 from llamaherd.coding_page.code_texts import first_link, make_page, path_for, results_of
 from llamaherd.coding_page.desk import Desk

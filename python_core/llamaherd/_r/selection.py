@@ -14,7 +14,7 @@ import numpy as np
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, clean_or_none
-from llamaherd._r.estimation import for_r
+from llamaherd._r.gold import for_r
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.research.coding.settings import checked_settings

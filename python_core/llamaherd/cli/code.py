@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from llamaherd.cli.conventions import Command, Whole, section
+from llamaherd.cli.conventions import Command, Whole, section, split_names
 from llamaherd.cli.tables import shown_warnings
 
 if TYPE_CHECKING:
@@ -40,13 +40,6 @@ _where = section("Where it listens")
 _out = section("The codes")
 
 
-def _names(
-    ctx: click.Context, param: click.Parameter, value: str | None
-) -> list[str] | None:
-    del ctx, param
-    return None if value is None else [name.strip() for name in value.split(",")]
-
-
 @click.command("code", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
 @click.argument("sample", metavar="SAMPLE.csv")
 @_coding(
@@ -57,7 +50,7 @@ def _names(
 @_coding(
     "--coders",
     metavar="NAME,NAME",
-    callback=_names,
+    callback=split_names,
     help="Names of the coders, who code all texts. Default: the columns for codes of "
     "the sample, or one coder, code.",
 )

@@ -154,6 +154,14 @@ def section(title: str) -> Callable[..., Callable[[_Function], _Function]]:
 option = section("Options")  # options without a section
 
 
+def split_names(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> list[str] | None:
+    """Split the value NAME,NAME of an option: a callback of click."""
+    del ctx, param
+    return None if value is None else [name.strip() for name in value.split(",")]
+
+
 def tell(message: str) -> None:
     """Print a line of progress for the user."""
     if sys.stderr.isatty():

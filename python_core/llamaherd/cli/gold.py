@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Command, Commands, Whole, section
+from llamaherd.cli.conventions import Command, Commands, Whole, section, split_names
 from llamaherd.cli.tables import shown_warnings
 
 if TYPE_CHECKING:
@@ -37,13 +37,6 @@ _MARGIN = "margin"  # of the two most probable labels, in outputs of annotate
 _drawn = section("How texts are drawn")
 _columns = section("Columns of the table")
 _sheet = section("The sheet")
-
-
-def _names(
-    ctx: click.Context, param: click.Parameter, value: str | None
-) -> list[str] | None:
-    del ctx, param
-    return None if value is None else [name.strip() for name in value.split(",")]
 
 
 @click.group("gold", cls=Commands, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
@@ -118,7 +111,7 @@ def gold() -> None:
 @_sheet(
     "--coders",
     metavar="NAME,NAME",
-    callback=_names,
+    callback=split_names,
     help="Columns for codes. Default: those of --after, or code.",
 )
 @_sheet(

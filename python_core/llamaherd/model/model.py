@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Literal, NoReturn, Protocol
-from weakref import WeakMethod, WeakSet, ref
+from weakref import WeakMethod, WeakSet
 
 from llamaherd.core import checks
 from llamaherd.core.errors import (
-    ArgumentError,
     ArgumentTypeError,
     ContextError,
     ModelClosedError,
@@ -23,13 +20,20 @@ from llamaherd.core.in_use import InUse
 from llamaherd.hub.fetch import model_path
 from llamaherd.memory.device import Placement, memory_of_model
 from llamaherd.model.adapters import checked_loras
+from llamaherd.model.borrowed import (
+    call_if_alive,
+    file_of_llama,
+    has_lost_its_adapter,
+    is_being_freed,
+)
 from llamaherd.model.file import ModelFile
 from llamaherd.model.of_llama import Told, told_of
-from llamaherd.native import devices, models, shim
+from llamaherd.model.placement import SPLIT_MODES, checked_placement, placement_of
+from llamaherd.native import models, shim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import ExitStack
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from llama_cpp import Llama
@@ -37,8 +41,6 @@ if TYPE_CHECKING:
     from llamaherd.model.adapters import Lora, LoraOption
     from llamaherd.native.models import ModelInfo
     from llamaherd.native.shim import Handle
-
-_SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}  # of libllama
 
 
 class Closable(Protocol):
@@ -108,7 +110,7 @@ class Model:
         check_memory: bool = True,
     ) -> None:
         n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
-        placement = _checked_placement(n_layers, split_mode, main_gpu, tensor_split)
+        placement = checked_placement(n_layers, split_mode, main_gpu, tensor_split)
         is_limited = checks.flag("check_memory", check_memory)
         # Only host memory is considered to decide which file of a repository fits.
         file = model_path(path, check_memory=is_limited and n_layers == 0)
@@ -124,7 +126,7 @@ class Model:
             os.fsencode(file),
             loras,
             n_gpu_layers=n_layers,
-            split_mode=_SPLIT_MODES[placement.split_mode],
+            split_mode=SPLIT_MODES[placement.split_mode],
             main_gpu=placement.main_gpu,
             tensor_split=placement.tensor_split,
             use_mmap=checks.flag("use_mmap", use_mmap),
@@ -167,18 +169,18 @@ class Model:
             ) from None
         shim.backend_init(chain=True)  # for a later import of llama_cpp
         model = cls.__new__(cls)
-        model._prepare(None, _file_of_llama(llama))  # noqa: SLF001
+        model._prepare(None, file_of_llama(llama))  # noqa: SLF001
         # Another thread may close the Llama at any moment. The callbacks make that
         # thread wait for this thread. The checks after the callbacks show whether the
         # callbacks were registered in time. The Llama frees its adapter before its
         # model.
         with model._in_use:  # noqa: SLF001
             for stack in (exit_stack, llama._stack):  # noqa: SLF001
-                stack.callback(_call_if_alive, WeakMethod(model.close))
-            if _is_being_freed(exit_stack) or _has_lost_its_adapter(llama):
+                stack.callback(call_if_alive, WeakMethod(model.close))
+            if is_being_freed(exit_stack) or has_lost_its_adapter(llama):
                 raise ModelClosedError("the Llama is closed")
             if shim.supports_gpu():
-                model.placement = _placement_of(llama)
+                model.placement = placement_of(llama)
             model.told = told = told_of(llama)
             handle = models.model_borrow(inner.model, told.loras, told.cvec)
             model._open(handle)  # noqa: SLF001
@@ -396,83 +398,3 @@ def as_model(value: object) -> Model:
             f"must be a llamaherd.Model, not {type(value).__name__}", argument="model"
         )
     return model
-
-
-def _file_of_llama(llama: Llama) -> ModelFile | None:
-    path = Path(llama.model_path)
-    return None if llama.kv_overrides or not path.is_file() else ModelFile(path)
-
-
-def _is_being_freed(stack: ExitStack) -> bool:
-    """Return whether the model of a Llama is freed, or is being freed.
-
-    The function that frees it is the first entry of the exit stack, and is removed before
-    it runs. Afterwards the first entry is a callback of llamaherd.
-    """
-    first = next(iter(stack._exit_callbacks), None)  # type: ignore[attr-defined]  # noqa: SLF001
-    return first is None or getattr(first[1], "__wrapped__", None) is _call_if_alive
-
-
-def _has_lost_its_adapter(llama: Llama) -> bool:
-    """Return whether a Llama's adapter is freed or being freed, see `_is_being_freed`."""
-    callbacks = list(llama._stack._exit_callbacks)  # type: ignore[attr-defined]  # noqa: SLF001
-    names = (
-        getattr(getattr(callback, "__wrapped__", None), "__name__", "")
-        for _, callback in callbacks
-    )
-    return llama.lora_path is not None and "free_lora_adapter" not in names
-
-
-def _call_if_alive(method: ref[Callable[[], None]]) -> None:
-    function = method()
-    if function is not None:
-        function()
-
-
-def _checked_placement(
-    n_gpu_layers: int,
-    split_mode: str,
-    main_gpu: int,
-    tensor_split: object,
-) -> Placement:
-    """Check the arguments for GPUs and return them."""
-    mode = checks.choice("split_mode", split_mode, tuple(_SPLIT_MODES))
-    shares = None
-    if tensor_split is not None:
-        if isinstance(tensor_split, str) or not isinstance(tensor_split, Sequence):
-            raise ArgumentTypeError(
-                f"must be a list of numbers, not {type(tensor_split).__name__}",
-                argument="tensor_split",
-            )
-        shares = tuple(checks.real("tensor_split", x, 0, 1e9) for x in tensor_split)
-        if not any(shares):
-            raise ArgumentError(
-                f"must have a share above 0, not {list(shares)}", argument="tensor_split"
-            )
-    gpu = checks.integer("main_gpu", main_gpu, 0)
-    n_gpus = len(devices.gpus()) if n_gpu_layers != 0 else 0
-    if n_gpus and gpu >= n_gpus:
-        raise ArgumentError(
-            f"must be less than the number of GPUs ({n_gpus}), not {gpu}",
-            argument="main_gpu",
-        )
-    if n_gpus and shares is not None and len(shares) > n_gpus:
-        raise ArgumentError(
-            f"must have a share for each of the {n_gpus} GPUs, not {len(shares)} shares",
-            argument="tensor_split",
-        )
-    return Placement(
-        n_gpu_layers=n_gpu_layers, split_mode=mode, main_gpu=gpu, tensor_split=shares
-    )
-
-
-def _placement_of(llama: Llama) -> Placement:
-    """Return the arguments for GPUs that a Llama was created with."""
-    params = llama.model_params
-    modes = {number: name for name, number in _SPLIT_MODES.items()}
-    return Placement(
-        n_gpu_layers=int(params.n_gpu_layers),
-        split_mode=modes.get(int(params.split_mode), "layer"),
-        main_gpu=max(0, int(params.main_gpu)),
-        tensor_split=None if llama.tensor_split is None else tuple(llama.tensor_split),
-    )

@@ -35,19 +35,23 @@ _OF_ONE_KIND = frozenset(
 )
 
 
-class TokenizeApi:
-    """Format of `/tokenize`: a text, or a conversation as in chats.
+class _OfModel:
+    """Format of a route whose answer needs the model's vocabulary or chat template.
 
     Args:
-        model: Model with the vocabulary.
+        model: Model of the server.
         settings: Settings of the server.
     """
-
-    fields = _OF_TEXTS | ChatCompletions.fields
 
     def __init__(self, model: Model, settings: ServerSettings) -> None:
         self._model = model
         self._settings = settings
+
+
+class TokenizeApi(_OfModel):
+    """Format of `/tokenize`: a text, or a conversation as in chats."""
+
+    fields = _OF_TEXTS | ChatCompletions.fields
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
@@ -92,19 +96,10 @@ class TokenizeApi:
         }
 
 
-class DetokenizeApi:
-    """Format of `/detokenize`.
-
-    Args:
-        model: Model with the vocabulary.
-        settings: Settings of the server.
-    """
+class DetokenizeApi(_OfModel):
+    """Format of `/detokenize`."""
 
     fields = frozenset({"tokens", "model"})
-
-    def __init__(self, model: Model, settings: ServerSettings) -> None:
-        self._model = model
-        self._settings = settings
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
@@ -124,19 +119,10 @@ class DetokenizeApi:
         return {"prompt": text, "content": text}
 
 
-class TemplateApi:
-    """Format of `/apply-template`: the prompt of a chat, without its answer.
-
-    Args:
-        model: Model with the chat template.
-        settings: Settings of the server.
-    """
+class TemplateApi(_OfModel):
+    """Format of `/apply-template`: the prompt of a chat, without its answer."""
 
     fields = ChatCompletions.fields
-
-    def __init__(self, model: Model, settings: ServerSettings) -> None:
-        self._model = model
-        self._settings = settings
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
@@ -144,19 +130,10 @@ class TemplateApi:
         return {"prompt": _rendered(self._model, parsed)}
 
 
-class InputTokensApi:
-    """Format of `/v1/responses/input_tokens`: the number of tokens of a conversation.
-
-    Args:
-        model: Model with the chat template.
-        settings: Settings of the server.
-    """
+class InputTokensApi(_OfModel):
+    """Format of `/v1/responses/input_tokens`: the number of tokens of a conversation."""
 
     fields = Responses.fields
-
-    def __init__(self, model: Model, settings: ServerSettings) -> None:
-        self._model = model
-        self._settings = settings
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""

@@ -19,7 +19,8 @@ from llamaherd.tables.meter import Meter
 from llamaherd.tables.outputs import found_output, locked, warn_of_other_run
 from llamaherd.tables.record import record_of
 from llamaherd.tables.sharding import own_rows
-from llamaherd.tables.spec import KEYS, STREAM
+from llamaherd.tables.spec import STREAM
+from llamaherd.tables.spec_keys import KEYS
 from llamaherd.tables.store import Store
 from llamaherd.tables.writing import checked_output, writing
 

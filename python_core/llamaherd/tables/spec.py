@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.asks.constraints import Constraints
-from llamaherd.asks.interfaces import RUN_FILE
 from llamaherd.asks.labels import checked_labels
 from llamaherd.asks.scores import NORMALIZE
 from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError, BadArgumentError
+from llamaherd.core.errors import ArgumentError, BadArgumentError
 from llamaherd.core.sampling import SamplingParams
-from llamaherd.model.model import Model
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.ready_codebooks import codebook_from, is_ready
 from llamaherd.research.coding.settings import idle_settings
-from llamaherd.run.context import Context
 from llamaherd.structured.source import schema_text
 from llamaherd.tables.chat_keys import (
-    CHAT_KEYS,
     chat_options,
     check_chat_keys,
     template_text,
 )
+from llamaherd.tables.spec_keys import KEYS, checked_keys
 from llamaherd.tables.template import Template
 from llamaherd.tasks.make import make_task
 from llamaherd.tasks.task import KINDS, Kind
@@ -42,33 +37,6 @@ STREAM = "-"  # path that means stdin for the input and stdout for the output
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
-def _names(function: object) -> dict[str, object]:
-    """Return the defaults of a function's optional arguments, by name."""
-    parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
-    return {
-        name: each.default
-        for name, each in parameters.items()
-        if each.default is not inspect.Parameter.empty
-    }
-
-
-# Options of a task that are top-level keys of the file, not keys of the task's table.
-AT_TOP = ("chat", "system", "journal", *CHAT_KEYS)
-
-
-def _options(table: str) -> dict[str, object]:
-    """Return the keys of a task's table with their defaults."""
-    taken = RUN_FILE[table].expected()
-    return {name: default for name, default in taken.items() if name not in AT_TOP}
-
-
-# Keys of each table with their defaults.
-KEYS: dict[str, dict[str, object]] = {
-    "model": {"path": None, **_names(Model)},
-    "context": _names(Context),
-    **{table: _options(table) for table in RUN_FILE},
-}
-_TABLES = frozenset(f"[{name}]" for name in KEYS)
 # Keys of locations and speed, which do not change answers. Adapters are identified by
 # their content, not by their path.
 _OF_MACHINE = {
@@ -455,34 +423,6 @@ def canonical_json(value: object) -> str:
     )
 
 
-def checked_keys(where: str, table: object, known: Mapping[str, object]) -> None:
-    """Check that a table has only known keys.
-
-    Args:
-        where: Name of the table in messages.
-        table: Table read from TOML.
-        known: Known keys.
-
-    Raises:
-        TypeError: `table` is not a mapping.
-        ValueError: A key is unknown; the message suggests a known key.
-    """
-    if not isinstance(table, Mapping):
-        raise ArgumentTypeError(
-            f"must be a table of keys, not {checks.shown(table)}", argument=where
-        )
-    for key in table:
-        if key not in known:
-            close = get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {_list(known)}"
-            raise ArgumentError(
-                f"{where} has no key {str(key)[:60]!r}; {hint}",
-                argument=f"{where if where in _TABLES else ''} {key}".strip(),
-                code="unknown_argument",
-                form="{problem}",
-            )
-
-
 def _check_several(name: str, labels: Collection[object]) -> None:
     """Check that there are at least two labels; with one, all answers would be equal."""
     if len(labels) < 2:
@@ -492,10 +432,6 @@ def _check_several(name: str, labels: Collection[object]) -> None:
             argument=name,
             code="out_of_range",
         )
-
-
-def _list(names: Mapping[str, object]) -> str:
-    return ", ".join(names)
 
 
 def _token(text: object) -> int:

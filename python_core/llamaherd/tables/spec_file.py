@@ -15,7 +15,8 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, BadArgumentError
 from llamaherd.research.coding.ready_codebooks import is_ready
 from llamaherd.tables.chat_keys import is_template_file
-from llamaherd.tables.spec import KEYS, STREAM, RunSpec, checked_keys
+from llamaherd.tables.spec import STREAM, RunSpec
+from llamaherd.tables.spec_keys import KEYS, checked_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -51,7 +51,8 @@ static int same(char** a, char** b, int n) {
   return n_same;
 }
 
-/* Runs 20 prompts on 4 sequences, and each prompt alone in a new context. */
+/* Runs 20 prompts on 4 sequences, and each prompt alone in a new context. Only here on two
+ * threads, which wait for each other in loops where other programs run. */
 static void test_twenty_prompts(newrllama_model_handle model) {
   newrllama_context_handle ctx = NULL;
   char **together, **again;
@@ -91,7 +92,7 @@ static void test_failures_are_isolated(newrllama_model_handle model) {
   prompts[1] = long_prompt;
   prompts[2] = NULL;
   prompts[3] = kPrompts[1];
-  CHECK(newrllama_context_create(model, 512, 2, 4, &ctx, NULL) == NEWRLLAMA_SUCCESS);
+  CHECK(newrllama_context_create(model, 512, 1, 4, &ctx, NULL) == NEWRLLAMA_SUCCESS);
   results = answer(ctx, prompts, 4, kGreedy);
   CHECK(strncmp(results[1], "[ERROR] the prompt has", 22) == 0);
   CHECK(strncmp(results[2], "[ERROR] ", 8) == 0);
@@ -109,8 +110,8 @@ static void test_small_pool(newrllama_model_handle model) {
   struct newrllama_parallel_params params = kGreedy;
   char **tight, **roomy;
   params.max_tokens = 100;
-  CHECK(newrllama_context_create(model, 256, 2, 8, &small, NULL) == NEWRLLAMA_SUCCESS);
-  CHECK(newrllama_context_create(model, 2048, 2, 1, &large, NULL) == NEWRLLAMA_SUCCESS);
+  CHECK(newrllama_context_create(model, 256, 1, 8, &small, NULL) == NEWRLLAMA_SUCCESS);
+  CHECK(newrllama_context_create(model, 2048, 1, 1, &large, NULL) == NEWRLLAMA_SUCCESS);
   tight = answer(small, kPrompts, 8, params);
   roomy = answer(large, kPrompts, 8, params);
   CHECK(same(tight, roomy, 8) == 8);
@@ -127,8 +128,8 @@ static void test_sampling(newrllama_model_handle model) {
   params.temperature = 0.8f;
   params.repeat_last_n = 64;
   params.penalty_repeat = 1.1f;
-  CHECK(newrllama_context_create(model, 1024, 2, 4, &four, NULL) == NEWRLLAMA_SUCCESS);
-  CHECK(newrllama_context_create(model, 1024, 2, 1, &one, NULL) == NEWRLLAMA_SUCCESS);
+  CHECK(newrllama_context_create(model, 1024, 1, 4, &four, NULL) == NEWRLLAMA_SUCCESS);
+  CHECK(newrllama_context_create(model, 1024, 1, 1, &one, NULL) == NEWRLLAMA_SUCCESS);
   a = answer(four, kPrompts, 6, params);
   b = answer(one, kPrompts, 6, params);
   CHECK(same(a, b, 6) == 6);
@@ -161,7 +162,7 @@ static void test_five_callers(newrllama_model_handle model) {
   struct caller callers[5];
   char** expected;
   int i;
-  CHECK(newrllama_context_create(model, 1024, 2, 4, &ctx, NULL) == NEWRLLAMA_SUCCESS);
+  CHECK(newrllama_context_create(model, 1024, 1, 4, &ctx, NULL) == NEWRLLAMA_SUCCESS);
   expected = answer(ctx, kPrompts, 20, kGreedy);
   for (i = 0; i < 5; ++i) {
     callers[i].ctx = ctx;
@@ -197,7 +198,7 @@ static void test_abort(newrllama_model_handle model) {
   params.max_tokens = 2000;
   params.penalty_repeat = 1.3f;
   params.repeat_last_n = -1;
-  CHECK(newrllama_context_create(model, 8192, 2, 4, &ctx, NULL) == NEWRLLAMA_SUCCESS);
+  CHECK(newrllama_context_create(model, 8192, 1, 4, &ctx, NULL) == NEWRLLAMA_SUCCESS);
   pthread_create(&thread, NULL, abort_soon, ctx);
   clock_gettime(CLOCK_MONOTONIC, &start);
   CHECK(newrllama_generate_parallel(ctx, kPrompts, 20, &params, &results, &message) ==

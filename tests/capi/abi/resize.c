@@ -32,7 +32,7 @@ static lh_engine_params engine_params(int32_t unified, int32_t n_ctx_seq,
   params.n_seq_max = n_seq_max;
   params.kv_unified = unified;
   params.n_threads = 1;
-  params.n_threads_batch = 2;
+  params.n_threads_batch = 1;
   params.flash_attn = 1;
   if (deterministic) {
     params.deterministic = 1;

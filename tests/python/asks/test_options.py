@@ -22,7 +22,7 @@ from llamaherd.cli.run import run
 from llamaherd.cli.serve import serve
 from llamaherd.core.declared import docs_of, first_sentence
 from llamaherd.server.settings import ServerSettings
-from llamaherd.tables.spec import AT_TOP, KEYS
+from llamaherd.tables.spec_keys import AT_TOP, KEYS
 
 if TYPE_CHECKING:
     from interfaces import Taken

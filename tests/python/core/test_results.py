@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pandas as pd
 import pytest
 from llamaherd import Result, Results, Stats
 from llamaherd.api.running import none_answered
@@ -49,7 +50,6 @@ def thought(text: str | None, n: int, *, complete: bool | None) -> dict[str, obj
 
 
 def test_tables_have_columns_of_thoughts_where_there_could_be_some() -> None:
-    pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     thoughts = [
         thought("I see.", 4, complete=True),
         thought(None, 0, complete=None),
@@ -62,7 +62,7 @@ def test_tables_have_columns_of_thoughts_where_there_could_be_some() -> None:
     assert list(frame) == names
     assert frame["n_thinking_tokens"].tolist() == [4, 0, 9]
     assert frame["thinking_complete"].dtype == "boolean"
-    assert frame["thinking_complete"].tolist() == [True, pandas.NA, False]
+    assert frame["thinking_complete"].tolist() == [True, pd.NA, False]
     table = results.to_arrow()
     assert table.column_names == names
     assert table.column("thinking_complete").to_pylist() == [True, None, False]
@@ -75,7 +75,7 @@ def test_tables_have_columns_of_thoughts_where_there_could_be_some() -> None:
     ]
     broken = Results(failed, Stats(n_prompts=2), has_thoughts=True)
     assert broken.to_arrow()["n_thinking_tokens"].to_pylist() == [None, 3]
-    assert broken.to_pandas()["n_thinking_tokens"].tolist() == [pandas.NA, 3]
+    assert broken.to_pandas()["n_thinking_tokens"].tolist() == [pd.NA, 3]
     assert broken.to_arrow()["thinking"].to_pylist() == [None, "Hm."]
     assert broken.n_thinking_tokens == [0, 3]
     without = Results(rows, Stats(n_prompts=3))

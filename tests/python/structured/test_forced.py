@@ -140,7 +140,7 @@ def test_an_answer_that_is_known_needs_no_step(smollm2: lh.Model) -> None:
         assert one.text == "just this"
 
 
-@pytest.mark.slow(reason="on a real model, with and without forced tokens")
+@pytest.mark.long(reason="9 s on a real model; make test pauses other requests")
 def test_they_survive_what_goes_first(smollm2: lh.Model) -> None:
     """One slot: a prompt of higher priority pauses the one that runs."""
     with lh.Context(smollm2, n_seq_max=1, deterministic=True) as context:

@@ -199,7 +199,7 @@ def test_scores_and_answers_run_beside_each_other(smollm2: lh.Model) -> None:
         assert None not in answers
 
 
-@pytest.mark.slow(reason="a plain loop on Gemma: sliding windows are only there")
+@pytest.mark.long(reason="9 s on Gemma; make test scores shorter prompts on it")
 def test_prompts_longer_than_the_window_keep_what_paths_need(
     gemma3_q8_path: Path,
 ) -> None:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.reports.highlights import passages_of
-from llamaherd.research.reports.picture_parts import Fields, alt, interval, point
-from llamaherd.research.reports.shapes import Bars, Forest, Words
+from llamaherd.research.reports.picture_parts import Fields, forest, point
+from llamaherd.research.reports.shapes import Bars, Words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.reports.shapes import Point
+    from llamaherd.research.reports.shapes import Forest
 
 _MEASURES = {
     "exact precision": "exact precision",
@@ -105,7 +105,7 @@ def span_measures_picture(fields: Fields) -> Forest:
         point(row, measures.index(row["measure"]), parts.index(row["part"]))
         for row in found
     ]
-    return _forest(fields, rows, parts, points)
+    return forest(_title(fields), fields["level"], rows, parts, points)
 
 
 def span_labels_picture(fields: Fields) -> Forest:
@@ -136,28 +136,16 @@ def span_labels_picture(fields: Fields) -> Forest:
         point(row, names.index(row["label"]), keys.index((row["measure"], row["part"])))
         for row in found
     ]
-    return _forest(fields, names, series, points)
+    return forest(_title(fields), fields["level"], names, series, points)
 
 
 def _is_of_model(part: str) -> bool:
     return part.startswith("model and ")
 
 
-def _forest(
-    fields: Fields, rows: list[str], series: list[str], points: list[Point]
-) -> Forest:
+def _title(fields: Fields) -> str:
     n = max((int(row["n"]) for row in fields["rows"]), default=0)
-    return Forest(
-        words=Words(
-            title=f"Passages of the model and of people, {n:,} texts",
-            x=f"value, with {interval(fields['level'])}",
-            alt=alt(rows, points),
-        ),
-        rows=rows,
-        series=series,
-        points=points,
-        is_share=True,
-    )
+    return f"Passages of the model and of people, {n:,} texts"
 
 
 OF_SPANS = {"measures": span_measures_picture, "labels": span_labels_picture}

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import ArgumentError
-from llamaherd.research.reports.shapes import Point
+from llamaherd.research.reports.shapes import Forest, Point, Words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,6 +40,36 @@ def point(found: Mapping[str, Any], row: int, series: int) -> Point:
     """Build a point from a dict with "value", "low" and "high"."""
     value, low, high = (number(found[name]) for name in ("value", "low", "high"))
     return Point(row=row, series=series, value=value, low=low, high=high)
+
+
+def forest(
+    title: str,
+    level: float | None,
+    rows: list[str],
+    series: list[str],
+    points: list[Point],
+    *,
+    quantity: str = "value",
+) -> Forest:
+    """Build a forest plot of shares with intervals.
+
+    Args:
+        title: Title of the plot.
+        level: Confidence level; None if unknown.
+        rows: Names of the rows.
+        series: Names of the series.
+        points: Points, by indices of row and series.
+        quantity: Name of the values on the axis.
+    """
+    return Forest(
+        words=Words(
+            title=title, x=f"{quantity}, with {interval(level)}", alt=alt(rows, points)
+        ),
+        rows=rows,
+        series=series,
+        points=points,
+        is_share=True,
+    )
 
 
 def number(value: Any) -> float:  # noqa: ANN401 - JSON

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.reports.picture_parts import (
     Fields,
-    alt,
     cut,
+    forest,
     interval,
     known,
     number,
     point,
 )
-from llamaherd.research.reports.shapes import Curve, Forest, Matrix, Scatter, Words
+from llamaherd.research.reports.shapes import Curve, Matrix, Scatter, Words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.reports.shapes import Point
+    from llamaherd.research.reports.shapes import Forest, Point
 
 MEASURES = {
     "accuracy": "accuracy",
@@ -60,16 +60,12 @@ def measures_picture(fields: Fields) -> Forest:
     if not math.isnan(base.value):
         series.append(f"always '{cut(measured['majority_label'], 40)}'")
         points.append(base)
-    return Forest(
-        words=Words(
-            title=_measures_title(fields["n_gold"], measured["accuracy"]["n"]),
-            x=f"value, with {interval(fields['level'])}",
-            alt=alt(rows, points),
-        ),
-        rows=rows,
-        series=series,
-        points=points,
-        is_share=True,
+    return forest(
+        _measures_title(fields["n_gold"], measured["accuracy"]["n"]),
+        fields["level"],
+        rows,
+        series,
+        points,
     )
 
 
@@ -124,16 +120,13 @@ def scores_picture(fields: Fields) -> Forest:
         for j, name in enumerate(_SCORES)
     ]
     rows = [f"{each['label']} ({each['n_gold']:,})" for each in scores]
-    return Forest(
-        words=Words(
-            title="Quality of each label (number of texts with this human code)",
-            x=f"share, with {interval(fields['level'])}",
-            alt=alt(rows, points),
-        ),
-        rows=rows,
-        series=list(_SCORES.values()),
-        points=points,
-        is_share=True,
+    return forest(
+        "Quality of each label (number of texts with this human code)",
+        fields["level"],
+        rows,
+        list(_SCORES.values()),
+        points,
+        quantity="share",
     )
 
 
@@ -239,14 +232,10 @@ def agreement_picture(found: Sequence[Mapping[str, Any]], level: float | None) -
     rows = [COEFFICIENTS.get(each["name"], str(each["name"])) for each in found]
     n_coders = max((int(each["n_coders"]) for each in found), default=0)
     n_units = max((int(each["n_units"]) for each in found), default=0)
-    return Forest(
-        words=Words(
-            title=f"Agreement of {n_coders:,} coders on {n_units:,} units",
-            x=f"value, with {interval(level)}",
-            alt=alt(rows, points),
-        ),
-        rows=rows,
-        series=["agreement"],
-        points=points,
-        is_share=True,
+    return forest(
+        f"Agreement of {n_coders:,} coders on {n_units:,} units",
+        level,
+        rows,
+        ["agreement"],
+        points,
     )

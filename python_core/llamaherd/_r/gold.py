@@ -1,0 +1,190 @@
+"""Gold samples for R, which stores a sample as JSON in addition to its columns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd.research.coding.codebook import Codebook
+from llamaherd.research.coding.label_sets import confidence_of
+from llamaherd.research.estimation import estimate as estimating
+from llamaherd.research.estimation.gold import gold_sample, warn_of_examples
+from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.estimation.gold_read import read_gold
+from llamaherd.research.frames import Categories
+from llamaherd.research.statistics import sampling
+from llamaherd.research.statistics.paired_size import PairedSize
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.research.statistics.sampling import GoldSize
+
+
+@boundary
+def gold_size(width: float | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the number of texts to code, with a sentence in `line`."""
+    given: Any = {**options, **({} if width is None else {"width": width})}
+    size: GoldSize | PairedSize = sampling.gold_size(**given)
+    if isinstance(size, PairedSize):
+        return {"gold": float(size.gold), "line": str(size)}
+    return {
+        "gold": float(size.gold),
+        "dsl": None if size.dsl is None else float(size.dsl),
+        "ppi": None if size.ppi is None else float(size.ppi),
+        "kappa": size.kappa,
+        "line": str(size),
+    }
+
+
+@boundary
+def gold_draw(
+    columns: Mapping[str, Sequence[Any]], n: int, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Draw a gold sample.
+
+    Args:
+        columns: Used columns of the data frame.
+        n: Number of texts to draw.
+        options: Options of `gold_sample`; `seed` as a float, if any; `each`, the columns
+            of probabilities for several labels, otherwise []; `codebook` as JSON, or
+            None; `after`, a sample as JSON, or None.
+
+    Warns:
+        UserWarning: See `gold_sample`.
+    """
+    arguments = dict(options)
+    if arguments.get("after") is not None:
+        arguments["after"] = GoldSample.from_json(arguments["after"])
+    each = [columns[name] for name in arguments.pop("each")]
+    if each and arguments["confidence"] is None:
+        probs = np.array(each, dtype=np.float64).T  # None becomes NaN
+        arguments["confidence"] = confidence_of(probs).tolist()
+    if arguments.get("seed") is not None:
+        arguments["seed"] = int(arguments["seed"])
+    if isinstance(arguments.get("allocation"), dict):
+        sizes = arguments["allocation"]
+        arguments["allocation"] = {name: int(size) for name, size in sizes.items()}
+    content = arguments.pop("codebook")
+    levels = {name: arguments.pop(name, None) for name in ("levels", "ordered")}
+    data = with_levels(columns, {"label": arguments["label"], **levels})
+    drawn = gold_sample(data, n, **arguments)
+    if content is not None:
+        codebook = Codebook.from_dict(json.loads(content))
+        warn_of_examples(drawn, codebook.examples)
+        if codebook.kind.is_ordered:
+            design = {**drawn.design, "scale": codebook.kind.measured}
+            drawn = replace(drawn, design=design)
+    return for_r(drawn)
+
+
+@boundary
+def gold_rows(
+    columns: Mapping[str, Sequence[Any]], sample: str, options: Mapping[str, Any]
+) -> list[float]:
+    """Return the indices of a sample's texts in a data frame.
+
+    Args:
+        columns: Columns of the data frame that identify its texts.
+        sample: Sample as JSON.
+        options: `label` and `text`, names of columns. Without a label column, also `n`,
+            the number of rows; labels are then not compared.
+    """
+    known, given = GoldSample.from_json(sample), dict(columns)
+    label = options["label"]
+    if label is None:
+        known, label = replace(known, labels=[None] * len(known)), ".label"
+        given[label] = [None] * int(options["n"])
+    _, moved, _ = estimating.joined(
+        given, known, label, options["text"], several=known.several
+    )
+    return [float(row) for row in moved.rows]
+
+
+@boundary
+def gold_unlabelled(sample: str) -> str:
+    """Return the JSON of a sample without the model's labels."""
+    known = GoldSample.from_json(sample)
+    return replace(known, labels=[None] * len(known)).to_json()
+
+
+@boundary
+def gold_write(sample: str, path: str, options: Mapping[str, Any]) -> None:
+    """Write a sample, given as JSON, to a CSV file and its sidecar."""
+    GoldSample.from_json(sample).write(path, **options)
+
+
+@boundary
+def gold_read(
+    source: Sequence[str] | Mapping[str, Sequence[Any]],
+    sample: str | None,
+    coders: Sequence[str] | None,
+) -> dict[str, Any]:
+    """Read the codes of human coders.
+
+    Args:
+        source: Paths of files, or columns of a data frame.
+        sample: Sample as JSON; None to read it from the sidecar of the first file.
+        coders: Columns of codes; None for the default of `read_gold`.
+    """
+    known = None if sample is None else GoldSample.from_json(sample)
+    return for_r(read_gold(source, known, coders=coders))
+
+
+def with_levels(
+    columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a data frame whose label column is categorical if R's column is a factor."""
+    made: dict[str, Any] = dict(columns)
+    label, levels = options.get("label"), options.get("levels")
+    if label is not None and levels is not None:
+        made[label] = Categories(
+            values=made[label], names=tuple(levels), ordered=bool(options.get("ordered"))
+        )
+    return made
+
+
+def for_r(sample: GoldSample) -> dict[str, Any]:
+    """Return the columns of a sample, in which row indices start at 0."""
+    design = {
+        name: value if isinstance(value, (str, bool, type(None))) else _plain(value)
+        for name, value in sample.design.items()
+        if name != "history"
+    }
+    return {
+        "json": sample.to_json(),
+        "rows": [float(row) for row in sample.rows],
+        "ids": [clean(each) for each in sample.ids],
+        "texts": [clean_or_none(text) for text in sample.texts],
+        "probs": sample.probs.tolist(),
+        "all_probs": sample.all_probs.tolist(),
+        "strata": [float(stratum) for stratum in sample.strata[sample.rows]],
+        "names": list(sample.names),
+        "labels": list(sample.labels),
+        "gold": list(sample.gold),
+        "coders": list(sample.coders),
+        "codes": [list(codes) for codes in sample.codes],
+        "parts": sample.parts,
+        "design": design,
+        "history": {
+            "wave": [float(each["wave"]) for each in sample.history],
+            "kind": [str(each["kind"]) for each in sample.history],
+            "n": [float(each["n"]) for each in sample.history],
+            "N": [float(each["N"]) for each in sample.history],
+            "seed": [float(each["seed"]) for each in sample.history],
+            "n_coded": [float(each["n_coded"]) for each in sample.history],
+        },
+    }
+
+
+def _plain(value: object) -> object:
+    """Return numbers as floats, because R has no large integers."""
+    if isinstance(value, int):
+        return float(value)
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    return value

@@ -1,0 +1,65 @@
+"""Checked arguments of `Model` for GPUs, and those of a Llama."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.memory.device import Placement
+from llamaherd.native import devices
+
+if TYPE_CHECKING:
+    from llama_cpp import Llama
+
+SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}  # of libllama
+
+
+def checked_placement(
+    n_gpu_layers: int,
+    split_mode: str,
+    main_gpu: int,
+    tensor_split: object,
+) -> Placement:
+    """Check the arguments for GPUs and return them."""
+    mode = checks.choice("split_mode", split_mode, tuple(SPLIT_MODES))
+    shares = None
+    if tensor_split is not None:
+        if isinstance(tensor_split, str) or not isinstance(tensor_split, Sequence):
+            raise ArgumentTypeError(
+                f"must be a list of numbers, not {type(tensor_split).__name__}",
+                argument="tensor_split",
+            )
+        shares = tuple(checks.real("tensor_split", x, 0, 1e9) for x in tensor_split)
+        if not any(shares):
+            raise ArgumentError(
+                f"must have a share above 0, not {list(shares)}", argument="tensor_split"
+            )
+    gpu = checks.integer("main_gpu", main_gpu, 0)
+    n_gpus = len(devices.gpus()) if n_gpu_layers != 0 else 0
+    if n_gpus and gpu >= n_gpus:
+        raise ArgumentError(
+            f"must be less than the number of GPUs ({n_gpus}), not {gpu}",
+            argument="main_gpu",
+        )
+    if n_gpus and shares is not None and len(shares) > n_gpus:
+        raise ArgumentError(
+            f"must have a share for each of the {n_gpus} GPUs, not {len(shares)} shares",
+            argument="tensor_split",
+        )
+    return Placement(
+        n_gpu_layers=n_gpu_layers, split_mode=mode, main_gpu=gpu, tensor_split=shares
+    )
+
+
+def placement_of(llama: Llama) -> Placement:
+    """Return the arguments for GPUs that a Llama was created with."""
+    params = llama.model_params
+    modes = {number: name for name, number in SPLIT_MODES.items()}
+    return Placement(
+        n_gpu_layers=int(params.n_gpu_layers),
+        split_mode=modes.get(int(params.split_mode), "layer"),
+        main_gpu=max(0, int(params.main_gpu)),
+        tensor_split=None if llama.tensor_split is None else tuple(llama.tensor_split),
+    )

@@ -1,0 +1,75 @@
+"""Keys of a run file: the tables, their keys and defaults; a check for unknown keys."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from llamaherd.asks.interfaces import RUN_FILE
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.model.model import Model
+from llamaherd.run.context import Context
+from llamaherd.tables.chat_keys import CHAT_KEYS
+
+
+def _names(function: object) -> dict[str, object]:
+    """Return the defaults of a function's optional arguments, by name."""
+    parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
+    return {
+        name: each.default
+        for name, each in parameters.items()
+        if each.default is not inspect.Parameter.empty
+    }
+
+
+# Options of a task that are top-level keys of the file, not keys of the task's table.
+AT_TOP = ("chat", "system", "journal", *CHAT_KEYS)
+
+
+def _options(table: str) -> dict[str, object]:
+    """Return the keys of a task's table with their defaults."""
+    taken = RUN_FILE[table].expected()
+    return {name: default for name, default in taken.items() if name not in AT_TOP}
+
+
+# Keys of each table with their defaults.
+KEYS: dict[str, dict[str, object]] = {
+    "model": {"path": None, **_names(Model)},
+    "context": _names(Context),
+    **{table: _options(table) for table in RUN_FILE},
+}
+_TABLES = frozenset(f"[{name}]" for name in KEYS)
+
+
+def checked_keys(where: str, table: object, known: Mapping[str, object]) -> None:
+    """Check that a table has only known keys.
+
+    Args:
+        where: Name of the table in messages.
+        table: Table read from TOML.
+        known: Known keys.
+
+    Raises:
+        TypeError: `table` is not a mapping.
+        ValueError: A key is unknown; the message suggests a known key.
+    """
+    if not isinstance(table, Mapping):
+        raise ArgumentTypeError(
+            f"must be a table of keys, not {checks.shown(table)}", argument=where
+        )
+    for key in table:
+        if key not in known:
+            close = get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {_list(known)}"
+            raise ArgumentError(
+                f"{where} has no key {str(key)[:60]!r}; {hint}",
+                argument=f"{where if where in _TABLES else ''} {key}".strip(),
+                code="unknown_argument",
+                form="{problem}",
+            )
+
+
+def _list(names: Mapping[str, object]) -> str:
+    return ", ".join(names)

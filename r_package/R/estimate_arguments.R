@@ -1,0 +1,106 @@
+# Arguments of estimate(): methods, outcome, quantile, clusters, weights, codes in one form.
+
+# Converts the survey weights of all rows for Python.
+weights_given <- function(weights, coded) {
+  if (is.character(weights)) {
+    weights <- coded[[weights]]
+  }
+  if (!is.null(weights)) as_py_numbers(weights)
+}
+
+# Returns other columns of texts or whole numbers, by which texts may cluster; few, as they are
+# copied.
+cluster_columns <- function(coded, used) {
+  is_kind <- \(x) is.character(x) || is.factor(x) || is.integer(x)
+  names <- setdiff(names(coded), used)
+  found <- Filter(\(name) is_kind(coded[[name]]) && is.null(dim(coded[[name]])), names)
+  utils::head(found, max(0, 1e6 %/% max(nrow(coded), 1)))
+}
+
+check_methods <- function(x, error_call) {
+  known <- c("dsl", "ppi", "gold", "naive")
+  if (!is.character(x) || length(x) == 0 || !all(x %in% known)) {
+    must <- paste("some of", paste0("\"", known, "\"", collapse = ", "))
+    abort_argument("methods", must, x, error_call)
+  }
+  unique(x)
+}
+
+check_model_name <- function(x, formula, error_call) {
+  if (is.null(x)) {
+    return(if (is.null(formula)) "mean" else "ols")
+  }
+  x <- check_choice(x, c("mean", "ols", "logit"), "model", error_call)
+  if ((x == "mean") != is.null(formula)) {
+    needs <- if (x == "mean") "takes no" else "needs a"
+    abort("{.code model = \"{x}\"} {needs} formula.", "argument", error_call)
+  }
+  x
+}
+
+check_outcome <- function(x, error_call) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  if (is.numeric(x) && !is.null(names(x))) {
+    return(as.list(x))
+  }
+  if (length(x) > 0 && (is.numeric(x) || is.logical(x) || is.factor(x))) {
+    return(as_codes(x))
+  }
+  if (!is.character(x) || length(x) == 0) {
+    must <- "labels, or a named vector with a number for each label"
+    abort_argument("outcome", must, x, error_call)
+  }
+  as_py_list(check_text(x, "outcome", error_call))
+}
+
+check_quantile <- function(x, error_call) {
+  if (is.null(x)) {
+    return(NULL)
+  }
+  if (!is.numeric(x) || length(x) == 0 || anyNA(x)) {
+    abort_argument("quantile", "numbers between 0 and 1", x, error_call)
+  }
+  as_py_list(as.double(x))
+}
+
+# Returns the levels of the factors among the columns, which are the order of groups.
+levels_by <- function(data, by) {
+  factors <- Filter(\(name) is.factor(data[[name]]), by)
+  rlang::set_names(lapply(factors, \(name) as_py_list(levels(data[[name]]))), factors)
+}
+
+# Converts a sample or codes for Python.
+gold_codes_of <- function(gold, coded, error_call) {
+  if (inherits(gold, "llamaherd_gold")) {
+    return(check_gold(gold, error_call))
+  }
+  if (rlang::is_string(gold) && gold %in% names(coded)) {
+    gold <- coded[[gold]]
+  }
+  if (!is.atomic(gold) || length(gold) != nrow(coded)) {
+    must <- "a <llamaherd_gold>, a column, or a code or NA for each row"
+    abort_argument("gold", must, gold, error_call, column_hint(gold, coded))
+  }
+  as_codes(gold)
+}
+
+# Returns labels, and codes of the coded rows, as Python reads them: equal values have the same
+# text.
+codes_in_one_form <- function(columns, codes, options) {
+  read <- py_call("codes_in_one_form", columns, codes, options)
+  list(
+    labels = as_text(read[["labels"]]),
+    rows = as.integer(unlist(read[["rows"]]) + 1),
+    codes = as_text(read[["codes"]]),
+    gold = read[["gold"]],
+    draws = lapply(read[["draws"]], as_text)
+  )
+}
+
+# TRUE if the codebook allows several labels of a text.
+has_several <- function(coded) {
+  inherits(coded, "llamaherd_coded") &&
+    identical(attr(coded, "llamaherd")$codebook$type, "multiple")
+}

@@ -1,0 +1,167 @@
+# The result of estimate(): its object, and coef(), confint(), vcov(), print() of it.
+
+new_estimates <- function(found, options, formula, methods) {
+  rows <- found[["rows"]]
+  texts <- c("outcome", "term", "group", "method")
+  numbers <- c("estimate", "std_error", "low", "high", "lam", "df")
+  columns <- c(
+    rlang::set_names(lapply(texts, \(name) as_text(rows[[name]])), texts),
+    rlang::set_names(lapply(numbers, \(name) numbers_of(rows[[name]])), numbers)
+  )
+  there <- unique(columns$method)
+  structure(
+    list(
+      rows = new_frame(columns, length(columns$outcome)),
+      covariances = lapply(found[["covariances"]], \(one) {
+        n <- length(one[["values"]])
+        values <- numbers_of(one[["values"]])
+        list(
+          outcome = one[["outcome"]],
+          method = one[["method"]],
+          values = matrix(values, n, n)
+        )
+      }),
+      model = options$model,
+      formula = formula,
+      methods = intersect(methods, there),
+      level = options$level,
+      target = options$target,
+      n_texts = found[["n_texts"]],
+      n_gold = found[["n_gold"]],
+      design = found[["design"]],
+      notes = as_text(found[["notes"]]),
+      grouped_by = unlist(options$by),
+      line = found[["line"]],
+      predictions = found[["predictions"]],
+      widths = widths_of(found[["widths"]]),
+      simultaneous = found[["simultaneous"]],
+      agreement = found[["agreement"]],
+      consensus = found[["consensus"]],
+      is_weighted = found[["is_weighted"]],
+      label_check = label_check_of(found[["label_check"]]),
+      source = found[["source"]]
+    ),
+    class = "llamaherd_estimates"
+  )
+}
+
+# Returns observed and expected labels of coded texts as a data frame.
+label_check_of <- function(check) {
+  if (is.null(check)) {
+    return(NULL)
+  }
+  numbers <- lapply(check[c("n_texts", "n_coded", "expected")], numbers_of)
+  columns <- c(list(label = as_text(check[["label"]])), numbers)
+  structure(new_frame(columns, length(columns$label)), p_value = check[["p_value"]])
+}
+
+# Returns mean widths of intervals as a data frame.
+widths_of <- function(widths) {
+  columns <- list(
+    predictions = as_text(widths[["predictions"]]),
+    method = as_text(widths[["method"]]),
+    width = numbers_of(widths[["width"]])
+  )
+  new_frame(columns, length(columns$width))
+}
+
+# Returns the rows of one method, named like coefficients.
+rows_by <- function(object, method, error_call) {
+  method <- method %||% object$methods[[1]]
+  method <- check_choice(method, object$methods, "method", error_call)
+  rows <- object$rows[object$rows$method == method, , drop = FALSE]
+  parts <- if (object$model == "mean") {
+    several <- length(unique(rows$outcome)) > 1
+    rows[c(if (several) "outcome", "term", "group")]
+  } else {
+    rows["term"]
+  }
+  names <- do.call(paste, unname(as.list(parts)))
+  rows$name <- trimws(gsub(" +", " ", names))
+  rows
+}
+
+#' @rdname estimate-methods
+#' @importFrom stats coef
+#' @export
+coef.llamaherd_estimates <- function(object, method = NULL, ...) {
+  rows <- rows_by(object, method, rlang::current_env())
+  rlang::set_names(rows$estimate, rows$name)
+}
+
+#' @rdname estimate-methods
+#' @importFrom stats confint
+#' @export
+confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NULL, ...) {
+  rows <- rows_by(object, method, rlang::current_env())
+  level <- check_number(level %||% object$level)
+  if (level <= 0 || level >= 1) {
+    abort_argument("level", "above 0 and below 1", level, rlang::current_env())
+  }
+  if (!is.null(object$simultaneous) && level != object$level) {
+    must <- "the level of the estimates, whose intervals are simultaneous (see estimate(level = ))"
+    abort_argument("level", must, level, rlang::current_env())
+  }
+  limits <- cbind(rows$low, rows$high)
+  if (level != object$level) {
+    # Few errors make one side of an interval longer. Each side keeps its length relative to the t
+    # quantile, unless the side was cut at a bound.
+    far <- stats::qt(0.5 + level / 2, rows$df)
+    longer <- far / stats::qt(0.5 + object$level / 2, rows$df)
+    ends <- ends_of(rows)
+    sides <- cbind(rows$estimate - rows$low, rows$high - rows$estimate) * longer
+    is_cut <- cbind(rows$low <= ends$least, rows$high >= ends$most)
+    sides <- ifelse(is_cut, pmax(sides, far * rows$std_error), sides)
+    limits <- cbind(rows$estimate - sides[, 1], rows$estimate + sides[, 2])
+    limits[] <- pmin(pmax(limits, ends$least), ends$most)
+  }
+  percent <- format(100 * c((1 - level) / 2, (1 + level) / 2), trim = TRUE, digits = 3)
+  dimnames(limits) <- list(rows$name, paste(percent, "%"))
+  if (missing(parm)) limits else limits[parm, , drop = FALSE]
+}
+
+# Returns the range of the values: shares and differences of shares are bounded.
+ends_of <- function(rows) {
+  of_shares <- any(rows$term == "share")
+  list(
+    least = ifelse(rows$term == "share", 0, if (of_shares) -1 else -Inf),
+    most = rep(if (of_shares) 1 else Inf, nrow(rows))
+  )
+}
+
+#' @rdname estimate-methods
+#' @importFrom stats vcov
+#' @export
+vcov.llamaherd_estimates <- function(object, method = NULL, outcome = NULL, ...) {
+  error_call <- rlang::current_env()
+  rows <- rows_by(object, method, error_call)
+  method <- rows$method[[1]]
+  outcomes <- unique(rows$outcome)
+  outcome <- outcome %||% if (length(outcomes) == 1) outcomes
+  outcome <- check_choice(outcome, outcomes, "outcome", error_call)
+  found <- Filter(
+    \(one) one$outcome == outcome && one$method == method,
+    object$covariances
+  )
+  names <- rows$name[rows$outcome == outcome & rows$term != "difference"]
+  matrix(found[[1]]$values, length(names), dimnames = list(names, names))
+}
+
+#' @export
+as.data.frame.llamaherd_estimates <- function(x, ...) x$rows
+
+#' @export
+format.llamaherd_estimates <- function(x, ...) strsplit(x$line, "\n", fixed = TRUE)[[1]]
+
+# Wraps notes to the width of the console; tables keep their columns.
+notes_wrapped <- function(lines, width = getOption("width")) {
+  is_note <- grepl("^(Note: |Intervals are )", lines)
+  wrapped <- lapply(lines[is_note], strwrap, width, exdent = 2)
+  unlist(replace(as.list(lines), is_note, wrapped))
+}
+
+#' @export
+print.llamaherd_estimates <- function(x, ...) {
+  writeLines(notes_wrapped(format(x, ...)))
+  invisible(x)
+}

@@ -1,0 +1,128 @@
+# Inputs of validate(): labels, probabilities and texts that were coded; codes of people.
+
+# Returns the labels of a model: a list with `labels`, `names` (all possible labels), `prob`,
+# `probs` (a matrix), `texts` and the data frame itself.
+coded_parts <- function(x, label_col, is_default, prob, error_call) {
+  if (!is.data.frame(x)) {
+    if (!is.atomic(x) || is.null(x)) {
+      must <- "a data frame, or a vector with a label for each text"
+      abort_argument("annotations", must, x, error_call)
+    }
+    prob <- coded_prob(NULL, prob, length(x), error_call)
+    return(list(labels = x, prob = prob, several = FALSE))
+  }
+  info <- attr(x, "llamaherd")
+  label <- if (is_default && !is.null(info$label)) info$label else check_string(label_col)
+  if (!label %in% names(x)) {
+    must <- paste("the name of a column, of which there are", toString(names(x)))
+    abort_argument("label_col", must, label, error_call)
+  }
+  is_ours <- identical(label, info$label)
+  names <- if (is_ours && length(info$names) > 0) as.character(info$names)
+  columns <- if (!is.null(names)) unname(info$probs[names])
+  has_probs <- length(columns) > 0 && all(columns %in% names(x))
+  if (is.null(prob) && is_ours && !has_probs) {
+    prob <- unname(info$columns["prob"])
+    prob <- if (!is.null(prob) && prob %in% names(x)) prob
+  }
+  list(
+    labels = x[[label]],
+    names = names,
+    prob = coded_prob(x, prob, nrow(x), error_call),
+    probs = if (is.null(prob) && has_probs) {
+      values <- vapply(columns, \(name) as.double(x[[name]]), double(nrow(x)))
+      matrix(values, nrow = nrow(x))
+    },
+    texts = if (is_ours && isTRUE(info$text %in% names(x))) as.character(x[[info$text]]),
+    codebook = if (is_ours) info$codebook$content,
+    expected = if (is_ours && isTRUE(info$codebook$is_numeric)) {
+      expected_of(x, info$columns)
+    },
+    several = is_ours && identical(info$codebook$type, "multiple"),
+    scale = if (is_ours && !identical(info$codebook$measured, "nominal")) {
+      info$codebook$measured
+    },
+    frame = x
+  )
+}
+
+# Returns expected values of labels that are numbers; NULL if their column does not exist.
+expected_of <- function(x, columns) {
+  name <- unname(columns["mean"])
+  if (!is.na(name) && name %in% names(x)) as.double(x[[name]])
+}
+
+coded_prob <- function(frame, prob, n, error_call) {
+  if (is.null(prob)) {
+    return(NULL)
+  }
+  if (is.character(prob) && length(prob) == 1 && prob %in% names(frame)) {
+    prob <- frame[[prob]]
+  }
+  if (!is.numeric(prob) || length(prob) != n) {
+    must <- sprintf("the name of a column, or a number for each of %d texts", n)
+    abort_argument("prob", must, prob, error_call)
+  }
+  as.double(prob)
+}
+
+# Converts probabilities for Python: of all labels by rows, or only of the given label.
+coded_probs <- function(coded, levels) {
+  if (!is.null(coded$probs) && length(levels) == ncol(coded$probs)) {
+    return(rows_of(coded$probs))
+  }
+  if (!is.null(coded$probs)) {
+    at <- cbind(seq_along(coded$labels), match(coded$labels, coded$names))
+    coded$prob <- coded$probs[at]
+  }
+  if (!is.null(coded$prob)) as_py_list(check_numeric(coded$prob))
+}
+
+# Returns people's codes: a list with `codes`, a list of vectors, `coders`, and `json` of a sample.
+gold_parts <- function(gold, coded, truth_col, error_call) {
+  n <- length(coded$labels)
+  if (inherits(gold, "llamaherd_gold")) {
+    return(gold_sample_parts(gold, error_call))
+  }
+  gold <- gold %||% check_string(truth_col)
+  if (is.character(gold) && !is.null(coded$frame) && all(gold %in% names(coded$frame))) {
+    gold <- rlang::set_names(lapply(gold, \(name) coded$frame[[name]]), gold)
+  } else if (is.data.frame(gold)) {
+    gold <- as.list(gold)
+  } else if (is.atomic(gold)) {
+    gold <- list("coder 1" = gold)
+  }
+  if (
+    !all(vapply(gold, is.atomic, TRUE)) || !all(lengths(gold) == n) || length(gold) == 0
+  ) {
+    must <- sprintf("codes of people, one or NA for each of %d texts, or columns", n)
+    codes <- unlist(gold, use.names = FALSE)
+    abort_argument("gold", must, codes, error_call, column_hint(codes, coded$frame))
+  }
+  names <- rlang::names2(gold)
+  list(
+    codes = unname(gold),
+    coders = ifelse(nzchar(names), names, paste("coder", seq_along(gold))),
+    several = FALSE
+  )
+}
+
+# Returns the texts of the rows, also if the labels are not from annotate_texts().
+texts_to_compare <- function(coded, gold) {
+  texts <- coded$texts
+  if (is.null(texts) && isTRUE(gold$text %in% names(coded$frame))) {
+    texts <- as.character(coded$frame[[gold$text]])
+  }
+  if (!is.null(texts)) text_list(as_utf8(texts))
+}
+
+gold_sample_parts <- function(gold, error_call) {
+  list(
+    json = check_gold(gold, error_call),
+    codes = unname(gold$codes),
+    coders = names(gold$codes),
+    several = isTRUE(gold$design$several),
+    text = gold$design$text,
+    design = gold$design
+  )
+}
