@@ -32,7 +32,7 @@ def is_being_freed(stack: ExitStack) -> bool:
 
 
 def has_lost_its_adapter(llama: Llama) -> bool:
-    """Return whether the adapter of a Llama is freed or being freed, see `is_being_freed`."""
+    """Return whether the adapter of a Llama is freed, see `is_being_freed`."""
     callbacks = list(llama._stack._exit_callbacks)  # type: ignore[attr-defined]  # noqa: SLF001
     names = (
         getattr(getattr(callback, "__wrapped__", None), "__name__", "")
