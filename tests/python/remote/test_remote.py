@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+BOOK = lh.Codebook("Which?", labels=["good", "bad"]).to_dict()
 ONE = ("--n-threads", "1")
 
 
@@ -168,6 +169,13 @@ SERVER = remote.RemoteServer("s", "http://127.0.0.1:1", "key", 1, "m", "f", Fals
         ("generate", ["a"], {"max_token": 1}, "options"),
         ("generate", [None], {}, "texts"),
         ("classify", [], {"labels": ["a"]}, "texts"),
+        ("classify", ["a"], {}, "labels"),
+        ("classify", ["a"], {"labels": ["a", "b"], "normalize": "x"}, "normalize"),
+        ("classify", ["a"], {"labels": ["a"], "journal": "x.sqlite"}, "options"),
+        ("annotate", ["a"], {}, "codebook"),
+        ("annotate", ["a"], {"codebook": BOOK, "calibrate": "bach"}, "calibrate"),
+        ("annotate", ["a"] * 33, {"codebook": BOOK, "calibrate": "batch"}, "calibrate"),
+        ("annotate", ["a"], {"codebook": BOOK, "until": 50}, "options"),
     ],
 )
 def test_jobs_that_cannot_be(
@@ -176,6 +184,35 @@ def test_jobs_that_cannot_be(
     with pytest.raises(lh.ArgumentError) as caught:
         remote.submit_job(SERVER, task, texts, options)
     assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "argument"),
+    [
+        ("generate", {"max_tokens": "a"}, "max_tokens"),
+        ("generate", {"temperature": "hot"}, "temperature"),
+        ("classify", {"labels": ["a", 5]}, "labels"),
+        ("annotate", {"codebook": BOOK, "seed": "a"}, "seed"),
+    ],
+)
+def test_options_of_a_wrong_type_are_refused_before_texts_are_sent(
+    task: Any, options: dict[str, Any], argument: str
+) -> None:
+    with pytest.raises(lh.ArgumentTypeError) as caught:
+        remote.submit_job(SERVER, task, ["a"], options)
+    assert caught.value.argument == argument
+
+
+def test_a_text_that_is_no_codebook_is_refused_before_texts_are_sent() -> None:
+    with pytest.raises(lh.ArgumentError, match="a codebook is a mapping"):
+        remote.submit_job(SERVER, "annotate", ["a"], {"codebook": "x"})
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_missing_server_is_reported_with_the_function_that_starts_one() -> None:
+    with pytest.raises(lh.ArgumentError, match="no server was started yet") as caught:
+        remote.server_named("news")
+    assert "start_server()" in str(caught.value)
 
 
 def test_texts_are_sent_together_and_come_back_in_order() -> None:
