@@ -29,7 +29,8 @@
 #' @param chat TRUE formats prompts with the model's chat template.
 #' @param split Treatment of texts that are too long. NULL gives their rows an error. Other values
 #'   split them into parts of similar length: `"first"` and `"last"` use that part only,
-#'   `"majority"` the label of most parts, `"mean"` the mean of the parts' probabilities.
+#'   `"majority"` the label of most parts, with the shares of the parts as probabilities, `"mean"`
+#'   the mean of the parts' probabilities.
 #' @param part_tokens Maximum number of tokens per part. NULL is 2,048, or less if the context is
 #'   smaller; a text that fits is not split.
 #' @param journal Path of a file that stores results as they are finished, so that the same call run
@@ -150,7 +151,7 @@ annotate_texts <- function(
   }
   check_given(
     text,
-    paste("The column of texts. There are", toString(utils::head(names(data), 10)))
+    paste("The column of texts. There are", listed_columns(data))
   )
   check_codebook(codebook)
   object <- check_context(context)
@@ -191,7 +192,7 @@ texts_of <- function(data, quosure, error_call) {
       abort(
         c(
           "{.arg text} must be a column of {.arg data}, or an expression of its columns.",
-          i = "There are {.field {names(data)}}."
+          i = "There are {listed_columns(data)}."
         ),
         "argument",
         error_call,
@@ -217,7 +218,7 @@ texts_of <- function(data, quosure, error_call) {
   }
   if (!is.character(values) || length(values) != nrow(data)) {
     must <- sprintf("texts, one for each of the %d rows", nrow(data))
-    hint <- paste("There are the columns", toString(utils::head(names(data), 10)))
+    hint <- sprintf("There are the columns %s.", listed_columns(data))
     abort_argument("text", must, values, error_call, hint)
   }
   utf8 <- as_utf8(values)
@@ -359,10 +360,11 @@ new_names <- function(roles, columns, existing, error_call) {
 # Turns Python's error about names into one that names the solution in R.
 abort_names <- function(cnd, error_call) {
   role <- unlist(cnd$place)
+  problem <- cnd$problem %||% conditionMessage(cnd)
   hint <- sprintf("columns = c(%s = \"...\")", role)
   abort(
     c(
-      "{.arg columns}: {cnd$problem %||% conditionMessage(cnd)}.",
+      paste0("{.arg columns}: {problem}", if (!endsWith(problem, "?")) "."),
       i = if (identical(cnd$code, "conflict")) {
         "Choose another name, as with {.code {hint}}, or with {.code columns = \"coded_\"}
          for all."
