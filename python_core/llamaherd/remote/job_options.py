@@ -10,7 +10,8 @@ from llamaherd.asks.options import ClassifyOptions
 from llamaherd.core import checks
 from llamaherd.core.argument import argument_of
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.sampling import DEFAULT_SEED, SamplingParams
+from llamaherd.native.shim import derive_seed
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.codebook_file import codebook_of_yaml
 
@@ -74,3 +75,26 @@ def check_of_several_requests(options: Mapping[str, Any], at_once: int) -> None:
             argument="calibrate",
             code="conflict",
         )
+
+
+def seed_of_request(options: Mapping[str, Any], first: int) -> dict[str, int]:
+    """Return the seed of a request of a job, so that its answers differ from the others'.
+
+    Seeds of answers depend on the index of a text in its request, so equal texts of
+    several requests would have the same random numbers. The first request keeps the
+    job's seed.
+
+    Args:
+        options: Options of the task.
+        first: Index of the request's first text in the job.
+    """
+    seed = options.get("seed", DEFAULT_SEED)
+    least = {"temperature": 0, "n_thoughts": 1}  # above it, random numbers are drawn
+    given = {name: options.get(name) for name in least}
+    is_drawn = any(
+        isinstance(value, (int, float)) and value > least[name]
+        for name, value in given.items()
+    )
+    if not is_drawn or first == 0 or not isinstance(seed, int) or seed < 0:
+        return {}
+    return {"seed": derive_seed(seed, first)}

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from llamaherd.asks.interfaces import SERVER
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ServerError
-from llamaherd.remote.job_options import check_of_several_requests, check_options
+from llamaherd.remote.job_options import (
+    check_of_several_requests,
+    check_options,
+    seed_of_request,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -157,7 +161,8 @@ def _lines(
     for start in range(0, len(there), size):
         places = there[start : start + size]
         asked: Any = [texts[i] for i in places]
-        body = {kind.field: asked if kind.n else asked[0], **options}
+        own = {**options, **seed_of_request(options, places[0])}
+        body = {kind.field: asked if kind.n else asked[0], **own}
         request = {
             "custom_id": " ".join(map(str, places)),
             "method": "POST",

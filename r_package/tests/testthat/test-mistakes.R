@@ -72,6 +72,11 @@ test_that("a missing argument is named, also where it may be a column", {
   expect_error(validate(texts), "such as a coded gold_sample()", fixed = TRUE)
 })
 
+test_that("an error of a function that another one calls has its name", {
+  error <- tryCatch(validate_models(data.frame(x = 1)), error = identity)
+  expect_identical(rlang::call_name(conditionCall(error)), "compute_confusion_matrices")
+})
+
 test_that("an error about columns counts those that it does not list", {
   wide <- as.data.frame(matrix(0, 1, 12))
   expect_error(gold_sample(wide, 1, by = nope), "V10, and 2 more")

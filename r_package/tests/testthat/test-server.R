@@ -98,6 +98,13 @@ test_that("labels of a job are factors, and names of labels are names", {
   expect_identical(levels(coded$label), c("low", "high"))
 })
 
+test_that("answers that are drawn differ between equal prompts of a job", {
+  skip_on_cran()
+  local_server()
+  drawn <- job_results(job_submit(rep("a", 4), temperature = 1, max_tokens = 12))
+  expect_gt(length(unique(drawn$text)), 1)
+})
+
 test_that("batch calibration is refused for several requests", {
   skip_on_cran()
   local_server()

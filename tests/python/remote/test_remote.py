@@ -225,6 +225,24 @@ def test_texts_are_sent_together_and_come_back_in_order() -> None:
     assert requests[0]["body"]["labels"] == ["a", "b"]
 
 
+def test_requests_of_a_job_that_draws_have_their_own_seeds() -> None:
+    def seeds(task: str, options: dict[str, Any]) -> list[int | None]:
+        lines = jobs._lines(jobs._KINDS[task], ["a"] * 40, options)
+        return [json.loads(line)["body"].get("seed") for line in lines]
+
+    drawn = seeds("generate", {"temperature": 1.0, "seed": 7})
+    assert drawn[0] == 7
+    assert len(set(drawn)) == 40
+    assert all(each is not None and 0 <= each < 2**32 for each in drawn)
+    assert drawn == seeds("generate", {"temperature": 1.0, "seed": 7})
+    assert drawn[1:] != seeds("generate", {"temperature": 1.0})[1:]
+    thoughts = seeds("classify", {"labels": ["a", "b"], "n_thoughts": 3})
+    assert thoughts[0] is None
+    assert thoughts[1] is not None
+    assert seeds("generate", {"seed": 7}) == [7] * 40  # the most likely tokens
+    assert seeds("generate", {"temperature": 1.0, "seed": -1}) == [-1] * 40  # random
+
+
 def test_rows_of_answers() -> None:
     failed = {"message": "too long", "code": "too_long"}
     probs = {"a": 0.75, "b": 0.25}
