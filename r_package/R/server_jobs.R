@@ -33,9 +33,9 @@
 #'   `error`, the reason why a row has no result, NA for rows with a result. The columns of
 #'   `"generate"` are `text`, `finish_reason` and, if the model thought, `thinking` and
 #'   `thinking_complete`; the columns of `"classify"` are `label`, `prob`, `margin`, `entropy`,
-#'   `coverage` and `p_<label>`; the columns of `"annotate"` are as in [annotate_texts()]. `label` is
-#'   a factor, as in these functions. If values are not single numbers or texts, their column is a
-#'   list column. The names of `texts` are the names of the rows.
+#'   `coverage` and `p_<label>`; the columns of `"annotate"` are as in [annotate_texts()]. `label`
+#'   is a factor, as in these functions. If values are not single numbers or texts, their column is
+#'   a list column. The names of `texts` are the names of the rows.
 #' @seealso [server_start()]
 #' @export
 #' @examplesIf FALSE
