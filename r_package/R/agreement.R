@@ -140,6 +140,10 @@ coder_columns <- function(dots, error_call) {
   if (!all(good)) {
     abort_argument("...", must, columns[[which(!good)[[1]]]], error_call)
   }
+  if (any(vapply(dots, inherits, NA, "llamaherd_coded"))) {
+    hint <- "validate() compares a model's labels with the codes of people."
+    abort_argument("...", must, dots[[1]], error_call, hint)
+  }
   n <- unique(lengths(columns))
   if (length(columns) < 2 || length(n) > 1) {
     abort(

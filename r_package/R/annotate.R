@@ -29,7 +29,8 @@
 #' @param chat TRUE formats prompts with the model's chat template.
 #' @param split Treatment of texts that are too long. NULL gives their rows an error. Other values
 #'   split them into parts of similar length: `"first"` and `"last"` use that part only,
-#'   `"majority"` the label of most parts, `"mean"` the mean of the parts' probabilities.
+#'   `"majority"` the label of most parts, with the shares of the parts as probabilities, `"mean"`
+#'   the mean of the parts' probabilities.
 #' @param part_tokens Maximum number of tokens per part. NULL is 2,048, or less if the context is
 #'   smaller; a text that fits is not split.
 #' @param journal Path of a file that stores results as they are finished, so that the same call run
@@ -150,7 +151,7 @@ annotate_texts <- function(
   }
   check_given(
     text,
-    paste("The column of texts. There are", toString(utils::head(names(data), 10)))
+    paste("The column of texts. There are", listed_columns(data))
   )
   check_codebook(codebook)
   object <- check_context(context)

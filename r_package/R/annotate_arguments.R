@@ -9,7 +9,7 @@ texts_of <- function(data, quosure, error_call) {
       abort(
         c(
           "{.arg text} must be a column of {.arg data}, or an expression of its columns.",
-          i = "There are {.field {names(data)}}."
+          i = "There are {listed_columns(data)}."
         ),
         "argument",
         error_call,
@@ -35,7 +35,7 @@ texts_of <- function(data, quosure, error_call) {
   }
   if (!is.character(values) || length(values) != nrow(data)) {
     must <- sprintf("texts, one for each of the %d rows", nrow(data))
-    hint <- paste("There are the columns", toString(utils::head(names(data), 10)))
+    hint <- sprintf("There are the columns %s.", listed_columns(data))
     abort_argument("text", must, values, error_call, hint)
   }
   utf8 <- as_utf8(values)

@@ -20,10 +20,11 @@ new_names <- function(roles, columns, existing, error_call) {
 # Turns Python's error about names into one that names the solution in R.
 abort_names <- function(cnd, error_call) {
   role <- unlist(cnd$place)
+  problem <- cnd$problem %||% conditionMessage(cnd)
   hint <- sprintf("columns = c(%s = \"...\")", role)
   abort(
     c(
-      "{.arg columns}: {cnd$problem %||% conditionMessage(cnd)}.",
+      paste0("{.arg columns}: {problem}", if (!endsWith(problem, "?")) "."),
       i = if (identical(cnd$code, "conflict")) {
         "Choose another name, as with {.code {hint}}, or with {.code columns = \"coded_\"}
          for all."

@@ -189,7 +189,12 @@ rows_of <- function(values) {
 #' @export
 format.llamaherd_calibration <- function(x, ...) {
   c(
-    sprintf("<llamaherd_calibration> %s, fitted to %d texts", x$method, x$n),
+    sprintf(
+      "<llamaherd_calibration> %s, fitted to %d %s",
+      x$method,
+      x$n,
+      plural(x$n, "text")
+    ),
     sprintf(
       "%s: %s",
       encode(x$names %||% as.character(seq_along(x$prior))),

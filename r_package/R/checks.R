@@ -35,7 +35,8 @@ describe <- function(x) {
   } else if (length(x) <= 4) {
     deparse1(as.vector(x))
   } else {
-    sprintf("a %s vector of length %d", typeof(x), length(x))
+    article <- if (is.integer(x)) "an" else "a"
+    sprintf("%s %s vector of length %d", article, typeof(x), length(x))
   }
 }
 
@@ -142,12 +143,10 @@ check_whole <- function(
     all(is.finite(x)) &&
     all(x == trunc(x) & x >= min & x <= max)
   if (!fits) {
-    range <- if (min == 1) {
-      " of at least 1"
-    } else if (min == 0) {
-      " of at least 0"
-    } else {
-      ""
+    range <- if (max < .Machine$integer.max) {
+      sprintf(" from %s to %s", format(min), format(max))
+    } else if (min > -.Machine$integer.max) {
+      sprintf(" of at least %s", format(min))
     }
     abort_argument(
       arg,

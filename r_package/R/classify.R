@@ -142,6 +142,10 @@ class_labels <- function(x, error_call) {
   if (is.factor(x)) {
     x <- levels(x)
   }
+  if (!is.character(x)) {
+    hint <- if (is.atomic(x) && !is.null(x)) "as.character() makes labels of values."
+    abort_argument("labels", "a character vector", x, error_call, hint)
+  }
   readings <- check_text(x, "labels", error_call)
   names <- as_utf8(rlang::names2(x))
   names <- ifelse(is.na(names) | nzchar(names), names, readings)

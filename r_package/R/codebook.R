@@ -93,6 +93,10 @@ codebook <- function(
     }
   kinds <- c("label", "ordinal", "scale", "multiple", "fields", "spans")
   type <- check_choice(type, kinds)
+  if (inherits(labels, "llamaherd_scale") && type != "scale") {
+    hint <- "`labels` is a number_scale(); NULL chooses the type."
+    abort_argument("type", "\"scale\"", type, error_call, hint)
+  }
   scale <- if (type == "scale") check_scale_of(labels, error_call)
   if (is.null(labels) && type != "fields") {
     must <- "a character vector of labels, or of definitions with labels as names"

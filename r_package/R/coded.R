@@ -225,7 +225,7 @@ coded_restore <- function(data, coded) {
     abort(
       c(
         "{.arg data} has no column {.field {missing[[1]]}}, which it had when it was coded.",
-        i = "There are {.field {utils::head(names(data), 10)}}."
+        i = "There are {listed_columns(data)}."
       ),
       "argument",
       error_call
@@ -280,7 +280,7 @@ print.llamaherd_coded <- function(
     shown <- utils::head(shares[shares > 0], 6)
     counts <- paste0(": ", paste(names(shown), shown, collapse = ", "))
   }
-  cat(sprintf("<llamaherd_coded> %d texts%s\n", nrow(x), counts))
+  cat(sprintf("<llamaherd_coded> %d %s%s\n", nrow(x), plural(nrow(x), "text"), counts))
   if (!is.null(coding$recalibration)) {
     cat(coding$recalibration$line, sep = "\n")
   }

@@ -52,6 +52,7 @@ check_data <- function(x, error_call, arg = "data") {
 
 # Returns names of columns given as strings or unquoted; NULL if none are given.
 columns_named <- function(quo, data, arg, error_call) {
+  check_quo_given(quo, arg, error_call)
   expr <- rlang::quo_get_expr(quo)
   if (is.null(expr)) {
     return(NULL)
@@ -76,10 +77,18 @@ columns_named <- function(quo, data, arg, error_call) {
   unname(found)
 }
 
+# Requires an argument without a default that may be an unquoted name.
+check_quo_given <- function(quo, arg, error_call) {
+  if (rlang::quo_is_missing(quo)) {
+    abort("{.arg {arg}} is missing.", "argument", error_call)
+  }
+}
+
 # Returns the value of an argument, or the names of columns that it gives unquoted. If a column and
 # a variable have the same name, this is an error, unless both have the same values or the argument
 # accepts only one of them: `is_object` tests for values that the argument accepts besides columns.
 column_or_object <- function(quo, data, arg, error_call, is_object = \(x) FALSE) {
+  check_quo_given(quo, arg, error_call)
   expr <- rlang::quo_get_expr(quo)
   parts <- if (rlang::is_call(expr, "c")) as.list(expr)[-1] else list(expr)
   is_column <- \(part) rlang::is_symbol(part) && as.character(part) %in% names(data)
@@ -154,14 +163,20 @@ is_codes <- function(x) is.list(x)
 is_table <- function(x) is.matrix(x) || is.data.frame(x)
 
 columns_of_data <- function(data) {
-  there <- paste(utils::head(names(data), 10), collapse = ", ")
-  sprintf("names of columns (there are %s)", there)
+  sprintf("names of columns (there are %s)", listed_columns(data))
+}
+
+# Lists the names of the first ten columns, and the number of the others.
+listed_columns <- function(data) {
+  shown <- utils::head(names(data), 10)
+  n_more <- length(data) - length(shown)
+  toString(c(shown, if (n_more > 0) sprintf("and %d more", n_more)))
 }
 
 # Returns the hint for a string that is not the name of a column.
 column_hint <- function(x, data) {
   if (rlang::is_string(x) && is.data.frame(data)) {
-    sprintf("Columns are %s.", paste(utils::head(names(data), 10), collapse = ", "))
+    sprintf("Columns are %s.", listed_columns(data))
   }
 }
 

@@ -32,7 +32,7 @@
 coded_spans <- function(coded, id = NULL) {
   error_call <- rlang::current_env()
   check_data(coded, error_call, "coded")
-  name <- attr(coded, "llamaherd")$columns[["spans"]] %||% "spans"
+  name <- as.list(attr(coded, "llamaherd")$columns)$spans %||% "spans"
   spans <- coded[[name]]
   if (!is.list(spans) || is.data.frame(spans)) {
     hint <- "The codebook needs `type = \"spans\"`."

@@ -83,10 +83,9 @@ compare_models <- function(arguments, error_call) {
   of <- \(fun) arguments[rlang::names2(arguments) %in% c("", names(formals(fun)))]
   result <- list()
   if (confusion) {
-    result$confusion <- do.call(
-      compute_confusion_matrices,
-      of(compute_confusion_matrices)
-    )
+    # Called by its name, which errors show in place of the whole function.
+    arguments_of <- of(compute_confusion_matrices)
+    result$confusion <- do.call("compute_confusion_matrices", arguments_of)
   }
   if (reliability) {
     arguments_of <- of(intercoder_reliability)

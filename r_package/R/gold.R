@@ -60,6 +60,7 @@
 #'   `floor * n / nrow(data)`.
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
 #'   number for each stratum. At least 2 texts are drawn from each stratum with 2 texts or more.
+#'   It is an error in other designs, as are `confidence` and `floor` in designs without them.
 #' @param names Labels that codes may have. `NULL` uses the labels of `data`.
 #' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
 #' @param several TRUE if a text may have several labels, joined by `"; "`. `NULL` takes the value

@@ -403,8 +403,9 @@ label_levels <- function(labels, names) {
 #' @export
 print.llamaherd_robustness <- function(x, ...) {
   cat(sprintf(
-    "<llamaherd_robustness> %d texts, %d variants\n",
+    "<llamaherd_robustness> %d %s, %d variants\n",
     nrow(x$labels),
+    plural(nrow(x$labels), "text"),
     nrow(x$summary)
   ))
   shown <- x$summary

@@ -3,6 +3,9 @@
 # Prints rows. `first` are columns that are shown before others if not all fit.
 print_rows <- function(frame, n, width, first = character()) {
   shown <- utils::head(frame, n)
+  # Columns without a name, and columns of one name, are shown, too.
+  without <- is.na(names(shown)) | !nzchar(names(shown))
+  names(shown) <- make.unique(replace(names(shown), without, "(no name)"))
   most <- min(36L, max(12L, width %/% 2L))
   cells <- lapply(rlang::set_names(names(shown)), \(name) cells_of(shown[[name]], most))
   rows <- rownames(shown)

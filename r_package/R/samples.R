@@ -40,9 +40,11 @@ as_samples <- function(result, names, n) {
 #' @export
 print.llamaherd_samples <- function(x, ..., n = 10L) {
   cat(sprintf(
-    "<llamaherd_samples> %d prompts, %d samples, %d of them answered\n",
+    "<llamaherd_samples> %d %s, %d %s, %d of them answered\n",
     length(x),
+    plural(length(x), "prompt"),
     sum(n_samples(x)),
+    plural(sum(n_samples(x)), "sample"),
     sum(vapply(x, \(samples) sum(!is.na(unclass(text_result(samples)))), integer(1)))
   ))
   label <- encode(labels_of(x))

@@ -17,6 +17,7 @@
 #' @param ... Options of the task by name: for `"generate"` options such as `max_tokens`, `chat`,
 #'   `system`, `schema` and `choices`; for `"classify"` `labels` and others; for `"annotate"`
 #'   `codebook` and others. They have the same defaults as in the function of the task.
+#'   `calibrate = "batch"` needs a job of at most 32 texts, which is one request.
 #' @param server Name of the server.
 #' @param model Name of a model or adapter of the server. NULL takes its first.
 #' @param job A job of `job_submit()`.
@@ -32,9 +33,9 @@
 #'   `error`, the reason why a row has no result, NA for rows with a result. The columns of
 #'   `"generate"` are `text`, `finish_reason` and, if the model thought, `thinking` and
 #'   `thinking_complete`; the columns of `"classify"` are `label`, `prob`, `margin`, `entropy`,
-#'   `coverage` and `p_<label>`; the columns of `"annotate"` are as in [annotate_texts()]. If values
-#'   are not single numbers or texts, their column is a list column. The names of `texts` are the
-#'   names of the rows.
+#'   `coverage` and `p_<label>`; the columns of `"annotate"` are as in [annotate_texts()]. `label`
+#'   is a factor, as in these functions. If values are not single numbers or texts, their column is
+#'   a list column. The names of `texts` are the names of the rows.
 #' @seealso [server_start()]
 #' @export
 #' @examplesIf FALSE
@@ -55,7 +56,8 @@ job_submit <- function(
 ) {
   error_call <- rlang::current_env()
   if (!is.character(texts)) {
-    abort_argument("texts", "a character vector", texts, error_call)
+    hint <- if (is.data.frame(texts)) "Take the column with the texts, such as data$text."
+    abort_argument("texts", "a character vector", texts, error_call, hint)
   }
   task <- rlang::arg_match(task)
   check_string(server)
@@ -64,7 +66,15 @@ job_submit <- function(
   if (length(options) > 0 && !rlang::is_named(options)) {
     abort("Options of a job are given by name.", "argument", error_call)
   }
-  values <- lapply(unname(enc2utf8(texts)), \(text) if (!is.na(text)) text)
+  columns <- columns_of_task(task, options, error_call)
+  utf8 <- as_utf8(texts)
+  bad <- which(is.na(utf8) & !is.na(texts))
+  if (length(bad) > 0) {
+    hint <- "Convert it with iconv(), or declare its Encoding()."
+    arg <- sprintf("texts[%d]", bad[[1]])
+    abort_argument(arg, "valid text", texts[[bad[[1]]]], error_call, hint)
+  }
+  values <- text_list(utf8)
   value <- py_call(
     "remote_submit",
     server,
@@ -79,10 +89,58 @@ job_submit <- function(
       server = server,
       task = task,
       n = length(texts),
-      names = names(texts)
+      names = names(texts),
+      columns = columns
     ),
     class = "llamaherd_server_job"
   )
+}
+
+# Returns empty columns of a task, by name, in their type: a cancelled job has them, too. The label
+# is a factor where that of annotate_texts() and classify_parallel() is one.
+columns_of_task <- function(task, options, error_call) {
+  texts <- character()
+  numbers <- double()
+  if (task == "generate") {
+    return(list(text = texts, finish_reason = texts))
+  }
+  measures <- list(
+    prob = numbers,
+    margin = numbers,
+    entropy = numbers,
+    coverage = numbers
+  )
+  if (task == "classify") {
+    if (is.null(options$labels)) {
+      return(list()) # Python reports it, or the misspelt name
+    }
+    names <- unique(as_text(class_labels(options$labels, error_call)$names))
+    probs <- stats::setNames(rep(list(numbers), length(names)), paste0("p_", names))
+    return(c(list(label = factor(levels = names)), measures, probs))
+  }
+  book <- options$codebook
+  if (!inherits(book, "llamaherd_codebook") || !book$type %in% c("label", "ordinal")) {
+    return(list())
+  }
+  label <- factor(levels = names(book$labels), ordered = book$type == "ordinal")
+  list(label = if (book$is_numeric) numbers else label)
+}
+
+# Gives the columns of a job the types of the task, and adds those that no row has.
+typed_columns <- function(frame, columns) {
+  for (name in names(columns)) {
+    like <- columns[[name]]
+    values <- frame[[name]] %||% rep(NA, nrow(frame))
+    if (is.list(values)) {
+      next
+    }
+    frame[[name]] <- if (is.factor(like)) {
+      factor(as.character(values), levels(like), ordered = is.ordered(like))
+    } else {
+      as.vector(values, typeof(like))
+    }
+  }
+  frame[c(setdiff(names(frame), "error"), "error")]
 }
 
 # Names of options that are lists even with a single value.
@@ -107,6 +165,10 @@ option_json <- function(name, value, error_call) {
   }
   if (inherits(value, "llamaherd_codebook")) {
     return(value$content)
+  }
+  if (name == "labels" && !is.null(names(value))) {
+    labels <- class_labels(value, error_call)
+    value <- stats::setNames(labels$names, as_text(labels$labels)) # text: name
   }
   as_list <- name %in% list_options || !is.null(names(value))
   if (is.atomic(value) && as_list) {
@@ -141,7 +203,8 @@ job_results <- function(job, wait = TRUE) {
   for (note in value[["notes"]]) {
     rlang::inform(note)
   }
-  rows_frame(jsonlite::fromJSON(value[["rows"]], simplifyVector = FALSE), job$names)
+  rows <- jsonlite::fromJSON(value[["rows"]], simplifyVector = FALSE)
+  typed_columns(rows_frame(rows, job$names), job$columns)
 }
 
 check_job <- function(job, error_call = rlang::caller_env()) {
@@ -177,7 +240,15 @@ answer_column <- function(cells) {
 
 #' @export
 format.llamaherd_server_job <- function(x, ...) {
-  sprintf("<llamaherd job %s> %s %d texts on the server %s", x$id, x$task, x$n, x$server)
+  texts <- plural(x$n, "text")
+  sprintf(
+    "<llamaherd job %s> %s %d %s on the server %s",
+    x$id,
+    x$task,
+    x$n,
+    texts,
+    x$server
+  )
 }
 
 #' @export

@@ -107,9 +107,10 @@ print.llamaherd_table <- function(
 ) {
   failed <- attr(x, "finish_reason") %in% c("error", "cancelled")
   cat(sprintf(
-    "<llamaherd_table> %d of %d prompts answered\n",
+    "<llamaherd_table> %d of %d %s answered\n",
     sum(!failed),
-    length(failed)
+    length(failed),
+    plural(length(failed), "prompt")
   ))
   shown <- utils::head(plain_frame(x), n)
   if (tibble) {

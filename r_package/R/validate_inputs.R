@@ -27,6 +27,7 @@ coded_parts <- function(x, label_col, is_default, prob, error_call) {
   }
   list(
     labels = x[[label]],
+    label_name = label,
     names = names,
     prob = coded_prob(x, prob, nrow(x), error_call),
     probs = if (is.null(prob) && has_probs) {
@@ -83,6 +84,16 @@ gold_parts <- function(gold, coded, truth_col, error_call) {
   n <- length(coded$labels)
   if (inherits(gold, "llamaherd_gold")) {
     return(gold_sample_parts(gold, error_call))
+  }
+  if (identical(gold, coded$label_name)) {
+    must <- "codes of people"
+    hint <- "This is the column of the model's labels."
+    abort_argument("gold", must, gold, error_call, hint)
+  }
+  if (is.null(gold) && !all(check_string(truth_col) %in% names(coded$frame))) {
+    must <- "codes of people, such as a coded gold_sample()"
+    hint <- sprintf("There is no column `%s` either, which `truth_col` names.", truth_col)
+    abort_argument("gold", must, gold, error_call, hint)
   }
   gold <- gold %||% check_string(truth_col)
   if (is.character(gold) && !is.null(coded$frame) && all(gold %in% names(coded$frame))) {

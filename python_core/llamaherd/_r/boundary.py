@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import os
 import traceback
 import warnings
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -67,6 +68,8 @@ def described(error: Exception) -> dict[str, Any]:
     """
     if isinstance(error, GenerationError):
         return {"message": clean(str(error)), "code": error.code}
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return {"message": clean(_of_file(error))}
     if not isinstance(error, BadArgumentError):
         return {"message": clean(str(error))}
     return {
@@ -76,6 +79,13 @@ def described(error: Exception) -> dict[str, Any]:
         "code": error.code,
         "problem": clean(error.problem),
     }
+
+
+def _of_file(error: OSError) -> str:
+    """Return the message of a failed access to a file, without the system's number."""
+    path = str(error.filename)
+    text = f"{path!r} cannot be used: {error.strerror}"
+    return text if os.path.isabs(path) else f"{text}; relative to {os.getcwd()!r}"  # noqa: PTH109, PTH117
 
 
 def _from_one(step: Step) -> Step:

@@ -11,6 +11,7 @@ import numpy as np
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean
+from llamaherd.core.errors import BadArgumentError
 from llamaherd.research import statistics
 from llamaherd.research.codes import names_of, read
 from llamaherd.research.estimation.gold_drawn import GoldSample
@@ -123,7 +124,7 @@ def validate(
             codes=[list(each) for each in gold["codes"]],
             coders=list(gold["coders"]),
         )
-    found = lh.validate(
+    found = _validated(
         labels,
         codes,
         labels=labels.names or None,
@@ -135,6 +136,16 @@ def validate(
         weights=options.get("weights"),
     )
     return _validation(found)
+
+
+def _validated(*args: Any, **options: Any) -> lh.Validation:  # noqa: ANN401 - of validate()
+    """Call `validate`; errors about all labels name R's argument, `label_levels`."""
+    try:
+        return lh.validate(*args, **options)
+    except BadArgumentError as error:
+        if error.argument not in ("labels", "levels"):
+            raise
+        raise error.moved(argument="label_levels") from None
 
 
 def _validation(found: lh.Validation) -> dict[str, Any]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 INT32_MAX = 2**31 - 1
+_NEXT_TO = 1.5e-6  # limits this close to 0 or 1 are named as 0 or 1
 
 
 def integer(name: Name, value: object, low: int, high: int = INT32_MAX) -> int:
@@ -62,11 +63,20 @@ def real(name: Name, value: object, low: float, high: float) -> float:
         number = math.inf
     if not (math.isfinite(number) and low <= number <= high):
         raise ArgumentError(
-            f"must be between {low:g} and {high:g}, not {number:g}",
+            f"must be {_range(low, high)}, not {number:g}",
             argument=name,
             code="out_of_range",
         )
     return number
+
+
+def _range(low: float, high: float) -> str:
+    """Return the limits in words; limits next to 0 and 1 stand for open intervals."""
+    is_open = 0 < low <= _NEXT_TO, 1 - _NEXT_TO <= high < 1
+    if not any(is_open):
+        return f"between {low:g} and {high:g}"
+    least = "above 0" if is_open[0] else f"at least {low:g}"
+    return f"{least} and {'below 1' if is_open[1] else f'at most {high:g}'}"
 
 
 def flag(name: Name, value: object) -> bool:

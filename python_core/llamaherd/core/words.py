@@ -30,6 +30,7 @@ class LanguageTerms:
         mapping: A mapping with names as keys, with its article.
         thinking: Class of settings of a thought.
         markers: Settings of a thought with markers that the caller gives.
+        start_server: Function that starts a server in another process.
     """
 
     flag: str = "True or False"
@@ -39,6 +40,7 @@ class LanguageTerms:
     mapping: str = "a dict"
     thinking: str = "Thinking"
     markers: str = "Thinking(start=, end=)"
+    start_server: str = "start_server()"
 
     def constant(self, value: bool | None) -> str:
         """Return the name of True, False or None."""
@@ -74,6 +76,7 @@ class _R(LanguageTerms):
     mapping: str = "a named list"
     thinking: str = "thinking()"
     markers: str = "thinking(start =, end =)"
+    start_server: str = "server_start()"
 
     def constant(self, value: bool | None) -> str:
         return "NULL" if value is None else str(value).upper()

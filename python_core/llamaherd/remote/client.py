@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from llamaherd.core.errors import ServerError
+from llamaherd.core.words import words
 
 _TIMEOUT_S = 60.0
 
@@ -66,7 +67,11 @@ class RemoteServer:
             answer = http.getresponse()
             content = answer.read()
         except (OSError, HTTPException) as error:
-            text = f"the server {self.name!r} at {self.url} does not answer: {error}"
+            text = (
+                f"the server {self.name!r} at {self.url} does not answer ({error}): if "
+                f"it was stopped, start it again with {words().start_server}, and its "
+                "jobs continue"
+            )
             raise ServerError(text) from error
         finally:
             http.close()

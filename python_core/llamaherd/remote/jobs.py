@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from llamaherd.asks.annotate_options import AnnotateOptions
-from llamaherd.asks.options import ClassifyOptions
+from llamaherd.asks.interfaces import SERVER
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ServerError
-from llamaherd.core.sampling import SamplingParams
+from llamaherd.remote.job_options import (
+    check_of_several_requests,
+    check_options,
+    seed_of_request,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,9 +25,6 @@ _AT_ONCE = 32  # texts per request; after a crash an unfinished request runs aga
 _WINDOW = "30d"
 _LEFT_OUT = ("usage", "tokens")  # of answers
 _OF_TASK = "llamaherd_task"
-_OF_CHAT = frozenset(
-    {"chat", "system", "thinking", "variables", "prefix", "merge_system", "parse_special"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +44,16 @@ class _Kind:
     options: frozenset[str]
 
 
+def _options(path: str) -> frozenset[str]:
+    """Return the options that the server accepts for a path, without those of streams."""
+    return frozenset(SERVER[path].expected()) - {"priority", "stream"}
+
+
 _KINDS: dict[str, _Kind] = {
-    "generate": _Kind(
-        "/generate",
-        "prompt",
-        0,
-        frozenset(each.name for each in fields(SamplingParams)) | _OF_CHAT,
-    ),
-    "classify": _Kind(
-        "/v1/classify",
-        "prompts",
-        _AT_ONCE,
-        frozenset(each.name for each in fields(ClassifyOptions)),
-    ),
+    "generate": _Kind("/generate", "prompt", 0, _options("/generate")),
+    "classify": _Kind("/v1/classify", "prompts", _AT_ONCE, _options("/v1/classify")),
     "annotate": _Kind(
-        "/v1/annotate",
-        "texts",
-        _AT_ONCE,
-        frozenset(each.name for each in fields(AnnotateOptions)) | {"codebook"},
+        "/v1/annotate", "texts", _AT_ONCE, _options("/v1/annotate") | {"codebook"}
     ),
 }
 
@@ -141,6 +133,9 @@ def submit_job(
             text = f"has {name!r}, which {task} does not accept"
             meant = checks.meant(name, kind.options)
             raise ArgumentError(f"{text}{meant}", argument="options")
+    check_options(task, options)
+    if task == "annotate" and sum(text is not None for text in texts) > _AT_ONCE:
+        check_of_several_requests(options, _AT_ONCE)
     if model is not None:
         options = {**options, "model": checks.text("model", model)}
     lines = list(_lines(kind, texts, options))
@@ -166,7 +161,8 @@ def _lines(
     for start in range(0, len(there), size):
         places = there[start : start + size]
         asked: Any = [texts[i] for i in places]
-        body = {kind.field: asked if kind.n else asked[0], **options}
+        own = {**options, **seed_of_request(options, places[0])}
+        body = {kind.field: asked if kind.n else asked[0], **own}
         request = {
             "custom_id": " ".join(map(str, places)),
             "method": "POST",

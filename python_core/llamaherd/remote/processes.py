@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from llamaherd.core import checks
 from llamaherd.core.checks import quoted
 from llamaherd.core.errors import ArgumentError, ServerError
+from llamaherd.core.words import words
 from llamaherd.remote.client import RemoteServer
 from llamaherd.remote.models import lora_arguments, model_arguments
 
@@ -174,9 +175,13 @@ def server_named(name: str) -> RemoteServer:
     """
     found = _info(_folder(name))
     if found is None:
-        known = ", ".join(each.name for each in list_servers()) or "none"
+        known = ", ".join(each.name for each in list_servers())
+        there = f"there are {known}" if known else "no server was started yet"
         raise ArgumentError(
-            f"must be the name of a server ({known}), not {quoted(name)}", argument="name"
+            f"there is no server {quoted(name)} ({there}): start it with "
+            f"{words().start_server}",
+            argument="name",
+            form="{problem}",
         )
     return found
 

@@ -110,6 +110,14 @@ test_that("weights and what is missing", {
   expect_identical(unique(none$n_units), 0L)
 })
 
+test_that("coded texts are no codes of several coders", {
+  coded <- structure(
+    data.frame(a = "x", b = "y"),
+    class = c("llamaherd_coded", "data.frame")
+  )
+  expect_error(agreement(coded), "validate\\(\\)", class = "llamaherd_error_argument")
+})
+
 test_that("what does not fit is refused", {
   skip_if_no_llamaherd()
   expect_snapshot(error = TRUE, {

@@ -60,6 +60,37 @@ test_that("mistakes in coding and believing say what to do", {
   })
 })
 
+test_that("a missing argument is named, also where it may be a column", {
+  skip_if_no_llamaherd()
+  texts <- data.frame(text = c("a", "b"), label = c("x", "y"))
+  expect_error(estimate(texts), "`gold` is missing", class = "llamaherd_error_argument")
+  expect_error(
+    recalibrate(texts),
+    "`gold` is missing",
+    class = "llamaherd_error_argument"
+  )
+  expect_error(validate(texts), "such as a coded gold_sample()", fixed = TRUE)
+})
+
+test_that("an error of a function that another one calls has its name", {
+  error <- tryCatch(validate_models(data.frame(x = 1)), error = identity)
+  expect_identical(rlang::call_name(conditionCall(error)), "compute_confusion_matrices")
+})
+
+test_that("an error about columns counts those that it does not list", {
+  wide <- as.data.frame(matrix(0, 1, 12))
+  expect_error(gold_sample(wide, 1, by = nope), "V10, and 2 more")
+  expect_error(gold_sample(wide[1:3], 1, by = nope), "V1, V2, V3)", fixed = TRUE)
+})
+
+test_that("whole numbers are described with their range, vectors with their article", {
+  expect_error(check_whole(3, "until", min = 50), "of at least 50, not 3")
+  expect_error(check_whole(70000, "port", min = 0, max = 65535), "from 0 to 65535")
+  expect_error(check_whole(-1, "seed", min = 0, max = 2^53), "of at least 0, not -1")
+  expect_identical(describe(1:9), "an integer vector of length 9")
+  expect_identical(describe(seq(0.5, 9)), "a double vector of length 9")
+})
+
 test_that("a shortened name of an argument is understood", {
   context <- local_context()
   expect_identical(

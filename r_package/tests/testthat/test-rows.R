@@ -20,6 +20,13 @@ test_that("coded texts print as ten rows, the label first of all", {
   expect_output(print(coded[0, ]), "<llamaherd_coded> 0 texts")
 })
 
+test_that("columns without a name are printed", {
+  frame <- data.frame(a = 1:2, b = c("x", "y"), c = 3:4)
+  names(frame) <- c("", NA, "c")
+  expect_output(print_rows(frame, 2L, 80L), "(no name)", fixed = TRUE)
+  expect_output(print_rows(frame, 2L, 80L), "(no name).1", fixed = TRUE)
+})
+
 test_that("cells are short, whatever is in them", {
   expect_identical(cells_of(c("a\nb", NA)), c("a\\nb", "NA"))
   expect_identical(nchar(cells_of(strrep("x", 100))), 36L)

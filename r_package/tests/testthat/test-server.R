@@ -77,10 +77,66 @@ test_that("a server has several models, and a job names one", {
   expect_match(unknown$error, "not 'c'", fixed = TRUE)
 })
 
+test_that("labels of a job are factors, and names of labels are names", {
+  skip_on_cran()
+  local_server()
+  texts <- c("It is", "They are")
+  named <- c(pos = "good", neg = "bad")
+  sent <- suppressMessages(job_results(job_submit(texts, "classify", labels = named)))
+  context <- context_create(model_load(server_status()$model), n_threads = 1)
+  here <- suppressWarnings(classify_parallel(context, texts, named))
+  expect_identical(sent$label, here$label)
+  expect_equal(sent$p_pos, here$p_pos, tolerance = 1e-5)
+  expect_identical(
+    names(sent),
+    c("label", "prob", "margin", "entropy", "coverage", "p_pos", "p_neg", "error")
+  )
+
+  tone <- codebook("Tone?", c("low", "high"), type = "ordinal")
+  coded <- suppressMessages(job_results(job_submit(texts, "annotate", codebook = tone)))
+  expect_s3_class(coded$label, "ordered")
+  expect_identical(levels(coded$label), c("low", "high"))
+})
+
+test_that("answers that are drawn differ between equal prompts of a job", {
+  skip_on_cran()
+  local_server()
+  drawn <- job_results(job_submit(rep("a", 4), temperature = 1, max_tokens = 12))
+  expect_gt(length(unique(drawn$text)), 1)
+})
+
+test_that("batch calibration is refused for several requests", {
+  skip_on_cran()
+  local_server()
+  tone <- codebook("Tone?", c("low", "high"))
+  expect_error(
+    job_submit(rep("a", 33), "annotate", codebook = tone, calibrate = "batch"),
+    "more than 32 texts",
+    class = "llamaherd_error_argument"
+  )
+  expect_error(job_submit("a", "classify"), "labels", class = "llamaherd_error_argument")
+})
+
+test_that("a job without any result has the columns of its task", {
+  columns <- columns_of_task("classify", list(labels = c("a", "b")), rlang::current_env())
+  frame <- typed_columns(rows_frame(list(list(error = "cancelled")), NULL), columns)
+  expect_identical(
+    names(frame),
+    c("label", "prob", "margin", "entropy", "coverage", "p_a", "p_b", "error")
+  )
+  expect_identical(levels(frame$label), c("a", "b"))
+  columns <- columns_of_task("generate", list(), rlang::current_env())
+  frame <- typed_columns(rows_frame(list(list(error = "cancelled")), NULL), columns)
+  expect_identical(frame$text, NA_character_)
+  expect_identical(names(frame), c("text", "finish_reason", "error"))
+})
+
 test_that("wrong arguments are refused before anything is sent", {
   local_real()
   expect_error(job_submit(1), class = "llamaherd_error_argument")
   expect_error(job_submit("a", "sort"))
+  expect_error(job_submit(data.frame(x = "a")), "data\\$text")
+  expect_error(job_submit(c("a", "caf\xe9")), "texts[2]", fixed = TRUE)
   expect_error(job_submit("a", "classify", 3), class = "llamaherd_error_argument")
   expect_error(
     job_submit("a", server = "no-such-server"),

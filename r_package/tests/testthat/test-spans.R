@@ -10,6 +10,15 @@ example_lines <- c(
   '{"id": 2, "text": "It rained.", "coder": "eve", "spans": []}'
 )
 
+test_that("coded texts without passages are refused", {
+  coded <- structure(
+    data.frame(text = "a", label = "x"),
+    class = c("llamaherd_coded", "data.frame"),
+    llamaherd = list(columns = c(label = "label"))
+  )
+  expect_error(coded_spans(coded), "type = \"spans\"", class = "llamaherd_error_argument")
+})
+
 test_that("passages are read with their places in R", {
   local_real()
   path <- marked_file(gsub("\n", " ", example_lines))

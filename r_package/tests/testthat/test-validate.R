@@ -80,6 +80,35 @@ test_that("several people may code", {
   )
 })
 
+test_that("the column of the model's labels are no human codes", {
+  skip_if_no_llamaherd()
+  data <- data.frame(label = model, human = truth)
+  expect_error(validate(data, label), "the model's labels")
+  expect_error(validate(data, "label"), class = "llamaherd_error_argument")
+  expect_identical(validate(data, human)$n_gold, 100L)
+})
+
+test_that("labels in order may have become text", {
+  skip_if_no_llamaherd()
+  levels <- c("low", "middle", "high")
+  data <- data.frame(text = sprintf("Text %d.", 1:60), label = rep(levels, 20))
+  data$label <- factor(data$label, levels, ordered = TRUE)
+  gold <- gold_sample(data, 40, text = text, label = label, seed = 1)
+  expect_identical(gold$names, levels)
+  codes <- as.character(data$label[(gold$rows + gold$rows %% 2) %% 60 + 1])
+  other <- codes[c(2:40, 1)]
+  gold <- read_gold(data.frame(id = gold$ids, code = codes, other = other), gold)
+  agreed <- agreement(codes, other, scale = "ordinal", levels = levels)
+  expect_equal(agreement(gold)$value, agreed$value)
+  ordered <- validate(data, gold)
+  data$label <- as.character(data$label)
+  as_text <- validate(data, gold)
+  expect_identical(as_text$scale, "ordinal")
+  expect_identical(as_text$table, ordered$table)
+  data$label[[gold$rows[[1]]]] <- "lo"
+  expect_error(validate(data, gold), "label_levels must have all labels")
+})
+
 test_that("ordered factors have ordinal coefficients", {
   skip_if_no_llamaherd()
   levels <- c("low", "middle", "high")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -175,3 +176,32 @@ def test_r_words_are_made_of_fields_and_not_of_messages() -> None:
     error = lh.ArgumentError(f"is {text!r}", argument="address", code="conflict")
     shutdown = 'reticulate::import("ray")$shutdown() first'
     assert str(_of_argument(error)) == f"cluster is {text!r}: {shutdown}"
+
+
+def test_a_file_that_cannot_be_used_is_named_for_r(tmp_path: Path) -> None:
+    missing = tmp_path / "none" / "a.csv"
+
+    @boundary
+    def write(path: str) -> None:
+        Path(path).write_text("x", encoding="utf-8")
+
+    status = write(str(missing))
+    assert (
+        status["message"] == f"{str(missing)!r} cannot be used: No such file or directory"
+    )
+    assert status["error_type"] == "FileNotFoundError"
+    assert f"relative to {str(Path.cwd())!r}" in write("none/a.csv")["message"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (1e-6, 1 - 1e-6, "above 0 and below 1"),
+        (1e-6, 0.5, "above 0 and at most 0.5"),
+        (0, 1, "between 0 and 1"),
+        (0.5, 0.9999, "between 0.5 and 0.9999"),
+    ],
+)
+def test_limits_next_to_0_and_1_are_open(low: float, high: float, words: str) -> None:
+    with pytest.raises(lh.ArgumentError, match=f"must be {words}, not 95"):
+        checks.real("level", 95, low, high)

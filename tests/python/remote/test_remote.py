@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+BOOK = lh.Codebook("Which?", labels=["good", "bad"]).to_dict()
 ONE = ("--n-threads", "1")
 
 
@@ -168,6 +169,13 @@ SERVER = remote.RemoteServer("s", "http://127.0.0.1:1", "key", 1, "m", "f", Fals
         ("generate", ["a"], {"max_token": 1}, "options"),
         ("generate", [None], {}, "texts"),
         ("classify", [], {"labels": ["a"]}, "texts"),
+        ("classify", ["a"], {}, "labels"),
+        ("classify", ["a"], {"labels": ["a", "b"], "normalize": "x"}, "normalize"),
+        ("classify", ["a"], {"labels": ["a"], "journal": "x.sqlite"}, "options"),
+        ("annotate", ["a"], {}, "codebook"),
+        ("annotate", ["a"], {"codebook": BOOK, "calibrate": "bach"}, "calibrate"),
+        ("annotate", ["a"] * 33, {"codebook": BOOK, "calibrate": "batch"}, "calibrate"),
+        ("annotate", ["a"], {"codebook": BOOK, "until": 50}, "options"),
     ],
 )
 def test_jobs_that_cannot_be(
@@ -178,6 +186,35 @@ def test_jobs_that_cannot_be(
     assert caught.value.argument == argument
 
 
+@pytest.mark.parametrize(
+    ("task", "options", "argument"),
+    [
+        ("generate", {"max_tokens": "a"}, "max_tokens"),
+        ("generate", {"temperature": "hot"}, "temperature"),
+        ("classify", {"labels": ["a", 5]}, "labels"),
+        ("annotate", {"codebook": BOOK, "seed": "a"}, "seed"),
+    ],
+)
+def test_options_of_a_wrong_type_are_refused_before_texts_are_sent(
+    task: Any, options: dict[str, Any], argument: str
+) -> None:
+    with pytest.raises(lh.ArgumentTypeError) as caught:
+        remote.submit_job(SERVER, task, ["a"], options)
+    assert caught.value.argument == argument
+
+
+def test_a_text_that_is_no_codebook_is_refused_before_texts_are_sent() -> None:
+    with pytest.raises(lh.ArgumentError, match="a codebook is a mapping"):
+        remote.submit_job(SERVER, "annotate", ["a"], {"codebook": "x"})
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_missing_server_is_reported_with_the_function_that_starts_one() -> None:
+    with pytest.raises(lh.ArgumentError, match="no server was started yet") as caught:
+        remote.server_named("news")
+    assert "start_server()" in str(caught.value)
+
+
 def test_texts_are_sent_together_and_come_back_in_order() -> None:
     texts: list[str | None] = [f"t{i}" for i in range(70)]
     texts[1] = None
@@ -186,6 +223,24 @@ def test_texts_are_sent_together_and_come_back_in_order() -> None:
     assert [len(each["body"]["prompts"]) for each in requests] == [32, 32, 5]
     assert requests[0]["custom_id"].split()[:3] == ["0", "2", "3"]
     assert requests[0]["body"]["labels"] == ["a", "b"]
+
+
+def test_requests_of_a_job_that_draws_have_their_own_seeds() -> None:
+    def seeds(task: str, options: dict[str, Any]) -> list[int | None]:
+        lines = jobs._lines(jobs._KINDS[task], ["a"] * 40, options)
+        return [json.loads(line)["body"].get("seed") for line in lines]
+
+    drawn = seeds("generate", {"temperature": 1.0, "seed": 7})
+    assert drawn[0] == 7
+    assert len(set(drawn)) == 40
+    assert all(each is not None and 0 <= each < 2**32 for each in drawn)
+    assert drawn == seeds("generate", {"temperature": 1.0, "seed": 7})
+    assert drawn[1:] != seeds("generate", {"temperature": 1.0})[1:]
+    thoughts = seeds("classify", {"labels": ["a", "b"], "n_thoughts": 3})
+    assert thoughts[0] is None
+    assert thoughts[1] is not None
+    assert seeds("generate", {"seed": 7}) == [7] * 40  # the most likely tokens
+    assert seeds("generate", {"temperature": 1.0, "seed": -1}) == [-1] * 40  # random
 
 
 def test_rows_of_answers() -> None:

@@ -194,7 +194,8 @@ def joined(
     for u, piece in enumerate(pieces):
         if errors[u] is None and given is not None:
             rows = answers.probs[list(piece)]
-            probs[u] = _shares(rows, k) if split == "majority" else rows.mean(axis=0)
+            is_vote = split == "majority" and len(rows) > 1  # one part has its own
+            probs[u] = _shares(rows, k) if is_vote else rows.mean(axis=0)
             coverage[u] = given[list(piece)].mean()
             if between is not None and spread is not None:
                 between[u] = spread[list(piece)].mean(axis=0)

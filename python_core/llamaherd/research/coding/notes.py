@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _LEAST_TEXTS = 20  # least number of labelled texts for a note on their common label
 _ALMOST_ALL = 0.98
+_LEAST_FITTED = 5  # least number of texts for batch calibration without a note
 
 
 def notes_of(
@@ -51,9 +52,19 @@ def notes_of(
         cause = f". {coverage_cause(prompt, chat=True)}" if marker else ""
         found.append(f"{low}{cause}")
     return [
+        *_of_calibration(len(known), settings),
         *found[:-1],
         *(f"{last}. {_remedy(codebook, settings)}" for last in found[-1:]),
     ]
+
+
+def _of_calibration(n: int, settings: Mapping[str, Any]) -> list[str]:
+    """Return a note on a batch calibration that was fitted to few texts."""
+    if settings.get("calibrate") != "batch" or n >= _LEAST_FITTED:
+        return []
+    texts = "1 text, which makes all labels equally probable" if n == 1 else f"{n} texts"
+    used = setting("calibrate", "batch")
+    return [f"{used} was fitted to only {texts}: labels depend on the other texts"]
 
 
 def _remedy(codebook: Codebook, settings: Mapping[str, Any]) -> str:

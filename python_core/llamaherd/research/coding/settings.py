@@ -221,8 +221,7 @@ def _check_chat(given: AnnotateOptions) -> None:
         value = getattr(given, name)
         if not given.chat and value not in (None, False):
             raise ArgumentError(
-                f"needs {setting('chat', True)}: without a chat template, "
-                f"{checks.shown(value)} has no effect",
+                f"needs {setting('chat', True)}: it has no effect without a template",
                 argument=name,
                 code="missing",
             )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.statistics.ratings import Scale
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 Consensus = Literal["majority", "dawid_skene", "one_coin"]
@@ -195,11 +196,20 @@ def agreement_line(gold: GoldSample) -> str:
     alike = percent_agreement(gold.codes, unit_weights=weights)
     if alike.n_units == 0:
         return f"{n_coders} coders, none of whom coded the same texts"
-    alpha = krippendorff_alpha(gold.codes, unit_weights=weights, n_bootstrap=0)
+    codes = {code for column in gold.codes for code in column if code is not None}
+    is_ordinal = gold.design.get("scale") == "ordinal" and codes <= set(gold.names)
+    scale: Scale = "ordinal" if is_ordinal else "nominal"
+    alpha = krippendorff_alpha(
+        gold.codes,
+        scale=scale,
+        levels=gold.names if is_ordinal else None,
+        unit_weights=weights,
+        n_bootstrap=0,
+    )
     value = "undefined" if np.isnan(alpha.value) else f"{alpha.value:.2f}"
     return (
         f"{n_coders} coders agree in {alike.value:.0%} of the pairs of codes of "
-        f"{alike.n_units} texts (Krippendorff's alpha, nominal: {value})"
+        f"{alike.n_units} texts (Krippendorff's alpha, {scale}: {value})"
     )
 
 

@@ -406,7 +406,9 @@ def _tried(
     try:
         return by()
     except FitError as error:
-        columns = ", ".join(f"{i}: {term or 'all'}" for i, term in enumerate(terms, 1))
+        columns = notes.first_of(
+            f"{i}: {term or 'all'}" for i, term in enumerate(terms, 1)
+        )
         found_notes.append(f"{method} gives no estimate: {error} (columns {columns})")
         return None
 

@@ -135,7 +135,8 @@ def gold_sample(
     kind = prob if isinstance(prob, str) else None
     if prob is None:
         kind = "simple" if by is None else "stratified"
-    checks.integer("n", n, 1, max(len(texts.there), 1))
+    _check_used(kind, confidence=confidence, floor=floor, allocation=allocation)
+    _check_there(texts, n)
     most = 1.0 if after is None else highest_prob(after, n)
     draw, more, same = _drawn(
         texts,
@@ -183,6 +184,45 @@ def gold_sample(
     if after is None:
         return drawn
     return pooled(after, drawn, texts.there, is_same=same)
+
+
+def _check_there(texts: Population, n: int) -> None:
+    """Check that there are texts to draw, and n of them.
+
+    Raises:
+        TypeError: `n` is not an integer.
+        ValueError: There is no text, or fewer than n.
+    """
+    if len(texts.there) == 0:
+        raise ArgumentError(
+            "has no text to draw: missing and blank texts are never drawn",
+            argument="data",
+            code="empty",
+        )
+    checks.integer("n", n, 1, len(texts.there))
+
+
+def _check_used(kind: str | None, **given: Any) -> None:  # noqa: ANN401 - of many kinds
+    """Check that arguments of one design are not given with another design.
+
+    Raises:
+        ValueError: The design would ignore an argument.
+    """
+    defaults = {"confidence": None, "floor": 0.3, "allocation": "proportional"}
+    users = {
+        "confidence": ("uncertainty",),
+        "floor": ("uncertainty", "weights"),
+        "allocation": ("stratified",),
+    }
+    for name, value in given.items():
+        is_default = (
+            isinstance(value, (str, float, type(None))) and value == defaults[name]
+        )
+        if not is_default and kind not in users[name]:
+            designs = " or ".join(setting("prob", user) for user in users[name])
+            raise ArgumentError(
+                f"has no effect in this design: it is for {designs}", argument=name
+            )
 
 
 def _again(design: Mapping[str, Any]) -> tuple[str | None, Any]:

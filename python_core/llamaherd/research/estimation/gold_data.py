@@ -91,6 +91,9 @@ class Population:
         there = {each for each in labels or () if each is not None}
         if label and are_measured(frames.column(frame, label, "label")):
             there = set()  # any number is allowed as a code
+        elif label and not several and frames.are_ordered(frame, label):
+            # Agreement on an ordinal scale depends on the order of the names.
+            names = names or frames.categories(frame, label) or ()
         if several:
             there = {part for each in there for part in labels_in(each, ())}
         ids = [str(i + 1) for i in range(n_texts)]

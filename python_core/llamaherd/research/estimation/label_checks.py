@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.caller import warn_caller
+from llamaherd.research import frames
+from llamaherd.research.codes import text_of
+from llamaherd.research.coding.label_sets import labels_in
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.statistics.representative import LabelCheck, label_check
 
@@ -17,15 +21,19 @@ if TYPE_CHECKING:
 def label_check_of(
     texts: Population, gold: GoldSample | Sequence[Any], prob: object
 ) -> LabelCheck | None:
-    """Compare the label distribution of the coded texts with that of all texts.
+    """Compare codes with the labels, and coded texts with all texts.
 
     Returns:
         The check; None for a `GoldSample`, or if `prob` is not "simple".
 
     Warns:
-        UserWarning: A simple random sample would hardly have these labels.
+        UserWarning: A code is no label of any text, or a simple random sample would
+            hardly have these labels.
     """
-    if isinstance(gold, GoldSample) or prob != "simple":
+    if isinstance(gold, GoldSample):
+        return None
+    _warn_of_unknown(texts, gold)
+    if prob != "simple":
         return None
     coded = [
         label for label, code in zip(texts.labels, gold, strict=True) if code is not None
@@ -38,3 +46,28 @@ def label_check_of(
             "the probability of each as prob; otherwise no estimate from them is valid"
         )
     return found
+
+
+def _warn_of_unknown(texts: Population, codes: Sequence[Any]) -> None:
+    """Warn of codes that are no label of any text, such as a misspelt label."""
+    known = set(texts.names)
+    if texts.label_column is not None:
+        of_column = frames.categories(texts.frame, texts.label_column) or ()
+        known |= {str(each) for each in of_column}
+    if not texts.names:  # numbers, of which any may be a code
+        return
+    given = [text_of(code) for code in codes]
+    parts = [
+        part
+        for code in given
+        if code is not None
+        for part in (labels_in(code, texts.names) if texts.several else (code,))
+    ]
+    counts = Counter(part for part in parts if part not in known)
+    if counts:
+        listed = ", ".join(f"{code!r} ({n})" for code, n in counts.most_common(5))
+        more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
+        warn_caller(
+            f"people gave labels that no text has: {listed}{more}. If they are misspelt, "
+            "correct them: a share counts only codes that equal its label"
+        )

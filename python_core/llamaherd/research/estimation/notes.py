@@ -11,7 +11,7 @@ from llamaherd.research.estimation import few_codes
 from llamaherd.research.statistics.intervals import kish_n, wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from llamaherd.research.estimation.estimates import Estimate
     from llamaherd.research.estimation.few_errors import Reach
@@ -37,6 +37,7 @@ SURVEY = "ppi: with survey weights the variance uses weighted texts, as for dsl"
 CLUSTERS = "ppi: with cluster the variance uses sums of clusters, as for dsl"
 RIGHT = "ppi is left out: the label is a covariate, and PPI is for labels as the outcome"
 _UNSEEN = "by Wilson's limits, as the codes show no wrong label, or no difference: "
+_LISTED = 12  # groups that a note lists
 _NO_ERRORS = "no coded text has a wrong label: intervals of dsl and ppi may be too short"
 
 
@@ -269,6 +270,13 @@ def warned(notes: Sequence[str]) -> list[str]:
 
 def _counted(names: Sequence[str], counts: Floats | Ints, which: Flags) -> str:
     groups = zip(names, counts, which, strict=True)
-    return ", ".join(
+    return first_of(
         f"{name or 'all'} ({n:.0f})" for name, n, is_listed in groups if is_listed
     )
+
+
+def first_of(texts: Iterable[str]) -> str:
+    """Join the first texts, and add the number of the others."""
+    listed = list(texts)
+    n_more = len(listed) - _LISTED
+    return ", ".join([*listed[:_LISTED], *([f"and {n_more} more"] if n_more > 0 else [])])

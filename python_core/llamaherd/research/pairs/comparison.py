@@ -163,6 +163,7 @@ class PairComparison:
         """Return the checks of the comparison as text, without the strengths."""
         bias = self.position_bias
         n_rounds = len(self.correlations)
+        rounds = "round" if n_rounds == 1 else "rounds"
         preferred = f"{bias.value:+.2f} [{bias.low:+.2f}, {bias.high:+.2f}] log-odds"
         connected = "yes" if self.is_connected else f"no, {self.n_parts} parts"
         converged = "yes" if self.is_converged else "no"
@@ -170,7 +171,7 @@ class PairComparison:
             f"<PairComparison: {len(self.strengths)} texts, {len(self.pairs)} pairs>",
             self.question,
             "",
-            f"design         {self.design}, seed {self.seed}, {n_rounds} rounds",
+            f"design         {self.design}, seed {self.seed}, {n_rounds} {rounds}",
             f"connected      {connected}",
             f"converged      {converged}{self._last_correlation()}",
             f"reliability    {_number(self.reliability)} (variance that is not error)",

@@ -130,6 +130,13 @@ def _of_model(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
         f"{measured(scores['accuracy'], level)} and a macro F1 of "
         f"{measured(scores['macro_f1'])}{weighted}{baseline}."
     )
+    n_left_out = found["n_gold"] - scores["n"]
+    if n_left_out > 0:
+        texts = "text" if n_left_out == 1 else "texts"
+        yield (
+            f"These numbers leave out {n_left_out} coded {texts} without a majority code "
+            "or without a label."
+        )
     parts = [
         f"{_COEFFICIENTS[each['name']][0]} between model and people was {measured(each)} "
         f"{cite(used, _COEFFICIENTS[each['name']][1])}"

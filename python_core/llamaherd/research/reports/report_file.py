@@ -27,6 +27,12 @@ def read_report(path: Path) -> Contents:
             message names the problem.
         OSError: The file cannot be read.
     """
+    if path.suffix.lower() == ".docx" and path.exists():
+        raise _refused(
+            path,
+            "is a document, which does not contain the data of the report: write the "
+            "report as .html or .json, too",
+        )
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:

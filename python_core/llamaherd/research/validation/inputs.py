@@ -62,6 +62,7 @@ class Codes:
             needed.
         n_without: Number of drawn texts without a code.
         design: Record of the draw; None if unknown.
+        names: Labels that the sample allows, in their order; () if unknown.
     """
 
     rows: list[int]
@@ -71,6 +72,7 @@ class Codes:
     is_sample: bool
     n_without: int = 0
     design: dict[str, Any] | None = None
+    names: tuple[Hashable, ...] = ()
 
 
 def answers_of(
@@ -162,7 +164,7 @@ def _probabilities(
             argument="prob",
         )
     is_bad = (values < -_ROUNDING) | (values > 1 + _ROUNDING)
-    for row in np.flatnonzero(is_bad.reshape(len(values), -1).any(axis=1))[:1]:
+    for row in np.flatnonzero(is_bad.any(axis=tuple(range(1, values.ndim))))[:1]:
         raise ArgumentError(
             f"must be between 0 and 1, not {values[row][is_bad[row]].flat[0]:g}",
             argument="prob",
@@ -330,6 +332,7 @@ def _of_sample(
         is_sample=True,
         n_without=len(given) - len(kept),
         design=getattr(gold, "design", None),
+        names=tuple(getattr(gold, "names", ())),
     )
 
 

@@ -305,10 +305,15 @@ def _in_words(found: Validation) -> Validation:
 
 
 def _names(answers: ModelLabels, codes: Codes, scale: Scale) -> list[Hashable] | None:
-    """Return known labels, then other labels that occur; None if no label is known."""
-    if not answers.names:
-        return None
+    """Return known labels, then other labels that occur; None if no label is known.
+
+    A gold sample knows the order of labels, which a column of text has lost.
+    """
     known = list(answers.names)
+    if not known and scale == "ordinal":
+        known = list(codes.names)
+    if not known:
+        return None
     seen = dict.fromkeys(
         code for column in [answers.labels, *codes.codes] for code in column
     )

@@ -166,6 +166,13 @@ def _of_labels(found: Validation, answers: ModelLabels, codes: Codes) -> list[st
             "the examples were chosen from this gold sample. Remove their codes, or use "
             "other examples."
         )
+    given = {answers.labels[row] for row in codes.rows} - {None}
+    people = {code for column in codes.codes for code in column} - {None}
+    if not found.several and found.accuracy.n and not given & people:
+        lines.append(
+            f"No code equals any label. Labels: {_listed(given)}; codes: "
+            f"{_listed(people)}. Are they written in the same way?"
+        )
     known = set(answers.names)
     other = sorted(
         {
@@ -177,3 +184,10 @@ def _of_labels(found: Validation, answers: ModelLabels, codes: Codes) -> list[st
     if other:
         lines.append(f"People gave labels that the model could not: {', '.join(other)}.")
     return lines
+
+
+def _listed(values: set[Any]) -> str:
+    """Return up to five values, sorted as texts."""
+    shown = sorted(map(str, values))
+    more = [f"and {len(shown) - 5} more"] if len(shown) > 5 else []
+    return ", ".join([*shown[:5], *more])

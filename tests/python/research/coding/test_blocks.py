@@ -238,6 +238,10 @@ def test_parts_are_joined_by_the_rule(context: lh.Context) -> None:
     np.testing.assert_allclose(coded("first").probs[0], each.probs[0], atol=1e-6)
     np.testing.assert_allclose(coded("last").probs[0], each.probs[-1], atol=1e-6)
     np.testing.assert_allclose(coded("mean").probs[0], each.probs.mean(axis=0), atol=1e-6)
+    short = lh.annotate({"text": ["x"]}, "text", TOPICS, context)
+    assert short.probs is not None
+    for rule in ("first", "last", "mean", "majority"):  # "x" has one part
+        np.testing.assert_allclose(coded(rule).probs[1], short.probs[0], atol=1e-6)
     votes = [each.labels.count(name) / len(parts) for name in TOPICS.names]
     np.testing.assert_allclose(coded("majority").probs[0], votes, atol=1e-6)
 

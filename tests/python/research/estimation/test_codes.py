@@ -94,6 +94,7 @@ def test_a_label_counts_where_it_is_among_several(outcome: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the codes are hardly")  # they are of strata
+@pytest.mark.filterwarnings("ignore:people gave labels")  # several in one
 def test_the_codebook_or_the_sample_knows_of_several() -> None:
     wanted = lh.estimate(DATA, CODES, prob="simple", several=True)
     several = lh.estimate(coded_by("multiple"), CODES, prob="simple")
@@ -171,3 +172,25 @@ def test_samples_of_one_label_and_of_several_do_not_mix() -> None:
         has_several(coded, sample)
     assert has_several(frame, sample)
     assert not has_several(coded, ["a"])
+
+
+@pytest.mark.filterwarnings("ignore:few|.*few|.*unreliable|.*outside 0 to 1|.*hardly")
+def test_codes_that_are_no_label_are_reported() -> None:
+    frame = pd.DataFrame({"label": ["yes", "no"] * 100})
+    codes = [None if i % 2 else ("yes", "no", "ye")[i % 3] for i in range(200)]
+    n = codes.count("ye")
+    match = rf"labels that no text has: 'ye' \({n}\)\. If they are misspelt"
+    with pytest.warns(UserWarning, match=match):
+        lh.estimate(frame, codes, label="label", prob="simple", outcome="yes")
+    several = pd.DataFrame({"label": ["a; b", "a", ""] * 60})
+    sets = [None if i % 2 else ("a", "a, b")[i % 3 == 0] for i in range(180)]
+    with pytest.warns(UserWarning, match=r"no text has: 'a, b' \(30\)"):
+        lh.estimate(several, sets, label="label", prob="simple", several=True)
+
+
+def test_codes_that_are_labels_are_not_reported(recwarn: pytest.WarningsRecorder) -> None:
+    values = pd.Categorical(["yes", "no"] * 100, ["yes", "no", "rare"])
+    frame = pd.DataFrame({"label": values})
+    codes = [None if i % 2 else ("yes", "no", "rare")[i % 3] for i in range(200)]
+    lh.estimate(frame, codes, label="label", prob="simple", outcome="yes")
+    assert not [each for each in recwarn if "no text has" in str(each.message)]

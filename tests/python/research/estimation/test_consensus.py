@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
+from llamaherd.research.estimation.consensus import agreement_line
 from llamaherd.research.statistics.dawid_skene import fitted
 
 # Samples are small, and estimate() says so.
@@ -158,3 +160,33 @@ def test_codes_of_a_simple_sample_are_believed() -> None:
     assert found.label_check is not None
     assert found.label_check.p_value > 0.05
     assert "labels of the coded texts" in str(found)
+
+
+def test_the_agreement_of_coders_has_the_scale_of_the_sample() -> None:
+    levels = ["high", "low", "mid"]
+    drawn = lh.gold_sample(DATA, 150, label="label", names=levels, seed=3)
+    codes = {
+        name: RNG.choice(levels, 150, p=[0.2, 0.3, 0.5]).tolist() for name in ("a", "b")
+    }
+    sample = replace(
+        drawn.with_codes(codes),
+        names=("low", "mid", "high"),
+        design={**drawn.design, "scale": "ordinal"},
+    )
+    alpha = lh.krippendorff_alpha(
+        list(codes.values()), scale="ordinal", levels=["low", "mid", "high"]
+    )
+    assert agreement_line(sample).endswith(
+        f"(Krippendorff's alpha, ordinal: {alpha.value:.2f})"
+    )
+    assert "alpha, nominal: " in agreement_line(drawn.with_codes(codes))
+
+
+def test_notes_list_only_the_first_groups() -> None:
+    data = DATA.assign(group=[f"g{i % 100}" for i in range(N)])
+    found = lh.estimate(data, gold(), outcome="yes", by="group")
+    few = next(note for note in found.notes if note.startswith("few codes"))
+    assert few.count("(") == 1 + 12  # groups, with the number of their codes
+    assert ", and " in few
+    assert few.endswith(" more")
+    assert max(map(len, found.notes)) < 600

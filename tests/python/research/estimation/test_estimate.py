@@ -352,7 +352,7 @@ def test_a_method_without_a_solution_leaves_the_others() -> None:
         ({"model": "ols"}, "goes with a formula"),
         ({"outcome": "sad"}, "outcome must be among the labels negative, neutral"),
         ({"methods": ["magic"]}, "methods must be one of 'dsl'"),
-        ({"level": 95}, "level must be between"),
+        ({"level": 95}, "level must be above 0 and below 1, not 95"),
         ({"target": "all"}, "target must be one of"),
         ({"by": "colour"}, "by must be a column"),
     ],

@@ -109,6 +109,7 @@ def data(n_wrong: int, n_gold: int = 100) -> tuple[dict[str, Any], list[str | No
     return {"label": label, "x": [float(i % 7) for i in range(N)]}, code
 
 
+@pytest.mark.filterwarnings("ignore:people gave labels")
 def test_few_errors_are_warned_of() -> None:
     frame, code = data(3)
     options: dict[str, Any] = {"prob": "simple", "target": "texts", "outcome": "a"}

@@ -106,6 +106,49 @@ def test_uncertainty_with_a_floor() -> None:
     assert same.rows == found.rows
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"allocation": "equal"},
+        {"allocation": {"yes": 5, "no": 15}},
+        {"confidence": "sure"},
+        {"floor": 0.5},
+        {"by": "party", "floor": 0.5},
+        {"prob": "uncertainty", "confidence": "sure", "allocation": "equal"},
+        {"prob": np.full(60, 1 / 3), "allocation": "equal"},
+    ],
+)
+def test_an_argument_that_the_design_ignores_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(lh.ArgumentError, match="has no effect in this design") as caught:
+        sample(**options)
+    assert caught.value.argument == list(options)[-1]
+
+
+@pytest.mark.parametrize("texts", [[], ["", None, "  "]])
+def test_data_without_a_text_are_refused(texts: list[str | None]) -> None:
+    data = {"text": texts, "label": ["a"] * len(texts)}
+    with pytest.raises(lh.ArgumentError, match="no text to draw"):
+        lh.gold_sample(data, 1, text="text", label="label")
+
+
+def test_names_of_ordered_categories_keep_their_order() -> None:
+    levels = ["low", "mid", "high"]
+    values = pd.Categorical((levels * 20)[:50], [*levels, "top"], ordered=True)
+    data = pd.DataFrame({"label": values})
+    drawn = lh.gold_sample(data, 30, label="label", seed=1)
+    assert drawn.names == ("low", "mid", "high", "top")
+    codes = (levels * 10)[:30]
+    found = lh.validate(data, drawn.with_codes(codes), label="label", n_bootstrap=20)
+    given = [data["label"][row] for row in drawn.rows]
+    alpha = lh.krippendorff_alpha([given, codes], scale="ordinal", levels=levels)
+    assert found.model_agreement[3].value == pytest.approx(alpha.value)
+    plain = data.astype(str)
+    again = lh.validate(plain, drawn.with_codes(codes), label="label", n_bootstrap=20)
+    assert again.model_agreement[3].value == pytest.approx(alpha.value)
+    given_names = lh.gold_sample(data, 30, label="label", names=["low", "mid", "high"])
+    assert given_names.names == ("low", "mid", "high")
+
+
 def test_probabilities_that_are_given() -> None:
     probs = np.linspace(0.1, 0.9, 60)
     probs *= 20 / probs.sum()
@@ -184,7 +227,7 @@ def test_texts_that_are_examples_of_the_codebook_are_told() -> None:
         "id": None,
         "confidence": None,
         "floor": 0.3,
-        "allocation": "equal",
+        "allocation": "proportional",
         "names": [],
         "seed": 1.0,
         "several": False,

@@ -199,6 +199,11 @@ def test_results_from_a_journal_are_not_told_as_time_of_coding(
 def test_notes_tell_of_labels_that_say_little(context: lh.Context) -> None:
     how = {"method": "classify", "calibrate": None, "chat": False}
     alike = ["a"] * 98 + ["b"] * 2
+    fitted = {**how, "calibrate": "batch"}
+    (few,) = notes_of(["a", "b", None], None, BOOK, fitted)
+    assert few.startswith("calibrate='batch' was fitted to only 2 texts")
+    (one,) = notes_of(["a"], None, BOOK, fitted)
+    assert "1 text, which makes all labels equally probable" in one
     (note,) = notes_of(alike, None, BOOK, how)
     assert note.startswith("98 of 100 texts have the label 'a'. Try calibrate='batch', ")
     assert "examples in the codebook" in note

@@ -90,6 +90,20 @@ def test_methods_that_were_not_used_are_not_cited(
     assert "corrected" not in found.text
 
 
+def test_texts_without_a_majority_are_counted(coded: lh.Coded) -> None:
+    gold = lh.gold_sample(coded, 40, seed=7)
+    anna = [LABELS[row % 2] for row in gold.rows]
+    ben = [
+        LABELS[1 - row % 2] if i < 3 else LABELS[row % 2]
+        for i, row in enumerate(gold.rows)
+    ]
+    tied = lh.validate(coded, gold.with_codes({"anna": anna, "ben": ben}), n_bootstrap=20)
+    text = lh.methods_text(coded, tied).text
+    assert "These numbers leave out 3 coded texts without a majority code" in text
+    alike = lh.validate(coded, gold.with_codes({"anna": anna}), n_bootstrap=20)
+    assert "leave out" not in lh.methods_text(coded, alike).text
+
+
 def test_weighted_kappa_is_of_1968(coded: lh.Coded) -> None:
     gold = lh.gold_sample(coded, 40, seed=7)
     gold = gold.with_codes([LABELS[row % 2] for row in gold.rows])

@@ -319,3 +319,13 @@ def test_a_new_process_with_other_slots_gets_every_bit(
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.strip() == "24 of 24 labels and probabilities are the same"
+
+
+def test_a_document_is_refused_with_the_files_that_can_be_repeated(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "report.docx"
+    path.write_bytes(b"PK\x03\x04\xff")
+    with pytest.raises(lh.ArgumentError, match=r"report as \.html or \.json") as caught:
+        lh.reproduce(path)
+    assert caught.value.code == "not_a_report"

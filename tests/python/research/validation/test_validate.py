@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import llamaherd as lh
@@ -246,6 +247,35 @@ def test_ordered_labels() -> None:
     assert numbers.model_agreement[3].value == pytest.approx(
         lh.krippendorff_alpha([[1, 2, 3, 3], [1, 2, 3, 2]], scale="interval").value
     )
+
+
+def test_a_sample_knows_the_order_of_labels_that_are_text() -> None:
+    coded = ["low", "mid", "high", "low", "high", "mid"] * 5
+    codes = ["low", "mid", "high", "mid", "high", "low"] * 5
+    levels = ["low", "mid", "high"]
+    gold = SimpleNamespace(
+        rows=list(range(30)),
+        codes=[codes],
+        probs=None,
+        names=tuple(levels),
+        design={"scale": "ordinal"},
+    )
+    found = lh.validate(coded, gold)
+    alpha = lh.krippendorff_alpha([coded, codes], scale="ordinal", levels=levels)
+    assert found.model_agreement[3] == alpha
+
+
+def test_codes_that_equal_no_label_are_reported() -> None:
+    found = lh.validate(["good", "bad"] * 30, [1, 2] * 30)
+    (line,) = (line for line in found.warnings if line.startswith("No code equals"))
+    assert "Labels: bad, good; codes: 1, 2." in line
+    found = lh.validate(["good", "bad"] * 30, ["good", "x"] * 30)
+    assert not any(line.startswith("No code equals") for line in found.warnings)
+
+
+def test_no_texts_with_probabilities_are_no_error() -> None:
+    found = lh.validate(Labelled([], np.zeros((0, 3))), [])
+    assert found.n_texts == 0
 
 
 def test_warnings() -> None:
