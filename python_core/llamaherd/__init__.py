@@ -110,7 +110,8 @@ from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_read import read_gold
 from llamaherd.research.estimation.recalibrated import ProbabilityScores, Recalibrated
 from llamaherd.research.estimation.recalibration import recalibrate
-from llamaherd.research.estimation.robustness import Robustness, robustness
+from llamaherd.research.estimation.robustness import robustness
+from llamaherd.research.estimation.robustness_result import Robustness
 from llamaherd.research.estimation.widths import Width
 from llamaherd.research.pairs.agreement import ComparisonAgreement, pair_agreement
 from llamaherd.research.pairs.compare import compare_pairs, start_compare_pairs
