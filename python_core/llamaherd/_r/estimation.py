@@ -19,7 +19,7 @@ from llamaherd.research.estimation import estimate as estimating
 from llamaherd.research.estimation.cluster_hint import hinted
 from llamaherd.research.estimation.code_forms import in_one_form
 from llamaherd.research.estimation.comparing import Compared, by_predictions
-from llamaherd.research.estimation.fitting import fit_regression
+from llamaherd.research.estimation.fitting_regression import fit_regression
 from llamaherd.research.estimation.formulas import Matrices, averaged
 from llamaherd.research.estimation.gold import gold_sample, warn_of_examples
 from llamaherd.research.estimation.gold_drawn import GoldSample

@@ -35,12 +35,9 @@ from llamaherd.research.estimation.consensus import (
     union_of,
 )
 from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
-from llamaherd.research.estimation.fitting import (
-    FitSettings,
-    Found,
-    fit_means,
-    fit_regression,
-)
+from llamaherd.research.estimation.fitting import FitSettings, Found
+from llamaherd.research.estimation.fitting_means import fit_means
+from llamaherd.research.estimation.fitting_regression import fit_regression
 from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold

@@ -27,7 +27,8 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.estimation.estimates import Estimate
-from llamaherd.research.estimation.fitting import Found, fit_means
+from llamaherd.research.estimation.fitting import Found
+from llamaherd.research.estimation.fitting_means import fit_means
 from llamaherd.research.estimation.notes import warned
 from llamaherd.research.estimation.outcomes import MEDIAN, QUANTILE
 from llamaherd.research.statistics.intervals import student_quantile
