@@ -15,10 +15,12 @@ from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.label_sets import confidence_of
 from llamaherd.research.coding.survey import mean_one, weights_of
 from llamaherd.research.estimation import consensus as consensuses
-from llamaherd.research.estimation import estimate as estimating
 from llamaherd.research.estimation.cluster_hint import hinted
 from llamaherd.research.estimation.code_forms import in_one_form
 from llamaherd.research.estimation.comparing import Compared, by_predictions
+from llamaherd.research.estimation.estimate import estimate
+from llamaherd.research.estimation.estimate_inputs import joined
+from llamaherd.research.estimation.estimate_result import result, settings_of
 from llamaherd.research.estimation.fitting_regression import fit_regression
 from llamaherd.research.estimation.formulas import Matrices, averaged
 from llamaherd.research.estimation.gold import gold_sample, warn_of_examples
@@ -119,9 +121,7 @@ def gold_rows(
     if label is None:
         known, label = replace(known, labels=[None] * len(known)), ".label"
         given[label] = [None] * int(options["n"])
-    _, moved, _ = estimating.joined(
-        given, known, label, options["text"], several=known.several
-    )
+    _, moved, _ = joined(given, known, label, options["text"], several=known.several)
     return [float(row) for row in moved.rows]
 
 
@@ -175,7 +175,7 @@ def codes_in_one_form(
         codes drawn from a model of the coders, [] without such a model.
     """
     several = options["several"]
-    texts, sample, _ = estimating.joined(
+    texts, sample, _ = joined(
         _with_levels(columns, options),
         _gold(gold),
         options["label"],
@@ -270,7 +270,7 @@ def estimate_means(
     """
     arguments = {n: v for n, v in options.items() if n not in {"levels", "ordered"}}
     data = _with_levels(columns, options)
-    return _estimates(estimating.estimate(data, _gold(gold), **arguments))
+    return _estimates(estimate(data, _gold(gold), **arguments))
 
 
 @boundary
@@ -295,7 +295,7 @@ def estimate_regression(
             `prob`, `predictions`, `weights`, `consensus`, `n_imputations`,
             `simultaneous`; `cluster`, True with clusters; `used`, columns in the formula.
     """
-    texts, sample, notes = estimating.joined(
+    texts, sample, notes = joined(
         dict(columns),
         _gold(gold),
         options["label"],
@@ -318,7 +318,7 @@ def estimate_regression(
     kind: Literal["ols", "logit"] = "logit" if options["model"] == "logit" else "ols"
 
     def settings_with(own: GoldUsed, level: float, by: Any) -> FitSettings:  # noqa: ANN401
-        return estimating.settings_of(
+        return settings_of(
             own,
             methods=options["methods"],
             level=level,
@@ -349,7 +349,7 @@ def estimate_regression(
         more += hinted(
             texts, kept, roles, compared, lambda by: fit(0, samples[0], level, by)
         )
-    found = estimating.result(
+    found = result(
         compared.found,
         settings,
         model=options["model"],

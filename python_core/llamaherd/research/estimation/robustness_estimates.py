@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
-from llamaherd.research.estimation.estimate import estimate, joined
+from llamaherd.research.estimation.estimate import estimate
+from llamaherd.research.estimation.estimate_inputs import joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
