@@ -137,8 +137,8 @@ from llamaherd.research.statistics import (
     krippendorff_alpha,
     percent_agreement,
 )
+from llamaherd.research.statistics.gold_size import GoldSize, gold_size
 from llamaherd.research.statistics.paired_size import PairedSize
-from llamaherd.research.statistics.sampling import GoldSize, gold_size
 from llamaherd.research.validation.reliability import (
     compute_confusion_matrices,
     intercoder_reliability,

@@ -34,7 +34,7 @@ from llamaherd.research.estimation.predictions import (
 )
 from llamaherd.research.estimation.repeated import repeated
 from llamaherd.research.frames import Categories
-from llamaherd.research.statistics import sampling
+from llamaherd.research.statistics import gold_size as gold_sizes
 from llamaherd.research.statistics.paired_size import PairedSize
 
 if TYPE_CHECKING:
@@ -44,14 +44,15 @@ if TYPE_CHECKING:
     from llamaherd.research.estimation.fitting import FitSettings
     from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.gold_use import GoldUsed
-    from llamaherd.research.statistics.sampling import Floats, GoldSize
+    from llamaherd.research.statistics.gold_size import GoldSize
+    from llamaherd.research.statistics.sampling import Floats
 
 
 @boundary
 def gold_size(width: float | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the number of texts to code, with a sentence in `line`."""
     given: Any = {**options, **({} if width is None else {"width": width})}
-    size: GoldSize | PairedSize = sampling.gold_size(**given)
+    size: GoldSize | PairedSize = gold_sizes.gold_size(**given)
     if isinstance(size, PairedSize):
         return {"gold": float(size.gold), "line": str(size)}
     return {
