@@ -138,6 +138,7 @@ from llamaherd.research.statistics import (
     percent_agreement,
 )
 from llamaherd.research.statistics.gold_size import GoldSize, gold_size
+from llamaherd.research.statistics.paired_number_size import NumberSize
 from llamaherd.research.statistics.paired_size import PairedSize
 from llamaherd.research.validation.reliability import (
     compute_confusion_matrices,
@@ -215,6 +216,7 @@ __all__ = [
     "NativeError",
     "NoSpaceError",
     "NumberScale",
+    "NumberSize",
     "OllamaModel",
     "OptimizeJob",
     "OptimizeProgress",

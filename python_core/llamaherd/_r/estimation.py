@@ -35,6 +35,7 @@ from llamaherd.research.estimation.predictions import (
 from llamaherd.research.estimation.repeated import repeated
 from llamaherd.research.frames import Categories
 from llamaherd.research.statistics import gold_size as gold_sizes
+from llamaherd.research.statistics.paired_number_size import NumberSize
 from llamaherd.research.statistics.paired_size import PairedSize
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
 def gold_size(width: float | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the number of texts to code, with a sentence in `line`."""
     given: Any = {**options, **({} if width is None else {"width": width})}
-    size: GoldSize | PairedSize = gold_sizes.gold_size(**given)
-    if isinstance(size, PairedSize):
+    size: GoldSize | PairedSize | NumberSize = gold_sizes.gold_size(**given)
+    if isinstance(size, PairedSize | NumberSize):
         return {"gold": float(size.gold), "line": str(size)}
     return {
         "gold": float(size.gold),

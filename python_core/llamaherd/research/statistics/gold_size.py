@@ -5,16 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.words import setting
+from llamaherd.research.statistics.paired_number_size import (
+    ErrorMeasure,
+    NumberSize,
+    number_size,
+)
 from llamaherd.research.statistics.paired_size import PairedSize, paired_size
 from llamaherd.research.statistics.sampling import TARGETS
 
 if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Target
+
+SizeMeasure: TypeAlias = Literal["accuracy"] | ErrorMeasure
+SIZE_MEASURES: tuple[SizeMeasure, ...] = ("accuracy", "mae", "rmse")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +85,22 @@ def gold_size(
     power: float = 0.8,
     candidates: int = 2,
     level: float = 0.95,
+    measure: Literal["accuracy"] = "accuracy",
 ) -> PairedSize: ...
+
+
+@overload
+def gold_size(
+    *,
+    compare: float,
+    measure: ErrorMeasure,
+    error: float | None = None,
+    correlation: float = 0.5,
+    spread: float | None = None,
+    power: float = 0.8,
+    candidates: int = 2,
+    level: float = 0.95,
+) -> NumberSize: ...
 
 
 def gold_size(
@@ -93,12 +116,18 @@ def gold_size(
     differ: float = 0.2,
     power: float = 0.8,
     candidates: int = 2,
-) -> GoldSize | PairedSize:
+    measure: SizeMeasure = "accuracy",
+    error: float | None = None,
+    correlation: float = 0.5,
+    spread: float | None = None,
+) -> GoldSize | PairedSize | NumberSize:
     """Return the size of a simple random sample for an interval or a comparison.
 
     With `compare` it is the number of texts needed to detect a difference between two
     codebooks, see `paired_size`: n = (z_a sqrt(differ) + z_b sqrt(differ - compare^2))^2
-    / compare^2. Without `compare`, the sample gives an interval of a given width.
+    / compare^2. For codebooks whose codes are numbers, `measure` is "mae" or "rmse", see
+    `number_size`: n = (z_a + z_b)^2 spread^2 / compare^2 + z_a^2 / 2. Without `compare`,
+    the sample gives an interval of a given width.
 
     n of N texts are drawn. V is the variance per text that is due to the draw. The
     interval of the share among these N texts is estimate +- z sqrt((1 / n - 1 / N) V). If
@@ -126,35 +155,40 @@ def gold_size(
         population: Number of texts; None for infinitely many.
         target: "population": the share in the population from which these texts are a
             sample; "texts": the share among these texts.
-        compare: Difference of two codebooks' accuracies to detect, instead of `width`.
+        compare: Difference of two codebooks' accuracies, or errors, to detect, instead of
+            `width`.
         differ: With `compare`: share of texts for which exactly one of both codebooks is
             right.
         power: With `compare`: probability to detect the difference.
         candidates: With `compare`: number of codebooks; with more than two, all pairs are
             compared simultaneously.
+        measure: With `compare`: "accuracy"; for numbers "mae" for mean absolute errors or
+            "rmse" for root mean squared errors.
+        error: For numbers: expected root mean squared error of the codebooks.
+        correlation: For numbers: expected correlation of both codebooks' errors.
+        spread: For numbers, instead of `error` and `correlation`: standard deviation of
+            the differences of both codebooks' absolute errors over texts.
 
     Raises:
         ValueError: An argument is out of range; accuracy and kappa are both given; width
             and compare are both given or both missing; or the interval would be wider
             than `width` even if all texts were coded.
     """
-    if (width is None) == (compare is None):
-        raise ArgumentError(
-            "or compare must be given: half the width of an interval, or the difference "
-            "of two codebooks. Give one of the two",
-            argument="width",
-            code="missing",
-        )
+    checks.choice("measure", measure, SIZE_MEASURES)
+    given = {"accuracy": accuracy, "kappa": kappa, "error": error, "spread": spread}
+    _check_use(width, compare, measure, {n for n, v in given.items() if v is not None})
     if compare is not None:
-        for name, value in (("accuracy", accuracy), ("kappa", kappa)):
-            if value is not None:
-                raise ArgumentError(
-                    "does not go with compare: differ is the share of texts that matters",
-                    argument=name,
-                    code="conflict",
-                )
-        return paired_size(
-            compare, differ=differ, power=power, level=level, candidates=candidates
+        both = {"power": power, "level": level}
+        if measure == "accuracy":
+            return paired_size(compare, differ=differ, candidates=candidates, **both)
+        return number_size(
+            compare,
+            measure,
+            error=error,
+            correlation=correlation,
+            spread=spread,
+            candidates=candidates,
+            **both,
         )
     width = checks.real("width", width, 1e-6, 0.5)
     checks.real("share", share, 1e-6, 1 - 1e-6)
@@ -196,6 +230,35 @@ def gold_size(
         population=population,
         target=target,
     )
+
+
+def _check_use(
+    width: float | None, compare: float | None, measure: SizeMeasure, given: set[str]
+) -> None:
+    """Check that the arguments that are given belong to the same question."""
+    if (width is None) == (compare is None):
+        raise ArgumentError(
+            "or compare must be given: half the width of an interval, or the difference "
+            "of two codebooks. Give one of the two",
+            argument="width",
+            code="missing",
+        )
+    if compare is None and measure != "accuracy":
+        raise ArgumentError(
+            f"{measure!r} needs compare, the difference of errors to detect",
+            argument="measure",
+            code="conflict",
+        )
+    of_numbers = ("error", "spread")
+    unused = () if compare is None else ("accuracy", "kappa")
+    for name in (*unused, *(of_numbers if measure == "accuracy" else ())):
+        if name in given:
+            problem = (
+                "is for the errors of numbers: set measure to mae or rmse"
+                if name in of_numbers
+                else "does not go with compare: differ is the share of texts that matters"
+            )
+            raise ArgumentError(problem, argument=name, code="conflict")
 
 
 def _kappa(share: float, accuracy: float | None, kappa: float | None) -> float | None:
