@@ -30,7 +30,12 @@ from llamaherd.research.statistics import (
 from llamaherd.research.statistics.intervals import Measure, level_of, mean, share
 from llamaherd.research.statistics.ratings import SCALES
 from llamaherd.research.validation import label_set_agreement as sets
-from llamaherd.research.validation.inputs import answers_of, codes_of, in_one_form
+from llamaherd.research.validation.inputs import (
+    answers_of,
+    codes_of,
+    in_one_form,
+    label_column_of,
+)
 from llamaherd.research.validation.numbers import compared_numbers, scale_of_numbers
 from llamaherd.research.validation.validation import (
     Ceiling,
@@ -118,12 +123,13 @@ def validate(
     by 1 / probability, so that all results describe all texts.
 
     Args:
-        coded: Result of `annotate` or `classify_parallel`; a data frame with the labels
-            in the column `label`; or n labels, None if a label is missing.
+        coded: Result of `annotate` or `classify_parallel`; a data frame with a column of
+            labels; or n labels, None if a label is missing.
         gold: Gold sample with codes, from `gold_sample`; or codes of all n texts, None if
             a code is missing: a list for one person; a mapping by coder, a data frame, or
             a list of lists for several people.
-        label: Column of labels.
+        label: Column of labels of a data frame; None for the column that `gold` was drawn
+            with, or "label".
         truth: Instead of `gold`: the column or columns of `coded` with human codes.
         prob: Confidence of the model: a column of `coded`, float[n], or float[n, k] with
             a column for each of `labels`. None to use the probabilities of `coded`, if
@@ -151,6 +157,7 @@ def validate(
         ValueError: An argument is out of range, or arguments contradict each other.
     """
     level_of(level)
+    label = label_column_of(coded, gold, label)
     are_sets = has_several(coded, gold) if several is None else several
     answers = answers_of(coded, label, prob, labels, several=are_sets)
     if scale is None:
