@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import marked
 import numpy as np
 from llamaherd.research.estimation.comparing import Compared
-from llamaherd.research.estimation.consensus_cells import cells_of
 from llamaherd.research.estimation.fitting import FitSettings
 from llamaherd.research.estimation.fitting_means import fit_means
 from llamaherd.research.estimation.gold_use import GoldUsed
 from llamaherd.research.estimation.repeated import repeated
 from llamaherd.research.statistics import sampling, waves
+from llamaherd.research.statistics.coder_cells import cells_of
 from llamaherd.research.statistics.dawid_skene import imputed
 from llamaherd.research.statistics.dsl import Drawing
 from llamaherd.research.statistics.representative import label_check

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.words import setting
 from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.survey import mean_one, weights_of
 from llamaherd.research.estimation import formulas
@@ -15,9 +14,6 @@ from llamaherd.research.estimation.cluster_hint import hinted
 from llamaherd.research.estimation.code_forms import in_one_form
 from llamaherd.research.estimation.comparing import Compared, by_predictions
 from llamaherd.research.estimation.consensus import (
-    CONSENSUS,
-    N_IMPUTATIONS,
-    Consensus,
     agreement_line,
     samples_of,
     union_of,
@@ -54,6 +50,11 @@ from llamaherd.research.estimation.predictions import (
 )
 from llamaherd.research.estimation.quantiles import quantiles_of
 from llamaherd.research.estimation.repeated import repeated
+from llamaherd.research.statistics.coder_codes import (
+    CONSENSUS,
+    N_IMPUTATIONS,
+    Consensus,
+)
 from llamaherd.research.statistics.simultaneous import WAYS, Simultaneous
 
 if TYPE_CHECKING:
@@ -148,7 +149,8 @@ def estimate(  # noqa: PLR0917 - as in R
         consensus: The right code of a text whose coders disagree: "majority", see `gold`;
             "dawid_skene" or "one_coin" for a model of coders' errors, see `dawid_skene`.
             With a model, estimates are made with several draws of the right codes and
-            combined by Rubin's rules, so that intervals include this uncertainty.
+            combined by Rubin's rules, so that intervals include this uncertainty. For
+            quantiles the shares up to each number are combined.
         n_imputations: Number of these draws.
         simultaneous: None: each interval alone covers the true value with probability
             `level`. "bonferroni" or "max_t": all intervals of a method together cover the
@@ -218,13 +220,8 @@ def estimate(  # noqa: PLR0917 - as in R
         asked = asks_quantiles(outcome, there)
         ps = quantiles_of(asked, quantile) if asked or quantile is not None else ()
         outcome = number_outcome(outcome, there, by_default=are_numbers or is_scale)
-        if asked and consensus != "majority":
-            raise ArgumentError(
-                f"goes with {setting('consensus', 'majority')}: draws of the right codes "
-                "cannot be combined for quantiles",
-                argument="outcome",
-                code="conflict",
-            )
+        # Quantiles are read from shares, which are combined over draws beforehand.
+        draws, samples = samples, samples[:1] if ps else samples
 
         def fit(_: int, own: GoldUsed, own_level: float, *by_cluster: Ints) -> Compared:
             return by_predictions(
@@ -240,6 +237,7 @@ def estimate(  # noqa: PLR0917 - as in R
                     several=several,
                     known=known,
                     quantiles=ps,
+                    draws=draws,
                 ),
             )
 
