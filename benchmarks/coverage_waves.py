@@ -259,7 +259,7 @@ def heading(n_draws: int) -> str:
     """Return a sentence on the number of draws and the Monte Carlo error."""
     error = math.sqrt(0.95 * 0.05 / n_draws)
     return (
-        f"{n_draws} draws of {N_TEXTS:,} texts; standard error of a coverage of 95%: "
+        f"{n_draws:,} draws of {N_TEXTS:,} texts; standard error of a coverage of 95%: "
         f"{error:.1%}. In parentheses the median width.\n\n"
     )
 
@@ -428,7 +428,7 @@ def check(n_draws: int) -> str:
             drawn = rng.choice(N_TEXTS, 200, replace=False, p=p / p.sum())
             refused += label_check(labels.tolist(), labels[drawn].tolist()).is_unlikely
         lines.append(f"| {name} | {refused / n_draws:.1%} |")
-    return f"{n_draws} draws.\n\n" + "\n".join(lines) + "\n"
+    return f"{n_draws:,} draws.\n\n" + "\n".join(lines) + "\n"
 
 
 PARTS: dict[str, Callable[[int], str]] = {
