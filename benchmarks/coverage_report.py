@@ -109,7 +109,7 @@ def hard_designs(found: dict[str, Any]) -> str:
     quiet = [row for row in low if row["warned"] < _GOAL]
     names = "; ".join(row["design"] for row in quiet) or "none"
     head = (
-        f"{found['draws']} draws per design (standard error of a coverage of 95%: "
+        f"{found['draws']:,} draws per design (standard error of a coverage of 95%: "
         f"{math.sqrt(0.95 * 0.05 / found['draws']):.1%}). Of {len(found['designs'])} "
         f"designs {len(found['designs']) - len(low)} have at least {_GOAL:.0%} by each "
         f"method; {len(low) - len(quiet)} others are warned of in at least {_GOAL:.0%} "
