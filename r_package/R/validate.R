@@ -239,7 +239,9 @@ validate_by_place <- function(call, env) {
     n_bootstrap,
     seed,
     several,
-    weights
+    weights,
+    consensus,
+    n_imputations
   ) {
     NULL
   }
