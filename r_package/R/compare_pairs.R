@@ -19,11 +19,12 @@
 #' draw the same pairs.
 #'
 #' @section Standard errors:
-#' With few pairs per text, the maximum of the likelihood exaggerates the differences of strengths.
-#' The fit removes this bias (Firth 1993; Kosmidis and Firth 2009). Results are probabilities of a model and not coin flips, so the covariance is the sandwich
-#' estimator of a fractional logistic regression with leverages (HC3), with t quantiles. Intervals
-#' describe how strengths would vary with other pairs of the same model. They do not show whether
-#' the model is right: `pair_agreement()` compares the model with people.
+#' With few pairs per text, the maximum of the likelihood exaggerates the differences of
+#' strengths. The fit removes this bias (Firth 1993; Kosmidis and Firth 2009). Results are
+#' probabilities of a model and not coin flips, so the covariance is the sandwich estimator of a
+#' fractional logistic regression with leverages (HC3), with t quantiles. Intervals describe how
+#' strengths would vary with other pairs of the same model. They do not show whether the model is
+#' right: `pair_agreement()` compares the model with people.
 #'
 #' @param texts Texts, 2 to 5,000: a character vector without NA. Its names identify the texts;
 #'   without names they are `"1"`, `"2"` and so on.
