@@ -1,13 +1,14 @@
 """Coverage of 95% intervals of strengths from pairwise comparisons.
 
-python benchmarks/coverage_pairs.py [--draws 200]
+python benchmarks/coverage_pairs.py [--draws 400]
 
 True strengths are normal. A pair's result has a beta distribution with the Bradley-Terry
 probability as its mean ("steady": nu = 8, "noisy": nu = 2). In "off by 1", the log-odds
 have a normal error with standard deviation 1 instead; the true strengths are then the
-best fit to all pairs without error. The table is written into docs/pairs.md: coverage,
-root mean squared error of strengths, reported reliability, and squared correlation with
-the true strengths.
+best fit to all pairs without error. The table is written into docs/pairs.md: coverage
+with its Monte Carlo standard error over draws, slope of fitted on true strengths, root
+mean squared error of strengths, reported reliability, and squared correlation with the
+true strengths.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def fitted(
 
 def row(n: int, a_text: int, noise: str, design: Design, n_draws: int) -> list[str]:
     """Return coverage, error, reliability and squared correlation, as cells."""
-    hits, errors, reported, true = [], [], [], []
+    hits, slopes, errors, reported, true = [], [], [], [], []
     for seed in range(n_draws):
         rng = np.random.default_rng([SEED, n, a_text, NOISES.index(noise), seed])
         s = rng.normal(0, SPREAD, n)
@@ -82,7 +83,8 @@ def row(n: int, a_text: int, noise: str, design: Design, n_draws: int) -> list[s
         found = fitted(s, a_text * n, noise, design, rng)
         se = np.sqrt(np.diag(found.covariance))
         far = student_quantile(0.95, found.df)
-        hits.append(np.abs(found.strengths - target) <= far * se)
+        hits.append(np.mean(np.abs(found.strengths - target) <= far * se))
+        slopes.append(found.strengths @ target / (target @ target))
         errors.append((found.strengths - target) ** 2)
         reported.append(1 - np.mean(se**2) / np.var(found.strengths, ddof=1))
         true.append(np.corrcoef(found.strengths, s)[0, 1] ** 2)
@@ -90,7 +92,8 @@ def row(n: int, a_text: int, noise: str, design: Design, n_draws: int) -> list[s
         f"{n} texts, {a_text} pairs a text",
         noise,
         design,
-        f"{np.mean(hits):.1%}",
+        f"{np.mean(hits):.1%} ± {np.std(hits, ddof=1) / np.sqrt(n_draws):.1%}",
+        f"{np.mean(slopes):.2f}",
         f"{np.sqrt(np.mean(errors)):.2f}",
         f"{np.mean(reported):.2f}",
         f"{np.mean(true):.2f}",
@@ -100,11 +103,11 @@ def row(n: int, a_text: int, noise: str, design: Design, n_draws: int) -> list[s
 def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--draws", type=int, default=400)
     n_draws = parser.parse_args().draws
     rows = [
-        ["", "results", "design", "coverage", "RMSE", "reliability", "true"],
-        ["---", "---", "---", *["---:"] * 4],
+        ["", "results", "design", "coverage", "slope", "RMSE", "reliability", "true"],
+        ["---", "---", "---", *["---:"] * 5],
     ]
     for n, a_text in CASES:
         rows += [
@@ -113,7 +116,7 @@ def main() -> None:
             for design in ("adaptive", "random")
         ]
     lines = [f"| {' | '.join(each)} |" for each in rows]
-    said = f"{n_draws:,} draws each.\n"
+    said = f"{n_draws:,} draws each; ± one Monte Carlo standard error.\n"
     marked.write(PAGE, {"pairs": "\n".join([said, *lines])})
 
 

@@ -110,7 +110,7 @@ def hard_designs(found: dict[str, Any]) -> str:
     quiet = [row for row in low if row["warned"] < _GOAL]
     names = "; ".join(row["design"] for row in quiet) or "none"
     head = (
-        f"{found['draws']} draws per design (standard error of a coverage of 95%: "
+        f"{found['draws']:,} draws per design (standard error of a coverage of 95%: "
         f"{math.sqrt(0.95 * 0.05 / found['draws']):.1%}). In "
         f"{len(found['designs']) - len(low)} of {len(found['designs'])} designs every "
         f"method has a coverage of at least {_GOAL:.0%}; in {len(low) - len(quiet)} "

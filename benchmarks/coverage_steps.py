@@ -1,14 +1,16 @@
 """Coverage of intervals if a model labels a sample, and a head labels all other texts.
 
     python benchmarks/coverage_steps.py [--draws 400] [--seed 20261126] [--output FILE]
+        [--first N]
 
 Texts are simulated as in coverage_heads.py, with embeddings of 20 dimensions. In each
 simulation, a model labels 300 of 2,000 texts. A head on embeddings is fitted to the
 model's probabilities and labels the rest. The model then labels again the tenth of
 texts for which the head has the lowest probabilities, as in `annotate(until=)`. The
 gold sample is drawn from all texts. The share (or the difference of two groups, or a
-coefficient) is estimated from labels and from probabilities. steps_report.py writes the
-rows into docs/steps.md.
+coefficient) is estimated from labels, from probabilities, and from probabilities that
+`recalibrate` improved with the codes after the steps. steps_report.py writes the rows
+into docs/steps.md. With `--first`, only the first designs are simulated.
 """
 
 from __future__ import annotations
@@ -58,10 +60,10 @@ def in_steps(texts: base.Texts, rng: base.Rng) -> tuple[base.Texts, base.Ints]:
     return replace(texts, probs=probs), step
 
 
-def measured(n_draws: int, seed: int) -> list[dict[str, Any]]:
+def measured(n_draws: int, seed: int, first: int | None) -> list[dict[str, Any]]:
     """Return a row for each design: coverage and width by predictions and method."""
     found = []
-    for i, design in enumerate(DESIGNS):
+    for i, design in enumerate(DESIGNS[:first]):
         if design.estimate != "share":
             base._TRUTHS[design.estimate] = base._population(design.estimate)  # noqa: SLF001
         rng = np.random.default_rng([seed, i])
@@ -85,15 +87,17 @@ def _measured(design: base.HeadDesign, generators: list[base.Rng]) -> dict[str, 
         if len(np.unique(texts.code[draw.rows])) < 3:
             n_failed += 1
             continue
+        ways = {
+            "labels": np.eye(3)[texts.probs.argmax(axis=1)],
+            "probs": texts.probs,
+            "recalibrated": base.recalibrated(replace(texts, vectors=None), draw, rng),
+        }
         hits = {"model": alone.probs, "steps": texts.probs}
+        hits["recalibrated"] = ways["recalibrated"]
         for name, probs in hits.items():
             right.setdefault(name, []).append(
                 float((probs.argmax(axis=1) == texts.code).mean())
             )
-        ways = {
-            "labels": np.eye(3)[texts.probs.argmax(axis=1)],
-            "probs": texts.probs,
-        }
         noise = int(rng.integers(2**32))
         truth = base.truth_of(design, texts)
         for way, probs in ways.items():
@@ -127,9 +131,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=20261126)
     default = Path(__file__).resolve().parent / "results/coverage_steps.json"
     parser.add_argument("--output", type=Path, default=default)
+    parser.add_argument("--first", type=int)
     args = parser.parse_args()
     start = time.monotonic()
-    rows = measured(args.draws, args.seed)
+    rows = measured(args.draws, args.seed, args.first)
     settings = {"draws": args.draws, "seed": args.seed, "level": base.LEVEL}
     settings["seconds"] = round(time.monotonic() - start)
     args.output.parent.mkdir(parents=True, exist_ok=True)

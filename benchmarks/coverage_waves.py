@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 import marked
 import numpy as np
 from llamaherd.research.estimation.comparing import Compared
-from llamaherd.research.estimation.consensus_cells import cells_of
-from llamaherd.research.estimation.fitting import FitSettings, fit_means
+from llamaherd.research.estimation.fitting import FitSettings
+from llamaherd.research.estimation.fitting_means import fit_means
 from llamaherd.research.estimation.gold_use import GoldUsed
 from llamaherd.research.estimation.repeated import repeated
 from llamaherd.research.statistics import sampling, waves
+from llamaherd.research.statistics.coder_cells import cells_of
 from llamaherd.research.statistics.dawid_skene import imputed
 from llamaherd.research.statistics.dsl import Drawing
 from llamaherd.research.statistics.representative import label_check
@@ -258,7 +259,7 @@ def heading(n_draws: int) -> str:
     """Return a sentence on the number of draws and the Monte Carlo error."""
     error = math.sqrt(0.95 * 0.05 / n_draws)
     return (
-        f"{n_draws} draws of {N_TEXTS:,} texts; standard error of a coverage of 95%: "
+        f"{n_draws:,} draws of {N_TEXTS:,} texts; standard error of a coverage of 95%: "
         f"{error:.1%}. The median width is in parentheses.\n\n"
     )
 
@@ -427,7 +428,7 @@ def check(n_draws: int) -> str:
             drawn = rng.choice(N_TEXTS, 200, replace=False, p=p / p.sum())
             refused += label_check(labels.tolist(), labels[drawn].tolist()).is_unlikely
         lines.append(f"| {name} | {refused / n_draws:.1%} |")
-    return f"{n_draws} draws.\n\n" + "\n".join(lines) + "\n"
+    return f"{n_draws:,} draws.\n\n" + "\n".join(lines) + "\n"
 
 
 PARTS: dict[str, Callable[[int], str]] = {

@@ -1,6 +1,7 @@
 """Writes the rows of steps.py and coverage_steps.py into docs/steps.md.
 
 python benchmarks/steps_report.py [--steps ROWS.json] [--coverage ROWS.json]
+    [--recalibrated ROWS.json]
 """
 
 from __future__ import annotations
@@ -92,11 +93,39 @@ def coverage(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def recalibrated(found: dict[str, Any]) -> str:
+    """Return a table of coverage and width after `recalibrate`."""
+    error = np.sqrt(0.95 * 0.05 / found["draws"])
+    lines = [
+        (
+            f"{found['draws']:,} draws per design; standard error of a coverage of 95%: "
+            f"{error:.1%}. Cells are coverage and median width.\n"
+        ),
+        (
+            "| design | right: model, steps, recalibrated | codes alone | steps, DSL | "
+            "recalibrated, DSL | recalibrated, PPI++ |"
+        ),
+        "| --- |" + " ---: |" * 5,
+    ]
+    for row in found["steps"]:
+        cells = {(each["way"], each["method"]): each for each in row["cells"]}
+        shown = [("labels", "gold"), ("probs", "dsl")]
+        shown += [("recalibrated", method) for method in ("dsl", "ppi")]
+        numbers = [
+            f"{cells[key]['coverage']:.1%}, {cells[key]['width']:.3f}" for key in shown
+        ]
+        ways = ("model", "steps", "recalibrated")
+        right = ", ".join(f"{row['accuracy'][way]:.2f}" for way in ways)
+        lines.append(f"| {row['design']} | {right} | {' | '.join(numbers)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=Path)
     parser.add_argument("--coverage", type=Path)
+    parser.add_argument("--recalibrated", type=Path)
     args = parser.parse_args()
     parts = {}
     if args.steps is not None:
@@ -105,6 +134,9 @@ def main() -> None:
     if args.coverage is not None:
         found = json.loads(args.coverage.read_text(encoding="utf-8"))
         parts["coverage of steps"] = coverage(found)
+    if args.recalibrated is not None:
+        found = json.loads(args.recalibrated.read_text(encoding="utf-8"))
+        parts["recalibrated after steps"] = recalibrated(found)
     marked.write(PAGE, parts)
 
 

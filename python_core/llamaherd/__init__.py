@@ -110,7 +110,8 @@ from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_read import read_gold
 from llamaherd.research.estimation.recalibrated import ProbabilityScores, Recalibrated
 from llamaherd.research.estimation.recalibration import recalibrate
-from llamaherd.research.estimation.robustness import Robustness, robustness
+from llamaherd.research.estimation.robustness import robustness
+from llamaherd.research.estimation.robustness_result import Robustness
 from llamaherd.research.estimation.widths import Width
 from llamaherd.research.pairs.agreement import ComparisonAgreement, pair_agreement
 from llamaherd.research.pairs.compare import compare_pairs, start_compare_pairs
@@ -136,8 +137,9 @@ from llamaherd.research.statistics import (
     krippendorff_alpha,
     percent_agreement,
 )
+from llamaherd.research.statistics.gold_size import GoldSize, gold_size
+from llamaherd.research.statistics.paired_number_size import NumberSize
 from llamaherd.research.statistics.paired_size import PairedSize
-from llamaherd.research.statistics.sampling import GoldSize, gold_size
 from llamaherd.research.validation.reliability import (
     compute_confusion_matrices,
     intercoder_reliability,
@@ -214,6 +216,7 @@ __all__ = [
     "NativeError",
     "NoSpaceError",
     "NumberScale",
+    "NumberSize",
     "OllamaModel",
     "OptimizeJob",
     "OptimizeProgress",

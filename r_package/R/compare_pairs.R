@@ -19,10 +19,12 @@
 #' draw the same pairs.
 #'
 #' @section Standard errors:
-#' Results are probabilities of a model and not coin flips, so the covariance is the sandwich
-#' estimator of a fractional logistic regression with leverages (HC3), with t quantiles. Intervals
-#' describe how strengths would vary with other pairs of the same model. They do not show whether
-#' the model is right: `pair_agreement()` compares the model with people.
+#' With few pairs per text, the maximum of the likelihood exaggerates the differences of
+#' strengths. The fit removes this bias (Firth 1993; Kosmidis and Firth 2009). Results are
+#' probabilities of a model and not coin flips, so the covariance is the sandwich estimator of a
+#' fractional logistic regression with leverages (HC3), with t quantiles. Intervals describe how
+#' strengths would vary with other pairs of the same model. They do not show whether the model is
+#' right: `pair_agreement()` compares the model with people.
 #'
 #' @param texts Texts, 2 to 5,000: a character vector without NA. Its names identify the texts;
 #'   without names they are `"1"`, `"2"` and so on.
@@ -66,7 +68,9 @@
 #' @references Bradley, Terry, *Rank Analysis of Incomplete Block Designs: I. The Method of Paired
 #'   Comparisons*, Biometrika 39, 1952. Glickman, Jensen, *Adaptive Paired Comparison Design*,
 #'   J. Stat. Planning and Inference 127, 2005. Aronow, Samii, Assenova, *Cluster-Robust Variance
-#'   Estimation for Dyadic Data*, Political Analysis 23, 2015.
+#'   Estimation for Dyadic Data*, Political Analysis 23, 2015. Firth, *Bias Reduction of Maximum
+#'   Likelihood Estimates*, Biometrika 80, 1993. Kosmidis, Firth, *Bias Reduction in Exponential
+#'   Family Nonlinear Models*, Biometrika 96, 2009.
 #' @seealso [number_scale()], which asks for a number instead; [classify_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

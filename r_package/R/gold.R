@@ -274,6 +274,12 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
 #' \eqn{d} the difference, \eqn{s} the share `differ`, and normal quantiles of confidence and power
 #' (Connett, Smith and McHugh 1987). The part `select` of [gold_split()] needs this number of texts.
 #'
+#' For codebooks whose codes are numbers, `measure` is `"mae"` or `"rmse"`, and `compare` is a
+#' difference of errors in units of the codes: \eqn{n = (z_a + z_b)^2 \sigma^2 / d^2 + z_a^2 / 2}
+#' (Guenther 1981), with \eqn{\sigma} the standard deviation, over texts, of the difference between
+#' the codebooks' absolute errors. It is `spread`, or follows from `error` and `correlation` for
+#' normal errors.
+#'
 #' @param width Half the width of the interval: 0.05 for plus or minus 5 percentage points.
 #' @param share Expected share; 0.5 is the worst case. An accuracy is a share, too.
 #' @param level Confidence level.
@@ -291,11 +297,19 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
 #' @param power With `compare`: probability that the comparison detects the difference.
 #' @param candidates With `compare`: number of codebooks. All pairs of codebooks are compared
 #'   (Bonferroni).
+#' @param measure With `compare`: `"accuracy"`; for numbers `"mae"` for mean absolute errors or
+#'   `"rmse"` for root mean squared errors.
+#' @param error For numbers: expected root mean squared error of the codebooks.
+#' @param correlation For numbers: expected correlation of the errors of two codebooks. Codebooks
+#'   that differ in a few words err alike.
+#' @param spread For numbers, instead of `error` and `correlation`: standard deviation of the
+#'   differences of the absolute errors, for example from a pilot study.
 #' @returns A `llamaherd_gold_size`, a list with the numbers of texts `gold`, `dsl` and `ppi` (`NA`
 #'   if neither `accuracy` nor `kappa` is given) and with `kappa`. With `compare`, `gold` is the
 #'   number of texts to compare on.
 #' @references Connett, Smith, McHugh, *Sample size and power for pair-matched case-control
-#'   studies*, Stat. Med. 6, 1987.
+#'   studies*, Stat. Med. 6, 1987. Guenther, *Sample size formulas for normal theory t tests*, The
+#'   American Statistician 35, 1981.
 #' @seealso [gold_sample()], [gold_split()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
@@ -303,6 +317,7 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
 #' gold_size(0.03, share = 0.2, accuracy = 0.9, population = 20000)
 #' gold_size(compare = 0.05)
 #' gold_size(compare = 0.1, differ = 0.3, candidates = 5)
+#' gold_size(compare = 0.2, measure = "mae", error = 1.5, correlation = 0.7)
 gold_size <- function(
   width = NULL,
   share = 0.5,
@@ -314,7 +329,11 @@ gold_size <- function(
   compare = NULL,
   differ = 0.2,
   power = 0.8,
-  candidates = 2L
+  candidates = 2L,
+  measure = c("accuracy", "mae", "rmse"),
+  error = NULL,
+  correlation = 0.5,
+  spread = NULL
 ) {
   options <- list(
     share = check_number(share),
@@ -326,7 +345,11 @@ gold_size <- function(
     compare = if (!is.null(compare)) check_number(compare),
     differ = check_number(differ),
     power = check_number(power),
-    candidates = check_whole(candidates, min = 2)
+    candidates = check_whole(candidates, min = 2),
+    measure = check_choice(measure, c("accuracy", "mae", "rmse")),
+    error = if (!is.null(error)) check_number(error),
+    correlation = check_number(correlation),
+    spread = if (!is.null(spread)) check_number(spread)
   )
   found <- py_call("gold_size", if (!is.null(width)) check_number(width), options)
   structure(

@@ -52,6 +52,13 @@
 #'   texts with exactly the right labels. `NULL` takes the value from `annotations` or `gold`.
 #' @param weights Survey weights: a column, or a number of at least 0 per text. The weight of a text
 #'   is then its survey weight / inclusion probability.
+#' @param consensus The right code of a text whose coders disagree: `"majority"`; or, with three
+#'   coders or more, a model of coders' errors, `"dawid_skene"` or `"one_coin"`, see
+#'   [dawid_skene()]. With a model, accuracy and its parts, the agreement of model and people, and
+#'   the Brier score are averaged over draws of the right codes, and intervals include the
+#'   uncertainty of these draws. Counts, calibration, coverage and `wrong` are by the most probable
+#'   right codes.
+#' @param n_imputations Number of these draws.
 #' @returns A `llamaherd_validation`, which prints as a page: a list with
 #'
 #'   * `table`: all numbers as a long data frame with the columns `part`, `measure`, `label`,
@@ -101,7 +108,9 @@ validate <- function(
   n_bootstrap = 2000L,
   seed = 0L,
   several = NULL,
-  weights = NULL
+  weights = NULL,
+  consensus = c("majority", "dawid_skene", "one_coin"),
+  n_imputations = 20L
 ) {
   error_call <- rlang::current_env()
   if (!all(nzchar(rlang::names2(as.list(substitute(list(...)))[-1])))) {
@@ -158,7 +167,9 @@ validate <- function(
     n_bootstrap = check_whole(n_bootstrap, min = 0),
     seed = check_whole(seed, min = 0),
     several = several,
-    weights = weights_given(weights, of_columns)
+    weights = weights_given(weights, of_columns),
+    consensus = check_choice(consensus, c("majority", "dawid_skene", "one_coin")),
+    n_imputations = check_whole(n_imputations, min = 2)
   )
   found <- py_call(
     "validate",
@@ -228,7 +239,9 @@ validate_by_place <- function(call, env) {
     n_bootstrap,
     seed,
     several,
-    weights
+    weights,
+    consensus,
+    n_imputations
   ) {
     NULL
   }

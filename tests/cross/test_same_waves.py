@@ -29,7 +29,7 @@ def texts() -> pd.DataFrame:
     code = rng.choice(["a", "b", "c"], N, p=[0.4, 0.4, 0.2])
     party = rng.choice(["X", "Y"], N)
     wrong = rng.random(N) < np.where(party == "X", 0.1, 0.3)
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
             "id": [7 * i + 3 for i in range(N)],
             "text": [f'=Größe {i}, "quoted"\n東京' for i in range(N)],
@@ -41,6 +41,10 @@ def texts() -> pd.DataFrame:
             "w": rng.choice([0.5, 1.0, 3.0], N),
         }
     )
+    for coder, right in (("ann", 0.95), ("bo", 0.8), ("cy", 0.7)):
+        other = rng.choice(["a", "b", "c"], N)
+        frame[coder] = np.where(rng.random(N) < right, code, other)
+    return frame
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +117,17 @@ def test_r_draws_and_estimates_as_python(
     for column in ("value", "low", "high"):
         np.testing.assert_allclose(
             measures[column].astype(float), checked[column], rtol=1e-12
+        )
+    labels = data["label"].to_numpy()[gold.rows].tolist()
+    people = data.iloc[gold.rows][["ann", "bo", "cy"]].reset_index(drop=True)
+    checked = lh.validate(
+        labels, people, consensus="dawid_skene", n_imputations=5
+    ).to_pandas()
+    modelled = pd.DataFrame(found["modelled"])
+    assert modelled["measure"].tolist() == checked["measure"].tolist()
+    for column in ("value", "low", "high"):
+        np.testing.assert_allclose(
+            modelled[column].astype(float), checked[column], rtol=1e-9
         )
     for title, own in estimates(data, gold).items():
         fit = found["fits"][title]

@@ -12,19 +12,36 @@ coded <- function(gold) {
 first <- coded(draw(90, 21))
 drawn <- list(
   simple = coded(gold_sample(data, 60, after = first, seed = 22)),
-  errors = coded(gold_sample(data, 60, after = first, prob = data$w, seed = 2^40)),
+  errors = coded(gold_sample(
+    data,
+    60,
+    after = first,
+    prob = data$w,
+    seed = 2^40
+  )),
   uncertainty = coded(
     gold_sample(
       data,
       40,
-      after = coded(gold_sample(data, 60, after = first, prob = data$w, seed = 23)),
+      after = coded(gold_sample(
+        data,
+        60,
+        after = first,
+        prob = data$w,
+        seed = 23
+      )),
       prob = "uncertainty",
       confidence = sure,
       seed = 24
     )
   ),
   strata = coded(
-    gold_sample(data, 60, after = coded(draw(60, 25, by = c(label, party))), seed = 26)
+    gold_sample(
+      data,
+      60,
+      after = coded(draw(60, 25, by = c(label, party))),
+      seed = 26
+    )
   ),
   weights = coded(draw(90, 27, prob = "weights", weights = w, floor = 0.2))
 )
@@ -32,13 +49,22 @@ results <- lapply(drawn, \(gold) {
   path <- tempfile(fileext = ".csv")
   write_gold(gold, path)
   again <- read_gold(path)
-  stopifnot(identical(again$all_probs, gold$all_probs), identical(again$gold, gold$gold))
+  stopifnot(
+    identical(again$all_probs, gold$all_probs),
+    identical(again$gold, gold$gold)
+  )
   fits <- list(
     shares = estimate(data, gold),
     weighted = estimate(data, gold, weights = w),
     groups = estimate(data, gold, outcome = "b", by = party, weights = "w"),
     ols = estimate(data, gold, label == "b" ~ party + age, weights = data$w),
-    logit = estimate(data, gold, label == "b" ~ party, model = "logit", weights = w),
+    logit = estimate(
+      data,
+      gold,
+      label == "b" ~ party,
+      model = "logit",
+      weights = w
+    ),
     part = estimate(subset(data, party == "X"), gold)
   )
   list(
@@ -47,6 +73,14 @@ results <- lapply(drawn, \(gold) {
     all_probs = gold$all_probs,
     history = gold$history[c("wave", "kind", "n", "N", "seed", "n_coded")],
     measures = as.list(as.data.frame(validate(data, gold, weights = w))),
+    modelled = as.list(as.data.frame(
+      validate(
+        data[gold$rows, ],
+        data[gold$rows, c("ann", "bo", "cy")],
+        consensus = "dawid_skene",
+        n_imputations = 5
+      )
+    )),
     fits = lapply(fits, \(fit) {
       c(as.list(as.data.frame(fit)), notes = list(as.list(fit$notes)))
     })

@@ -27,7 +27,8 @@ from llamaherd.research.coding.codebook import page
 from llamaherd.research.coding.columns import named, roles_of
 from llamaherd.research.coding.settings import checked_settings
 from llamaherd.research.coding.variants import Variant, variants_of
-from llamaherd.research.estimation.robustness import compared, drawn_rows
+from llamaherd.research.estimation.robustness import drawn_rows
+from llamaherd.research.estimation.robustness_result import compared
 from llamaherd.research.estimation.starting import (
     Start,
     check_model,

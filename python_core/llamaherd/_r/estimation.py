@@ -14,11 +14,13 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.coding.survey import mean_one, weights_of
 from llamaherd.research.estimation import consensus as consensuses
-from llamaherd.research.estimation import estimate as estimating
 from llamaherd.research.estimation.cluster_hint import hinted
 from llamaherd.research.estimation.code_forms import in_one_form
 from llamaherd.research.estimation.comparing import Compared, by_predictions
-from llamaherd.research.estimation.fitting import fit_regression
+from llamaherd.research.estimation.estimate import estimate
+from llamaherd.research.estimation.estimate_inputs import joined
+from llamaherd.research.estimation.estimate_result import result, settings_of
+from llamaherd.research.estimation.fitting_regression import fit_regression
 from llamaherd.research.estimation.formulas import Matrices, averaged
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
@@ -59,7 +61,7 @@ def codes_in_one_form(
         with true codes drawn from a model of the coders, [] without such a model.
     """
     several = options["several"]
-    texts, sample, _ = estimating.joined(
+    texts, sample, _ = joined(
         with_levels(columns, options),
         _gold(gold),
         options["label"],
@@ -141,7 +143,7 @@ def estimate_means(
     """
     arguments = {n: v for n, v in options.items() if n not in {"levels", "ordered"}}
     data = with_levels(columns, options)
-    return _estimates(estimating.estimate(data, _gold(gold), **arguments))
+    return _estimates(estimate(data, _gold(gold), **arguments))
 
 
 @boundary
@@ -166,7 +168,7 @@ def estimate_regression(
             `prob`, `predictions`, `weights`, `consensus`, `n_imputations`,
             `simultaneous`; `cluster`, True with clusters; `used`, columns in the formula.
     """
-    texts, sample, notes = estimating.joined(
+    texts, sample, notes = joined(
         dict(columns),
         _gold(gold),
         options["label"],
@@ -189,7 +191,7 @@ def estimate_regression(
     kind: Literal["ols", "logit"] = "logit" if options["model"] == "logit" else "ols"
 
     def settings_with(own: GoldUsed, level: float, by: Any) -> FitSettings:  # noqa: ANN401
-        return estimating.settings_of(
+        return settings_of(
             own,
             methods=options["methods"],
             level=level,
@@ -220,7 +222,7 @@ def estimate_regression(
         more += hinted(
             texts, kept, roles, compared, lambda by: fit(0, samples[0], level, by)
         )
-    found = estimating.result(
+    found = result(
         compared.found,
         settings,
         model=options["model"],

@@ -11,26 +11,27 @@ import numpy as np
 from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.label_sets import confidence_of
-from llamaherd.research.estimation import estimate as estimating
+from llamaherd.research.estimation.estimate_inputs import joined
 from llamaherd.research.estimation.gold import gold_sample, warn_of_examples
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_read import read_gold
 from llamaherd.research.frames import Categories
-from llamaherd.research.statistics import sampling
+from llamaherd.research.statistics import gold_size as gold_sizes
+from llamaherd.research.statistics.paired_number_size import NumberSize
 from llamaherd.research.statistics.paired_size import PairedSize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.statistics.sampling import GoldSize
+    from llamaherd.research.statistics.gold_size import GoldSize
 
 
 @boundary
 def gold_size(width: float | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the number of texts to code, with a sentence in `line`."""
     given: Any = {**options, **({} if width is None else {"width": width})}
-    size: GoldSize | PairedSize = sampling.gold_size(**given)
-    if isinstance(size, PairedSize):
+    size: GoldSize | PairedSize | NumberSize = gold_sizes.gold_size(**given)
+    if isinstance(size, PairedSize | NumberSize):
         return {"gold": float(size.gold), "line": str(size)}
     return {
         "gold": float(size.gold),
@@ -99,9 +100,7 @@ def gold_rows(
     if label is None:
         known, label = replace(known, labels=[None] * len(known)), ".label"
         given[label] = [None] * int(options["n"])
-    _, moved, _ = estimating.joined(
-        given, known, label, options["text"], several=known.several
-    )
+    _, moved, _ = joined(given, known, label, options["text"], several=known.several)
     return [float(row) for row in moved.rows]
 
 

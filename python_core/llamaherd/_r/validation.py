@@ -15,6 +15,7 @@ from llamaherd.core.errors import BadArgumentError
 from llamaherd.research import statistics
 from llamaherd.research.codes import names_of, read
 from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.statistics.coder_codes import N_IMPUTATIONS
 from llamaherd.research.validation.validation import COLUMNS
 from llamaherd.research.validation.validation_page import page_of
 
@@ -101,7 +102,7 @@ def validate(
         gold: `codes`, a list for each coder; `coders`, their names; for a sample, its
             `json`, else None, and `columns` of the data that identify its texts.
         options: `scale`, `level`, `n_bootstrap`, `seed`, `several`; `weights`, numbers or
-            None.
+            None; `consensus`, `n_imputations`.
     """
     texts, content = coded["texts"], coded["codebook"]
     expected = coded.get("expected")
@@ -134,6 +135,8 @@ def validate(
         seed=options["seed"],
         several=options["several"],
         weights=options.get("weights"),
+        consensus=options.get("consensus", "majority"),
+        n_imputations=int(options.get("n_imputations", N_IMPUTATIONS)),
     )
     return _validation(found)
 
@@ -158,6 +161,7 @@ def _validation(found: lh.Validation) -> dict[str, Any]:
         "is_weighted": found.is_weighted,
         "several": found.several,
         "scale": found.scale,
+        "consensus": found.consensus,
         "labels": [clean(str(label)) for label in found.labels],
         "confusion": found.accuracy.confusion.tolist(),
         "table": dict(zip(COLUMNS, map(list, table), strict=True)),

@@ -229,7 +229,7 @@ def evaluate(choice: str, gold: str, model: str, journal: str | None) -> None:
 
 def _save_plot(found: CodebookComparison, path: str) -> None:
     """Draw a comparison into a file, whose ending tells its format."""
-    from llamaherd.research.reports.drawing import MISSING  # noqa: PLC0415 - optional
+    from llamaherd.research.reports.drawing_style import MISSING  # noqa: PLC0415 - optional
     from llamaherd.research.reports.plots import plot  # noqa: PLC0415
 
     try:

@@ -122,4 +122,8 @@ test_that("gold_size() counts texts to compare on", {
   expect_output(print(size), "626 texts to compare on")
   expect_error(gold_size(), "width or compare", class = "llamaherd_error_argument")
   expect_error(gold_size(compare = 0.3), "at least the difference")
+  numbers <- gold_size(compare = 0.5, measure = "mae", spread = 1)
+  expect_identical(numbers$gold, 34)
+  expect_output(print(numbers), "mean absolute error")
+  expect_error(gold_size(compare = 0.5, measure = "rmse"), "error or spread")
 })

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.research.estimation.consensus_cells import cells_of
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import ties
 from llamaherd.research.statistics.agreement import percent_agreement
+from llamaherd.research.statistics.coder_cells import cells_of
+from llamaherd.research.statistics.coder_codes import (
+    Consensus,
+    DawidSkeneError,
+    coder_matrix,
+    model_title,
+)
 from llamaherd.research.statistics.dawid_skene import fitted, imputed
 from llamaherd.research.statistics.krippendorff import krippendorff_alpha
 
@@ -23,11 +29,6 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.ratings import Scale
     from llamaherd.research.statistics.sampling import Floats, Ints
 
-Consensus = Literal["majority", "dawid_skene", "one_coin"]
-CONSENSUS: tuple[Consensus, ...] = ("majority", "dawid_skene", "one_coin")
-N_IMPUTATIONS = 20
-_LEAST_CODERS = 3
-_LEAST_TEXTS = 20  # texts with two codes or more
 _SEED = 1
 
 
@@ -152,9 +153,8 @@ def consensus_note(gold: GoldSample, consensus: Consensus, n_imputations: int) -
     """Return a note on the model, with the accuracy of each coder."""
     found = dawid_skene(gold, one_coin=consensus == "one_coin")
     coders = ", ".join(f"{name} {p:.0%}" for name, p in found.accuracy.items())
-    title = "one-coin Dawid-Skene" if found.one_coin else "Dawid-Skene"
     return (
-        f"the right code is drawn {n_imputations} times by the {title} model of coders "
+        f"the right code is drawn {n_imputations} times by {model_title(consensus)} "
         f"({coders} of the codes right), and intervals include the uncertainty of "
         "these draws; the model assumes that coders err independently"
     )
@@ -168,23 +168,10 @@ def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
             argument="gold",
             code="several",
         )
-    columns = gold.codes
-    at = [i for i in range(len(gold)) if any(column[i] is not None for column in columns)]
-    n_both = sum(sum(column[i] is not None for column in columns) > 1 for i in at)
-    if len(columns) < _LEAST_CODERS or n_both < _LEAST_TEXTS:
-        raise ArgumentError(
-            f"must have {_LEAST_CODERS} coders at least, and {_LEAST_TEXTS} texts with "
-            f"two codes or more, for a model of their errors; it has {len(columns)} and "
-            f"{n_both}",
-            argument="gold",
-            code="few_coders",
-        )
-    there = {code for column in columns for code in column if code is not None}
-    names = [name for name in gold.names if name in there]
-    names += sorted(there.difference(names))
-    number = {name: k for k, name in enumerate(names)}
-    codes = [[number.get(column[i] or "", -1) for i in at] for column in columns]
-    return np.array(codes, dtype=np.int64), tuple(names), at
+    try:
+        return coder_matrix(gold.codes, gold.names)
+    except DawidSkeneError as error:
+        raise ArgumentError(str(error), argument="gold", code="few_coders") from None
 
 
 def agreement_line(gold: GoldSample) -> str:

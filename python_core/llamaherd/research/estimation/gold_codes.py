@@ -24,11 +24,15 @@ class CodeReader:
         several: True if a text may have several labels, separated by semicolons, or by
             commas if no label contains a comma. They are returned joined, in the order of
             `names`.
+
+    Attributes:
+        names: See above.
+        several: See above.
     """
 
     def __init__(self, names: Sequence[str], *, several: bool = False) -> None:
-        self._names = names
-        self._several = several
+        self.names = names
+        self.several = several
         has_comma = any("," in name for name in names) or not names
         self._between = re.compile(BETWEEN if has_comma else f"[{BETWEEN},]")
         self._exact = frozenset(names)
@@ -37,16 +41,16 @@ class CodeReader:
 
     def read(self, cell: str) -> tuple[str | None, str]:
         """Return the label in a cell, or None; and the problem of the cell, or ""."""
-        if not self._several:
+        if not self.several:
             return self._read_one(cell)
-        if is_none(cell, self._names):
+        if is_none(cell, self.names):
             return "", ""
         found = [self._read_one(part) for part in self._between.split(cell)]
         problem = next((problem for _, problem in found if problem), "")
         labels = [code for code, _ in found if code is not None]
         if problem or not labels:
             return None, problem
-        return joined(labels_in(joined(labels), self._names)), ""
+        return joined(labels_in(joined(labels), self.names)), ""
 
     def _read_one(self, cell: str) -> tuple[str | None, str]:
         written = (text_of(cell) or "").strip()
@@ -56,9 +60,9 @@ class CodeReader:
             return self._by_form[form_of(written)], ""
         if is_nothing(written):
             return None, ""
-        more = f" and {len(self._names) - 20} more" if len(self._names) > 20 else ""
-        there = ", ".join(self._names[:20]) + more
-        hint = checks.meant(written, self._names)
+        more = f" and {len(self.names) - 20} more" if len(self.names) > 20 else ""
+        there = ", ".join(self.names[:20]) + more
+        hint = checks.meant(written, self.names)
         return None, f"{checks.quoted(written)} is none of the labels {there}{hint}"
 
     def are_notes(self, cells: Sequence[str]) -> bool:

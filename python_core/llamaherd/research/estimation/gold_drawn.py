@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,25 +12,23 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.research import frames
-from llamaherd.research.codes import text_of
 from llamaherd.research.coding.label_sets import (
     joined,
     labels_in,
     majority,
     none_of,
 )
-from llamaherd.research.estimation import gold_file
-from llamaherd.research.estimation.gold_codes import CodeReader, summary_of_problems
+from llamaherd.research.estimation import gold_file, gold_json
+from llamaherd.research.estimation.gold_codes import CodeReader
+from llamaherd.research.estimation.gold_given import Places, read_codes
 from llamaherd.research.statistics import waves
-from llamaherd.research.statistics.waves import Wave
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.statistics.sampling import Floats, Ints
+    from llamaherd.research.statistics.waves import Wave
 
-_FORMAT = 1
 # Columns of the CSV that contain no codes.
 OURS = ("id", "text", "model_label", "inclusion_prob")
 PART = "part"  # additional column of a sample that was split
@@ -251,66 +246,14 @@ class GoldSample:
             ValueError: The number of codes is not n, a code is not a label, or an index
                 does not match.
         """
-        order = self._order_of(codes)
-        if isinstance(codes, Mapping) or hasattr(codes, "columns"):
-            given = {
-                name: frames.column(codes, name, "codes") for name in frames.names(codes)
-            }
-        else:  # includes pandas Series, which also have items
-            given = {coder: codes}
-        if isinstance(codes, Mapping):  # may contain Series
-            given = {
-                name: _ordered(frames.column(codes, name, "codes"), self._order_of(each))
-                for name, each in codes.items()
-            }
-        elif order is not None:
-            given = {name: _ordered(list(each), order) for name, each in given.items()}
-        made = {str(name): self._checked(each, str(name)) for name, each in given.items()}
+        made = read_codes(
+            codes,
+            coder,
+            Places(ids=self.ids, rows=self.rows),
+            CodeReader(self.names, several=self.several),
+        )
         coders = {**dict(zip(self.coders, self.codes, strict=True)), **made}
         return replace(self, coders=list(coders), codes=list(coders.values()))
-
-    def _order_of(self, codes: Any) -> list[int] | None:  # noqa: ANN401 - of any kind
-        """Return indices that sort codes into the sample's order, by their pandas index.
-
-        None if there is no index, or if the order is already the sample's.
-        """
-        index = frames.index_of(codes)
-        n = len(self)
-        if index is None or len(index) != n or index == list(range(n)):
-            return None
-        texts = [text_of(each) or "" for each in index]
-        for expected in (self.ids, list(map(str, self.rows)), list(map(str, range(n)))):
-            if set(texts) == set(expected) and len(set(texts)) == n:
-                at = {each: i for i, each in enumerate(texts)}
-                return [at[each] for each in expected]
-        raise ArgumentError(
-            "have an index that is neither the sample's ids nor its rows: give "
-            "codes.to_numpy() if they are in the sample's order",
-            argument="codes",
-        )
-
-    def _checked(self, codes: Sequence[Any], coder: str) -> list[str | None]:
-        if isinstance(codes, str) or len(codes) != len(self):
-            raise ArgumentError(
-                f"of {coder!r} must be {len(self)}, one for each text of the sample",
-                argument="codes",
-                code="wrong_length",
-            )
-        reader = CodeReader(self.names, several=self.several)
-        made: list[str | None] = []
-        problems = []
-        for i, code in enumerate(codes):
-            text = text_of(code)
-            if self.several and text == "":
-                text = none_of(self.names)
-            label, problem = reader.read(text or "")
-            made.append(label)
-            if problem:
-                where = f"codes of {coder!r}, row {i + 1} (id {self.ids[i]})"
-                problems.append(f"{where}: {problem}")
-        if problems:
-            raise ArgumentError(summary_of_problems(problems), code="unknown_codes")
-        return made
 
     def write(
         self,
@@ -425,33 +368,9 @@ class GoldSample:
 
     def to_json(self) -> str:
         """Return the sample as JSON, which `from_json` reads; floats are exact."""
-        stored = {
-            "llamaherd_gold": _FORMAT,
-            "rows": self.rows,
-            "ids": self.ids,
-            "texts": self.texts,
-            "all_probs": self.all_probs.tolist(),
-            "strata": self.strata.tolist(),
-            "names": self.names,
-            "labels": self.labels,
-            "design": self.design,
-            "codes": self.codes,
-            "coders": self.coders,
-            **({} if self.all_ids is None else {"all_ids": self.all_ids}),
-        }
-        if self.waves:
-            stored["waves"] = [
-                {
-                    "rows": each.rows.tolist(),
-                    "probs": each.probs.tolist(),
-                    "strata": each.strata.tolist(),
-                    "n": each.n,
-                    "n_left": each.n_left,
-                }
-                for each in self.waves
-            ]
-        stored["probs_sha256"] = _probs_sha256(self.all_probs)
-        return json.dumps(stored, ensure_ascii=False)
+        return gold_json.text_of(
+            {each.name: getattr(self, each.name) for each in fields(self)}
+        )
 
     @classmethod
     def from_json(cls, text: str) -> GoldSample:
@@ -460,43 +379,7 @@ class GoldSample:
         Raises:
             ValueError: The text is not a sample, or its probabilities were changed.
         """
-        try:
-            stored = json.loads(text)
-            made = cls(
-                rows=[int(row) for row in stored["rows"]],
-                ids=list(map(str, stored["ids"])),
-                texts=list(stored["texts"]),
-                all_probs=np.array(stored["all_probs"], dtype=np.float64),
-                strata=np.array(stored["strata"], dtype=np.int64),
-                names=tuple(stored["names"]),
-                labels=list(stored["labels"]),
-                design=dict(stored["design"]),
-                codes=[list(each) for each in stored["codes"]],
-                coders=list(stored["coders"]),
-                all_ids=_texts_or_none(stored.get("all_ids")),
-                waves=tuple(_wave(each) for each in stored.get("waves") or ()),
-            )
-            checksum, form = stored["probs_sha256"], stored["llamaherd_gold"]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ArgumentError(
-                f"is no stored gold sample: {error!r}", argument="text"
-            ) from error
-        if form != _FORMAT:
-            raise ArgumentError(
-                f"is a gold sample of another format, {form!r}", argument="text"
-            )
-        is_other = bool(made.waves) and not np.allclose(
-            waves.combined(made.waves).all_probs, made.all_probs, rtol=1e-9, atol=0
-        )
-        if is_other or checksum != _probs_sha256(made.all_probs):
-            raise ArgumentError(
-                "the inclusion probabilities of the stored gold sample were changed: it "
-                "gives no valid estimates; use the sample as it was drawn",
-                argument="gold",
-                code="changed",
-                form="{name}: {problem}",
-            )
-        return made
+        return cls(**gold_json.fields_of(text))
 
     def __repr__(self) -> str:
         n_coded = sum(code is not None for code in self.gold)
@@ -504,28 +387,6 @@ class GoldSample:
             f"<GoldSample: {len(self)} of {len(self.all_probs)} texts, "
             f"{self.design['kind']}, {n_coded} coded by {len(self.coders)} coders>"
         )
-
-
-def _wave(stored: Mapping[str, Any]) -> Wave:
-    return Wave(
-        rows=np.array(stored["rows"], dtype=np.int64),
-        probs=np.array(stored["probs"], dtype=np.float64),
-        strata=np.array(stored["strata"], dtype=np.int64),
-        n=int(stored["n"]),
-        n_left=int(stored["n_left"]),
-    )
-
-
-def _texts_or_none(values: Sequence[Any] | None) -> list[str] | None:
-    return None if values is None else list(map(str, values))
-
-
-def _ordered(values: list[Any], order: Sequence[int] | None) -> list[Any]:
-    return values if order is None else [values[i] for i in order]
-
-
-def _probs_sha256(probs: Floats) -> str:
-    return hashlib.sha256(np.ascontiguousarray(probs, dtype="<f8").tobytes()).hexdigest()
 
 
 def _majority(codes: Sequence[str | None]) -> str | None:

@@ -6,7 +6,10 @@ valid even if labels are wrong. The estimated quantile is the smallest number t 
 >= p. Its interval contains the numbers t for which a test does not reject F(t) = p: from
 the smallest t whose upper limit reaches p to the smallest t whose lower limit reaches p.
 The method estimates no density, so it is valid for scales of few numbers and for numbers
-with fractions. Differences of groups have intervals by MOVER, which combines the limits
+with fractions. If right codes are drawn by a model of coders, the estimates of F(t) are
+combined over all draws by Rubin's rules before the test is inverted: quantiles of single
+draws jump between the numbers of a scale, so that their variance over draws says little.
+Differences of groups have intervals by MOVER, which combines the limits
 of both quantiles and treats the groups' estimates as independent.
 
 Sources: Woodruff, "Confidence Intervals for Medians and Other Position Measures", J. Am.
@@ -27,9 +30,11 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.estimation.estimates import Estimate
-from llamaherd.research.estimation.fitting import Found, fit_means
+from llamaherd.research.estimation.fitting import Found
+from llamaherd.research.estimation.fitting_means import fit_means
 from llamaherd.research.estimation.notes import warned
 from llamaherd.research.estimation.outcomes import MEDIAN, QUANTILE
+from llamaherd.research.estimation.repeated import combined
 from llamaherd.research.statistics.intervals import student_quantile
 
 if TYPE_CHECKING:
@@ -64,30 +69,30 @@ def quantiles_of(outcome: object, quantile: object) -> tuple[float, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def fit_quantiles(  # noqa: PLR0917 - as fit_means
-    up_to: UpTo,
+def fit_quantiles(
+    draws: Sequence[tuple[UpTo, FitSettings]],
     values: Floats,
     quantiles: Sequence[float],
     groups: Ints,
     names: Sequence[str],
-    settings: FitSettings,
 ) -> Found:
     """Estimate quantiles in groups, and differences from the first group.
 
     Args:
-        up_to: Function of a number t. It returns float64[N] for labels and float64[n] for
-            codes: 1 if the number is at most t, else 0; or the probability that it is at
-            most t.
+        draws: For each draw of the right codes, or once without a model of coders, a
+            function of a number t and the settings of all estimates. The function returns
+            float64[N] for labels and float64[n] for codes: 1 if the number is at most t,
+            else 0; or the probability that it is at most t.
         values: All numbers that occur, sorted.
         quantiles: Orders of the quantiles, between 0 and 1.
         groups: int64[N], the group of each text.
         names: Names of the groups.
-        settings: Settings shared by all estimates.
 
     Raises:
         ValueError: No method gives an estimate.
     """
-    shares = _Shares(up_to, values, groups, names, settings)
+    shares = _Shares(draws, values, groups, names)
+    settings = draws[0][1]
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
     for p in quantiles:
@@ -157,13 +162,12 @@ class _Shares:
 
     def __init__(
         self,
-        up_to: UpTo,
+        draws: Sequence[tuple[UpTo, FitSettings]],
         values: Floats,
         groups: Ints,
         names: Sequence[str],
-        settings: FitSettings,
     ) -> None:
-        self._up_to, self._values, self._settings = up_to, values, settings
+        self._draws, self._values, self._settings = draws, values, draws[0][1]
         self._groups, self._names = groups, names
         self._known: dict[int, dict[Key, Estimate]] = {}
         self._notes: dict[int, list[str]] = {}
@@ -215,15 +219,24 @@ class _Shares:
 
     def _at(self, i: int) -> dict[Key, Estimate]:
         if i not in self._known:
-            of_labels, of_codes = self._up_to(float(self._values[i]))
-            name = f"share up to {self._values[i]:g}"
-            given = [(name, of_labels, of_codes)]
+            t = float(self._values[i])
+            name = f"share up to {t:g}"
             try:
                 with warnings.catch_warnings():  # `notes` warns once
                     warnings.simplefilter("ignore", UserWarning)
-                    found = fit_means(
-                        given, "mean", self._groups, self._names, self._settings
-                    )
+                    by_draw = [
+                        fit_means(
+                            [(name, *up_to(t))],
+                            "mean",
+                            self._groups,
+                            self._names,
+                            settings,
+                        )
+                        for up_to, settings in self._draws
+                    ]
+                found = by_draw[0]
+                if len(by_draw) > 1:
+                    found = combined(by_draw, self._settings.level)
             except ArgumentError:  # no method gives an estimate of this share
                 self._known[i] = {}
             else:

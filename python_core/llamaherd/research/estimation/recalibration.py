@@ -13,7 +13,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.estimation.code_forms import in_one_form
-from llamaherd.research.estimation.estimate import joined
+from llamaherd.research.estimation.estimate_inputs import joined
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.head_codes import (

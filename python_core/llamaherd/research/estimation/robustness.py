@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import math
-import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.api.scoring import open_context
 from llamaherd.core import checks
-from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError, Interrupted
 from llamaherd.core.progress import reporter
 from llamaherd.core.sampling import DEFAULT_SEED
 from llamaherd.research import frames
 from llamaherd.research.coding.annotate import annotated
-from llamaherd.research.coding.answer_types import JOINED
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.source import Source
 from llamaherd.research.coding.texts import checked_texts
 from llamaherd.research.coding.variants import named, variants_of
-from llamaherd.research.estimation.estimate import estimate, joined
-from llamaherd.research.estimation.estimates import TITLES
+from llamaherd.research.estimation.robustness_estimates import Judge
+from llamaherd.research.estimation.robustness_result import Robustness, compared
 from llamaherd.research.estimation.starting import (
     Start,
     check_model,
@@ -33,142 +28,19 @@ from llamaherd.research.estimation.starting import (
     start_from,
     thinking_levels,
 )
-from llamaherd.research.statistics.krippendorff import krippendorff_alpha
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llama_cpp import Llama
 
-    from llamaherd.asks.calibration import Floats
     from llamaherd.core.stats import Progress, ProgressOption
     from llamaherd.core.thinking import ThinkingOption
-    from llamaherd.research.coding.variants import Variant
-    from llamaherd.research.estimation.estimates import Estimates
     from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.estimation.outcomes import Outcome
     from llamaherd.run.host import Host
 
     Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
-
-_LABEL = "label"  # name of labels in formulas
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Robustness:
-    """Labels of n texts under v variants, and how much they differ.
-
-    Attributes:
-        variants: Names of the v variants; all others are compared with the first.
-        names: The k labels.
-        rows: int[n], rows of the data frame that were coded.
-        labels: For each variant n labels; None for failed texts.
-        flips: float64[v], share of texts whose label differs from the label by the first
-            variant, among texts with both labels; NaN if no text has both.
-        pairwise: float64[v, v], share of texts with different labels for each pair of
-            variants.
-        agreement: Mean share of equal labels over all pairs of variants.
-        alpha: Krippendorff's alpha with variants as coders, ordinal for an ordinal scale;
-            None if it could not be computed.
-        shares: float64[v, k], share of each label among the texts with a label.
-        runs: Provenance of each variant's labels, see `Coded.run`.
-        estimates: v estimates, each from a variant's labels and the codes of a gold
-            sample; None for an estimate that failed; () if there is no sample.
-        source: Hashes of the texts and labels of the first variant; None if unknown.
-    """
-
-    variants: tuple[str, ...]
-    names: tuple[str, ...]
-    rows: list[int]
-    labels: list[list[str | None]]
-    flips: Floats
-    pairwise: Floats
-    agreement: float
-    alpha: float | None
-    shares: Floats
-    runs: list[dict[str, Any]]
-    estimates: tuple[Estimates | None, ...] = ()
-    source: Source | None = None
-
-    def estimate_rows(self) -> list[dict[str, Any]]:
-        """Return a dict for each estimate, with the name of its variant."""
-        return [
-            {"variant": name, **row}
-            for name, found in zip(self.variants, self.estimates, strict=False)
-            for row in (found.to_dicts() if found is not None else ())
-        ]
-
-    @property
-    def costs(self) -> list[dict[str, float]]:
-        """Cost per text of each variant: seconds, computed tokens, thinking tokens."""
-        return [
-            {
-                "seconds": run["seconds"] / max(1, run["n_texts"]),
-                "tokens": run.get("n_computed_tokens", math.nan) / max(1, run["n_texts"]),
-                "thinking_tokens": run.get("thinking", {}).get("n_thinking_tokens", 0)
-                / max(1, run["n_texts"]),
-            }
-            for run in self.runs
-        ]
-
-    @property
-    def thinks(self) -> bool:
-        """True if the model thought before its answers in some variant."""
-        return any("thinking" in run for run in self.runs)
-
-    @property
-    def ranges(self) -> Floats:
-        """Smallest and largest share of each label, float64[k, 2]."""
-        return np.stack([self.shares.min(axis=0), self.shares.max(axis=0)], axis=1)
-
-    @property
-    def unstable(self) -> Floats:
-        """Share of variants that do not give the text's modal label, float64[n]."""
-        return np.array([_spread(each) for each in zip(*self.labels, strict=True)])
-
-    def __str__(self) -> str:
-        wide = max(map(len, self.variants))
-        lines = [
-            f"<Robustness: {len(self.rows)} texts, {len(self.variants)} variants>",
-            f"{'':<{wide}}  flips  " + "  ".join(f"{name:>8.8}" for name in self.names),
-        ]
-        for i, name in enumerate(self.variants):
-            shares = "  ".join(f"{share:>8.1%}" for share in self.shares[i])
-            lines.append(f"{name:<{wide}}  {self.flips[i]:>5.1%}  {shares}")
-        alpha = "" if self.alpha is None else f", Krippendorff's alpha {self.alpha:.3f}"
-        lines.append(f"agreement {self.agreement:.1%}{alpha}")
-        return "\n".join([*lines, *self._costs(wide), *self._estimated(wide)])
-
-    def _costs(self, wide: int) -> list[str]:
-        """Describe the costs of variants if some variant thinks."""
-        if not self.thinks:
-            return []
-        lines = ["cost per text:"]
-        for name, cost in zip(self.variants, self.costs, strict=True):
-            lines.append(
-                f"{name:<{wide}}  {cost['seconds']:.3g} s, {cost['tokens']:.0f} tokens "
-                f"computed, {cost['thinking_tokens']:.0f} of them in thoughts"
-            )
-        return lines
-
-    def _estimated(self, wide: int) -> list[str]:
-        """Describe the estimates and how much they differ between variants."""
-        known = [found for found in self.estimates if found is not None]
-        lines = [f"{TITLES['dsl']}, with intervals:"] if known else []
-        rows: dict[str, list[dict[str, Any]]] = {}
-        for row in self.estimate_rows():
-            parts = (row[part] for part in ("outcome", "term", "group"))
-            rows.setdefault(" ".join(filter(None, parts)), []).append(row)
-        for what, own in rows.items():
-            values = [row["estimate"] for row in own]
-            lines.append(f"{what}: from {min(values):.3f} to {max(values):.3f}")
-            lines += [
-                f"  {row['variant']:<{wide}}  {row['estimate']:.3f} "
-                f"[{row['low']:.3f}, {row['high']:.3f}]"
-                for row in own
-            ]
-        notes = dict.fromkeys(note for found in known for note in found.notes)
-        return [*lines, *(f"Note: {note}" for note in notes)]
 
 
 def robustness(
@@ -321,77 +193,6 @@ def _data(frame: Any, text: str | None, books: Mapping[str, Any]) -> tuple[Any, 
     return frame, text
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Judge:
-    """Estimator that uses the codes of a gold sample for every variant.
-
-    Attributes:
-        columns: Columns of the data frame.
-        text: Name of the column of texts.
-        gold: Gold sample.
-        rows: n rows that have labels.
-    """
-
-    columns: dict[str, list[Any]]
-    text: str
-    gold: GoldSample
-    rows: Sequence[int]
-
-    @classmethod
-    def of(
-        cls,
-        frame: Any,  # noqa: ANN401 - a data frame of any kind
-        text: str,
-        gold: GoldSample,
-        rows: Sequence[int],
-    ) -> Judge:
-        """Check that the sample fits, before anything is coded.
-
-        Raises:
-            ValueError: The sample is from other texts, or has too few codes for these.
-        """
-        names = frames.names(frame)
-        columns = {name: frames.column(frame, name, "frame") for name in names}
-        columns[_LABEL] = [None] * len(columns[text])
-        gold = replace(gold, labels=[None] * len(gold))  # variants have other labels
-        _, moved, _ = joined(columns, gold, _LABEL, text, several=gold.several)
-        here = set(rows)
-        coded = zip(moved.rows, moved.gold, strict=True)
-        if sum(code is not None and row in here for row, code in coded) < 2:
-            raise ArgumentError(
-                "has fewer than two codes of the texts to be coded", argument="gold"
-            )
-        return cls(columns=columns, text=text, gold=gold, rows=rows)
-
-    def estimates(
-        self,
-        labels: Sequence[str | None],
-        codebook: Codebook,
-        formula: str | None,
-        outcome: Outcome | None,
-    ) -> Estimates | None:
-        """Estimate by DSL from n labels; if this fails, warn and return None."""
-        column: list[str | None] = [None] * len(self.columns[self.text])
-        for row, label in zip(self.rows, labels, strict=True):
-            column[row] = label
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # the notes say the same
-                return estimate(
-                    {**self.columns, _LABEL: column},
-                    self.gold,
-                    formula,
-                    outcome,
-                    methods=("dsl",),
-                    label=_LABEL,
-                    text=self.text,
-                    several=codebook.kind.is_several,
-                )
-        except ValueError as error:
-            warn_caller(f"a variant has no estimate: {error}")
-            return None
-
-
 def drawn_rows(texts: Sequence[object], n_texts: int | None, seed: int) -> list[int]:
     """Return the rows that have a text, in order: all, or `n_texts` drawn at random."""
     there = [i for i, text in enumerate(texts) if text is not None]
@@ -400,89 +201,6 @@ def drawn_rows(texts: Sequence[object], n_texts: int | None, seed: int) -> list[
     n = min(checks.integer("n_texts", n_texts, 1), len(there))
     drawn = np.random.default_rng(seed).choice(len(there), size=n, replace=False)
     return [there[i] for i in sorted(drawn.tolist())]
-
-
-def compared(
-    variants: Sequence[Variant],
-    labels: Sequence[Sequence[str | None]],
-    rows: Sequence[int],
-    runs: Sequence[dict[str, Any]],
-    texts: Sequence[str | None] | None = None,
-) -> Robustness:
-    """Compare the labels of variants.
-
-    Args:
-        variants: v variants.
-        labels: For each variant n labels.
-        rows: n rows.
-        runs: Provenance of each variant's labels, see `Coded.run`.
-        texts: n texts; None if unknown.
-    """
-    codebook = variants[0].codebook
-    names = codebook.names
-    v = len(variants)
-    codes = _codes(labels)
-    pairwise = np.array(
-        [[_flips(codes[i], codes[j]) for j in range(v)] for i in range(v)]
-    )
-    others = pairwise[np.triu_indices(v, 1)]
-    known = others[~np.isnan(others)]
-    return Robustness(
-        variants=tuple(each.name for each in variants),
-        names=names,
-        rows=list(rows),
-        labels=[list(each) for each in labels],
-        flips=pairwise[0],
-        pairwise=pairwise,
-        agreement=1 - float(known.mean()) if len(known) else math.nan,
-        alpha=_alpha(labels, codebook) if v > 1 else None,
-        shares=np.array([_shares(each, codebook) for each in labels]).reshape(v, -1),
-        runs=list(runs),
-        source=None if texts is None else Source.of(texts, labels[0]),
-    )
-
-
-def _codes(labels: Sequence[Sequence[str | None]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return labels as numbers, -1 for missing ones."""
-    number_of: dict[str, int] = {}
-    return np.array(
-        [
-            [-1 if x is None else number_of.setdefault(x, len(number_of)) for x in each]
-            for each in labels
-        ],
-        dtype=np.int64,
-    ).reshape(len(labels), -1)
-
-
-def _flips(one: Any, other: Any) -> float:  # noqa: ANN401 - int64[n]
-    both = (one >= 0) & (other >= 0)
-    return float((one[both] != other[both]).mean()) if both.any() else math.nan
-
-
-def _spread(labels: Sequence[str | None]) -> float:
-    known = [label for label in labels if label is not None]
-    if not known:
-        return math.nan
-    return 1 - max(map(known.count, known)) / len(known)
-
-
-def _shares(labels: Sequence[str | None], codebook: Codebook) -> list[float]:
-    known = [label for label in labels if label is not None]
-    if not known:
-        return [math.nan] * len(codebook.names)
-    if codebook.kind.is_several:
-        parts = [label.split(JOINED) for label in known]
-        return [
-            sum(name in each for each in parts) / len(known) for name in codebook.names
-        ]
-    return [known.count(name) / len(known) for name in codebook.names]
-
-
-def _alpha(labels: Sequence[Sequence[str | None]], codebook: Codebook) -> float | None:
-    scale = codebook.kind.measured
-    levels = None if codebook.kind.is_several else codebook.names
-    found = krippendorff_alpha(labels, scale=scale, levels=levels, n_bootstrap=0).value
-    return None if math.isnan(found) else found
 
 
 def _of_all(report: Any, i: int, n: int) -> Any:  # noqa: ANN401 - functions of Progress

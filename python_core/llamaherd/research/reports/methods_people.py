@@ -143,6 +143,13 @@ def _of_model(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
         for each in _told(found["model_agreement"], ("kappa",))
     ]
     yield from (f"{part}." for part in parts)
+    model = _CONSENSUS.get(found.get("consensus") or "")
+    if model is not None:
+        yield (
+            f"The right codes were modelled from all coders' codes {model} "
+            f"{cite(used, 'dawid1979')}, and measures from several draws of them were "
+            f"combined by multiple imputation {cite(used, 'rubin1987')}."
+        )
 
 
 def estimates(contents: Contents, used: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ from llamaherd.research.reports.report_file import read_report
 if TYPE_CHECKING:
     from llamaherd.research.coding.coded import Coded
     from llamaherd.research.estimation.estimates import Estimates
-    from llamaherd.research.estimation.robustness import Robustness
+    from llamaherd.research.estimation.robustness_result import Robustness
     from llamaherd.research.reports.methods import MethodsText
     from llamaherd.research.selection.evaluation import Evaluation
     from llamaherd.research.validation.validation import Validation

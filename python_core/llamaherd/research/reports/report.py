@@ -12,7 +12,7 @@ from llamaherd.core.words import words
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.estimation.estimates import Estimates
 from llamaherd.research.estimation.recalibrated import Recalibrated
-from llamaherd.research.estimation.robustness import Robustness
+from llamaherd.research.estimation.robustness_result import Robustness
 from llamaherd.research.reports.report_data import (
     contents_of,
     estimates_dict,

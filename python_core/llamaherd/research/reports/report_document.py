@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import installing
-from llamaherd.research.reports import drawing, report_parts
+from llamaherd.research.reports import drawing, drawing_style, report_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -84,7 +84,7 @@ class _Pictures:
         try:
             png = drawing.png_of(picture)
         except ImportError:
-            self.missing = f"There are no plots in this report: {drawing.MISSING}"
+            self.missing = f"There are no plots in this report: {drawing_style.MISSING}"
             return None
         alt = f"{picture.words.title}. {picture.words.alt}"
         return {"kind": "picture", "png": png, "narrow": narrow, "alt": alt}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup
 
-from llamaherd.research.reports import drawing, report_blocks, report_parts
+from llamaherd.research.reports import drawing, drawing_style, report_blocks, report_parts
 from llamaherd.research.reports.report_data import to_json
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Drawn:
         try:
             svg = drawing.svg_of(picture, f"plot{self._n}")
         except ImportError:
-            self.missing = f"There are no plots in this report: {drawing.MISSING}"
+            self.missing = f"There are no plots in this report: {drawing_style.MISSING}"
             return None
         title = Markup.escape(f"{picture.words.title}. {picture.words.alt}")
         drawn = svg.replace("<svg", f'<svg aria-label="{title}"', 1)

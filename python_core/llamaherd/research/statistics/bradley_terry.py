@@ -6,16 +6,25 @@ maximize the quasi-likelihood
 
     sum over pairs of y log p_ij + (1 - y) log (1 - p_ij)
 
-(fractional logistic regression). The strengths are unique if the pairs connect all
-objects and no group of objects won every pair against the others. Results are
-probabilities of a model, so their variance is not the binomial variance. The covariance
-is White's sandwich, with each residual scaled by its leverage (HC3). Intervals use t
-quantiles; the degrees of freedom are the number of pairs minus the number of fitted
+(fractional logistic regression). With a few pairs per object this maximum exaggerates
+the differences of strengths, the more so the noisier the results are: with six pairs per
+object of beta distributed results by 11%. `fit_strengths` therefore removes the bias of
+the first order. It adds phi / 2 log det I(s) to the quasi-likelihood, where I(s) is the
+information matrix and phi the variance of the results relative to the binomial variance
+(Firth 1993, Jeffreys' prior; Kosmidis and Firth 2009 for phi). The strengths are unique
+if the pairs connect all objects. phi is estimated at the maximum without this term, and
+is at most 1, its value for wins and losses.
+
+Results are probabilities of a model, so their variance is not the binomial variance. The
+covariance is White's sandwich, with each residual scaled by its leverage (HC3). Intervals
+use t quantiles; the degrees of freedom are the number of pairs minus the number of fitted
 strengths.
 
 Sources: Bradley, Terry, "Rank Analysis of Incomplete Block Designs: I. The Method of
 Paired Comparisons", Biometrika 39, 1952; Ford, "Solution of a Ranking Problem from Binary
-Comparisons", Am. Math. Monthly 64, 1957 (when a solution exists); Papke, Wooldridge,
+Comparisons", Am. Math. Monthly 64, 1957 (when a maximum exists); Firth, "Bias Reduction
+of Maximum Likelihood Estimates", Biometrika 80, 1993; Kosmidis, Firth, "Bias Reduction in
+Exponential Family Nonlinear Models", Biometrika 96, 2009; Papke, Wooldridge,
 "Econometric Methods for Fractional Response Variables", J. Appl. Econometrics 11, 1996;
 MacKinnon, White, J. Econometrics 29, 1985 (HC3); Aronow, Samii, Assenova, "Cluster-Robust
 Variance Estimation for Dyadic Data", Political Analysis 23, 2015.
@@ -34,7 +43,9 @@ if TYPE_CHECKING:
 EDGE = 1e-6  # shares are at least this far from 0 and 1: strengths stay finite
 _MOST_STEPS = 200
 _TOLERANCE = 1e-9
+_CLOSE = 1e-7  # log-odds, tolerance of steps that converge linearly
 _MOST_LEVERAGE = 0.9
+_LONGEST_STEP = 2.0  # log-odds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,7 +59,8 @@ class StrengthFit:
             pairs.
         df: Degrees of freedom of intervals; 0 if there are as many fitted strengths as
             pairs, and the covariance is then NaN.
-        dispersion: Variance of results relative to the binomial variance; NaN if df is 0.
+        dispersion: Variance of results relative to the binomial variance, at the maximum
+            of the quasi-likelihood; NaN if df is 0.
         is_converged: True if the last step was below the tolerance.
     """
 
@@ -63,6 +75,9 @@ class StrengthFit:
 def fit_strengths(first: Ints, second: Ints, shares: Floats, n: int) -> StrengthFit:
     """Fit strengths to the shares of wins of the first object of each pair.
 
+    With fewer than one degree of freedom the dispersion is unknown, and the strengths are
+    the maximum of the quasi-likelihood without a correction of its bias.
+
     Args:
         first: int64[m], index of the first object of each pair.
         second: int64[m], index of the second object of each pair.
@@ -70,12 +85,32 @@ def fit_strengths(first: Ints, second: Ints, shares: Floats, n: int) -> Strength
         n: Number of objects. The pairs must connect all objects, see `components`.
     """
     y = np.clip(shares, EDGE, 1 - EDGE)
+    s, converged = _maximum(first, second, y, n)
+    w = _weights(s, first, second)
+    df = max(len(y) - (n - 1), 0)
+    dispersion = float("nan")
+    if df > 0:
+        residuals = y - _wins(s, first, second)
+        dispersion = float((residuals**2 / w).sum() / df)
+        s, converged = _reduced(s, first, second, y, min(dispersion, 1.0))
+    covariance, inverse = _covariance(s, first, second, y, df)
+    return StrengthFit(
+        strengths=s,
+        covariance=covariance,
+        information=inverse,
+        df=df,
+        dispersion=dispersion,
+        is_converged=converged,
+    )
+
+
+def _maximum(first: Ints, second: Ints, y: Floats, n: int) -> tuple[Floats, bool]:
+    """Maximize the quasi-likelihood by Newton's method with halved steps."""
     s = np.zeros(n)
     value = _likelihood(s, first, second, y)
-    converged = False
     for _ in range(_MOST_STEPS):
         p = _wins(s, first, second)
-        gradient = np.bincount(first, y - p, n) - np.bincount(second, y - p, n)
+        gradient = _net(first, second, y - p, n)
         step = np.linalg.solve(
             _filled(_laplacian(first, second, p * (1 - p), n)), gradient
         )
@@ -88,35 +123,45 @@ def fit_strengths(first: Ints, second: Ints, shares: Floats, n: int) -> Strength
             size /= 2
         s, value = new - new.mean(), new_value
         if np.abs(size * step).max() < _TOLERANCE:
-            converged = True
-            break
-    return _fitted(s, first, second, y, converged)
+            return s, True
+    return s, False
 
 
-def _fitted(
-    s: Floats, first: Ints, second: Ints, y: Floats, converged: bool
-) -> StrengthFit:
-    n, m = len(s), len(y)
-    p = _wins(s, first, second)
-    w = np.maximum(p * (1 - p), EDGE**2)
+def _reduced(
+    s: Floats, first: Ints, second: Ints, y: Floats, phi: float
+) -> tuple[Floats, bool]:
+    """Solve the score equations of the quasi-likelihood plus phi / 2 log det I(s).
+
+    The score of a pair, y - p, gets phi h (1 / 2 - p), where h is the pair's leverage.
+    The steps are those of Fisher's scoring, from the maximum of the quasi-likelihood.
+    """
+    n = len(s)
+    for _ in range(_MOST_STEPS):
+        w = _weights(s, first, second)
+        inverse = _inverse(_laplacian(first, second, w, n))
+        p = _wins(s, first, second)
+        leverage = w * spread(inverse, first, second)
+        step = inverse @ _net(first, second, y - p + phi * leverage * (0.5 - p), n)
+        longest = float(np.abs(step).max())
+        s = s + step * min(1.0, _LONGEST_STEP / max(longest, 1e-300))
+        s -= s.mean()
+        if longest < _CLOSE:
+            return s, True
+    return s, False
+
+
+def _covariance(
+    s: Floats, first: Ints, second: Ints, y: Floats, df: int
+) -> tuple[Floats, Floats]:
+    """Return the sandwich, NaN if df is 0, and the inverse of the information matrix."""
+    n = len(s)
+    w = _weights(s, first, second)
     inverse = _inverse(_laplacian(first, second, w, n))
-    df = m - (n - 1)
-    residuals = y - p
-    covariance = np.full((n, n), np.nan)
-    dispersion = float("nan")
-    if df > 0:
-        leverage = np.clip(w * spread(inverse, first, second), 0, _MOST_LEVERAGE)
-        meat = _laplacian(first, second, (residuals / (1 - leverage)) ** 2, n)
-        covariance = inverse @ meat @ inverse
-        dispersion = float((residuals**2 / w).sum() / df)
-    return StrengthFit(
-        strengths=s,
-        covariance=covariance,
-        information=inverse,
-        df=max(df, 0),
-        dispersion=dispersion,
-        is_converged=converged,
-    )
+    if df == 0:
+        return np.full((n, n), np.nan), inverse
+    leverage = np.clip(w * spread(inverse, first, second), 0, _MOST_LEVERAGE)
+    residuals = (y - _wins(s, first, second)) / (1 - leverage)
+    return inverse @ _laplacian(first, second, residuals**2, n) @ inverse, inverse
 
 
 def components(first: Ints, second: Ints, n: int) -> Ints:
@@ -167,6 +212,17 @@ def dyadic_variance(errors: Floats, first: Ints, second: Ints, n: int) -> float:
 
 def _wins(s: Floats, first: Ints, second: Ints) -> Floats:
     return np.asarray(1 / (1 + np.exp(s[second] - s[first])))
+
+
+def _weights(s: Floats, first: Ints, second: Ints) -> Floats:
+    """Return the binomial variance of each pair's result, above 0."""
+    p = _wins(s, first, second)
+    return np.asarray(np.maximum(p * (1 - p), EDGE**2))
+
+
+def _net(first: Ints, second: Ints, values: Floats, n: int) -> Floats:
+    """Return for each object the sum of its pairs' values, negative if it is second."""
+    return np.asarray(np.bincount(first, values, n) - np.bincount(second, values, n))
 
 
 def _likelihood(s: Floats, first: Ints, second: Ints, y: Floats) -> float:

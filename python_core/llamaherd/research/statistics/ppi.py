@@ -10,11 +10,18 @@ estimated, so that asymptotically the interval is never wider than with codes al
 coded texts must be drawn at random with equal probabilities. For unequal probabilities
 see `llamaherd.research.statistics.dsl.tuned`.
 
-Source: Angelopoulos, Duchi, Zrnic, "PPI++: Efficient Prediction-Powered Inference", 2023
-(arXiv 2311.01453). As in the authors' package ppi-python, the least squares estimate is
-the sum of a fit to predictions and a fit to their errors. This sum is not the minimum
-above, but its variance is computed with the formula for the minimum. If predictions have
-another slope than codes, the intervals are therefore too wide.
+Least squares: as in the authors' package ppi-python, the estimate is lam times a fit to
+the predictions of the N texts plus a fit to Y - lam f of the n texts. The two fits are
+independent, so the covariance is the sum of their sandwiches, each with the residuals of
+its own fit. (ppi-python computes the covariance of the minimum above instead, with all
+residuals from the same coefficients. The minimum has a larger variance if predictions
+have another slope than codes, so these intervals are too wide for the sum.) The best lam
+minimizes the same sum of variances.
+
+Sources: Angelopoulos, Duchi, Zrnic, "PPI++: Efficient Prediction-Powered Inference", 2023
+(arXiv 2311.01453); for the covariance of least squares Angelopoulos, Bates, Fannjiang,
+Jordan, Zrnic, "Prediction-Powered Inference", 2023 (arXiv 2301.09633), the algorithm for
+linear regression coefficients, here with lam.
 """
 
 from __future__ import annotations
@@ -33,7 +40,6 @@ from llamaherd.research.statistics.regression import (
 )
 
 if TYPE_CHECKING:
-    from llamaherd.research.statistics.regression import Kind
     from llamaherd.research.statistics.sampling import Floats
 
 _TUNINGS = 2  # rounds: lam is estimated at lam = 1, then again at the estimate
@@ -88,7 +94,36 @@ def ppi_ols(samples: Samples, lam: float | None = None) -> Estimated:
     Raises:
         FitError: The covariates are linearly dependent.
     """
-    return _ppi("ols", samples, lam)
+    x, others = samples.x, samples.x_others
+    n, n_others = len(x), len(others)
+    of_codes = _residual_terms(x, samples.y)
+    of_hat = _residual_terms(x, samples.y_hat)
+    of_others = _residual_terms(others, samples.y_hat_others)
+    bread, bread_others = x.T @ x / n, others.T @ others / n_others
+    if lam is None:
+        both = np.concatenate([of_hat, of_others])
+        shared = _traced(bread, of_codes.T @ of_hat / n)
+        pooled = (n * bread + n_others * bread_others) / (n + n_others)
+        whole = (1 + n / n_others) * _traced(pooled, _covariance(both))
+        lam = float(np.clip(shared / whole, 0, 1)) if whole > 0 else 0.0
+    theta = fitted("ols", x, samples.y - lam * samples.y_hat, np.ones(n))
+    covariance = sandwich(bread, _covariance(of_codes - lam * of_hat)) / n
+    if lam:
+        hat = lam * samples.y_hat_others
+        theta = theta + fitted("ols", others, hat, np.ones(n_others))
+        meat = _covariance(lam * of_others)
+        covariance = covariance + sandwich(bread_others, meat) / n_others
+    return Estimated(theta=theta, covariance=covariance, lam=lam)
+
+
+def _residual_terms(x: Floats, y: Floats) -> Floats:
+    """Return x_i times the residual of a least squares fit, float64[n, p]."""
+    return scores("ols", x, y, fitted("ols", x, y, np.ones(len(y))))
+
+
+def _traced(bread: Floats, meat: Floats) -> float:
+    """Return the trace of inv(bread) meat inv(bread)."""
+    return float(np.trace(sandwich(bread, meat)))
 
 
 def ppi_logit(samples: Samples, lam: float | None = None) -> Estimated:
@@ -97,31 +132,20 @@ def ppi_logit(samples: Samples, lam: float | None = None) -> Estimated:
     Raises:
         FitError: The covariates are linearly dependent, or they separate the codes.
     """
-    return _ppi("logit", samples, lam)
-
-
-def _ppi(kind: Kind, samples: Samples, lam: float | None) -> Estimated:
     if lam is None:
         lam = 1.0
         for _ in range(_TUNINGS):
-            lam = _best(kind, samples, lam)
-    theta = _solution(kind, samples, lam)
+            lam = _best(samples, lam)
+    theta = _solution(samples, lam)
     n, n_others = len(samples.y), len(samples.y_hat_others)
-    own, hat, others = _terms(kind, samples, theta)
+    own, hat, others = _terms(samples, theta)
     meat = _covariance(lam * others) / n_others + _covariance(own - lam * hat) / n
-    bread = _hessian(kind, samples, lam, theta)
+    bread = _hessian(samples, lam, theta)
     return Estimated(theta=theta, covariance=sandwich(bread, meat), lam=lam)
 
 
-def _solution(kind: Kind, samples: Samples, lam: float) -> Floats:
+def _solution(samples: Samples, lam: float) -> Floats:
     n, n_others = len(samples.y), len(samples.y_hat_others)
-    if kind == "ols":
-        missed = samples.y - lam * samples.y_hat
-        theta = fitted("ols", samples.x, missed, np.ones(n))
-        if lam == 0:
-            return theta
-        hat = lam * samples.y_hat_others
-        return theta + fitted("ols", samples.x_others, hat, np.ones(n_others))
     if lam == 0:
         return fitted("logit", samples.x, samples.y, np.ones(n))
     x = np.concatenate([samples.x_others, samples.x, samples.x])
@@ -131,11 +155,11 @@ def _solution(kind: Kind, samples: Samples, lam: float) -> Floats:
     return fitted("logit", x, y, weights)
 
 
-def _best(kind: Kind, samples: Samples, lam: float) -> float:
+def _best(samples: Samples, lam: float) -> float:
     """Return the lam that minimizes the sum of variances at the estimate with `lam`."""
-    theta = _solution(kind, samples, lam)
-    own, hat, others = _terms(kind, samples, theta)
-    inverse = np.linalg.inv(_hessian(kind, samples, lam, theta))
+    theta = _solution(samples, lam)
+    own, hat, others = _terms(samples, theta)
+    inverse = np.linalg.inv(_hessian(samples, lam, theta))
     n, n_others = len(own), len(others)
     crossed = (own - own.mean(axis=0)).T @ (hat - hat.mean(axis=0)) / n
     spread = _covariance(np.concatenate([hat, others]))
@@ -144,16 +168,16 @@ def _best(kind: Kind, samples: Samples, lam: float) -> float:
     return float(np.clip(shared / whole, 0, 1)) if whole > 0 else 0.0
 
 
-def _terms(kind: Kind, samples: Samples, theta: Floats) -> tuple[Floats, Floats, Floats]:
-    own = scores(kind, samples.x, samples.y, theta)
-    hat = scores(kind, samples.x, samples.y_hat, theta)
-    return own, hat, scores(kind, samples.x_others, samples.y_hat_others, theta)
+def _terms(samples: Samples, theta: Floats) -> tuple[Floats, Floats, Floats]:
+    own = scores("logit", samples.x, samples.y, theta)
+    hat = scores("logit", samples.x, samples.y_hat, theta)
+    return own, hat, scores("logit", samples.x_others, samples.y_hat_others, theta)
 
 
-def _hessian(kind: Kind, samples: Samples, lam: float, theta: Floats) -> Floats:
+def _hessian(samples: Samples, lam: float, theta: Floats) -> Floats:
     """Return the Hessian of the mean loss; for lam = 0 over coded texts only."""
     x = samples.x if lam == 0 else np.concatenate([samples.x, samples.x_others])
-    return information(kind, x, np.full(len(x), 1 / len(x)), theta)
+    return information("logit", x, np.full(len(x), 1 / len(x)), theta)
 
 
 def _covariance(terms: Floats) -> Floats:

@@ -75,6 +75,34 @@ class Codes:
     names: tuple[Hashable, ...] = ()
 
 
+def label_column_of(
+    coded: Any,  # noqa: ANN401 - of many kinds
+    gold: Any,  # noqa: ANN401 - of many kinds
+    label: str | None,
+) -> str | None:
+    """Return the column of labels; None if `coded` is not a data frame.
+
+    Without `label` it is the column that the gold sample was drawn with, or "label", as
+    in `estimate`.
+
+    Raises:
+        ValueError: There is no such column.
+    """
+    is_frame = isinstance(coded, Mapping) or hasattr(coded, "columns")
+    is_result = hasattr(coded, "frame") or hasattr(coded, "names")
+    if label is not None or not is_frame or is_result:
+        return label
+    there = frames.names(coded)
+    design = getattr(gold, "design", None) or {}
+    for name in (design.get("label"), "label"):
+        if name in there:
+            return str(name)
+    raise ArgumentError(
+        f"must be the name of the column that has the labels; there are {there[:20]}",
+        argument="label",
+    )
+
+
 def answers_of(
     coded: Any,  # noqa: ANN401 - of many kinds
     label: str | None,
@@ -104,12 +132,6 @@ def answers_of(
         labels = frames.column(frame, label, "label")
     elif hasattr(coded, "labels") and not callable(coded.labels):
         labels = list(coded.labels)
-    elif isinstance(coded, Mapping) or hasattr(coded, "columns"):
-        raise ArgumentError(
-            "must be the name of the column that has the labels; there are "
-            f"{frames.names(coded)[:20]}",
-            argument="label",
-        )
     else:
         labels = _listed("coded", coded)
     known = tuple(

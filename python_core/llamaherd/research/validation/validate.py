@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,20 +19,35 @@ from llamaherd.research.statistics import (
     accuracy_of,
     brier_score,
     calibration_error,
-    cohen_kappa,
     coverage_curve,
-    gwet_ac1,
-    krippendorff_alpha,
-    percent_agreement,
 )
-from llamaherd.research.statistics.intervals import Measure, level_of, mean, share
+from llamaherd.research.statistics.coder_codes import N_IMPUTATIONS, Consensus
+from llamaherd.research.statistics.imputed_measures import (
+    combined_accuracy,
+    combined_measure,
+)
+from llamaherd.research.statistics.intervals import Measure, level_of
 from llamaherd.research.statistics.ratings import SCALES
 from llamaherd.research.validation import label_set_agreement as sets
-from llamaherd.research.validation.inputs import answers_of, codes_of, in_one_form
+from llamaherd.research.validation.coefficients import (
+    CoefficientSettings,
+    agreements_of,
+    ceiling_of,
+)
+from llamaherd.research.validation.inputs import (
+    answers_of,
+    codes_of,
+    in_one_form,
+    label_column_of,
+)
 from llamaherd.research.validation.numbers import compared_numbers, scale_of_numbers
+from llamaherd.research.validation.right_codes import (
+    RightCodes,
+    check_consensus,
+    majority_code,
+    modelled_codes,
+)
 from llamaherd.research.validation.validation import (
-    Ceiling,
-    PairAgreement,
     Validation,
     Wrong,
 )
@@ -45,55 +58,12 @@ if TYPE_CHECKING:
 
     from llamaherd.research.codes import Code
     from llamaherd.research.statistics import (
-        Agreement,
+        Accuracy,
         CalibrationError,
         CoverageCurve,
     )
     from llamaherd.research.statistics.ratings import Flags, Floats, Scale
     from llamaherd.research.validation.inputs import Codes, ModelLabels
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _How:
-    """Settings that all coefficients use."""
-
-    names: list[Hashable] | None
-    scale: Scale
-    w: Floats
-    level: float
-    n_bootstrap: int
-    seed: int
-
-    def kappas(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """Return percent agreement; for two coders also kappa."""
-        found = [percent_agreement(codes, unit_weights=self.w, level=self.level)]
-        kinds = ("none",) if self.scale == "nominal" else ("none", "quadratic")
-        found += [
-            cohen_kappa(
-                *codes,
-                weights=kind,
-                levels=self.names,
-                unit_weights=self.w,
-                level=self.level,
-            )
-            for kind in kinds
-            if len(codes) == 2
-        ]
-        return tuple(found)
-
-    def coefficients(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """Return the coefficients of `kappas`, alpha and AC1."""
-        alpha = krippendorff_alpha(
-            codes,
-            scale=self.scale,
-            levels=self.names,
-            unit_weights=self.w,
-            level=self.level,
-            n_bootstrap=self.n_bootstrap,
-            seed=self.seed,
-        )
-        ac1 = gwet_ac1(codes, levels=self.names, unit_weights=self.w, level=self.level)
-        return (*self.kappas(codes), alpha, ac1)
 
 
 def validate(
@@ -110,20 +80,24 @@ def validate(
     seed: int = 0,
     several: bool | None = None,
     weights: Any = None,  # noqa: ANN401 - a column, or numbers
+    consensus: Consensus = "majority",
+    n_imputations: int = N_IMPUTATIONS,
 ) -> Validation:
     """Compare a model's labels with human codes.
 
-    If several people coded a text, the majority code is taken as correct; texts on which
-    people tie are left out of accuracy. Texts drawn with known probabilities are weighted
-    by 1 / probability, so that all results describe all texts.
+    If several people coded a text, the majority code is taken as correct, and texts on
+    which people tie are left out of accuracy; see `consensus` for a model of coders.
+    Texts drawn with known probabilities are weighted by 1 / probability, so that all
+    results describe all texts.
 
     Args:
-        coded: Result of `annotate` or `classify_parallel`; a data frame with the labels
-            in the column `label`; or n labels, None if a label is missing.
+        coded: Result of `annotate` or `classify_parallel`; a data frame with a column of
+            labels; or n labels, None if a label is missing.
         gold: Gold sample with codes, from `gold_sample`; or codes of all n texts, None if
             a code is missing: a list for one person; a mapping by coder, a data frame, or
             a list of lists for several people.
-        label: Column of labels.
+        label: Column of labels of a data frame; None for the column that `gold` was drawn
+            with, or "label".
         truth: Instead of `gold`: the column or columns of `coded` with human codes.
         prob: Confidence of the model: a column of `coded`, float[n], or float[n, k] with
             a column for each of `labels`. None to use the probabilities of `coded`, if
@@ -145,12 +119,20 @@ def validate(
             to use the setting of `coded` or `gold`.
         weights: Survey weights: a column of `coded`, or n numbers of at least 0. Each
             text has the weight survey weight / inclusion probability.
+        consensus: The right code of a text whose coders disagree: "majority"; or for
+            three coders or more "dawid_skene" or "one_coin", as in `estimate`. With a
+            model, accuracy and its parts, the agreement of model and people, and the
+            Brier score are averaged over several draws of the right codes, and intervals
+            include the uncertainty of these draws (Rubin's rules). Counts, calibration,
+            coverage and `wrong` are by the most probable right codes.
+        n_imputations: Number of these draws.
 
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range, or arguments contradict each other.
     """
     level_of(level)
+    label = label_column_of(coded, gold, label)
     are_sets = has_several(coded, gold) if several is None else several
     answers = answers_of(coded, label, prob, labels, several=are_sets)
     if scale is None:
@@ -162,14 +144,22 @@ def validate(
         raise ArgumentError(
             f"must be 'nominal' for several labels, not {scale!r}", argument="scale"
         )
+    check_consensus(consensus, n_imputations, scale, several=are_sets)
     answers, codes = (sets.as_sets if are_sets else in_one_form)(answers, codes)
     names = sets.names_of(answers, codes) if are_sets else _names(answers, codes, scale)
-    right, n_ties = (
-        sets.majority_of(codes.codes, names or ()) if are_sets else _majority(codes.codes)
-    )
     given = [answers.labels[row] for row in codes.rows]
     unit_weights = _unit_weights(coded, codes, weights, len(answers.labels))
-    how = _How(
+    if are_sets:
+        of_sets, n_ties = sets.majority_of(codes.codes, names or ())
+        decided = RightCodes(codes=of_sets, n_ties=n_ties)
+    elif consensus == "majority":
+        decided = majority_code(codes.codes)
+    else:
+        decided = modelled_codes(
+            codes.codes, given, names or (), unit_weights, consensus, n_imputations
+        )
+    right = decided.codes
+    how = CoefficientSettings(
         names=[False, True] if are_sets else names,
         scale=scale,
         w=np.ones(len(given)) if unit_weights is None else unit_weights,
@@ -177,16 +167,25 @@ def validate(
         n_bootstrap=n_bootstrap,
         seed=seed,
     )
-    measured = accuracy_of(
-        given,
-        right,
-        labels=names,
-        unit_weights=unit_weights,
-        level=level,
-        n_bootstrap=n_bootstrap,
-        seed=seed,
-        several=are_sets,
-    )
+
+    def accuracy(truth: Sequence[Code], names: Sequence[Hashable] | None) -> Accuracy:
+        return accuracy_of(
+            given,
+            truth,
+            labels=names,
+            unit_weights=unit_weights,
+            level=level,
+            n_bootstrap=n_bootstrap,
+            seed=seed,
+            several=are_sets,
+        )
+
+    # Draws of right codes may have labels that the most probable codes have not.
+    names = names or (_all_labels(given, decided.draws) if decided.draws else None)
+    measured = accuracy(right, names)
+    if decided.draws:
+        by_draw = [accuracy(each, names) for each in decided.draws]
+        measured = combined_accuracy(measured, by_draw, level)
     judged = np.array(
         [a is not None and b is not None for a, b in zip(given, right, strict=True)],
         dtype=bool,
@@ -208,21 +207,24 @@ def validate(
         scale=scale,
         level=level,
         accuracy=measured,
-        **_agreements(given, right, codes, measured.labels if are_sets else None, how),
-        ceiling=_ceiling(codes.codes, given, how.w, level),
-        brier=_brier(answers, codes, right, how.w, level),
+        **agreements_of(
+            given, decided, codes, measured.labels if are_sets else None, how
+        ),
+        ceiling=ceiling_of(codes.codes, given, how.w, level),
+        brier=_brier(answers, codes, decided, how.w, level),
         calibration=calibration,
         coverage=coverage,
         confidence=answers.confidence,
         wrong=_wrong(answers, codes, right, judged & ~hits),
         warnings=(),
         source=source,
+        consensus=consensus,
         numbers=numbers,
         numbers_of_people=of_people,
     )
     if are_sets:
         found = _in_words(found)
-    return found.with_warnings(warnings_of(found, answers, codes, n_ties))
+    return found.with_warnings(warnings_of(found, answers, codes, decided.n_ties))
 
 
 def _unit_weights(
@@ -240,50 +242,9 @@ def _unit_weights(
     return own if codes.inclusion is None else np.asarray(own / codes.inclusion)
 
 
-def _agreements(
-    given: Sequence[Code],
-    right: Sequence[Code],
-    codes: Codes,
-    names: Sequence[Hashable] | None,
-    how: _How,
-) -> dict[str, Any]:
-    """Return agreement fields; `names` are the labels if texts may have several."""
-    pairs = _pairs(given, codes, names, how)
-    if names is not None:
-        of = sets.by_label(given, right, codes.codes, names, how.coefficients)
-        return {
-            "model_agreement": sets.mean_of([each.model for each in of]),
-            "coder_agreement": sets.mean_of([each.people for each in of]),
-            "label_agreement": of,
-            "pairs": pairs,
-        }
-    several_people = len(codes.codes) > 1
-    return {
-        "model_agreement": how.coefficients([given, right]),
-        "coder_agreement": how.coefficients(codes.codes) if several_people else (),
-        "label_agreement": (),
-        "pairs": pairs,
-    }
-
-
-def _pairs(
-    given: Sequence[Code], codes: Codes, names: Sequence[Hashable] | None, how: _How
-) -> tuple[PairAgreement, ...]:
-    """Compare all pairs of coders, the model first; for `names` see `_agreements`."""
-    if len(codes.codes) < 2:
-        return ()
-    columns = [("model", given), *zip(codes.coders, codes.codes, strict=True)]
-    return tuple(
-        PairAgreement(
-            first=first,
-            second=second,
-            coefficients=how.kappas(both)
-            if names is None
-            else sets.mean_of([how.kappas(sets.yes_or_no(n, both)) for n in names]),
-        )
-        for (first, a), (second, b) in combinations(columns, 2)
-        for both in [(a, b)]
-    )
+def _all_labels(given: Sequence[Code], draws: Sequence[Sequence[Code]]) -> list[Hashable]:
+    seen = {code for column in (given, *draws) for code in column if code is not None}
+    return sorted(seen, key=str)
 
 
 def _in_words(found: Validation) -> Validation:
@@ -327,20 +288,12 @@ def _names(answers: ModelLabels, codes: Codes, scale: Scale) -> list[Hashable] |
     return known + sorted(other, key=str)
 
 
-def _majority(codes: Sequence[Sequence[Code]]) -> tuple[list[Code], int]:
-    """Return the majority code of each text, None for a tie, and the number of ties."""
-    right: list[Code] = []
-    n_ties = 0
-    for given_codes in zip(*codes, strict=True):
-        counted = Counter(code for code in given_codes if code is not None).most_common(2)
-        is_tie = len(counted) == 2 and counted[0][1] == counted[1][1]
-        n_ties += is_tie
-        right.append(None if is_tie or not counted else counted[0][0])
-    return right, n_ties
-
-
 def _by_confidence(
-    answers: ModelLabels, codes: Codes, judged: Flags, hits: Flags, how: _How
+    answers: ModelLabels,
+    codes: Codes,
+    judged: Flags,
+    hits: Flags,
+    how: CoefficientSettings,
 ) -> tuple[CalibrationError | None, CoverageCurve | None]:
     """Return calibration error and coverage; None for both without confidence."""
     if answers.confidence is None:
@@ -355,38 +308,20 @@ def _by_confidence(
     )
 
 
-def _ceiling(
-    codes: Sequence[Sequence[Code]], given: Sequence[Code], w: Floats, level: float
-) -> Ceiling | None:
-    """Return how often two people agree, and how often the model agrees with one."""
-    people, model, weights = [], [], []
-    for i, label in enumerate(given):
-        given_codes = [column[i] for column in codes if column[i] is not None]
-        m = len(given_codes)
-        if label is None or m < 2:
-            continue
-        alike = sum(count * (count - 1) for count in Counter(given_codes).values())
-        people.append(alike / (m * (m - 1)))
-        model.append(given_codes.count(label) / m)
-        weights.append(w[i])
-    if not people:  # also if only one person coded
-        return None
-    a, b, v = np.array(people), np.array(model), np.array(weights)
-    return Ceiling(
-        people=share(a, v, level),
-        model=share(b, v, level),
-        difference=mean(b - a, v, level),
-    )
-
-
 def _brier(
-    answers: ModelLabels, codes: Codes, right: list[Code], w: Floats, level: float
+    answers: ModelLabels, codes: Codes, decided: RightCodes, w: Floats, level: float
 ) -> Measure | None:
     if answers.probs is None or not (~np.isnan(answers.probs)).any():
         return None
     at = {name: j for j, name in enumerate(answers.names)}
-    truth = [at.get(code, -1) for code in right]
-    return brier_score(answers.probs[codes.rows], truth, unit_weights=w, level=level)
+    probs = answers.probs[codes.rows]
+    found = [
+        brier_score(
+            probs, [at.get(code, -1) for code in each], unit_weights=w, level=level
+        )
+        for each in decided.draws or (decided.codes,)
+    ]
+    return combined_measure(found, level) if decided.draws else found[0]
 
 
 def _wrong(

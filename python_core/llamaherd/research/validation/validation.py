@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         CoverageCurve,
         Measure,
     )
+    from llamaherd.research.statistics.coder_codes import Consensus
     from llamaherd.research.statistics.number_agreement import NumberAgreement
     from llamaherd.research.statistics.ratings import Floats, Scale
     from llamaherd.research.validation.label_set_agreement import LabelAgreement
@@ -70,7 +71,8 @@ class Wrong:
     Attributes:
         row: Index among all texts, from 0.
         label: Label of the model.
-        truth: Label by the majority of people.
+        truth: Label by the majority of people, or the most probable one by a model of
+            coders.
         prob: Confidence of the model; NaN if unknown.
         text: The text; None if unknown.
     """
@@ -96,7 +98,7 @@ class Validation:
         scale: Scale of measurement of the labels.
         level: Confidence level.
         accuracy: Accuracy by label and overall, with the majority class as the baseline.
-        model_agreement: Coefficients between the model and the human majority. With
+        model_agreement: Coefficients between the model and the right codes. With
             several labels per text, these and the following coefficients are means over
             the labels.
         coder_agreement: Coefficients between the human coders; () if there is only one.
@@ -118,6 +120,8 @@ class Validation:
             labels are known, else the label; the number by people is the mean of their
             codes.
         numbers_of_people: Agreement of the people's numbers; None if one person coded.
+        consensus: Right code where people disagree: "majority", "dawid_skene" or
+            "one_coin".
         source: Hashes of the texts and labels used; None if an earlier version made the
             result.
     """
@@ -145,6 +149,7 @@ class Validation:
     source: Source | None = None
     numbers: NumberAgreement | None = None
     numbers_of_people: NumberAgreement | None = None
+    consensus: Consensus = "majority"
 
     @property
     def labels(self) -> tuple[Hashable, ...]:

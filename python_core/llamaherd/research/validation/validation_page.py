@@ -6,6 +6,7 @@ import math
 import textwrap
 from typing import Any
 
+from llamaherd.research.statistics.coder_codes import model_title
 from llamaherd.research.validation.numbers import NUMBERS
 
 Validation = Any  # avoids an import cycle: validation.py imports this module
@@ -40,6 +41,7 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
             f"[{found.level:.0%} confidence intervals{counted}]",
         ],
         _summary(found),
+        _consensus(found),
         _numbers(found),
         _labels(found),
         _agreement(found),
@@ -101,6 +103,17 @@ def _summary(found: Validation) -> list[str]:
         over = found.calibration.overconfidence
         rows.append(["confidence - accuracy", number(over)])
     return table(rows, left=2)
+
+
+def _consensus(found: Validation) -> list[str]:
+    """Name the model of coders that decides who is right; [] by majority."""
+    if found.consensus == "majority":
+        return []
+    return _wrapped(
+        f"Right codes are drawn by {model_title(found.consensus)}; intervals include the "
+        "uncertainty of these draws. Counts, calibration and wrong labels are by the "
+        "most probable codes. The model assumes that coders err independently."
+    )
 
 
 def _numbers(found: Validation) -> list[str]:

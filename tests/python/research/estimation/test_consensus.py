@@ -54,6 +54,59 @@ def test_intervals_include_that_the_right_code_is_uncertain(consensus: Any) -> N
     assert str(again) == str(by)
 
 
+def scored(seed: int, n: int = 500) -> tuple[Any, Any, lh.GoldSample]:
+    """Numbers 1 to 5, the model's and the right ones, and codes by coders who err."""
+    rng = np.random.default_rng(seed)
+    right = rng.choice(5, n, p=[0.1, 0.2, 0.3, 0.25, 0.15]) + 1
+    label = np.clip(right + rng.choice([-1, 0, 1], n, p=[0.2, 0.6, 0.2]), 1, 5)
+    frame = pd.DataFrame({"id": range(n), "label": label})
+    drawn = lh.gold_sample(frame, 150, label="label", seed=seed)
+    codes = {
+        f"coder {j}": np.where(
+            rng.random(150) < p, right[drawn.rows], rng.integers(1, 6, 150)
+        )
+        for j, p in enumerate((0.95, 0.6, 0.6))
+    }
+    return frame, right, drawn.with_codes(codes)
+
+
+def test_quantiles_go_with_a_model_of_coders() -> None:
+    """The quantiles of order 0.2, 0.45 and 0.8 are 2, 3 and 4."""
+    hits = []
+    for seed in range(12):
+        frame, _, sample = scored(seed)
+        found = lh.estimate(
+            frame,
+            sample,
+            outcome="quantile",
+            quantile=[0.2, 0.45, 0.8],
+            consensus="one_coin",
+            n_imputations=4,
+            methods=["dsl"],
+        )
+        hits += [
+            row.low <= value <= row.high
+            for row, value in zip(found.rows, [2, 3, 4], strict=True)
+        ]
+    assert np.mean(hits) > 0.93
+
+
+def test_quantiles_of_coders_without_errors_are_those_of_the_majority() -> None:
+    frame, right, sample = scored(1)
+    own = [int(right[row]) for row in sample.rows]
+    sample = sample.with_codes({f"coder {j}": own for j in range(3)})
+    asked: Any = {"outcome": "median", "methods": ["dsl", "gold"]}
+    base = lh.estimate(frame, sample, **asked)
+    found = lh.estimate(frame, sample, consensus="dawid_skene", **asked)
+    for one, other in zip(base.rows, found.rows, strict=True):
+        assert (one.estimate, one.low, one.high) == (
+            other.estimate,
+            other.low,
+            other.high,
+        )
+    assert any("Dawid-Skene" in note for note in found.notes)
+
+
 def test_coders_without_errors_leave_the_estimate_as_it_is() -> None:
     sample = gold((1.0, 1.0, 1.0))
     one = lh.estimate(PLAIN, sample, outcome="yes", consensus="one_coin", methods=["dsl"])

@@ -10,7 +10,8 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd.research.estimation import few_codes
-from llamaherd.research.estimation.fitting import FitSettings, fit_means
+from llamaherd.research.estimation.fitting import FitSettings
+from llamaherd.research.estimation.fitting_means import fit_means
 from llamaherd.research.estimation.gold_use import GoldUsed
 from llamaherd.research.statistics.dsl import Problem
 from scipy.stats import norm

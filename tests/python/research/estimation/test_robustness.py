@@ -9,7 +9,8 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd.research.coding.variants import variants_of
-from llamaherd.research.estimation.robustness import compared, drawn_rows
+from llamaherd.research.estimation.robustness import drawn_rows
+from llamaherd.research.estimation.robustness_result import compared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

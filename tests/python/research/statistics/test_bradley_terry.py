@@ -20,6 +20,7 @@ from llamaherd.research.statistics.pair_design import (
     next_pairs,
     random_pairs,
 )
+from scipy.optimize import minimize
 
 if TYPE_CHECKING:
     from llamaherd.research.pairs.design import Design
@@ -53,31 +54,81 @@ def compared(true: Floats, m: int, design: Design, seed: int, noise: float = 5) 
     return first, second, np.array([each.prob for each in drawn.results])
 
 
-def test_strengths_and_errors_equal_those_of_a_logistic_regression() -> None:
+def of_pairs(first: Any, second: Any, n: int) -> Floats:
+    """Covariates of a logistic regression without the first object."""
+    x = np.zeros((len(first), n))
+    x[np.arange(len(first)), first], x[np.arange(len(first)), second] = 1, -1
+    return x[:, 1:]
+
+
+@pytest.mark.parametrize("noise", [5, 1])
+def test_strengths_and_errors_equal_those_of_other_software(noise: float) -> None:
     true = np.random.default_rng(1).normal(0, 1.2, 8)
-    first, second, y = compared(true, 20, "random", 1)
-    x = np.zeros((20, 8))
-    x[np.arange(20), first], x[np.arange(20), second] = 1, -1
-    model = sm.GLM(y, x[:, 1:], family=sm.families.Binomial())
-    other = model.fit(tol=1e-12)
+    first, second, y = compared(true, 20, "random", 1, noise)
+    x = of_pairs(first, second, 8)
+    other = sm.GLM(y, x, family=sm.families.Binomial()).fit(tol=1e-12)
     found = fit_strengths(first, second, y, 8)
-    theirs = np.concatenate([[0], other.params])
-    np.testing.assert_allclose(found.strengths, theirs - theirs.mean(), atol=1e-7)
     assert found.is_converged
     assert found.df == 20 - 7
-    assert found.dispersion == pytest.approx(other.pearson_chi2 / 13)
-    # Errors of differences from the first do not depend on the constraint: the inverse
-    # information is theirs, the sandwich that of their HC3 by the definition.
+    phi = other.pearson_chi2 / 13
+    assert found.dispersion == pytest.approx(phi)
+
+    # The penalized quasi-likelihood, maximized by scipy.
+    def loss(theta: Floats) -> float:
+        odds = x @ theta
+        p = 1 / (1 + np.exp(-odds))
+        value = (y * odds - np.logaddexp(0, odds)).sum()
+        information = (x.T * (p * (1 - p))) @ x
+        return -float(value + min(phi, 1) / 2 * np.linalg.slogdet(information)[1])
+
+    theta = minimize(loss, other.params, method="BFGS", options={"gtol": 1e-9}).x
+    theirs = np.concatenate([[0], theta])
+    np.testing.assert_allclose(found.strengths, theirs - theirs.mean(), atol=1e-5)
+    assert (
+        np.abs(found.strengths).max() < np.abs(other.params - other.params.mean()).max()
+    )
+    # Errors of differences from the first do not depend on the constraint: those of HC3
+    # by the definition, at the reduced estimates.
     zeros, others = np.zeros(7, dtype=int), np.arange(1, 8)
-    plain = np.diag(other.cov_params()) / other.scale
+    p = 1 / (1 + np.exp(-x @ (found.strengths[1:] - found.strengths[0])))
+    bread = np.linalg.inv((x.T * (p * (1 - p))) @ x)
+    plain = np.diag(bread)
     np.testing.assert_allclose(spread(found.information, zeros, others), plain, rtol=1e-6)
-    p = other.fittedvalues
-    bread = np.linalg.inv((x[:, 1:].T * (p * (1 - p))) @ x[:, 1:])
-    h = np.einsum("ij,jk,ik->i", x[:, 1:], bread, x[:, 1:]) * p * (1 - p)
-    meat = (x[:, 1:].T * ((y - p) / (1 - h)) ** 2) @ x[:, 1:]
+    h = np.einsum("ij,jk,ik->i", x, bread, x) * p * (1 - p)
+    meat = (x.T * ((y - p) / (1 - h)) ** 2) @ x
     sandwich = np.diag(bread @ meat @ bread)
     own = spread(found.covariance, zeros, others)
     np.testing.assert_allclose(own, sandwich, rtol=1e-6)
+
+
+@pytest.mark.parametrize("wins", [0, 3, 10])
+def test_two_objects_have_the_share_of_jeffreys(wins: int) -> None:
+    """The bias-reduced log-odds of k wins of m are log((k + 1/2) / (m - k + 1/2))."""
+    y = np.array([1.0] * wins + [0.0] * (10 - wins))
+    found = fit_strengths(np.zeros(10, dtype=int), np.ones(10, dtype=int), y, 2)
+    if wins in {0, 10}:  # no variance is seen: nothing to reduce
+        assert found.dispersion == pytest.approx(0, abs=1e-3)
+        return
+    assert found.dispersion == pytest.approx(10 / 9, rel=1e-4)
+    expected = np.log((wins + 0.5) / (10 - wins + 0.5))
+    assert found.strengths[0] - found.strengths[1] == pytest.approx(expected, abs=1e-4)
+
+
+def test_strengths_are_not_exaggerated() -> None:
+    """Slope of fitted on true strengths; the maximum of the likelihood has 1.10."""
+    slopes, of_maximum = [], []
+    for seed in range(40):
+        true = np.random.default_rng(seed).normal(0, 1.5, 20)
+        first, second, y = compared(true, 120, "random", seed, 2)
+        own = fit_strengths(first, second, y, 20).strengths
+        x = of_pairs(first, second, 20)
+        theirs = sm.GLM(y, x, family=sm.families.Binomial()).fit().params
+        theirs = np.concatenate([[0], theirs])
+        true -= true.mean()
+        slopes.append(own @ true / (true @ true))
+        of_maximum.append(theirs @ true / (true @ true))
+    assert np.mean(slopes) == pytest.approx(1, abs=0.03)
+    assert np.mean(of_maximum) > 1.06
 
 
 def test_wins_alone_give_finite_strengths() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from llamaherd.research.statistics import accuracy_of, cohen_kappa, paired
+from llamaherd.research.statistics.gold_size import gold_size
 from llamaherd.research.statistics.paired_size import paired_size
-from llamaherd.research.statistics.sampling import gold_size
 
 K = 3
 

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from llamaherd.research.statistics import paired_numbers
+from llamaherd.research.statistics.gold_size import gold_size
 from llamaherd.research.statistics.number_agreement import number_agreement
+from llamaherd.research.statistics.paired_number_size import number_size
 from llamaherd.research.statistics.paired_numbers import (
     NUMBER_MEASURES,
     NumberMeasure,
+    UnitNumbers,
     compare_numbers,
 )
+from statsmodels.stats.power import TTestPower
 
 
 def rated(rng: np.random.Generator, n: int, spreads: tuple[float, ...]) -> Any:
@@ -128,3 +132,56 @@ def test_undefined_values_are_nan() -> None:
     assert math.isnan(equal.differences[0].value)
     perfect = compare_numbers([truth, truth], units(truth), "rmse")
     assert perfect.differences[0].value == 0
+
+
+@pytest.mark.parametrize(("compare", "spread"), [(0.5, 1.0), (0.1, 0.9), (1.0, 1.5)])
+def test_size_equals_the_exact_size_of_a_t_test(compare: float, spread: float) -> None:
+    exact = TTestPower().solve_power(compare / spread, power=0.8, alpha=0.05)
+    size = gold_size(compare=compare, measure="mae", spread=spread)
+    assert abs(size.gold - exact) <= 1.5
+    exact = TTestPower().solve_power(compare / spread, power=0.9, alpha=0.05 / 10)
+    size = number_size(compare, spread=spread, power=0.9, candidates=5)
+    assert abs(size.gold - exact) <= 2.5
+
+
+@pytest.mark.parametrize("measure", ["mae", "rmse"])
+def test_size_of_numbers_has_the_power_that_it_promises(measure: Any) -> None:
+    """Errors of 1.5 and 1.8 with a correlation of 0.6, compared by `compare_numbers`."""
+    small, large, r = 1.5, 1.8, 0.6
+    mean = 1.65
+    apart = (large - small) * (np.sqrt(2 / np.pi) if measure == "mae" else 1)
+    size = gold_size(compare=apart, measure=measure, error=mean, correlation=r)
+    assert str(size).splitlines()[1].startswith(f"  {size.gold} texts to compare on")
+    found = []
+    rng = np.random.default_rng(11)
+    for _ in range(400):
+        errors = rng.multivariate_normal([0, 0], [[1, r], [r, 1]], size.gold).T
+        numbers = rng.normal(5, 2, size.gold)
+        units = UnitNumbers(
+            numbers=numbers,
+            weights=np.ones(size.gold),
+            strata=np.zeros(size.gold, dtype=np.int64),
+            ends=(-100, 100),
+        )
+        given = [numbers + small * errors[0], numbers + large * errors[1]]
+        found.append(compare_numbers(given, units, measure).differences[0].high < 0)
+    assert np.mean(found) == pytest.approx(0.8, abs=0.06)
+
+
+def test_spread_of_numbers_is_that_of_the_differences() -> None:
+    rng = np.random.default_rng(12)
+    for r in (-0.5, 0.0, 0.8):
+        errors = 2 * rng.multivariate_normal([0, 0], [[1, r], [r, 1]], 400_000).T
+        size = number_size(0.1, "mae", error=2, correlation=r)
+        assert size.spread == pytest.approx(
+            np.std(np.diff(abs(errors), axis=0)), rel=0.01
+        )
+
+
+def test_sizes_of_numbers_refused() -> None:
+    with pytest.raises(ValueError, match="error or spread must be given for mae"):
+        gold_size(compare=0.2, measure="mae")
+    with pytest.raises(ValueError, match="spread is for the errors of numbers"):
+        gold_size(compare=0.2, spread=1)  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="'rmse' needs compare"):
+        gold_size(0.1, measure="rmse")  # type: ignore[call-overload]

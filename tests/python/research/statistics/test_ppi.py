@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import ppi_py
 import pytest
+import statsmodels.api as sm
 from llamaherd.research.statistics import ppi
 from llamaherd.research.statistics.regression import FitError
 
@@ -55,10 +58,80 @@ def regression(
 
 @pytest.mark.parametrize(("n", "n_others"), SIZES)
 @pytest.mark.parametrize("lam", [None, 0, 0.4, 1])
-@pytest.mark.slow(reason="simulates studies")
-def test_least_squares(n: int, n_others: int, lam: float | None) -> None:
+def test_least_squares_is_the_sum_of_two_fits(
+    n: int, n_others: int, lam: float | None
+) -> None:
+    """Estimates of ppi-python; the covariance is that of statsmodels' two fits."""
     samples, arrays = regression("ols", n, n_others)
-    close(ppi.ppi_ols(samples, lam), ppi_py.ppi_ols_ci(*arrays, alpha=0.1, lam=lam))
+    found = ppi.ppi_ols(samples, lam)
+    wanted = ppi_py.ppi_ols_pointestimate(*arrays, lam=found.lam)
+    np.testing.assert_allclose(found.theta, wanted, atol=1e-9)
+    missed = samples.y - found.lam * samples.y_hat
+    own = sm.OLS(missed, samples.x).fit(cov_type="HC0").cov_params()
+    hat = found.lam * samples.y_hat_others
+    other = sm.OLS(hat, samples.x_others).fit(cov_type="HC0").cov_params()
+    # Here variances divide by n - 1, and HC0 divides by n.
+    summed = own * n / (n - 1) + other * n_others / (n_others - 1)
+    np.testing.assert_allclose(found.covariance, summed, rtol=1e-8)
+
+
+def test_with_equal_coefficients_ppi_python_has_the_same_intervals() -> None:
+    """Both formulas are then equal but for the Hessian, so in large samples."""
+    samples, arrays = regression("ols", 5000, 20_000)
+    same = dataclasses.replace(
+        samples, y_hat=samples.y_hat + 1, y_hat_others=samples.y_hat_others + 1
+    )
+    arrays[2], arrays[4] = same.y_hat, same.y_hat_others
+    low, high = ppi_py.ppi_ols_ci(*arrays, alpha=0.1)
+    width = np.diff(ppi.ppi_ols(same).interval(0.9), axis=0)[0]
+    np.testing.assert_allclose(width, high - low, rtol=0.03)
+
+
+def test_least_squares_of_a_constant_is_the_mean() -> None:
+    samples, _ = regression("ols", 80, 400)
+    found = ppi.ppi_ols(
+        dataclasses.replace(samples, x=samples.x[:, :1], x_others=samples.x_others[:, :1])
+    )
+    mean = ppi.ppi_mean(samples.y, samples.y_hat, samples.y_hat_others)
+    assert found.lam == pytest.approx(mean.lam, rel=0.02)
+    assert found.theta == pytest.approx(mean.theta, abs=0.02)
+    assert found.std_errors == pytest.approx(mean.std_errors, rel=0.02)
+
+
+def test_the_best_weight_has_the_smallest_variance() -> None:
+    samples, _ = regression("ols", 300, 900)
+    best = ppi.ppi_ols(samples)
+    weights = np.linspace(0, 1, 41)
+    sums = [np.trace(ppi.ppi_ols(samples, w).covariance) for w in weights]
+    assert best.lam == pytest.approx(weights[np.argmin(sums)], abs=0.15)
+    assert np.trace(best.covariance) <= min(sums) * 1.1
+
+
+def test_labels_with_another_slope_do_not_widen_the_interval() -> None:
+    """Standard errors are those over draws; ppi-python's are a third too large."""
+    thetas, errors, theirs = [], [], []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+
+        def drawn(size: int, rng: np.random.Generator = rng) -> list[np.ndarray]:
+            x = np.column_stack([np.ones(size), rng.normal(size=size)])
+            noise = rng.normal(size=size)
+            return [
+                x,
+                x @ [0, 1] + noise,
+                x @ [0, -1.5] + noise + rng.normal(0, 0.3, size),
+            ]
+
+        (x, y, y_hat), (others, _, y_hat_others) = drawn(100), drawn(400)
+        found = ppi.ppi_ols(
+            ppi.Samples(x=x, y=y, y_hat=y_hat, x_others=others, y_hat_others=y_hat_others)
+        )
+        thetas.append(found.theta[1])
+        errors.append(found.std_errors[1])
+        low, high = ppi_py.ppi_ols_ci(x, y, y_hat, others, y_hat_others, alpha=0.1)
+        theirs.append((high - low)[1] / 2 / 1.6449)
+    assert np.mean(errors) == pytest.approx(np.std(thetas), rel=0.15)
+    assert np.mean(theirs) > 1.25 * np.mean(errors)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")

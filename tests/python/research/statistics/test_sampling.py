@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from llamaherd.research.statistics import dsl, sampling
+from llamaherd.research.statistics.gold_size import gold_size
 
 DRAWS = 2500
 
@@ -127,35 +128,35 @@ def test_what_are_no_probabilities_is_refused(probs: list[float], match: str) ->
 def test_sizes_by_the_textbook() -> None:
     # Cochran, "Sampling Techniques", 1977, 4.4: share 0.5, +- 0.05 at 95%: 385; with
     # 1,000 in all 385 / (1 + 384 / 1000).
-    assert sampling.gold_size(0.05).gold == 385
-    assert sampling.gold_size(0.05, population=1000, target="texts").gold == 278
-    assert sampling.gold_size(0.05, population=1000).gold == 385
-    assert sampling.gold_size(0.05).dsl is None
+    assert gold_size(0.05).gold == 385
+    assert gold_size(0.05, population=1000, target="texts").gold == 278
+    assert gold_size(0.05, population=1000).gold == 385
+    assert gold_size(0.05).dsl is None
 
 
 def test_sizes_with_labels() -> None:
     # Right in 90% at a share of one half: kappa 0.8, and errors have the variance 0.1.
-    size = sampling.gold_size(0.05, accuracy=0.9)
+    size = gold_size(0.05, accuracy=0.9)
     z = 1.959963984540054
     assert size.kappa == pytest.approx(0.8)
     assert size.dsl == math.ceil(z**2 * 0.1 / 0.05**2)
     assert size.ppi == math.ceil(z**2 * 0.25 * (1 - 0.64) / 0.05**2)
-    assert size == sampling.gold_size(0.05, kappa=0.8) or size.kappa != 0.8
+    assert size == gold_size(0.05, kappa=0.8) or size.kappa != 0.8
     assert "154 texts by DSL" in str(size)
-    perfect = sampling.gold_size(0.05, accuracy=1.0)
+    perfect = gold_size(0.05, accuracy=1.0)
     assert (perfect.dsl, perfect.ppi) == (10, 10)
-    useless = sampling.gold_size(0.05, kappa=0.0)
+    useless = gold_size(0.05, kappa=0.0)
     assert useless.dsl == 2 * useless.gold - 1  # 768.3 of 384.1: worse than none
     assert useless.ppi == useless.gold
     with pytest.raises(ValueError, match="not both"):
-        sampling.gold_size(0.05, accuracy=0.9, kappa=0.8)
+        gold_size(0.05, accuracy=0.9, kappa=0.8)
     with pytest.raises(ValueError, match=r"accuracy must be at least 0\.5, the accuracy"):
-        sampling.gold_size(0.05, accuracy=0.3)
+        gold_size(0.05, accuracy=0.3)
 
 
 def test_a_size_gives_the_width_that_was_wanted() -> None:
     rng = np.random.default_rng(5)
-    size = sampling.gold_size(0.06, share=0.4, population=3000, target="texts")
+    size = gold_size(0.06, share=0.4, population=3000, target="texts")
     codes = np.arange(3000) < 1200
     means = [
         codes[sampling.draw_simple(3000, size.gold, rng).rows].mean() for _ in range(2000)
@@ -167,7 +168,7 @@ def test_a_size_gives_the_width_that_was_wanted() -> None:
 def test_estimates_have_the_width_that_was_wanted(target: sampling.Target) -> None:
     """1,000 texts, of which half are errors of one kind and half of the other."""
     n_texts = 1000
-    size = sampling.gold_size(0.05, accuracy=0.9, population=n_texts, target=target)
+    size = gold_size(0.05, accuracy=0.9, population=n_texts, target=target)
     rng = np.random.default_rng(6)
     code = np.arange(n_texts) % 2.0
     label = np.where(np.arange(n_texts) % 20 < 18, code, 1 - code)
@@ -187,8 +188,8 @@ def test_estimates_have_the_width_that_was_wanted(target: sampling.Target) -> No
 
 def test_widths_that_so_few_texts_cannot_give() -> None:
     with pytest.raises(ValueError, match=r"200 texts are too few .* 0\.0693 even if all"):
-        sampling.gold_size(0.05, population=200)
-    assert sampling.gold_size(0.05, population=200, target="texts").gold == 132
+        gold_size(0.05, population=200)
+    assert gold_size(0.05, population=200, target="texts").gold == 132
     # The narrowest takes nearly all of them.
-    size = sampling.gold_size(0.0694, population=200, accuracy=0.9)
+    size = gold_size(0.0694, population=200, accuracy=0.9)
     assert (size.gold, size.dsl) == (200, 199)

@@ -169,6 +169,20 @@ def test_labels_come_in_many_kinds() -> None:
     assert repr(lh.validate(coded, pd.Series(truth))) == repr(matrix)
 
 
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame, pl.DataFrame])
+def test_the_column_of_labels_is_found_as_in_estimate(kind: Any) -> None:
+    labels, codes = ["a", "b", "a", "b"] * 10, ["a", "b", "b", "b"] * 10
+    frame = kind({"text": [f"t{i}" for i in range(40)], "label": labels})
+    expected = lh.validate(labels, codes).accuracy.accuracy
+    assert lh.validate(frame, codes).accuracy.accuracy == expected
+    other = kind({"text": [f"t{i}" for i in range(40)], "mine": labels, "label": codes})
+    gold = lh.gold_sample(other, 40, label="mine", seed=1)
+    gold = gold.with_codes([codes[row] for row in gold.rows])
+    found = lh.validate(other, gold)
+    assert found.accuracy.accuracy.value == 0.75
+    assert lh.validate(other, codes).accuracy.accuracy.value == 1
+
+
 def test_codes_of_several_people_come_in_many_kinds() -> None:
     coded, truth, _ = study(80)
     a, b = people(truth, range(80), 0.1, 1), people(truth, range(80), 0.2, 2)

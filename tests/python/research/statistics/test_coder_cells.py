@@ -6,7 +6,7 @@ import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
-from llamaherd.research.estimation.consensus_cells import cells_of
+from llamaherd.research.statistics.coder_cells import cells_of
 
 # Samples are small, and estimate() says so.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

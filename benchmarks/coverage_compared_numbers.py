@@ -1,0 +1,123 @@
+"""Coverage of intervals that compare the errors of codebooks for numbers.
+
+python benchmarks/coverage_compared_numbers.py [--draws 1000]
+
+Human codes are skewed whole numbers from 0 to 10. Three codebooks give numbers with
+correlated errors of different size and bias. Each simulation draws 2,000 texts and a gold
+sample: simple, or equal strata of the first codebook's number. True differences are those
+of the distribution, computed from 600,000 texts. Cells are the lowest coverage of three
+single intervals; the last column is the share of draws in which all three simultaneous
+intervals contain the truth. The table is written into docs/selection.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import marked
+import numpy as np
+from llamaherd.research.statistics import sampling
+from llamaherd.research.statistics.paired_numbers import (
+    NUMBER_MEASURES,
+    NumberMeasure,
+    UnitNumbers,
+    compare_numbers,
+)
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "selection.md"
+N_TEXTS, N_TRUTH, SEED, ENDS = 2000, 600_000, 1, (0.0, 10.0)
+DESIGNS = (("simple", 30), ("simple", 60), ("simple", 200), ("equal strata", 200))
+TITLES = {"mae": "mean absolute error", "rmse": "RMSE", "pearson": "correlation"}
+
+
+def texts(n: int, rng: np.random.Generator) -> tuple[Floats, list[Floats]]:
+    """Draw right numbers, and the numbers by three codebooks."""
+    right = np.round(10 * rng.beta(1.2, 2.5, n))
+    shared = rng.normal(size=n)
+    given = [
+        np.clip(
+            shift
+            + slope * right
+            + size * (0.7 * shared + 0.7 * rng.normal(size=n)) * (0.6 + 0.1 * right),
+            *ENDS,
+        )
+        for shift, slope, size in ((0.5, 0.9, 1.0), (1.2, 0.75, 1.2), (0.0, 1.1, 1.5))
+    ]
+    return right, given
+
+
+def truths() -> dict[str, list[float]]:
+    """Return the differences of the measures in the distribution."""
+    right, given = texts(N_TRUTH, np.random.default_rng(0))
+    values = {
+        "mae": [float(abs(each - right).mean()) for each in given],
+        "rmse": [float(np.sqrt(((each - right) ** 2).mean())) for each in given],
+        "pearson": [float(np.corrcoef(each, right)[0, 1]) for each in given],
+    }
+    return {
+        name: [each[i] - each[j] for i, j in combinations(range(3), 2)]
+        for name, each in values.items()
+    }
+
+
+def covered(
+    design: str, n: int, measure: NumberMeasure, truth: list[float], n_draws: int
+) -> str:
+    """Return the coverage of single intervals, and that of all simultaneous ones."""
+    hits = []
+    for seed in range(n_draws):
+        rng = np.random.default_rng([SEED, n, len(design), seed])
+        right, given = texts(N_TEXTS, rng)
+        strata = np.clip(given[0] // 2.5, 0, 3).astype(int).tolist()
+        draw = (
+            sampling.draw_simple(N_TEXTS, n, rng)
+            if design == "simple"
+            else sampling.draw_stratified(strata, n, rng, "equal")
+        )
+        units = UnitNumbers(
+            numbers=right[draw.rows],
+            weights=1 / draw.probs,
+            strata=draw.strata[draw.rows],
+            ends=ENDS,
+        )
+        own = [each[draw.rows] for each in given]
+        found = [
+            compare_numbers(own, units, measure, adjust=adjust).differences
+            for adjust in ("none", "max-t")
+        ]
+        hits.append(
+            [
+                [
+                    each.low <= value <= each.high
+                    for each, value in zip(of, truth, strict=True)
+                ]
+                for of in found
+            ]
+        )
+    single, together = np.array(hits).transpose(1, 0, 2)
+    return f"{single.mean(axis=0).min():.1%} | {together.all(axis=1).mean():.1%}"
+
+
+def main() -> None:
+    """Write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=1000)
+    n_draws = parser.parse_args().draws
+    wanted = truths()
+    lines = ["| measure | sample | each | together |", "|---|---|---:|---:|"]
+    for measure in NUMBER_MEASURES:
+        for design, n in DESIGNS:
+            cells = covered(design, n, measure, wanted[measure], n_draws)
+            lines.append(f"| {TITLES[measure]} | {design}, {n} | {cells} |")
+    error = math.sqrt(0.95 * 0.05 / n_draws)
+    said = f"{n_draws:,} draws each; standard error of a coverage of 95%: {error:.1%}."
+    marked.write(PAGE, {"coverage of numbers": "\n".join([said, "", *lines])})
+
+
+if __name__ == "__main__":
+    main()

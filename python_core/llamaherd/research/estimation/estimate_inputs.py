@@ -1,0 +1,158 @@
+"""Texts, codes and rows that an estimate uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.research import frames
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.joins import (
+    SampleRows,
+    current_rows,
+    filtered,
+    n_relabelled,
+)
+from llamaherd.research.estimation import formulas
+from llamaherd.research.estimation.gold_data import Population
+from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.estimation.groups import named
+from llamaherd.research.estimation.outcomes import (
+    checked_labels,
+    labels_of,
+)
+
+if TYPE_CHECKING:
+    from llamaherd.research.estimation.outcomes import Outcome
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+
+def columns_of(
+    texts: Population,
+    gold: Any,  # noqa: ANN401 - see estimate
+    prob: Any,  # noqa: ANN401 - see estimate
+    weights: object,
+) -> tuple[Any, Any]:
+    """Read codes and probabilities from columns, if named; check all pandas indexes."""
+    if isinstance(gold, str):
+        gold = frames.column(texts.frame, gold, "gold")
+    if isinstance(prob, str) and prob in frames.names(texts.frame):
+        prob = [float(each) for each in frames.column(texts.frame, prob, "prob")]
+    for name, values in (("gold", gold), ("prob", prob), ("weights", weights)):
+        frames.check_index(values, texts.frame, name)
+    return gold, prob
+
+
+def compared_columns(
+    texts: Population, formula: str | None, groups: list[str]
+) -> list[Sequence[Any]]:
+    """Return the labels, and the columns of the groups or, sorted, of the formula."""
+    if formula is not None:
+        used = formulas.columns_in(formula) - {texts.label_column}
+        groups = sorted(used.intersection(frames.names(texts.frame)))
+    return [texts.labels, *(frames.column(texts.frame, name, "by") for name in groups)]
+
+
+def all_values(texts: Population, codes: Sequence[str]) -> set[str]:
+    """Return all labels and codes that occur."""
+    return {*codes, *(label for label in texts.labels if label is not None)}
+
+
+def joined(
+    coded: Any,  # noqa: ANN401 - see estimate
+    gold: Any,  # noqa: ANN401 - see estimate
+    label: str | None,
+    text: str | None,
+    *,
+    several: bool,
+) -> tuple[Population, Any, list[str]]:
+    """Match a sample to the texts; return both, and notes on texts that do not match.
+
+    Raises:
+        ValueError: The sample was drawn from other texts, or a column does not exist.
+    """
+    if isinstance(coded, Sequence) and not isinstance(coded, str):
+        coded = {"label": list(coded)}
+    design = gold.design if isinstance(gold, GoldSample) else {}
+    frame = coded.frame if isinstance(coded, Coded) else coded
+    there = frames.names(frame)
+    text = text or (design.get("text") if design.get("text") in there else None)
+    identifier = design.get("id") if design.get("id") in there else None
+    if label is None and frame is coded:
+        label = design.get("label") or "label"
+    names = gold.names if isinstance(gold, GoldSample) else ()
+    texts = Population.of(
+        coded, text=text, label=label, id=identifier, names=names, several=several
+    )
+    if not isinstance(gold, GoldSample):
+        return texts, gold, []
+    known = texts.texts if texts.text_column is not None else None
+    rows = SampleRows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
+    n_before = len(gold.all_probs)
+    gold = filtered(gold, rows)
+    new_rows = current_rows(gold, rows)
+    n_other = n_relabelled(gold, rows, new_rows)
+    notes = []
+    if len(texts) < n_before:
+        notes.append(
+            f"{len(texts)} of the {n_before} texts from which the sample was drawn are "
+            f"used, {len(gold)} of them drawn: estimates describe only the texts used"
+        )
+    if n_other:
+        notes.append(
+            f"{n_other} of {len(gold)} texts of the gold sample have another label than "
+            "when it was drawn, by another run or an edit: estimates use the new labels"
+        )
+    return texts, gold.moved(new_rows), notes
+
+
+def kept_rows(
+    texts: Population,
+    formula: str | None,
+    by: str | Sequence[str] | None,
+    cluster: str | None,
+    survey: Floats | None,
+) -> Ints:
+    """Return the rows with a label, a weight above 0 and a value in every used column."""
+    if formula is not None:
+        kept = formulas.complete_rows(texts.frame, formula, texts.labels)
+    else:
+        kept = np.flatnonzero([label is not None for label in texts.labels])
+    names = [*named(by), *([] if cluster is None else [cluster])]
+    for name in names:
+        values = frames.column(texts.frame, name, "by" if name != cluster else "cluster")
+        kept = kept[[values[i] is not None for i in kept]]
+    if survey is not None:
+        kept = kept[survey[kept] > 0]
+    if len(kept) == 0:
+        raise ArgumentError(
+            "must have at least one row with a label and a value in every column used",
+            argument="data",
+            code="no_rows",
+        )
+    return kept
+
+
+def with_outcome(
+    formula: str, outcome: Outcome, texts: Population, *, several: bool
+) -> str:
+    """Return the formula with `outcome` as its left side, if it has none."""
+    left, right = formulas.split(formula)
+    if left:
+        raise ArgumentError(
+            f"is for a formula without a left side, not {formula!r}", argument="outcome"
+        )
+    if not isinstance(outcome, str):
+        raise ArgumentTypeError(
+            "must be one label where there is a formula", argument="outcome"
+        )
+    labels = [each for each in texts.labels if each is not None]
+    given = [labels_of(each, several=several) for each in labels]
+    checked_labels(outcome, texts, frozenset().union(*given))
+    name = texts.label_column or ""
+    name = name if name.isidentifier() else f"`{name}`"
+    has = f"has_label({name}, {outcome!r})" if several else f"{name} == {outcome!r}"
+    return f"{has} ~ {right}"

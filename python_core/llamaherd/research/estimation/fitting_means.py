@@ -1,0 +1,176 @@
+"""Means in groups and their differences, by all methods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.research.estimation import few_codes, few_errors, notes
+from llamaherd.research.estimation.few_errors import Reach
+from llamaherd.research.estimation.fitting import (
+    NO_OTHERS,
+    FitSettings,
+    Found,
+    MethodFit,
+    RowNames,
+    covariance_of,
+    estimated_by,
+    filled_row,
+    found_of,
+    of_labels,
+    ppi_samples,
+    tried,
+    unit_vector,
+    widened,
+)
+from llamaherd.research.statistics import dsl, ppi
+from llamaherd.research.statistics.intervals import student_quantile
+from llamaherd.research.statistics.regression import Estimated, FitError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.estimation.estimates import Estimate, Method
+    from llamaherd.research.statistics.dsl import Problem
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+
+def fit_means(
+    outcomes: Sequence[tuple[str, Floats, Floats]],
+    term: str,
+    groups: Ints,
+    names: Sequence[str],
+    settings: FitSettings,
+) -> Found:
+    """Estimate means of outcomes in groups, and differences from the first group.
+
+    Args:
+        outcomes: For each outcome its name, its values by the labels, float64[N], and its
+            values by the codes, float64[n].
+        term: "share" or "mean".
+        groups: int64[N], the group of each text.
+        names: Names of the groups.
+        settings: Settings shared by all estimates.
+
+    Raises:
+        ValueError: No method gives an estimate.
+    """
+    x_hat = (groups[:, None] == np.arange(len(names))).astype(np.float64)
+    x = x_hat[settings.gold.rows]
+    found_notes = [*settings.notes_of_ppi, *notes.few_groups(names, x.sum(axis=0))]
+    bounds = []
+    rows: list[Estimate] = []
+    covariances: dict[tuple[str, str], Floats] = {}
+    for outcome, y_hat, y in outcomes:
+        problem = settings.problem("ols", x_hat, y_hat, x, y)
+        found_notes += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
+        found_notes += notes.rare_label(outcome, y) if term == "share" else []
+        found_notes += notes.rare_errors(outcome, names, problem, settings.gold.names)
+        span = 1.0 if term == "share" else float(np.ptp([*y_hat, *y])) or np.nan
+        for method in settings.methods:
+            by = partial(_mean_by, method, problem, settings, span)
+            found = tried(method, by, found_notes, names)
+            if found is not None:
+                bounds.append(notes.unseen(problem, outcome, method, names, found.wider))
+            covariances[outcome, method] = covariance_of(
+                found, len(names), settings.level
+            )
+            rows += _rows_of_means(
+                outcome, term, names, method=method, found=found, level=settings.level
+            )
+    found_notes += [*notes.by_the_rule(bounds), *notes.beyond(rows)]
+    return found_of(rows, covariances, found_notes)
+
+
+def _rows_of_means(
+    outcome: str,
+    term: str,
+    names: Sequence[str],
+    *,
+    method: Method,
+    found: MethodFit | None,
+    level: float,
+) -> list[Estimate]:
+    """Return a row for each group, and one for each difference from the first."""
+    p = len(names)
+    limits = (0.0, 1.0) if term == "share" else (-np.inf, np.inf)
+    rows = [
+        filled_row(
+            RowNames(
+                outcome=outcome, term=term, group=name, method=method, limits=limits
+            ),
+            found,
+            unit_vector(i, p),
+            level,
+        )
+        for i, name in enumerate(names)
+    ]
+    most = limits[1]
+    for i, name in enumerate(names[1:], start=1):
+        row = RowNames(
+            outcome=outcome,
+            term="difference",
+            group=f"{name} - {names[0]}",
+            method=method,
+            limits=(-most, most),
+        )
+        rows.append(filled_row(row, found, unit_vector(i, p) - unit_vector(0, p), level))
+    return rows
+
+
+def _mean_by(
+    method: Method, problem: Problem, settings: FitSettings, span: float
+) -> MethodFit:
+    """Fit group means; groups with fewer than two codes get NaN.
+
+    Intervals are widened where a few codes show too few errors to estimate an error rate
+    (see `few_errors`). `span` is the largest difference of two outcomes.
+    """
+    if method == "naive":
+        return of_labels(problem, dsl.naive(problem))
+    there = np.flatnonzero(problem.x.sum(axis=0) >= 2)
+    part = replace(problem, x_hat=problem.x_hat[:, there], x=problem.x[:, there])
+    if len(there) == 0:
+        raise FitError("no group has two codes")
+    if method == "ppi" and settings.is_plain:
+        found = _ppi_means(part)
+    else:
+        found = estimated_by(method, part, settings)
+    level, p = settings.level, problem.x.shape[1]
+    df = np.full(p, np.inf)
+    df[there] = np.minimum(
+        few_codes.freedoms(part, 1 + (method == "ppi")),
+        found.df if found.df is not None else np.inf,
+    )
+    far = np.array([student_quantile(level, each) for each in df[there]])
+    more = few_errors.reach(part, level, far, span=span, has_labels=method != "gold")
+    wider = Reach(below=np.zeros(p), above=np.zeros(p))
+    wider.below[there], wider.above[there] = more.below, more.above
+    theta, covariance = np.full(p, np.nan), np.full((p, p), np.nan)
+    theta[there], covariance[np.ix_(there, there)] = found.theta, found.covariance
+    return MethodFit(
+        theta=theta, covariance=covariance, lam=found.lam, df=df, wider=wider
+    )
+
+
+def _ppi_means(problem: Problem) -> Estimated:
+    """Fit each group's mean; the group's coded texts are a simple random sample of it."""
+    samples = ppi_samples(problem)
+    means = []
+    for g in range(problem.x_hat.shape[1]):
+        own, others = samples.x[:, g] == 1, samples.x_others[:, g] == 1
+        if not others.any():
+            raise FitError(NO_OTHERS)
+        means.append(
+            ppi.ppi_mean(samples.y[own], samples.y_hat[own], samples.y_hat_others[others])
+        )
+    sizes = samples.x.sum(axis=0)
+    found = Estimated(
+        theta=np.array([mean.theta[0] for mean in means]),
+        covariance=np.diag([mean.covariance[0, 0] for mean in means]),
+        lam=means[0].lam if len(means) == 1 else float("nan"),
+    )
+    return widened(found, sizes / np.maximum(sizes - 2, 1))

@@ -1,0 +1,142 @@
+"""Number of texts to code to detect a difference between the errors of two codebooks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+
+ErrorMeasure = Literal["mae", "rmse"]
+ERROR_MEASURES: tuple[ErrorMeasure, ...] = ("mae", "rmse")
+_LEAST = 10
+_MOST = 1e12
+_TITLES = {"mae": "mean absolute error", "rmse": "root mean squared error"}
+# Variance of the absolute value of a standard normal number.
+_FOLDED = 1 - 2 / math.pi
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberSize:
+    """Number of texts to code to detect a difference of two codebooks for numbers.
+
+    Attributes:
+        gold: Number of texts on which both codebooks are compared.
+        compare: Difference of the errors to detect, in units of the codes.
+        measure: "mae" or "rmse".
+        spread: Standard deviation, over texts, of the difference of both codebooks'
+            absolute errors (for "rmse": of the influences on the difference).
+        power: Probability that the interval of the difference excludes 0.
+        level: Confidence level.
+        candidates: Number of codebooks that are compared.
+    """
+
+    gold: int
+    compare: float
+    measure: ErrorMeasure
+    spread: float
+    power: float
+    level: float
+    candidates: int
+
+    def __str__(self) -> str:
+        of = "" if self.candidates == 2 else f", two of {self.candidates} codebooks"
+        return (
+            f"A difference of {self.compare:g} in the {_TITLES[self.measure]}{of}, "
+            f"{self.level:.0%} confidence, power {self.power:g}:\n"
+            f"  {self.gold} texts to compare on, if the difference has a standard "
+            f"deviation of {self.spread:.3g} over texts"
+        )
+
+
+def number_size(
+    compare: float,
+    measure: ErrorMeasure = "mae",
+    *,
+    error: float | None = None,
+    correlation: float = 0.5,
+    spread: float | None = None,
+    power: float = 0.8,
+    level: float = 0.95,
+    candidates: int = 2,
+) -> NumberSize:
+    """Return the size of a simple random sample that detects a difference of errors.
+
+    Both codebooks are compared on the same texts by a t test of the differences d_i,
+    whose standard deviation is `spread`:
+
+        n = (z_a + z_b)^2 spread^2 / compare^2 + z_a^2 / 2,
+
+    where z_a and z_b are the normal quantiles of confidence and power, and the last term
+    is Guenther's correction for the t distribution. If `spread` is unknown, it follows
+    from the size of the errors. For normal errors with mean 0, standard deviation s and
+    correlation r,
+
+        mae:  spread^2 = 2 s^2 (1 - 2/pi - 2/pi (sqrt(1 - r^2) + r asin(r) - 1)),
+        rmse: spread^2 = s^2 (1 - r^2).
+
+    With more than two candidates, all pairs together have the confidence level, by
+    Bonferroni.
+
+    Args:
+        compare: Difference of the errors to detect, in units of the codes.
+        measure: "mae" for mean absolute errors, "rmse" for root mean squared errors.
+        error: Expected root mean squared error s of the codebooks.
+        correlation: Expected correlation r of both codebooks' errors, in [-1, 1).
+            Codebooks that differ in a few words err alike.
+        spread: Instead of `error` and `correlation`: standard deviation of the paired
+            differences, for example from a pilot study.
+        power: Probability to detect the difference.
+        level: Confidence level.
+        candidates: Number of codebooks that are compared.
+
+    Raises:
+        ValueError: An argument is out of range, or not exactly one of `error` and
+            `spread` is given.
+
+    Source: Guenther, "Sample Size Formulas for Normal Theory T Tests", The American
+    Statistician 35, 1981; Kamat, "Incomplete and Absolute Moments of the Multivariate
+    Normal Distribution", Biometrika 40, 1953 (absolute errors).
+    """
+    checks.real("compare", compare, 1e-9, _MOST)
+    checks.choice("measure", measure, ERROR_MEASURES)
+    checks.real("power", power, 1e-6, 1 - 1e-6)
+    checks.real("level", level, 1e-6, 1 - 1e-6)
+    checks.integer("candidates", candidates, 2, 1000)
+    if (error is None) == (spread is None):
+        raise ArgumentError(
+            f"or spread must be given for {measure}: the expected root mean squared "
+            "error of the codebooks, or the standard deviation of the differences of "
+            "their errors. Give one of the two",
+            argument="error",
+            code="missing",
+        )
+    if spread is None:
+        s = checks.real("error", error, 1e-9, _MOST)
+        r = checks.real("correlation", correlation, -1, 1 - 1e-6)
+        spread = s * math.sqrt(_spread_of(measure, r))
+    checks.real("spread", spread, 1e-12, _MOST)
+    pairs = candidates * (candidates - 1) / 2
+    z_a = NormalDist().inv_cdf(1 - (1 - level) / (2 * pairs))
+    z_b = NormalDist().inv_cdf(power)
+    needed = ((z_a + z_b) * spread / compare) ** 2 + z_a**2 / 2
+    return NumberSize(
+        gold=max(math.ceil(needed - 1e-9), _LEAST),
+        compare=compare,
+        measure=measure,
+        spread=spread,
+        power=power,
+        level=level,
+        candidates=candidates,
+    )
+
+
+def _spread_of(measure: ErrorMeasure, r: float) -> float:
+    """Return the variance of the differences for errors with standard deviation 1."""
+    if measure == "rmse":
+        return 1 - r**2
+    shared = 2 / math.pi * (math.sqrt(1 - r**2) + r * math.asin(r) - 1)
+    return 2 * (_FOLDED - shared)

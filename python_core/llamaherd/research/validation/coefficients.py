@@ -1,0 +1,167 @@
+"""Agreement of the model with people, and of people with each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llamaherd.research.statistics import (
+    cohen_kappa,
+    gwet_ac1,
+    krippendorff_alpha,
+    percent_agreement,
+)
+from llamaherd.research.statistics.imputed_measures import (
+    combined_agreement,
+)
+from llamaherd.research.statistics.intervals import mean, share
+from llamaherd.research.validation import label_set_agreement as sets
+from llamaherd.research.validation.validation import (
+    Ceiling,
+    PairAgreement,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from llamaherd.research.codes import Code
+    from llamaherd.research.statistics import (
+        Agreement,
+    )
+    from llamaherd.research.statistics.ratings import Floats, Scale
+    from llamaherd.research.validation.inputs import Codes
+    from llamaherd.research.validation.right_codes import (
+        RightCodes,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CoefficientSettings:
+    """Settings that all coefficients use."""
+
+    names: list[Hashable] | None
+    scale: Scale
+    w: Floats
+    level: float
+    n_bootstrap: int
+    seed: int
+
+    def kappas(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
+        """Return percent agreement; for two coders also kappa."""
+        found = [percent_agreement(codes, unit_weights=self.w, level=self.level)]
+        kinds = ("none",) if self.scale == "nominal" else ("none", "quadratic")
+        found += [
+            cohen_kappa(
+                *codes,
+                weights=kind,
+                levels=self.names,
+                unit_weights=self.w,
+                level=self.level,
+            )
+            for kind in kinds
+            if len(codes) == 2
+        ]
+        return tuple(found)
+
+    def coefficients(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
+        """Return the coefficients of `kappas`, alpha and AC1."""
+        alpha = krippendorff_alpha(
+            codes,
+            scale=self.scale,
+            levels=self.names,
+            unit_weights=self.w,
+            level=self.level,
+            n_bootstrap=self.n_bootstrap,
+            seed=self.seed,
+        )
+        ac1 = gwet_ac1(codes, levels=self.names, unit_weights=self.w, level=self.level)
+        return (*self.kappas(codes), alpha, ac1)
+
+
+def agreements_of(
+    given: Sequence[Code],
+    decided: RightCodes,
+    codes: Codes,
+    names: Sequence[Hashable] | None,
+    how: CoefficientSettings,
+) -> dict[str, Any]:
+    """Return agreement fields; `names` are the labels if texts may have several."""
+    pairs = _pairs(given, codes, names, how)
+    if names is not None:
+        of = sets.by_label(given, decided.codes, codes.codes, names, how.coefficients)
+        return {
+            "model_agreement": sets.mean_of([each.model for each in of]),
+            "coder_agreement": sets.mean_of([each.people for each in of]),
+            "label_agreement": of,
+            "pairs": pairs,
+        }
+    several_people = len(codes.codes) > 1
+    return {
+        "model_agreement": _of_draws(given, decided, how),
+        "coder_agreement": how.coefficients(codes.codes) if several_people else (),
+        "label_agreement": (),
+        "pairs": pairs,
+    }
+
+
+def _of_draws(
+    given: Sequence[Code], decided: RightCodes, how: CoefficientSettings
+) -> tuple[Agreement, ...]:
+    """Return the agreement with the right codes, combined over draws of them."""
+    if not decided.draws:
+        return how.coefficients([given, decided.codes])
+    by_draw = [how.coefficients([given, each]) for each in decided.draws]
+    return tuple(
+        combined_agreement(each, how.level) for each in zip(*by_draw, strict=True)
+    )
+
+
+def _pairs(
+    given: Sequence[Code],
+    codes: Codes,
+    names: Sequence[Hashable] | None,
+    how: CoefficientSettings,
+) -> tuple[PairAgreement, ...]:
+    """Compare all pairs of coders, the model first; for `names` see `agreements_of`."""
+    if len(codes.codes) < 2:
+        return ()
+    columns = [("model", given), *zip(codes.coders, codes.codes, strict=True)]
+    return tuple(
+        PairAgreement(
+            first=first,
+            second=second,
+            coefficients=how.kappas(both)
+            if names is None
+            else sets.mean_of([how.kappas(sets.yes_or_no(n, both)) for n in names]),
+        )
+        for (first, a), (second, b) in combinations(columns, 2)
+        for both in [(a, b)]
+    )
+
+
+def ceiling_of(
+    codes: Sequence[Sequence[Code]], given: Sequence[Code], w: Floats, level: float
+) -> Ceiling | None:
+    """Return how often two people agree, and how often the model agrees with one."""
+    people, model, weights = [], [], []
+    for i, label in enumerate(given):
+        given_codes = [column[i] for column in codes if column[i] is not None]
+        m = len(given_codes)
+        if label is None or m < 2:
+            continue
+        alike = sum(count * (count - 1) for count in Counter(given_codes).values())
+        people.append(alike / (m * (m - 1)))
+        model.append(given_codes.count(label) / m)
+        weights.append(w[i])
+    if not people:  # also if only one person coded
+        return None
+    a, b, v = np.array(people), np.array(model), np.array(weights)
+    return Ceiling(
+        people=share(a, v, level),
+        model=share(b, v, level),
+        difference=mean(b - a, v, level),
+    )
