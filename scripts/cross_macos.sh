@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compiles and links the shim for macOS (ARM and x86-64) with Zig's compiler, checks its
-# names and paths, and records the result in docs/systems.json. Nothing runs, and libllama
-# is not compiled: its functions are left to the loader.
+# Compiles and links the shim for macOS (ARM and x86-64) with Zig's compiler, and checks its
+# names and paths. Nothing runs, and libllama is not compiled: the loader would find its
+# functions.
 # CROSS_DIR (default: build/cross) stores the compiler, headers and objects.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"

@@ -61,7 +61,8 @@ print(n)
 
 
 def test_all_modules_import_without_posix() -> None:
-    pytest.importorskip("uvicorn")  # the extra `server`
+    for extra in ("uvicorn", "pyarrow"):
+        pytest.importorskip(extra)
     done = subprocess.run(
         [sys.executable, "-c", _IMPORT_ALL], capture_output=True, text=True, check=False
     )
