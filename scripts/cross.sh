@@ -140,6 +140,12 @@ install_python() {
   cp -r pyproject.toml README.md docs tests "$DEBIAN/project"
 }
 
+mount_proc() {
+  mkdir -p "$DEBIAN/proc"
+  if ! mountpoint -q "$DEBIAN/proc"; then mount -t proc proc "$DEBIAN/proc"; fi
+  trap 'umount "$DEBIAN/proc"' EXIT
+}
+
 # inside COMMAND...: runs a command in Debian, with the packages.
 inside() {
   env -i HOME=/root PATH=/usr/bin:/bin:/usr/sbin LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 \
@@ -161,6 +167,7 @@ make_python() {
   [[ -f $DEBIAN/.made ]] || logged "cross-$SYSTEM-debian" make_debian
   say "the Python tests in Debian for $SYSTEM, in emulation"
   logged "cross-$SYSTEM-install" install_python
+  mount_proc
   logged "cross-$SYSTEM-python" run_python -m "not model and not slow" "${TESTS[@]}"
   record python emulated
 }
@@ -169,6 +176,7 @@ make_real_model() {
   [[ -d $DEBIAN/site/llamaherd ]] || die "the step python comes first"
   cp "${LLAMAHERD_TEST_SMOLLM2:?names no model file}" "$DEBIAN/project/model.gguf"
   cp scripts/wheels/first_label.py "$DEBIAN/project"
+  mount_proc
   say "a label by a real model in Debian for $SYSTEM, in emulation"
   logged "cross-$SYSTEM-model" inside python3 first_label.py model.gguf
   record real_model emulated
