@@ -96,7 +96,7 @@ install_packages() {
   rm -rf "$DEBIAN/site"
   "$VENV_PYTHON" -m pip --disable-pip-version-check install -q "${platforms[@]}" \
     --only-binary :all: --python-version 3.11 --implementation cp --target "$DEBIAN/site" \
-    "${packages[@]}" gguf pytest pytest-xdist pytest-timeout hypothesis pandas pyarrow \
+    "${packages[@]}" diskcache typing-extensions gguf pytest pytest-xdist pytest-timeout hypothesis pandas pyarrow \
     httptools prometheus-client starlette uvicorn uvloop
 }
 
