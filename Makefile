@@ -76,7 +76,7 @@ $(TEMPLATES): | $(DEV)
 
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-long cross-arm64 wheels wheels-bare try-llama test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-long cross-arm64 cross-macos wheels wheels-bare try-llama test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers reliability strangers bench bench-quick bench-report
 
 help: ## this list
@@ -133,6 +133,9 @@ test-imports: system-dev setup $(SMOLLM2_Q4_0) ## R in a library that has the Im
 
 cross-arm64: system-dev $(DEV) models ## the shim and its C tests for ARM Linux, under qemu; writes the README's table
 	@scripts/cross.sh arm64
+
+cross-macos: $(DEV) ## compile the C library for macOS with Zig's compiler, and check its names and paths
+	@scripts/cross_macos.sh
 
 wheels: system $(DEV) $(SMOLLM2) ## packages that install without a compiler, into build/wheelhouse: libllama for any x86-64 processor, llamaherd, R's
 	@LLAMAHERD_TEST_SMOLLM2=$(SMOLLM2) scripts/wheels.sh

@@ -1,5 +1,6 @@
 #include "memory.hpp"
 
+#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -46,13 +47,18 @@ void on_assertion(const char* message) {
 
 }  // namespace
 
+// Asks for the address of the last test, which is usually free: emulators (qemu-user)
+// keep tables of all addresses that were ever mapped, and ran out of memory after 50,000
+// tests.
 void require_memory(size_t bytes) {
+  static std::atomic<void*> last{nullptr};
   void* room =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(last, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) {
     throw Error(LH_INTERNAL, "out of memory: less than " + std::to_string(bytes >> 20U) +
                                  " MiB are left for this process");
   }
+  last = room;
   munmap(room, bytes);
 }
 

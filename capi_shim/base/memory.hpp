@@ -44,7 +44,7 @@ class Guarded {
   Guarded& operator=(const Guarded&) = delete;
 
  private:
-  void* outer_ = nullptr;
+  [[maybe_unused]] void* outer_ = nullptr;
 };
 
 }  // namespace lh

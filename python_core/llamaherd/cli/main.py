@@ -17,7 +17,11 @@ from llamaherd.cli.conventions import (
     failed,
     status_of,
 )
-from llamaherd.cli.streams import closed_streams, fill_streams
+from llamaherd.cli.streams import (
+    closed_streams,
+    escape_unknown_characters,
+    fill_streams,
+)
 from llamaherd.core.starting import has_started
 
 if TYPE_CHECKING:
@@ -104,6 +108,7 @@ def _group() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status."""
     missing = fill_streams()
+    escape_unknown_characters()
     has_started()
     with Termination() as termination:
         try:

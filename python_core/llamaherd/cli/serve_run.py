@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llamaherd.cli.serve_models import specs_of
+from llamaherd.core import files
 
 if TYPE_CHECKING:
     import socket
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from llamaherd.cli.serve_models import GivenModel
     from llamaherd.model.model import Model
     from llamaherd.server.settings import ServerSettings
+
+_IS_WINDOWS = sys.platform == "win32"
 
 
 def _template(path: str | None) -> str | None:
@@ -45,7 +48,15 @@ def _end_with_stdin() -> None:
     # Not sys.stdin: a thread that holds its lock ends Python with a fatal error.
     while os.read(0, 1 << 16):
         pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    _terminate()
+
+
+def _terminate() -> None:
+    """Send SIGTERM to this process."""
+    if _IS_WINDOWS:  # os.kill would end the process at once, without its handlers
+        signal.raise_signal(signal.SIGTERM)
+    else:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _tell_ready(line: str, bound: socket.socket, path: str | None) -> None:
@@ -57,7 +68,7 @@ def _tell_ready(line: str, bound: socket.socket, path: str | None) -> None:
         told = {"url": serving.url(bound), "pid": os.getpid()}
         draft = Path(f"{path}.new")
         draft.write_text(json.dumps(told), encoding="utf-8")
-        draft.replace(path)
+        files.replace(draft, Path(path))
 
 
 def _stem(path: str | None) -> str | None:

@@ -1,8 +1,9 @@
-"""Replacement of closed standard streams, as after `>&-` or under cron."""
+"""Standard streams: closed ones, as after `>&-` or under cron; narrow encodings."""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 
@@ -29,6 +30,16 @@ def fill_streams() -> list[str]:
         stream = os.fdopen(null, mode, encoding="utf-8", errors="replace")
         setattr(sys, name, stream)
     return [name for name, *_ in missing if name != "stderr"]
+
+
+def escape_unknown_characters() -> None:
+    r"""Print a character that standard output cannot encode as `\u2603`.
+
+    Windows encodes the output for a file or another program in a code page such as
+    cp1252, in which most characters do not exist.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def closed_streams(error: Exception, missing: list[str]) -> str:

@@ -11,11 +11,10 @@ import json
 import os
 import re
 import shutil
-import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urlsplit
@@ -23,14 +22,14 @@ from urllib.parse import urldefrag, urlsplit
 from llamaherd.core import files
 from llamaherd.core.errors import DownloadError
 from llamaherd.core.files import sha256_of
+from llamaherd.core.locks import LockHeldError, take_lock
 from llamaherd.hub.quantizations import gigabytes
-
-if sys.platform != "win32":
-    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from llamaherd.core.locks import LockFile
 
 _BLOCK = 1 << 20
 _TIMEOUT_S = 30.0
@@ -309,28 +308,19 @@ def _remove(part: Path) -> None:
 @contextmanager
 def _alone(part: Path, watch: Watch) -> Iterator[None]:
     """Wait while another process downloads the same file."""
-    if sys.platform == "win32":  # without locks, a file may be downloaded twice
+    lock = _lock(part.with_name(f"{part.name}.lock"), watch)
+    try:
         yield
-        return
-    lock = part.with_name(f"{part.name}.lock")
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _lock(path: Path, watch: Watch) -> LockFile | None:
+    """Wait for a lock; None if the file system has no locks."""
     while True:
-        with lock.open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # If the previous holder has removed the file, this lock has no effect.
-                is_holder = (
-                    lock.exists() and lock.stat().st_ino == os.fstat(file.fileno()).st_ino
-                )
-            except BlockingIOError:
-                is_holder = False
-            except OSError:  # the file system has no locks
-                is_holder = True
-            if is_holder:
-                try:
-                    yield
-                finally:
-                    lock.unlink(missing_ok=True)
-                return
+        with suppress(LockHeldError):
+            return take_lock(path)
         _sleep(0.2, watch)
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.core import checks
+from llamaherd.core import checks, files
 from llamaherd.core.checks import quoted
 from llamaherd.core.errors import ArgumentError, ServerError
 from llamaherd.core.words import words
@@ -33,6 +33,8 @@ _KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
 _INFO, _READY, _LOG = "server.json", "ready.json", "server.log"
 _LOOK_S = 0.05
 _LOG_LINES = 5
+_IS_WINDOWS = sys.platform == "win32"
+_NEW_GROUP = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 # Processes that this process started. Without `stay`, they end when their stdin closes.
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -110,6 +112,7 @@ def start_server(
             stderr=subprocess.STDOUT,
             env={**_environment(), _KEY_VARIABLE: key},
             start_new_session=True,  # Ctrl-C in this process does not reach the server
+            creationflags=_NEW_GROUP,  # the same on Windows
         )
     _CHILDREN[process.pid] = process
     url = _wait_until_ready(process, ready, folder / _LOG, timeout_s)
@@ -145,7 +148,7 @@ def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
     is_running = server.is_running
     child = _CHILDREN.get(server.pid)
     if is_running:  # otherwise the process id may now belong to another process
-        os.kill(server.pid, signal.SIGTERM)
+        _ask_to_end(server.pid, child)
     elif child is None:
         return False
     end_s = time.monotonic() + timeout_s
@@ -157,6 +160,14 @@ def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
     if child is not None:
         _forget(child)
     return is_running
+
+
+def _ask_to_end(pid: int, child: subprocess.Popen[bytes] | None) -> None:
+    """Ask a server to end; on Windows one without an open stdin is ended at once."""
+    if _IS_WINDOWS and child is not None and child.stdin is not None:
+        child.stdin.close()
+    else:
+        os.kill(pid, signal.SIGTERM)
 
 
 def _forget(process: subprocess.Popen[bytes]) -> None:
@@ -215,7 +226,7 @@ def _write(path: Path, text: str) -> None:
     opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(opened, "w", encoding="utf-8") as file:
         file.write(text)
-    draft.replace(path)
+    files.replace(draft, path)
 
 
 def _environment() -> dict[str, str]:

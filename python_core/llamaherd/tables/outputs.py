@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.files import sha256_of
+from llamaherd.core.locks import LockHeldError, take_lock
 from llamaherd.journal.disks import network_type
 from llamaherd.journal.file import shown
 from llamaherd.tables.record import SAME
 from llamaherd.tables.table import METADATA_KEY
-
-if sys.platform != "win32":
-    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +29,7 @@ _LOCK = ".lock"
 def locked(name: str, path: Path) -> Iterator[None]:
     """Lock a file against other writers; the lock is released when the process ends.
 
-    Network drives, Windows and file systems without locks are not covered.
+    Network drives and file systems without locks are not covered.
 
     Args:
         name: Name of the file in messages.
@@ -43,48 +39,20 @@ def locked(name: str, path: Path) -> Iterator[None]:
         ValueError: Another process holds the lock.
     """
     lock_path = path.with_name(path.name + _LOCK)
-    lock = None if network_type(lock_path) else _taken(name, path, lock_path)
+    try:
+        lock = None if network_type(lock_path) else take_lock(lock_path)
+    except LockHeldError as error:
+        raise ArgumentError(
+            f"{shown(path)} is being written by another run, "
+            f"process {error.process or 'that just began'}: wait until it ends, or "
+            "choose another name",
+            argument=name,
+        ) from None
     try:
         yield
     finally:
         if lock is not None:
-            lock_path.unlink(missing_ok=True)
-            os.close(lock)
-
-
-def _taken(name: str, path: Path, lock_path: Path) -> int | None:
-    """Lock a file and return its descriptor; None if it cannot be locked."""
-    if sys.platform == "win32":
-        return None
-    while True:
-        try:
-            lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-        except OSError:
-            return None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(lock, lock_path):
-                os.ftruncate(lock, 0)
-                os.write(lock, str(os.getpid()).encode())
-                return lock
-        except BlockingIOError:
-            process = os.read(lock, 20).decode("ascii", "replace") or "that just began"
-            os.close(lock)
-            raise ArgumentError(
-                f"{shown(path)} is being written by another run, "
-                f"process {process}: wait until it ends, or choose another name",
-                argument=name,
-            ) from None
-        except OSError:
-            os.close(lock)
-            return None
-        os.close(lock)  # the previous holder has finished and removed the file
-
-
-def _is_at(lock: int, lock_path: Path) -> bool:
-    with suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(lock), lock_path.stat())
-    return False
+            lock.release()
 
 
 def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -41,6 +42,24 @@ def test_a_run_with_a_closed_stream(
         with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))
         assert [row[0] for row in rows] == ["text", "a", "b"]
+
+
+def test_a_character_that_the_console_lacks_is_escaped(
+    own_cache: Path, tmp_path: Path
+) -> None:
+    own_cache.mkdir(parents=True)
+    (own_cache / "schön-\u96ea.gguf").write_bytes(b"GGUF")
+    narrow = {**os.environ, "PYTHONIOENCODING": "cp1252"}
+    done = subprocess.run(
+        f"{LLAMAHERD} models list",
+        cwd=tmp_path,
+        env=narrow,
+        shell=True,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode("cp1252").startswith("schön-\\u96ea.gguf ")
 
 
 def test_a_table_from_a_closed_stdin(tiny_path: Tiny, tmp_path: Path) -> None:

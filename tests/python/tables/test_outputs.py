@@ -97,7 +97,6 @@ def holder(tmp_path: Path) -> Any:
         process.kill()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
 def test_one_run_at_a_time_writes_an_output(
     tmp_path: Path, tiny_path: Tiny, holder: subprocess.Popen[bytes]
 ) -> None:
@@ -112,7 +111,6 @@ def test_one_run_at_a_time_writes_an_output(
     assert not (tmp_path / "out.csv.lock").exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
 def test_one_run_at_a_time_writes_a_shard(tmp_path: Path) -> None:
     spec = described(tmp_path, tmp_path / "no.gguf")
     journal = tmp_path / "out.csv.1-of-2.journal"
