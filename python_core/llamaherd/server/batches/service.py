@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 # Paths that batches may use, if the server has them.
 _PATHS = (
     *("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"),
-    *("/v1/score", "/v1/classify", "/v1/annotate", "/generate"),
+    *("/v1/score", "/v1/classify", "/v1/annotate", "/v1/rerank", "/generate"),
 )
 
 
