@@ -101,6 +101,7 @@ def create_app_of_models(
         n_waiting=settings.queue,
         wait_s=settings.model_wait_s,
         any_model=settings.any_model,
+        least=[spec.n_working(_number(options.get("n_seq_max"))) for spec in specs],
     )
     # Each model has a limit of its own; this one is for all of them.
     shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))
@@ -109,6 +110,10 @@ def create_app_of_models(
     }
     endpoints["/api/show"] = ShowModels(shared, models)
     return _application(shared, settings, models, endpoints, models.close)
+
+
+def _number(option: object) -> int | None:
+    return option if isinstance(option, int) else None
 
 
 def _application(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import LlamaHerdError
+from llamaherd.memory.buffers import buffers_of_encoder
 from llamaherd.model.model import Model
 from llamaherd.run.context import Context
 from llamaherd.run.embedders import reads_at_once
@@ -36,7 +37,7 @@ def load_files(
 
     Args:
         spec: Files and names.
-        n_cache: Maximum memory of all KV caches in bytes, unless `n_ctx` is fixed.
+        n_cache: Memory for all KV caches and buffers in bytes, unless `n_ctx` is fixed.
         shared: State shared by all requests.
         settings: Settings of the server.
         options: Arguments of `Context` other than the model.
@@ -61,7 +62,9 @@ def load_files(
             ctx = context_of(model, options)
             if ctx is not None:
                 stack.enter_context(ctx)
-                n_needed += ctx.limit_cache(n_cache // len(models))
+                n_needed += ctx.limit_memory(n_cache // len(models))
+            else:
+                n_needed += buffers_of_encoder(model.metadata, model.info)
             own = replace(settings, model_name=name, aliases=())
             served[name] = ServedModel(shared, LoadedModel(model, ctx), own)
         stack.pop_all()
@@ -100,7 +103,7 @@ class ModelFiles:
     Args:
         served: The model and the loaded adapters by name, the model first.
         problems: Adapters that could not be loaded, by name.
-        n_cache: Memory of all KV caches in bytes.
+        n_cache: Memory of all KV caches and buffers in bytes.
     """
 
     def __init__(

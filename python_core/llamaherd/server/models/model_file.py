@@ -32,7 +32,7 @@ class InMemoryFile(Protocol):
 
     @property
     def n_cache(self) -> int:
-        """Memory of all KV caches in bytes."""
+        """Memory of all KV caches and buffers in bytes."""
 
     def has_changed(self, name: str) -> bool:
         """Whether the file of an adapter that could not be loaded has changed."""
@@ -63,7 +63,7 @@ class ServedFile:
     Attributes:
         spec: File with its adapters.
         n_weights: Memory of the weights in bytes.
-        n_cache: Memory of all KV caches in bytes.
+        n_cache: Memory of all KV caches and buffers in bytes.
         n_waiting: Maximum number of waiting requests.
         state: Loading state: "unloaded", "loading", "loaded" or "unloading".
         loaded: The model and its adapters in memory; None if they are not loaded.

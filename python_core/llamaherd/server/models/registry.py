@@ -33,12 +33,14 @@ class ModelRegistry:
 
     Args:
         specs: Models; requests that name no model get the first.
-        load: Function that loads a file; its second argument is the memory for the KV
-            caches in bytes.
-        n_bytes: Memory of weights and KV caches of all models in bytes.
+        load: Function that loads a file; its second argument is the memory for KV
+            caches and buffers in bytes.
+        n_bytes: Memory of weights, KV caches and buffers of all models in bytes.
         n_waiting: Maximum number of waiting requests of each model.
         wait_s: Maximum time in seconds that a request waits for memory.
         any_model: Whether requests with an unknown name get the first model.
+        least: Least memory for caches and buffers of each model in bytes, see
+            `cache_sizes`.
         patience_s: Time in seconds after which models in use make room for a waiting
             request.
     """
@@ -54,10 +56,11 @@ class ModelRegistry:
         n_waiting: int,
         wait_s: float,
         any_model: bool = False,
+        least: Sequence[int] | None = None,
         patience_s: float = _PATIENCE_S,
     ) -> None:
         weights = [spec.n_bytes for spec in specs]
-        caches = cache_sizes(weights, n_bytes)
+        caches = cache_sizes(weights, n_bytes, least)
         self._files = [
             ServedFile(spec, n, n_cache, n_waiting)
             for spec, n, n_cache in zip(specs, weights, caches, strict=True)

@@ -40,9 +40,9 @@ class Residency:
 
     Args:
         files: Model files.
-        load: Function that loads a file; its second argument is the memory for the KV
-            caches in bytes.
-        n_bytes: Memory of weights and KV caches of all models in bytes.
+        load: Function that loads a file; its second argument is the memory for KV
+            caches and buffers in bytes.
+        n_bytes: Memory of weights, KV caches and buffers of all models in bytes.
         wait_s: Maximum time in seconds that a request waits for memory.
         patience_s: Time in seconds after which models in use make room for a waiting
             request.
@@ -237,7 +237,7 @@ class Residency:
         self._advance()
 
     async def _take(self, file: ServedFile, loaded: InMemoryFile) -> None:
-        """Accept a loaded model; its KV caches may need more memory than was reserved."""
+        """Accept a loaded model; its caches may need more memory than was reserved."""
         more = loaded.n_cache - file.n_cache
         free = self._n_bytes - sum(
             x.n_bytes for x in self._files.values() if x.state != "unloaded"
@@ -290,8 +290,8 @@ class Residency:
     def _too_large(self, file: ServedFile, name: str) -> ApiError:
         return ApiError(
             404,
-            f"the model {name!r} takes {_shown(file.n_bytes)} with its KV cache, and the "
-            f"server has {_shown(self._n_bytes)} for models (--memory)",
+            f"the model {name!r} takes {_shown(file.n_bytes)} with its KV cache and buffers, and "
+            f"the server has {_shown(self._n_bytes)} for models (--memory)",
             param="model",
             code="model_not_found",
         )
