@@ -179,6 +179,9 @@ typedef struct lh_model_params {
   /* share of the model on each GPU, any unit, copied; NULL: shares by free memory */
   const float* tensor_split;
   int32_t n_tensor_split;
+  /* NULL, or a number that any thread may set to another value than 0 during the call:
+   * loading then stops after the current tensor with LH_MODEL_ERROR */
+  const volatile int32_t* is_cancelled;
 } lh_model_params;
 
 /* Sets use_mmap 1, split_mode 1, no layers in GPU memory, no adapters and no limits. */

@@ -10,6 +10,7 @@ from llamaherd.core.words import setting
 from llamaherd.memory.buffers import NO_BUFFERS
 from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD, MEMORY_SHARE, Plan, make_plan
 from llamaherd.native.engine import EngineParams, NativeEngine
+from llamaherd.native.shim import CELL_BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,15 +105,16 @@ class NativeSizing:
     def limit(self, n_bytes: int) -> int:
         """Limit a cache with its buffers to some bytes, unless the user fixed `n_ctx`.
 
-        A cache with its masks gets at least a quarter of the memory, even if all buffers
-        then exceed it.
+        A cache gets at least the smallest size that libllama allows, even if it exceeds
+        the limit together with its buffers.
 
         Returns:
             Maximum memory of the cache and its buffers in bytes.
         """
         n_ctx, cell, buffers = self._sizes.n_ctx, self._bytes_per_cell, self._buffers
         if n_ctx is None:
-            n_left = max(n_bytes - buffers.n_bytes, n_bytes // 4)
+            least = CELL_BLOCK * (cell + buffers.per_cell)
+            n_left = max(n_bytes - buffers.n_bytes, least)
             n_cache = n_left * cell // (cell + buffers.per_cell)
             self._memory_bytes = min(self._memory_bytes, int(n_cache / MEMORY_SHARE))
             return n_cache + buffers.of(n_cache // cell)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
     from llamaherd.model.adapters import Lora, LoraOption
-    from llamaherd.native.models import ModelInfo
+    from llamaherd.native.models import LoadInterrupt, ModelInfo
     from llamaherd.native.shim import Handle
 
 _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}  # of libllama
@@ -74,6 +74,8 @@ class Model:
         check_memory: Refuse a model that, with its adapters, is larger than the available
             memory: GPU memory if all layers are there, GPU and host memory together if
             some are.
+        interrupt: Flag that stops loading when another thread sets it; the constructor
+            then raises ModelLoadError.
 
     Attributes:
         path: Path of the file; None for a model of a `llama_cpp.Llama`.
@@ -105,6 +107,7 @@ class Model:
         use_mlock: bool = False,
         check_tensors: bool = False,
         check_memory: bool = True,
+        interrupt: LoadInterrupt | None = None,
     ) -> None:
         n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
         placement = _checked_placement(n_layers, split_mode, main_gpu, tensor_split)
@@ -130,6 +133,7 @@ class Model:
             use_mlock=checks.flag("use_mlock", use_mlock),
             check_tensors=checks.flag("check_tensors", check_tensors),
             memory_bytes=memory_of_model(placement) if is_limited else 0,
+            interrupt=interrupt,
         )
         self._prepare(file, content)
         if shim.supports_gpu():

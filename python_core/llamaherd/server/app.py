@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ExceptionHandler
 
+    from llamaherd.native.models import LoadInterrupt
     from llamaherd.run.context import Context
     from llamaherd.server.answering import Endpoint
     from llamaherd.server.model_view import ModelView
@@ -88,9 +89,9 @@ def create_app_of_models(
         options: Arguments of each context, beside the model.
     """
 
-    def load(spec: ModelSpec, n_cache: int) -> ModelFiles:
+    def load(spec: ModelSpec, n_cache: int, interrupt: LoadInterrupt) -> ModelFiles:
         return load_files(
-            spec, n_cache, shared=shared, settings=settings, options=options
+            spec, n_cache, interrupt, shared=shared, settings=settings, options=options
         )
 
     memory = settings.memory
@@ -105,6 +106,7 @@ def create_app_of_models(
     )
     # Each model has a limit of its own; this one is for all of them.
     shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))
+    shared.when_ending = models.stop_loading
     endpoints: dict[str, Endpoint] = {
         path: ByModel(shared, models, path) for path in FIELDS
     }

@@ -82,6 +82,6 @@ def test_a_context_keeps_its_cache_and_buffers_within_a_limit(tmp_path: Path) ->
         assert ctx.plan is not None
         found = buffers_of(model.metadata, model.info, n_ubatch=512, n_sequences=12)
         assert ctx.plan.memory_bytes + found.of(ctx.plan.n_ctx) <= limit
-    # Buffers that exceed the limit are told, and leave a quarter for the cache.
+    # A limit that is too low for the buffers is exceeded, and the result says so.
     with lh.Model(path) as model, lh.Context(model, n_seq_max=4) as ctx:
         assert ctx.limit_memory(1000) > found.n_bytes

@@ -317,7 +317,8 @@ def test_a_fixed_context_takes_memory_for_all_of_it(folder: Path) -> None:
 def test_a_client_that_goes_while_its_model_is_loaded(folder: Path) -> None:
     with served_models(_specs(folder)) as client:
         client.connect(TEXT, {**ASK, "model": "two"}).close()
-        wait_until(lambda: _states(client)["two"] == "loaded")
+        # Its load is interrupted, unless it was over by then.
+        wait_until(lambda: _states(client)["two"] in {"unloaded", "loaded"})
         wait_until(lambda: client.server.shared.queue.n_inside == 0)  # type: ignore[union-attr]
         assert _text(client, "two")
 

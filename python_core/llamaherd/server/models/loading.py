@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from llamaherd.native.models import LoadInterrupt
     from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shared_state import SharedState
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 def load_files(
     spec: ModelSpec,
     n_cache: int,
+    interrupt: LoadInterrupt,
     *,
     shared: SharedState,
     settings: ServerSettings,
@@ -38,6 +40,7 @@ def load_files(
     Args:
         spec: Files and names.
         n_cache: Memory for all KV caches and buffers in bytes, unless `n_ctx` is fixed.
+        interrupt: Flag that stops loading when another thread sets it.
         shared: State shared by all requests.
         settings: Settings of the server.
         options: Arguments of `Context` other than the model.
@@ -48,7 +51,7 @@ def load_files(
     """
     problems: dict[str, _LoadProblem] = {}
     with ExitStack() as stack:
-        base = stack.enter_context(Model(spec.path))
+        base = stack.enter_context(Model(spec.path, interrupt=interrupt))
         models = {spec.name: base}
         for each in spec.adapters:  # before the first context
             state = file_state(each.path)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llamaherd.core.stats import Load
+    from llamaherd.native.models import LoadInterrupt
     from llamaherd.server.models.decision import State
     from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.served_model import ServedModel
@@ -75,6 +76,7 @@ class ServedFile:
         n_loads: Number of times that loading began.
         n_unloads: Number of times that it was unloaded.
         n_failures: Number of times that loading failed.
+        interrupt: Flag that interrupts its loading; None unless it is being loaded.
         queue: Limit on its requests.
     """
 
@@ -92,6 +94,7 @@ class ServedFile:
     n_loads: int = 0
     n_unloads: int = 0
     n_failures: int = 0
+    interrupt: LoadInterrupt | None = None
     queue: RequestQueue = field(init=False)
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from llamaherd.core.outcome import Counts
     from llamaherd.core.stats import Load
     from llamaherd.model.header import ModelHeader
+    from llamaherd.native.models import LoadInterrupt
     from llamaherd.server.model_view import ShownModel
     from llamaherd.server.models.model_file import InMemoryFile
     from llamaherd.server.models.spec import ModelSpec
@@ -33,8 +34,8 @@ class ModelRegistry:
 
     Args:
         specs: Models; requests that name no model get the first.
-        load: Function that loads a file; its second argument is the memory for KV
-            caches and buffers in bytes.
+        load: Function that loads a file; its other arguments are the memory for KV
+            caches and buffers in bytes, and a flag that interrupts it.
         n_bytes: Memory of weights, KV caches and buffers of all models in bytes.
         n_waiting: Maximum number of waiting requests of each model.
         wait_s: Maximum time in seconds that a request waits for memory.
@@ -50,7 +51,7 @@ class ModelRegistry:
     def __init__(
         self,
         specs: Sequence[ModelSpec],
-        load: Callable[[ModelSpec, int], InMemoryFile],
+        load: Callable[[ModelSpec, int, LoadInterrupt], InMemoryFile],
         *,
         n_bytes: int,
         n_waiting: int,
@@ -132,6 +133,10 @@ class ModelRegistry:
                 raise not_loaded(name, str(error)) from None
             self._headers[spec.name] = known
         return known[1]
+
+    def stop_loading(self) -> None:
+        """Refuse requests that wait for a model, and interrupt the loading of models."""
+        self._residency.stop_loading()
 
     async def close(self) -> None:
         """Refuse waiting requests, then unload all models."""

@@ -11,6 +11,7 @@ from llamaherd.memory.kv_cells import bytes_per_cell
 from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD
 from llamaherd.model.file import parts_of
 from llamaherd.model.header import read_header
+from llamaherd.native.shim import CELL_BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +77,8 @@ class ModelSpec:
         except ModelLoadError:
             return n_caches
         n_sequences = (n_slots or AUTO_SLOTS) + MAX_HOLD
-        return n_caches + len(self.names) * _buffers(header, n_sequences, n_caches)
+        n_contexts = len(self.names)
+        return n_contexts * _working(header, n_sequences, n_caches // n_contexts)
 
     @property
     def state(self) -> object:
@@ -97,17 +99,19 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _buffers(header: ModelHeader, n_sequences: int, n_cache: int) -> int:
+def _working(header: ModelHeader, n_sequences: int, n_cache: int) -> int:
+    """Return the memory of a context with a cache of at least `n_cache` bytes."""
     metadata, info = header.metadata, header.info
     kind = metadata.get("general.architecture", "")
     causal = metadata.get(f"{kind}.attention.causal")
     if causal == "false" or f"{kind}.pooling_type" in metadata:
-        return buffers_of_encoder(metadata, info)
-    n_cells = n_cache // bytes_per_cell(metadata, info, "f16", "f16")
+        return n_cache + buffers_of_encoder(metadata, info)
+    cell = bytes_per_cell(metadata, info, "f16", "f16")
+    n_cells = max(CELL_BLOCK, n_cache // cell)
     found = buffers_of(
         metadata, info, n_ubatch=_N_UBATCH, n_sequences=n_sequences, flash_attn=True
     )
-    return found.of(n_cells)
+    return n_cells * cell + found.of(n_cells)
 
 
 def cache_sizes(
