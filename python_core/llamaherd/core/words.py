@@ -30,6 +30,7 @@ class LanguageTerms:
         mapping: A mapping with names as keys, with its article.
         thinking: Class of settings of a thought.
         markers: Settings of a thought with markers that the caller gives.
+        template: Ways out if a model has no chat template.
     """
 
     flag: str = "True or False"
@@ -39,6 +40,13 @@ class LanguageTerms:
     mapping: str = "a dict"
     thinking: str = "Thinking"
     markers: str = "Thinking(start=, end=)"
+    template: str = (
+        "leave chat out and write prompts that the model can continue, or pass template="
+    )
+
+    def model(self, model: object) -> str:
+        """Return the name of a model in messages."""
+        return repr(model)
 
     def constant(self, value: bool | None) -> str:
         """Return the name of True, False or None."""

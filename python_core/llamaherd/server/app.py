@@ -185,14 +185,16 @@ def _with_and_without_v1(*routes: Route) -> list[Route]:
 
 def _http_errors(paths: Collection[str]) -> ExceptionHandler:
     """Return the handler of requests with an unknown path or method."""
-    shown = ", ".join(path for path in paths if "{" not in path)
+    plain = [path for path in paths if "{" not in path]
+    shown = ", ".join(plain)
 
     async def http_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
             raise error
         headers = dict(error.headers or {})
         texts = {
-            404: f"there is no path {checks.quoted(request.url.path)}; paths are {shown}",
+            404: f"there is no path {checks.quoted(request.url.path)}"
+            f"{checks.meant(request.url.path, plain)}; paths are {shown}",
             405: f"{request.method} is not allowed here, only {headers.get('Allow')}",
         }
         text = texts.get(error.status_code, error.detail)

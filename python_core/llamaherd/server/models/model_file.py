@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -156,8 +157,17 @@ class ServedFile:
         )
 
 
-def not_loaded(name: str, reason: str) -> ApiError:
-    """Return the error of a model that cannot be loaded."""
+def not_loaded(name: str, reason: str, spec: ModelSpec) -> ApiError:
+    """Return the error of a model that cannot be loaded.
+
+    Args:
+        name: Name of the model or of an adapter.
+        reason: Message of the library. Clients do not see the folders of files; the log
+            has the whole message.
+        spec: Files of the model.
+    """
+    for path in (spec.path, *(each.path for each in spec.adapters)):
+        reason = reason.replace(f"{path.parent}{os.sep}", "")
     return ApiError(
         500,
         f"the model {name!r} cannot be loaded: {reason}",

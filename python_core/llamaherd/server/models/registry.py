@@ -112,7 +112,8 @@ class ModelRegistry:
                 served = file.served.get(name)
                 if served is None:
                     problems = {} if file.loaded is None else file.loaded.problems
-                    raise not_loaded(name, problems.get(name, "it was unloaded"))
+                    reason = problems.get(name, "it was unloaded")
+                    raise not_loaded(name, reason, file.spec)
                 yield served
             finally:
                 self._residency.leave(file)
@@ -130,7 +131,7 @@ class ModelRegistry:
             try:
                 known = (state, read_header(spec.path))
             except ModelLoadError as error:
-                raise not_loaded(name, str(error)) from None
+                raise not_loaded(name, str(error), spec) from None
             self._headers[spec.name] = known
         return known[1]
 

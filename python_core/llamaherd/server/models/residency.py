@@ -240,7 +240,7 @@ class Residency:
                 log.warning("model %s was not loaded: %s", file.name, error)
             else:
                 log.exception("model %s was not loaded", file.name)
-            file.refuse(not_loaded(file.name, str(error)))
+            file.refuse(not_loaded(file.name, str(error), file.spec))
         else:
             file.interrupt = None
             file.load_s = time.perf_counter() - start_s
