@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+import llamaherd
 from llamaherd.core.pieces import TextPiece
 from llamaherd.server.api_shape import usage
 from llamaherd.server.echo import EchoedResult
@@ -148,6 +149,7 @@ class _OpenAiAnswer(ABC):
             "object": kind,
             "created": self._created,
             "model": self._model_name,
+            "system_fingerprint": f"llamaherd-{llamaherd.__version__}",
         }
 
     def _reason(self, result: Result) -> str:

@@ -138,7 +138,9 @@ ANSWERS: dict[str, Schema] = {
     "/tokenize": _object(
         count=_COUNT,
         max_model_len=_COUNT,
-        tokens=_list(_COUNT),
+        tokens=_list(
+            {"anyOf": [_COUNT, _object(id=_COUNT, piece={"type": ["string", "array"]})]}
+        ),
         token_strs={"anyOf": [{"type": "null"}, _list(_TEXT)]},
     ),
     "/detokenize": _object(prompt=_TEXT, content=_TEXT),
