@@ -200,7 +200,8 @@ TEST_CASE("a score has the most likely alternatives to each of its tokens") {
       const std::vector<double> expected = fake::logprobs(before);
       CHECK(info.logprobs[k] == info.scores[k]);
       REQUIRE(info.ranks != nullptr);
-      const double own = expected[static_cast<size_t>(tree.token[static_cast<size_t>(k)])];
+      const double own =
+          expected[static_cast<size_t>(tree.token[static_cast<size_t>(k)])];
       const auto count_above = [&expected](double limit) {
         return std::count_if(expected.begin(), expected.end(),
                              [limit](double each) { return each > limit; });
