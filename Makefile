@@ -77,7 +77,7 @@ $(TEMPLATES): | $(DEV)
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
         test-long cross-arm64 cross-macos wheels wheels-bare try-llama test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
-        soak-callers reliability strangers bench bench-quick bench-report
+        soak-callers soak-server reliability strangers bench bench-quick bench-report
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -179,6 +179,12 @@ soak-callers: $(PACKAGE) $(DEV) $(SMOLLM2) ## callers that come, go and interrup
 	@mkdir -p build
 	$(PYTHON_VENV) tests/faults/soak_callers.py $(SMOLLM2) $(SOAK_MINUTES) build/soak_callers.json
 	$(PYTHON_VENV) tests/faults/report.py callers build/soak_callers.json
+
+soak-server: MINUTES ?= 15
+soak-server: $(PACKAGE) $(DEV) $(SMOLLM2_Q4_0) ## clients of a server for MINUTES=15, each answer compared with the library; the result into docs/reliability.md
+	@mkdir -p build
+	$(PYTHON_VENV) tests/faults/soak_server.py $(SMOLLM2_Q4_0) $(MINUTES) build/soak_server.json
+	$(PYTHON_VENV) tests/faults/report.py server build/soak_server.json
 
 reliability: $(PACKAGE) $(DEV) ## injected faults; the table into docs/reliability.md
 	@mkdir -p build/faults

@@ -1,7 +1,10 @@
 """Cost of HTTP, and comparison with llama-server on the same kernels.
 
 python benchmarks/server.py MODEL [--passes N] [--clients N] [--threads N] [--slots N ...]
-    [--workloads NAME ...] [--streams]
+    [--workloads NAME ...] [--streams] [--prompts N] [--tokens N]
+
+Workloads: "distinct" texts, "annotate" (all prompts begin with one codebook), "schema"
+(answers that follow a JSON Schema).
 
 All programs run at the same time and alternate in passes, so that drifts of the machine's
 speed affect all equally: the library in this process, as one call and with a handle for
@@ -28,7 +31,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
 from threading import local
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import peers
@@ -40,8 +43,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 RESULTS = Path(__file__).parent / "results/server.jsonl"
-_N_PROMPTS = {"distinct": 64, "annotate": 100}
-_N_TOKENS = {"distinct": 64, "annotate": 8}
+_N_PROMPTS = {"distinct": 64, "annotate": 100, "schema": 64}
+_N_TOKENS = {"distinct": 64, "annotate": 8, "schema": 48}
+_MOST_SLOTS = 32  # of llamaherd, as of the largest llama-server
+# All values are listed, so that answers have about the same length.
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "topic": {"enum": ["sport", "politics", "science"]},
+        "tone": {"enum": ["good", "bad", "neither"]},
+        "certain": {"type": "boolean"},
+    },
+    "required": ["topic", "tone", "certain"],
+    "additionalProperties": False,
+}
 _TIMEOUT_S = 600.0
 
 
@@ -70,30 +85,37 @@ class Texts:
         self._texts = texts[:-12]
         self._i = 0
 
-    def next(self, workload: str) -> list[str]:
-        """Return the prompts of the next pass."""
-        n = _N_PROMPTS[workload]
+    def next(self, workload: str, n: int) -> list[str]:
+        """Return the n prompts of the next pass."""
         if self._i + n > len(self._texts):
             raise SystemExit("there are no more sentences: ask for fewer passes")
         new = self._texts[self._i : self._i + n]
         self._i += n
         if workload == "distinct":
             return new
+        if workload == "schema":
+            return [f"Describe as JSON: {text}\n" for text in new]
         return [f"{self._codebook}Sentence: {text}\nCode:" for text in new]
 
 
 # ---- the library ----------------------------------------------------------------------
 
 
-def run_call(ctx: lh.Context, prompts: list[str], n: int) -> Pass:
+def run_call(ctx: lh.Context, prompts: list[str], n: int, form: dict[str, Any]) -> Pass:
     """Run all prompts in one call."""
     start = time.perf_counter()
-    out = lh.generate_parallel(ctx, prompts, max_tokens=n, ignore_eos=True)
+    out = lh.generate_parallel(ctx, prompts, max_tokens=n, on_error="return", **form)
     return Pass(time.perf_counter() - start, [text or "" for text in out.texts], [])
 
 
 def run_handles(
-    ctx: lh.Context, prompts: list[str], n: int, n_clients: int, *, streams: bool
+    ctx: lh.Context,
+    prompts: list[str],
+    n: int,
+    n_clients: int,
+    form: dict[str, Any],
+    *,
+    streams: bool,
 ) -> Pass:
     """Run prompts with concurrent clients, each prompt with a handle."""
     texts = [""] * len(prompts)
@@ -103,7 +125,7 @@ def run_handles(
     async def client() -> None:
         for i, prompt in waiting:
             asked = time.perf_counter()
-            handle = ctx.submit(prompt, max_tokens=n, ignore_eos=True, stream=streams)
+            handle = ctx.submit(prompt, max_tokens=n, stream=streams, **form)
             if streams:
                 pieces = []
                 async for piece in handle:
@@ -131,7 +153,8 @@ def llamaherd_server(
 ) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """Run `llamaherd serve` until the block ends; yield its port and process."""
     command = [sys.executable, "-m", "llamaherd.cli", "serve", model, "--port", "0"]
-    command += ["--n-seq-max", str(n_clients), "--n-threads", str(n_threads)]
+    n_slots = min(n_clients, _MOST_SLOTS)
+    command += ["--n-seq-max", str(n_slots), "--n-threads", str(n_threads)]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -145,22 +168,28 @@ def llamaherd_server(
         process.wait()
 
 
-def _own_body(prompt: str, n: int, *, streams: bool) -> tuple[str, dict[str, object]]:
-    body = {"prompt": prompt, "max_tokens": n, "ignore_eos": True, "stream": streams}
-    return "/generate", body
+def _own_body(
+    prompt: str, n: int, form: dict[str, Any], *, streams: bool
+) -> tuple[str, dict[str, object]]:
+    return "/generate", {"prompt": prompt, "max_tokens": n, "stream": streams, **form}
 
 
-def _peer_body(prompt: str, n: int, *, streams: bool) -> tuple[str, dict[str, object]]:
-    body = {"prompt": prompt, "n_predict": n, "ignore_eos": True, "stream": streams}
+def _peer_body(
+    prompt: str, n: int, form: dict[str, Any], *, streams: bool
+) -> tuple[str, dict[str, object]]:
+    names = {"schema": "json_schema"}
+    body = {"prompt": prompt, "n_predict": n, "stream": streams}
+    body |= {names.get(name, name): value for name, value in form.items()}
     return "/completion", {**body, "temperature": 0.0, "top_k": 40, "min_p": 0.05}
 
 
-def run_server(
+def run_server(  # noqa: PLR0917 - engines call it
     port: int,
     make_body: Callable[..., tuple[str, dict[str, object]]],
     prompts: list[str],
     n: int,
     n_clients: int,
+    form: dict[str, Any],
     *,
     streams: bool,
 ) -> Pass:
@@ -175,7 +204,7 @@ def run_server(
     def ask(prompt: str) -> str:
         if streams or not hasattr(connections, "http"):
             connections.http = HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
-        path, body = make_body(prompt, n, streams=streams)
+        path, body = make_body(prompt, n, form, streams=streams)
         asked = time.perf_counter()
         headers = {"Content-Type": "application/json"}
         connections.http.request("POST", path, json.dumps(body), headers)
@@ -208,22 +237,30 @@ def _text_of(answer: dict[str, str]) -> str:
 
 def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]:
     """Return all passes of a workload, by engine."""
-    n, clients, streams = _N_TOKENS[workload], options.clients, options.streams
+    n = options.tokens or _N_TOKENS[workload]
+    clients, streams = options.clients, options.streams
+    form: dict[str, Any] = {"ignore_eos": True}
+    if workload == "schema":
+        form = {"schema": _SCHEMA}
     with ExitStack() as stack:
         model = stack.enter_context(lh.Model(options.model))
         ctx = stack.enter_context(
-            lh.Context(model, n_seq_max=clients, n_threads=options.threads)
+            lh.Context(
+                model,
+                n_seq_max=min(clients, _MOST_SLOTS),
+                n_threads=options.threads,
+            )
         )
         own, _ = stack.enter_context(
             llamaherd_server(options.model, options.threads, clients)
         )
         engines: dict[str, Callable[[list[str]], Pass]] = {
-            "call": lambda prompts: run_call(ctx, prompts, n),
+            "call": lambda prompts: run_call(ctx, prompts, n, form),
             "handles": lambda prompts: run_handles(
-                ctx, prompts, n, clients, streams=streams
+                ctx, prompts, n, clients, form, streams=streams
             ),
             "http": lambda prompts: run_server(
-                own, _own_body, prompts, n, clients, streams=streams
+                own, _own_body, prompts, n, clients, form, streams=streams
             ),
         }
         if streams:
@@ -234,7 +271,7 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]
                 peers.llama_server(options.model, options.threads, settings)
             )
             engines[f"llama-server-{n_slots}"] = lambda prompts, port=peer: run_server(
-                port, _peer_body, prompts, n, clients, streams=streams
+                port, _peer_body, prompts, n, clients, form, streams=streams
             )
         return _take_turns(engines, options, workload)
 
@@ -248,7 +285,7 @@ def _take_turns(
     passes: dict[str, list[Pass]] = {name: [] for name in engines}
     texts = Texts()
     for i_pass in range(options.passes + 1):
-        prompts = texts.next(workload)
+        prompts = texts.next(workload, options.prompts or _N_PROMPTS[workload])
         names = list(engines) if i_pass % 2 else list(reversed(engines))
         for name in names:
             record: dict[str, object] = {"engine": name, "i_pass": i_pass}
@@ -292,8 +329,10 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--slots", type=int, nargs="*", default=[8, 16, 32])
-    parser.add_argument("--workloads", nargs="+", default=list(_N_PROMPTS))
+    parser.add_argument("--workloads", nargs="+", default=["distinct", "annotate"])
     parser.add_argument("--streams", action="store_true")
+    parser.add_argument("--prompts", type=int, help="prompts of a pass")
+    parser.add_argument("--tokens", type=int, help="tokens of an answer")
     options = parser.parse_args()
     RESULTS.parent.mkdir(exist_ok=True)
     for workload in options.workloads:

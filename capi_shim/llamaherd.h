@@ -180,6 +180,9 @@ typedef struct lh_model_params {
   /* share of the model on each GPU, any unit, copied; NULL: shares by free memory */
   const float* tensor_split;
   int32_t n_tensor_split;
+  /* NULL, or a number that any thread may set to another value than 0 during the call:
+   * loading then stops after the current tensor with LH_MODEL_ERROR */
+  const volatile int32_t* is_cancelled;
 } lh_model_params;
 
 /* Sets use_mmap 1, split_mode 1, no layers in GPU memory, no adapters and no limits. */
@@ -859,6 +862,9 @@ typedef struct lh_client_info {
   const double* logprobs;     /* float64[n_logprobs]; NaN: no logits row was computed */
   const int32_t* top_tokens;  /* int32[n_logprobs, n_top], most likely first; -1: none */
   const double* top_logprobs; /* float64[n_logprobs, n_top] */
+  /* int32[n_logprobs], of a score with alternatives: the rank of each node's token among
+   * all tokens, 1 for the most likely one; 0: not computed. NULL for answers. */
+  const int32_t* ranks;
   /* Thought: NULL if there is none so far, else valid UTF-8 without markers. n_prompt,
    * n_generated, tokens and text do not include it. */
   const char* thinking;

@@ -28,6 +28,15 @@ void check(const lh_score& tree, int32_t n_vocab) {
   }
 }
 
+// Rank of a token in a row, from 1: tokens with equal logits in order of their index.
+int32_t rank_of(const float* logits, int32_t n_vocab, int32_t token) {
+  const float own = logits[token];
+  const auto n_more =
+      std::count_if(logits, logits + n_vocab, [own](float each) { return each > own; });
+  const auto n_equal = std::count(logits, logits + token, own);
+  return static_cast<int32_t>(n_more + n_equal) + 1;
+}
+
 }  // namespace
 
 Score::Score(const lh_score& tree, int32_t n_vocab) : n_vocab_(n_vocab) {
@@ -84,6 +93,7 @@ void Score::keep_top(int32_t n) {
   const size_t n_all = tokens_.size() * static_cast<size_t>(n_top_);
   top_tokens_.assign(n_all, -1);
   top_.assign(n_all, std::nan(""));
+  ranks_.assign(tokens_.size(), 0);
 }
 
 // Returns false if memory is insufficient.
@@ -117,6 +127,9 @@ void Score::read(int32_t row, const float* logits, LogitRow& reader) noexcept {
     logprobs_[child] = std::isnan(log_sum)
                            ? log_sum
                            : static_cast<double>(logits[tokens_[child]]) - log_sum;
+    if (n_top_ >= 0 && !std::isnan(log_sum)) {
+      ranks_[child] = rank_of(logits, n_vocab_, tokens_[child]);
+    }
   }
 }
 

@@ -72,6 +72,9 @@ class Score {
   // int32 and float64 [n_nodes, n_top], most likely first; token -1: not computed.
   const std::vector<int32_t>& top_tokens() const { return top_tokens_; }
   const std::vector<double>& top() const { return top_; }
+  // int32[n_nodes], ranks of the tokens among all tokens, 1 for the most likely one; 0:
+  // not computed. Empty if keep_top was not called.
+  const std::vector<int32_t>& ranks() const { return ranks_; }
 
   std::vector<uint8_t> start;  // state after the prompt, if needed
 
@@ -102,6 +105,7 @@ class Score {
   int32_t n_top_ = -1;
   std::vector<int32_t> top_tokens_;
   std::vector<double> top_;
+  std::vector<int32_t> ranks_;
   std::vector<int32_t> ends_;  // empty: every path is read
   int32_t best_ = -1;
 };

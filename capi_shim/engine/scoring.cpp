@@ -90,6 +90,7 @@ void Scoring::describe(lh_client_info& info) const {
   info.logprobs = info.scores;
   info.top_tokens = score_->top_tokens().data();
   info.top_logprobs = score_->top().data();
+  info.ranks = score_->ranks().data();
 }
 
 // Continues after rows were read: with the rest of the path, or with the next path. In

@@ -77,6 +77,11 @@ std::vector<float> tensor_split(const lh_model_params& params) {
   return shares;
 }
 
+// libllama calls it after each tensor, and stops loading if it returns false.
+bool may_go_on(float /*progress*/, void* is_cancelled) {
+  return *static_cast<const volatile int32_t*>(is_cancelled) == 0;
+}
+
 }  // namespace
 
 std::unique_ptr<lh_model> lh_model::load(const char* path,
@@ -94,12 +99,20 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
   lh::compat::set_load_mode(native, params.use_mmap != 0, params.use_mlock != 0);
   native.vocab_only = params.vocab_only != 0;
   native.check_tensors = params.check_tensors != 0;
+  if (params.is_cancelled != nullptr) {
+    native.progress_callback = may_go_on;
+    native.progress_callback_user_data = const_cast<int32_t*>(params.is_cancelled);
+  }
   // Use as many threads as processors to convert weights to AMX's layout.
   lh::require_memory(lh::kRoom + lh::kThreadRoom * std::thread::hardware_concurrency());
   const lh::LogMark mark;
   lh::refuse_children();
   lh::own_threads();
   llama_model* loaded = llama_model_load_from_file(path, native);
+  if (loaded == nullptr && params.is_cancelled != nullptr && *params.is_cancelled != 0) {
+    throw Error(LH_MODEL_ERROR,
+                "loading model file \"" + std::string(path) + "\" was cancelled");
+  }
   if (loaded == nullptr) {
     throw Error(LH_MODEL_ERROR, "cannot load model file \"" + std::string(path) +
                                     "\": " + mark.first_problem());

@@ -3,6 +3,7 @@
 python report.py faults FAULTS.json
 python report.py soak SOAK.json
 python report.py callers SOAK_CALLERS.json
+python report.py server SOAK_SERVER.json
 """
 
 from __future__ import annotations
@@ -108,11 +109,36 @@ context |
 | threads at rest | {" to ".join(map(str, sorted({threads[0], threads[-1]})))} |"""
 
 
+def server(report: dict[str, Any]) -> str:
+    did, samples = dict(report["did"]), report["samples"]
+    others = {name: did.pop(name) for name in ("disconnected", "wrong requests")}
+    memory = [sample["memory_bytes"] / 1e6 for sample in samples]
+    half = (len(memory) + 1) // 2
+    early, late = median(memory[:half]), median(memory[half:] or memory)
+    kinds = ", ".join(f"{n} {name}" for name, n in sorted(did.items()))
+
+    def between(name: str) -> str:
+        found = sorted({sample[name] for sample in samples})
+        return " to ".join(map(str, sorted({found[0], found[-1]})))
+
+    return f"""\
+| | |
+|---|---|
+| clients, minutes | {report["clients"]}, {report["minutes"]} |
+| answers equal to the library's | {sum(did.values())} of {sum(did.values())}: {kinds} |
+| wrong requests, all refused with a status from 400 to 499 | {others["wrong requests"]} |
+| clients that disconnected, no prompt left | {others["disconnected"]} |
+| resident memory at rest, MB | {early:.0f} in the first half, {late:.0f} in the second \
+({late / early - 1:+.1%}), {min(memory):.0f} to {max(memory):.0f} |
+| open descriptors at rest | {between("descriptors")} |
+| threads at rest | {between("threads")} |"""
+
+
 def main() -> None:
     name, path = sys.argv[1], Path(sys.argv[2])
     report = json.loads(path.read_text(encoding="utf-8"))
-    text = {"faults": table, "soak": soak, "callers": callers}[name](report)
-    marked.write(PAGE, {MARK.format(name): text})
+    parts = {"faults": table, "soak": soak, "callers": callers, "server": server}
+    marked.write(PAGE, {MARK.format(name): parts[name](report)})
 
 
 if __name__ == "__main__":

@@ -86,8 +86,10 @@ def of_server(path: str) -> Taken:
         own |= {*answer_form.FIELDS, "repeat_penalty"}
         own |= {"reasoning_effort", "thinking_budget_tokens"}
         own |= {"enable_thinking", "thinking_budget"}
+        own |= {"thinking_token_budget", "reasoning_budget_tokens"}
         own |= {"continue_final_message", "add_generation_prompt", "echo"}
-        own |= {"prompt_logprobs"}
+        own |= {"prompt_logprobs", "add_special_tokens", "dry_sequence_breakers"}
+        own |= {"include_stop_str_in_output"}
         names = Completions.fields
         made = Completions(SimpleNamespace(), settings).understand({"prompt": "a"})
         if path == "/v1/chat/completions":

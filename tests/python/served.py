@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 NAME = "tiny"
+N_SLOTS = 4  # of a server of several models
 _LIMIT_S = 600.0  # a limit that only a hanging server reaches
 
 
@@ -155,7 +156,7 @@ def served_models(
     specs: Sequence[ModelSpec], n_ctx: int | str = "auto", **settings: Any
 ) -> Iterator[Client]:
     """Run a server of several models until the block ends."""
-    options = {"n_threads": 1, "n_seq_max": 4, "n_ctx": n_ctx}
+    options = {"n_threads": 1, "n_seq_max": N_SLOTS, "n_ctx": n_ctx}
 
     def make(known: ServerSettings) -> Starlette:
         return create_app_of_models(specs, known, options)

@@ -10,6 +10,7 @@ from llamaherd.asks.options import EmbedOptions, EmbedSettings
 from llamaherd.asks.settings import takes
 from llamaherd.asks.texts import make_texts
 from llamaherd.core.errors import ArgumentTypeError, ModelLoadError
+from llamaherd.core.words import words
 from llamaherd.loop.threads import warn_of_foreign
 from llamaherd.memory import hardware
 from llamaherd.model.model import Model
@@ -138,8 +139,8 @@ def _pooling(model: Model, pooling: PoolingOption) -> Pooling:
     of_file = model.metadata.get(f"{kind}.pooling_type", "")
     if of_file == _RANK:
         raise ModelLoadError(
-            f"{model!r} ranks texts (its {kind}.pooling_type is {of_file}); it has no "
-            "vectors of texts"
+            f"{words().model(model)} ranks texts (its {kind}.pooling_type is "
+            f"{of_file}); it has no vectors of texts"
         )
     return _OF_FILE.get(of_file, "mean") if pooling == "auto" else pooling
 

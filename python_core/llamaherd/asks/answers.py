@@ -150,5 +150,6 @@ def as_result(
         parsed=parsed,
         logprobs=None if output.logprobs is None else list(output.logprobs),
         top_logprobs=None if output.top_logprobs is None else list(output.top_logprobs),
+        ranks=output.ranks if is_finished else None,
         scores=output.scores if is_finished else None,
     )

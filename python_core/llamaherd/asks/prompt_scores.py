@@ -30,6 +30,7 @@ class PromptScores:
             given the tokens before it.
         top: For each of these tokens the most likely alternatives, most likely first: a
             map from token id to log-probability.
+        ranks: Rank of each of these tokens among all tokens, 1 for the most likely one.
         following: The most likely tokens after the prompt, as a map from token id to
             log-probability.
         n_reused: Number of tokens whose computation was shared with another prompt.
@@ -38,6 +39,7 @@ class PromptScores:
     tokens: list[int]
     logprobs: list[float]
     top: list[dict[int, float]]
+    ranks: list[int]
     following: dict[int, float]
     n_reused: int = 0
 
@@ -79,15 +81,17 @@ class ScoredPrompts:
         for group, each, result in zip(groups, self._trees, results, strict=True):
             n_before = 0
             for j, i in enumerate(group):
-                if result.logprobs is None or result.top_logprobs is None:
+                logprobs, top, ranks = result.logprobs, result.top_logprobs, result.ranks
+                if logprobs is None or top is None or ranks is None:
                     found[i] = result
                     continue
                 nodes = each.nodes(j)
                 found[i] = PromptScores(
                     tokens=list(self._prompts[i]),
-                    logprobs=[result.logprobs[node] for node in nodes[:-1]],
-                    top=[result.top_logprobs[node] for node in nodes[:-1]],
-                    following=result.top_logprobs[nodes[-1]],
+                    logprobs=[logprobs[node] for node in nodes[:-1]],
+                    top=[top[node] for node in nodes[:-1]],
+                    ranks=[ranks[node] for node in nodes[:-1]],
+                    following=top[nodes[-1]],
                     n_reused=1 + sum(n < n_before for n in nodes[:-1]) if n_before else 0,
                 )
                 n_before = max(n_before, 1 + max(nodes))

@@ -189,8 +189,8 @@ def _key(given: str | None) -> str | None:
     "--memory",
     metavar="SIZE",
     callback=size,
-    help="Memory of weights and KV caches of several models, such as 16GB. Those unused "
-    "for longest are unloaded. Default: what is available at the start.",
+    help="Memory of weights, KV caches and buffers of several models, such as 16GB. "
+    "Those unused for longest are unloaded. Default: what is available at the start.",
 )
 @_models(
     "--model-wait",

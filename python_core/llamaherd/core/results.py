@@ -65,6 +65,8 @@ class Result:
             was not sampled.
         top_logprobs: With `logprobs=k`, a map from token id to log-probability for each
             token. The map has the k most likely alternatives, most likely first.
+        ranks: For a tree of tokens with `logprobs=k`, the rank of each token among all
+            tokens, 1 for the most likely one; None for an answer.
         scores: Log-probabilities of a tree of tokens, used by `classify_parallel`,
             `score_parallel` and `perplexity`; None for an answer.
     """
@@ -87,6 +89,7 @@ class Result:
     stats: RequestStats | None = field(default=None, compare=False, repr=False)
     logprobs: list[float] | None = field(default=None, repr=False)
     top_logprobs: list[dict[int, float]] | None = field(default=None, repr=False)
+    ranks: Sequence[int] | None = field(default=None, repr=False)
     scores: Sequence[float] | None = field(default=None, repr=False)
 
     @property

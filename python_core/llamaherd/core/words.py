@@ -31,6 +31,7 @@ class LanguageTerms:
         thinking: Class of settings of a thought.
         markers: Settings of a thought with markers that the caller gives.
         start_server: Function that starts a server in another process.
+        template: Advice for a model without a chat template.
     """
 
     flag: str = "True or False"
@@ -41,6 +42,13 @@ class LanguageTerms:
     thinking: str = "Thinking"
     markers: str = "Thinking(start=, end=)"
     start_server: str = "start_server()"
+    template: str = (
+        "leave chat out and write prompts that the model can continue, or pass template="
+    )
+
+    def model(self, model: object) -> str:
+        """Return the name of a model in messages."""
+        return repr(model)
 
     def constant(self, value: bool | None) -> str:
         """Return the name of True, False or None."""

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.core.errors import ContextError
 from llamaherd.core.words import setting
+from llamaherd.memory.buffers import NO_BUFFERS
 from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD, MEMORY_SHARE, Plan, make_plan
 from llamaherd.native.engine import EngineParams, NativeEngine
+from llamaherd.native.shim import CELL_BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.memory.buffers import Buffers
     from llamaherd.memory.device import Device
     from llamaherd.memory.plan import Layout, Sizes
     from llamaherd.model.model import Model
@@ -71,6 +74,7 @@ class NativeSizing:
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
         bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
         device: Device of the KV cache.
+        buffers: Memory beside the cache.
 
     Attributes:
         n_sharing: See `Sizing`.
@@ -85,6 +89,7 @@ class NativeSizing:
         bytes_per_sequence: int,
         *,
         device: Device,
+        buffers: Buffers = NO_BUFFERS,
     ) -> None:
         self._model = model.handle
         self._params = params
@@ -92,24 +97,30 @@ class NativeSizing:
         self._bytes_per_cell = bytes_per_cell
         self._bytes_per_sequence = bytes_per_sequence
         self._device = device
+        self._buffers = buffers
         self.n_sharing = 1
         # Available memory, read once so that equal calls get equal plans.
         self._memory_bytes = device.available_memory()
 
     def limit(self, n_bytes: int) -> int:
-        """From now on, plan caches of at most `n_bytes`, unless the user fixed `n_ctx`.
+        """Limit a cache and its buffers to some bytes, unless the user fixed `n_ctx`.
+
+        A cache has at least the smallest size that libllama allows, even if this size
+        exceeds the limit together with the buffers.
 
         Returns:
-            Maximum memory of a cache in bytes: the limit, or the memory of the fixed
-            size.
+            Maximum memory of the cache and its buffers in bytes.
         """
-        n_ctx = self._sizes.n_ctx
+        n_ctx, cell, buffers = self._sizes.n_ctx, self._bytes_per_cell, self._buffers
         if n_ctx is None:
-            self._memory_bytes = min(self._memory_bytes, int(n_bytes / MEMORY_SHARE))
-            return n_bytes
+            least = CELL_BLOCK * (cell + buffers.per_cell)
+            n_left = max(n_bytes - buffers.n_bytes, least)
+            n_cache = n_left * cell // (cell + buffers.per_cell)
+            self._memory_bytes = min(self._memory_bytes, int(n_cache / MEMORY_SHARE))
+            return n_cache + buffers.of(n_cache // cell)
         n_slots = self._sizes.n_seq_max or self._device.auto_slots
         states = (n_slots + MAX_HOLD) * self._bytes_per_sequence
-        return n_ctx * self._bytes_per_cell + states
+        return n_ctx * cell + states + buffers.of(n_ctx)
 
     def plan(self, work: Work, layout: Layout | None = None) -> Plan:
         """Implement `Sizing`."""

@@ -40,10 +40,10 @@ def bytes_per_cell(
     """
     if info.is_recurrent:
         return 1
-    n_head = max(1, _number(metadata, "attention.head_count", 1))
-    n_head_kv = _number(metadata, "attention.head_count_kv", n_head)
-    n_key = _number(metadata, "attention.key_length", info.n_embd // n_head)
-    n_value = _number(metadata, "attention.value_length", info.n_embd // n_head)
+    n_head = max(1, number_of(metadata, "attention.head_count", 1))
+    n_head_kv = number_of(metadata, "attention.head_count_kv", n_head)
+    n_key = number_of(metadata, "attention.key_length", info.n_embd // n_head)
+    n_value = number_of(metadata, "attention.value_length", info.n_embd // n_head)
     per_layer = 0.0
     for length, name in ((n_key, type_k), (n_value, type_v)):
         _, n_bytes, n_numbers = TYPES[name]
@@ -59,19 +59,19 @@ def bytes_per_sequence(metadata: Mapping[str, str], info: ModelInfo) -> int:
 
     Source: `llama_hparams::n_embd_r` and `n_embd_s`, for Mamba, RWKV and LFM2 layers.
     """
-    n_inner = _number(metadata, "ssm.inner_size")
-    n_state = _number(metadata, "ssm.state_size")
-    n_group = _number(metadata, "ssm.group_count")
-    n_conv = max(0, _number(metadata, "ssm.conv_kernel") - 1)
-    n_short = max(0, _number(metadata, "shortconv.l_cache") - 1)
-    head = _number(metadata, "wkv.head_size")
-    n_shift = _number(metadata, "token_shift_count", 2) if head else 0
+    n_inner = number_of(metadata, "ssm.inner_size")
+    n_state = number_of(metadata, "ssm.state_size")
+    n_group = number_of(metadata, "ssm.group_count")
+    n_conv = max(0, number_of(metadata, "ssm.conv_kernel") - 1)
+    n_short = max(0, number_of(metadata, "shortconv.l_cache") - 1)
+    head = number_of(metadata, "wkv.head_size")
+    n_shift = number_of(metadata, "token_shift_count", 2) if head else 0
     mamba = n_conv * (n_inner + 2 * n_group * n_state) + n_state * n_inner
     n_numbers = mamba + info.n_embd * (n_short + head + n_shift)
     return info.n_layer * n_numbers * 4  # f32
 
 
-def _number(metadata: Mapping[str, str], key: str, default: int = 0) -> int:
+def number_of(metadata: Mapping[str, str], key: str, default: int = 0) -> int:
     """Return a number, or the maximum of an array with one number per layer."""
     architecture = metadata.get("general.architecture", "")
     found = re.findall(r"\d+", metadata.get(f"{architecture}.{key}", ""))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ChatTemplateError
+from llamaherd.core.words import words
 from llamaherd.model.conversations import (
     ChatPrompt,
     Refused,
@@ -237,7 +238,7 @@ def _source(model: Model, template: str | None) -> str:
     )
     if source is None:
         raise ChatTemplateError(
-            f"{model!r} has no chat template (is it a base model?): leave chat out and "
-            "write prompts that the model can continue, or pass template="
+            f"{words().model(model)} has no chat template (is it a base model?): "
+            f"{words().template}"
         )
     return check_size(source)

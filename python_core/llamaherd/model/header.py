@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from llamaherd.memory.kv_cells import number_of
 from llamaherd.native import models
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from llamaherd.native.models import ModelInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +23,12 @@ class ModelHeader:
     Attributes:
         metadata: Metadata as text, by key.
         chat_template: Chat template; None without one.
+        info: Sizes of the model; whether it is an encoder is not known.
     """
 
     metadata: Mapping[str, str]
     chat_template: str | None
+    info: ModelInfo
 
 
 def read_header(path: Path) -> ModelHeader:
@@ -33,4 +38,13 @@ def read_header(path: Path) -> ModelHeader:
         ModelLoadError: The file is missing or damaged.
     """
     handle = models.vocabulary_load(os.fsencode(path))
-    return ModelHeader(models.model_metadata(handle), models.chat_template(handle))
+    metadata = models.model_metadata(handle)
+    n_embd = number_of(metadata, "embedding_length")
+    info = replace(  # libllama reads no sizes with a vocabulary
+        models.model_info(handle),
+        n_ctx_train=number_of(metadata, "context_length"),
+        n_embd=n_embd,
+        n_embd_out=n_embd,
+        n_layer=number_of(metadata, "block_count"),
+    )
+    return ModelHeader(metadata, models.chat_template(handle), info)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
     from llamaherd.model.adapters import Lora, LoraOption
-    from llamaherd.native.models import ModelInfo
+    from llamaherd.native.models import LoadInterrupt, ModelInfo
     from llamaherd.native.shim import Handle
 
 
@@ -77,6 +77,8 @@ class Model:
         check_memory: Refuse a model that, with its adapters, is larger than the
             available memory. This is GPU memory if all layers are there, and the sum of
             GPU and host memory if some layers are there.
+        interrupt: Flag that stops loading when another thread sets it; the constructor
+            then raises ModelLoadError.
 
     Attributes:
         path: Path of the file; None for a model of a `llama_cpp.Llama`.
@@ -108,6 +110,7 @@ class Model:
         use_mlock: bool = False,
         check_tensors: bool = False,
         check_memory: bool = True,
+        interrupt: LoadInterrupt | None = None,
     ) -> None:
         n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
         placement = checked_placement(n_layers, split_mode, main_gpu, tensor_split)
@@ -133,6 +136,7 @@ class Model:
             use_mlock=checks.flag("use_mlock", use_mlock),
             check_tensors=checks.flag("check_tensors", check_tensors),
             memory_bytes=memory_of_model(placement) if is_limited else 0,
+            interrupt=interrupt,
         )
         self._prepare(file, content)
         if shim.supports_gpu():

@@ -30,6 +30,7 @@ class _Logprobs(TypedDict, total=False):
     scores: array[float]
     logprobs: list[float]
     top_logprobs: list[dict[int, float]]
+    ranks: list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -402,6 +403,8 @@ def _logprobs(info: CData) -> _Logprobs:
             }
             for i in range(n)
         ]
+        if info.ranks != ffi.NULL:
+            out["ranks"] = ffi.unpack(info.ranks, n) if n else []
     return out
 
 

@@ -94,6 +94,22 @@ class ModelInfo:
     n_params: int
 
 
+class LoadInterrupt:
+    """Flag by which another thread interrupts the loading of a model."""
+
+    def __init__(self) -> None:
+        self.flag = ffi.new("int32_t *", 0)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether loading was interrupted."""
+        return bool(self.flag[0])
+
+    def set(self) -> None:
+        """Stop loading after the current tensor; `model_load` then fails."""
+        self.flag[0] = 1
+
+
 def model_load(
     path: bytes,
     loras: Sequence[LoraSource] = (),
@@ -106,12 +122,14 @@ def model_load(
     use_mlock: bool,
     check_tensors: bool,
     memory_bytes: int,
+    interrupt: LoadInterrupt | None = None,
 ) -> CData:
     """Load a GGUF file. The model is freed with the last reference to the result.
 
     Raises:
         ModelLoadError: libllama cannot load the file or an adapter, or their tensors
-            need more than `memory_bytes`; 0 disables this check.
+            need more than `memory_bytes`; 0 disables this check;
+            or `interrupt` was set.
     """
     params = ffi.new("lh_model_params *")
     lib.lh_model_default_params(params)
@@ -125,6 +143,7 @@ def model_load(
     params.use_mlock = use_mlock
     params.check_tensors = check_tensors
     params.memory_bytes = memory_bytes
+    params.is_cancelled = ffi.NULL if interrupt is None else interrupt.flag
     adapters, _kept = _native_adapters(loras, None)
     params.adapters = adapters
     out = ffi.new("lh_model **")

@@ -12,6 +12,7 @@ from llamaherd.loop.loop import Loop
 from llamaherd.loop.sizing import NativeSizing
 from llamaherd.loop.threads import warn_of_foreign
 from llamaherd.memory import hardware, kv_cells
+from llamaherd.memory.buffers import buffers_of
 from llamaherd.memory.device import device_of
 from llamaherd.memory.plan import (
     AUTO_SLOTS,
@@ -202,14 +203,20 @@ class Context(Host):
         warn_of_foreign(max(self._params.n_threads, self._params.n_threads_batch))
         self._sizes = sizes
         self.model = model
+        device = device_of(model.placement, model.info.n_layer, offload_kqv=offload_kqv)
         self._sizing = NativeSizing(
             model,
             self._params,
             sizes,
             kv_cells.bytes_per_cell(model.metadata, model.info, keys, values),
             kv_cells.bytes_per_sequence(model.metadata, model.info),
-            device=device_of(
-                model.placement, model.info.n_layer, offload_kqv=offload_kqv
+            device=device,
+            buffers=buffers_of(
+                model.metadata,
+                model.info,
+                n_ubatch=ubatch,
+                n_sequences=(sizes.n_seq_max or device.auto_slots) + MAX_HOLD,
+                flash_attn=attention is not False,
             ),
         )
         self._loop = Loop(self._sizing)
@@ -252,14 +259,15 @@ class Context(Host):
         """Loop that runs the requests."""
         return self._loop
 
-    def limit_cache(self, n_bytes: int) -> int:
-        """Limit the memory of the KV cache, before the first call.
+    def limit_memory(self, n_bytes: int) -> int:
+        """Limit the memory of the KV cache and the buffers, before the first call.
 
         Args:
             n_bytes: Maximum memory in bytes, unless `n_ctx` is fixed.
 
         Returns:
-            Maximum memory in bytes: the limit, or the memory of the fixed `n_ctx`.
+            Maximum memory in bytes: the limit, or more if the buffers or the fixed
+            `n_ctx` need more.
         """
         return self._sizing.limit(n_bytes)
 

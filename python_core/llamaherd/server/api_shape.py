@@ -31,6 +31,8 @@ class ParsedRequest:
         echo: Whether the answer contains the prompt before the generated text.
         prompt_logprobs: Number of alternatives for each token of the prompts whose
             log-probabilities the answer contains; None for no log-probabilities.
+        includes_stop: Whether the text of an answer ends with the stop text that ended
+            it.
         is_empty: Whether no tokens are generated; only if the answer contains the prompt.
         names: Field of the request by argument of the library, for errors.
         repeated: Settings of the request that the answer repeats.
@@ -47,6 +49,7 @@ class ParsedRequest:
     tools: ToolUse | None = None
     echo: bool = False
     prompt_logprobs: int | None = None
+    includes_stop: bool = False
     is_empty: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
     repeated: Mapping[str, object] = field(default_factory=dict)

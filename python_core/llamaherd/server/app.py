@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ExceptionHandler
 
+    from llamaherd.native.models import LoadInterrupt
     from llamaherd.run.context import Context
     from llamaherd.server.answering import Endpoint
     from llamaherd.server.model_view import ModelView
@@ -88,9 +89,9 @@ def create_app_of_models(
         options: Arguments of each context, beside the model.
     """
 
-    def load(spec: ModelSpec, n_cache: int) -> ModelFiles:
+    def load(spec: ModelSpec, n_cache: int, interrupt: LoadInterrupt) -> ModelFiles:
         return load_files(
-            spec, n_cache, shared=shared, settings=settings, options=options
+            spec, n_cache, interrupt, shared=shared, settings=settings, options=options
         )
 
     memory = settings.memory
@@ -101,14 +102,20 @@ def create_app_of_models(
         n_waiting=settings.queue,
         wait_s=settings.model_wait_s,
         any_model=settings.any_model,
+        least=[spec.n_working(_number(options.get("n_seq_max"))) for spec in specs],
     )
     # Each model has a limit of its own; this one is for all of them.
     shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))
+    shared.when_ending = models.stop_loading
     endpoints: dict[str, Endpoint] = {
         path: ByModel(shared, models, path) for path in FIELDS
     }
     endpoints["/api/show"] = ShowModels(shared, models)
     return _application(shared, settings, models, endpoints, models.close)
+
+
+def _number(option: object) -> int | None:
+    return option if isinstance(option, int) else None
 
 
 def _application(
@@ -179,14 +186,16 @@ def _with_and_without_v1(*routes: Route) -> list[Route]:
 
 def _http_errors(paths: Collection[str]) -> ExceptionHandler:
     """Return the handler of requests with an unknown path or method."""
-    shown = ", ".join(path for path in paths if "{" not in path)
+    plain = [path for path in paths if "{" not in path]
+    shown = ", ".join(plain)
 
     async def http_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
             raise error
         headers = dict(error.headers or {})
         texts = {
-            404: f"there is no path {checks.quoted(request.url.path)}; paths are {shown}",
+            404: f"there is no path {checks.quoted(request.url.path)}"
+            f"{checks.meant(request.url.path, plain)}; paths are {shown}",
             405: f"{request.method} is not allowed here, only {headers.get('Allow')}",
         }
         text = texts.get(error.status_code, error.detail)

@@ -22,11 +22,17 @@ if TYPE_CHECKING:
     from llamaherd.server.settings import ServerSettings
 
 KWARGS = "chat_template_kwargs"
+# Numbers of tokens of a thought in several APIs; the last of a request applies.
+BUDGETS = (
+    *("thinking_token_budget", "reasoning_budget_tokens"),
+    *("thinking_budget", "thinking_budget_tokens"),
+)
 # Fields of a chat besides those of completions.
 FIELDS = frozenset(
     {
-        *("messages", "thinking", KWARGS, "reasoning_effort", "thinking_budget_tokens"),
-        *("enable_thinking", "thinking_budget"),
+        *("messages", "thinking", KWARGS, "reasoning_effort"),
+        *BUDGETS,
+        "enable_thinking",
         *("continue_final_message", "add_generation_prompt"),
     }
 )
@@ -78,7 +84,7 @@ def chat_options(given: Mapping[str, object], settings: ServerSettings) -> dict[
         found["thinking"] = False
     elif (effort is not None or switch is True) and settings.thinking is False:
         found["thinking"] = None  # -1: the template decides
-    for name in ("thinking_budget", "thinking_budget_tokens"):
+    for name in BUDGETS:
         if name in given:
             found["thinking"] = _budget(name, given)
     if "thinking" in given:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from llamaherd.core.embeddings import Embeddings, EmbedProgress
     from llamaherd.model.model import Model
     from llamaherd.run.embed_job import EmbedWork
+    from llamaherd.run.job import Runnable
     from llamaherd.server.settings import ServerSettings
 
 _OPTIONS = frozenset(SERVER["/v1/embeddings"].expected())
@@ -54,7 +55,7 @@ class EmbeddingsApi:
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
         given = given_fields(fields, self.fields, ("input",))
-        name, model = self._chosen(given)
+        name, model = self.chosen(given)
         form = checks.choice(
             "encoding_format", given.get("encoding_format", "float"), _FORMATS
         )
@@ -64,18 +65,9 @@ class EmbeddingsApi:
             size = checks.integer("dimensions", given["dimensions"], 1, n_embd)
         texts = _texts(given["input"])
         options = {name: given[name] for name in _OPTIONS & given.keys()}
-        if "truncate_prompt_tokens" in given:
-            n = given["truncate_prompt_tokens"]
-            if isinstance(n, bool) or n != -1:
-                text = "truncate_prompt_tokens must be -1: the maximum of the model"
-                raise bad_field("truncate_prompt_tokens", text)
-            options.setdefault("truncate", True)
         is_scaled = checks.flag("normalize", options.get("normalize", True))
         with renamed({"texts": "input"}):
-            try:
-                work = prepare_embed(model, texts, options)  # type: ignore[arg-type]
-            except ModelLoadError as error:
-                raise _no_vectors(str(error)) from None
+            work = self.work(model, texts, given, options)
 
         def render(found: Embeddings) -> dict[str, object]:
             _check_all(found)
@@ -88,9 +80,39 @@ class EmbeddingsApi:
             usage = {"prompt_tokens": n, "total_tokens": n}
             return {"object": "list", "data": data, "model": name, "usage": usage}
 
-        return Prepared(_InTurn(work, self._lock), render)
+        return Prepared(work, render)
 
-    def _chosen(self, given: Mapping[str, object]) -> tuple[str, Model]:
+    def work(
+        self,
+        model: Model,
+        texts: list[Any],
+        given: Mapping[str, object],
+        options: dict[str, object],
+    ) -> Runnable[Embeddings]:
+        """Return the work that computes vectors, after the work of earlier requests.
+
+        Args:
+            model: Model from `chosen`.
+            texts: Texts, or lists of token ids.
+            given: Fields of the request; `truncate_prompt_tokens` has an effect.
+            options: Options of `embed_parallel`.
+
+        Raises:
+            ApiError: The model has no vectors of texts.
+        """
+        if "truncate_prompt_tokens" in given:
+            n = given["truncate_prompt_tokens"]
+            if isinstance(n, bool) or n != -1:
+                text = "truncate_prompt_tokens must be -1: the maximum of the model"
+                raise bad_field("truncate_prompt_tokens", text)
+            options.setdefault("truncate", True)
+        try:
+            work = prepare_embed(model, texts, options)  # type: ignore[arg-type]
+        except ModelLoadError as error:
+            raise _no_vectors(str(error)) from None
+        return _InTurn(work, self._lock)
+
+    def chosen(self, given: Mapping[str, object]) -> tuple[str, Model]:
         """Return the model of a request with its name."""
         own = self._settings.embedding_name
         asked = given.get("model", own or self._settings.model_name)
@@ -109,7 +131,12 @@ class EmbeddingsApi:
 
 
 class _InTurn:
-    """Work that waits for the work of earlier requests."""
+    """Work that waits for the work of earlier requests.
+
+    Args:
+        work: Work.
+        lock: Lock that one request holds at a time.
+    """
 
     problem = ""
 

@@ -11,6 +11,7 @@ from llamaherd.server.errors import ApiError
 from llamaherd.server.generate import GenerateApi
 from llamaherd.server.ollama import ShowApi
 from llamaherd.server.openai import ChatCompletions, Completions
+from llamaherd.server.rerank import RerankApi
 from llamaherd.server.responses import Responses
 from llamaherd.server.scores import ClassifyApi, ScoreApi
 from llamaherd.server.tokenizing import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 OF_OPENAI = frozenset(
     {
         *("/completions", "/chat/completions", "/responses", "/embeddings"),
-        *("/responses/input_tokens", "/score", "/classify", "/annotate"),
+        *("/responses/input_tokens", "/score", "/classify", "/annotate", "/rerank"),
     }
 )
 # Names of the fields that a request to each path may have.
@@ -53,6 +54,7 @@ FIELDS: Mapping[str, frozenset[str]] = {
     "/score": ScoreApi.fields,
     "/classify": ClassifyApi.fields,
     "/annotate": AnnotateApi.fields,
+    "/rerank": RerankApi.fields,
     "/tokenize": TokenizeApi.fields,
     "/detokenize": DetokenizeApi.fields,
     "/apply-template": TemplateApi.fields,
@@ -101,8 +103,10 @@ def _work_shapes(
     embedding_model: Model | None,
 ) -> dict[str, WorkShape]:
     """Return the formats of paths whose answers are never streamed."""
+    vectors = EmbeddingsApi(model, settings, embedding_model)
     found: dict[str, WorkShape] = {
-        "/embeddings": EmbeddingsApi(model, settings, embedding_model),
+        "/embeddings": vectors,
+        "/rerank": RerankApi(vectors, ctx),
         "/tokenize": TokenizeApi(model, settings),
         "/detokenize": DetokenizeApi(model, settings),
         "/apply-template": TemplateApi(model, settings),
@@ -142,7 +146,8 @@ class _WithoutAnswers(Endpoint):
         """Refuse the request."""
         raise ApiError(
             400,
-            f"the model {self._name!r} computes embeddings only (/v1/embeddings)",
+            f"the model {self._name!r} computes embeddings only (/v1/embeddings, "
+            "/v1/rerank)",
             param="model",
             code="embeddings_only",
         )

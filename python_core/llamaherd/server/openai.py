@@ -9,7 +9,7 @@ from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.requests import make_requests
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
-from llamaherd.server import answer_form, openai_logprobs, several, tools
+from llamaherd.server import answer_form, openai_logprobs, several, stop_texts, tools
 from llamaherd.server.answer_form import form_of
 from llamaherd.server.api_shape import ParsedRequest
 from llamaherd.server.chats import FIELDS, chat_options, check_last_message
@@ -19,6 +19,7 @@ from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
 from llamaherd.server.openai_logprobs import LogprobsWriter
 from llamaherd.server.openai_messages import chat_messages
 from llamaherd.server.openai_sampling import ALIASES, sampling_of
+from llamaherd.server.wording import JSON
 from llamaherd.server.work_api import check_model
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _COMMON = frozenset(
     (
         *SERVER["/v1/completions"].expected(),
         *("model", "max_completion_tokens", "stream_options", "n", "logprobs"),
-        "prompt_logprobs",
+        *("prompt_logprobs", "add_special_tokens", stop_texts.FIELD),
         *ALIASES,
         *answer_form.FIELDS,
     )
@@ -55,6 +56,7 @@ class Completions:
         """See `ApiShape`."""
         given = _given(fields, self.fields)
         check_model(given, self._settings)
+        _check_special_tokens(given, usual=True)
         echo = _flag(given, "echo")
         of_prompt = openai_logprobs.of_prompt(given)
         returns_prompts = echo or of_prompt is not None
@@ -74,6 +76,7 @@ class Completions:
             **_usage_options(given),
             echo=echo,
             prompt_logprobs=of_prompt,
+            includes_stop=stop_texts.includes_stop(given),
             is_empty=is_empty,
             names=form.names,
         )
@@ -101,6 +104,7 @@ class ChatCompletions:
         """See `ApiShape`."""
         given = _given(fields, self.fields)
         check_model(given, self._settings)
+        _check_special_tokens(given, usual=False)
         max_tokens = _given_max_tokens(given)
         messages = chat_messages(given)
         last = messages[-1]
@@ -108,11 +112,15 @@ class ChatCompletions:
         check_last_message(given, is_assistants=is_assistants)
         options = chat_options(given, self._settings)
         form = form_of(given)
+        includes_stop = stop_texts.includes_stop(given)
         use = tools.tools_of(given, self._model, self._settings.template)
         if use is not None:
             if form.constraint:
                 text = f"{form.field} and calls of tools cannot be requested together"
                 raise bad_field(form.field, text)
+            if includes_stop:
+                text = f"{stop_texts.FIELD} cannot be combined with tools"
+                raise bad_field(stop_texts.FIELD, text)
             form = use.form
             messages, options = tools.with_tools(use, messages, options, self._model)
         if max_tokens is None:
@@ -127,6 +135,7 @@ class ChatCompletions:
             **_usage_options(given),
             tools=use,
             prompt_logprobs=openai_logprobs.of_prompt(given),
+            includes_stop=includes_stop,
             names=form.names,
         )
 
@@ -216,6 +225,18 @@ def _given_max_tokens(given: Mapping[str, object], least: int = 1) -> int | None
 
 def _flag(given: Mapping[str, object], name: str) -> bool:
     return checks.flag(name, given.get(name, False))
+
+
+def _check_special_tokens(given: Mapping[str, object], *, usual: bool) -> None:
+    """Check that special tokens are added as usual: by a chat template, or to a text.
+
+    Raises:
+        ApiError: The request wants them added otherwise.
+    """
+    name = "add_special_tokens"
+    if checks.flag(name, given.get(name, usual)) is not usual:
+        text = f"{name} must be {JSON.literal(usual)} here"
+        raise bad_field(name, text)
 
 
 def _usage_options(given: Mapping[str, object]) -> dict[str, Any]:

@@ -7,16 +7,18 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+import llamaherd
+from llamaherd.core.pieces import TextPiece
 from llamaherd.server.api_shape import usage
 from llamaherd.server.echo import EchoedResult
 from llamaherd.server.messages import dumps
 from llamaherd.server.openai_logprobs import LogprobsWriter
+from llamaherd.server.stop_texts import stop_of, with_stop
 from llamaherd.server.tool_stream import CallStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.pieces import TextPiece
     from llamaherd.core.results import Result
     from llamaherd.model.model import Model
     from llamaherd.server.api_shape import ParsedRequest
@@ -56,6 +58,7 @@ class _OpenAiAnswer(ABC):
 
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
         """See `AnswerWriter`."""
+        results = [self._shown(each) for each in results]
         choices = [
             {
                 "index": i,
@@ -88,7 +91,11 @@ class _OpenAiAnswer(ABC):
         events = []
         for i, result in enumerate(results):
             if self._is_at_end:
-                events += [self._chunk(dumps(each)) for each in self._late(i, result)]
+                late = self._late(i, self._shown(result))
+                events += [self._chunk(dumps(each)) for each in late]
+            elif stop := self._stop(result):
+                piece = TextPiece(stop, n_tokens=result.n_generated_tokens)
+                events.append(self.piece(piece))
             n_tokens = result.n_thinking_tokens + result.n_generated_tokens
             last = {
                 "index": i,
@@ -103,6 +110,21 @@ class _OpenAiAnswer(ABC):
                 f"data: {dumps({**self._head(self._chunk_object), **used})}\n\n"
             )
         return "".join((*events, _DONE))
+
+    def _stop(self, result: Result) -> str:
+        """Return the stop text that the answer has to end with; "" if none."""
+        own = self._parsed
+        return (
+            stop_of(self._model, result, own.params.stop or ())
+            if own.includes_stop
+            else ""
+        )
+
+    def _shown(self, result: Result) -> Result:
+        own = self._parsed
+        if not own.includes_stop:
+            return result
+        return with_stop(self._model, result, own.params.stop or ())
 
     @property
     def _is_at_end(self) -> bool:
@@ -127,10 +149,15 @@ class _OpenAiAnswer(ABC):
             "object": kind,
             "created": self._created,
             "model": self._model_name,
+            "system_fingerprint": f"llamaherd-{llamaherd.__version__}",
         }
 
     def _reason(self, result: Result) -> str:
         return str(result.finish_reason)
+
+    @abstractmethod
+    def piece(self, piece: TextPiece) -> str:
+        """See `AnswerWriter`."""
 
     @abstractmethod
     def _all(self, result: Result) -> dict[str, object]:

@@ -111,23 +111,23 @@ class LogprobsWriter:
     def prompt(self, result: Result) -> list[dict[str, object] | None]:
         """Return the `prompt_logprobs` of vLLM's API: a map from token id for each token.
 
-        The first token has none. The rank of a token counts the more likely ones from 1;
-        it is null for a token of the prompt that is not among the alternatives.
+        The first token has none. The rank of a token among all tokens is 1 for the most
+        likely one.
         """
         scores = result.scores_of_prompt if isinstance(result, EchoedResult) else None
         if scores is None:
             return []
         found: list[dict[str, object] | None] = [None]
-        for token, logprob, top in zip(
-            scores.tokens[1:], scores.logprobs, scores.top, strict=True
+        for token, logprob, top, rank in zip(
+            scores.tokens[1:], scores.logprobs, scores.top, scores.ranks, strict=True
         ):
-            ranks = {each: 1 + i for i, each in enumerate(top)}
+            ranks = {each: 1 + i for i, each in enumerate(top)} | {token: rank}
             shown = {token: logprob, **dict(list(top.items())[: self._n])}
             found.append(
                 {
                     str(each): {
                         "logprob": _number(value),
-                        "rank": ranks.get(each),
+                        "rank": ranks[each],
                         "decoded_token": _decoded(self._bytes(each)),
                     }
                     for each, value in shown.items()

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
     from llamaherd.server.answer_form import AnswerForm
 
-# Name of llama-server for a field of vLLM.
-_ALIASES = {"repeat_penalty": "repetition_penalty"}
-ALIASES = frozenset(_ALIASES)
+# Names of llama-server for fields that have another name here.
+ALIASES = {
+    "repeat_penalty": "repetition_penalty",
+    "dry_sequence_breakers": "dry_breakers",
+}
 _MOST_PENALTY = 2.0  # OpenAI's range is -2 to 2
 _PENALTIES = ("presence_penalty", "frequency_penalty")
 # Settings whose fields are handled separately below.
@@ -79,7 +81,7 @@ def sampling_of(
 def _further(given: Mapping[str, object]) -> dict[str, Any]:
     """Return the settings that OpenAI's API lacks, or that have another name there."""
     own = dict(given)
-    for alias, name in _ALIASES.items():
+    for alias, name in ALIASES.items():
         if alias in own and own.setdefault(name, own[alias]) != own[alias]:
             raise bad_field(alias, f"{alias} and {name} differ")
     return {name: own[field] for field, name in _SETTINGS.items() if field in own}

@@ -28,6 +28,7 @@ _SUMMARIES = {
     "/v1/score": "Compute the log-probabilities of given continuations.",
     "/v1/classify": "Compute the probabilities of labels.",
     "/v1/annotate": "Code texts with a codebook.",
+    "/v1/rerank": "Order documents by their relevance to a query.",
     "/v1/models": "List the models.",
     "/v1/models/{name}": "Describe a model.",
     "/tokenize": "Convert a text or a conversation to tokens.",

@@ -121,12 +121,26 @@ ANSWERS: dict[str, Schema] = {
         logprobs={"type": "object", "additionalProperties": _NUMBER},
     ),
     "/v1/annotate": _rows(),
+    "/v1/rerank": {
+        "anyOf": [
+            _object(
+                id=_TEXT,
+                object={"const": "list"},
+                model=_TEXT,
+                results=_list(_object(index=_COUNT, relevance_score={"type": "number"})),
+                usage=_ref("Usage"),
+            ),
+            _list(_object(index=_COUNT, score={"type": "number"})),
+        ]
+    },
     "/v1/models": _object(object={"const": "list"}, data=_list(_ref("Model"))),
     "/v1/models/{name}": _ref("Model"),
     "/tokenize": _object(
         count=_COUNT,
         max_model_len=_COUNT,
-        tokens=_list(_COUNT),
+        tokens=_list(
+            {"anyOf": [_COUNT, _object(id=_COUNT, piece={"type": ["string", "array"]})]}
+        ),
         token_strs={"anyOf": [{"type": "null"}, _list(_TEXT)]},
     ),
     "/detokenize": _object(prompt=_TEXT, content=_TEXT),

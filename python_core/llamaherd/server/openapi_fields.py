@@ -12,9 +12,11 @@ from llamaherd.core import checks
 from llamaherd.core.declared import first_sentence
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.core.thinking import MOST_TOKENS
-from llamaherd.server import neutral, openai_logprobs
+from llamaherd.server import neutral, openai_logprobs, stop_texts
+from llamaherd.server.chats import BUDGETS
 from llamaherd.server.openai import MOST_SAMPLES
 from llamaherd.server.openai_sampling import ALIASES
+from llamaherd.server.rerank import NEUTRAL
 from llamaherd.server.work_api import MOST_ITEMS
 
 if TYPE_CHECKING:
@@ -29,6 +31,17 @@ _ITEMS = {"minItems": 1, "maxItems": MOST_ITEMS}
 _TOKENS: Schema = {"type": "array", "items": {"type": "integer", "minimum": 0}}
 _TEXTS: Schema = {"type": "array", "items": _TEXT}
 _PROMPT: Schema = {"anyOf": [_TEXT, {**_TOKENS, "minItems": 1}]}
+_DOCUMENT: Schema = {
+    "anyOf": [
+        {**_TEXT, "minLength": 1},
+        {
+            "type": "object",
+            "properties": {"text": {**_TEXT, "minLength": 1}},
+            "required": ["text"],
+            "additionalProperties": False,
+        },
+    ]
+}
 _MESSAGES: Schema = {
     "type": "array",
     "minItems": 1,
@@ -103,6 +116,8 @@ _BOTH_OF_OPENAI: dict[str, Schema] = {
         "minimum": 0,
         "maximum": openai_logprobs.MOST,
     },
+    stop_texts.FIELD: _FLAG,
+    "add_special_tokens": _FLAG,
     "guided_json": {"type": ["object", "boolean", "string"]},
     "guided_regex": _TEXT,
     "guided_choice": {**_TEXTS, "minItems": 1},
@@ -145,8 +160,7 @@ _OWN: dict[str, dict[str, Schema]] = {
         "parallel_tool_calls": _FLAG,
         "reasoning_effort": _TEXT,
         "enable_thinking": _FLAG,
-        "thinking_budget": _BUDGET,
-        "thinking_budget_tokens": _BUDGET,
+        **dict.fromkeys(BUDGETS, _BUDGET),
         "continue_final_message": _FLAG,
         "add_generation_prompt": _FLAG,
     },
@@ -174,6 +188,17 @@ _OWN: dict[str, dict[str, Schema]] = {
         "model": _TEXT,
         "texts": {"type": "array", "items": {"type": ["string", "null"]}, **_ITEMS},
         "codebook": {"type": ["object", "string"]},
+    },
+    "/v1/rerank": {
+        "model": _TEXT,
+        "query": _DOCUMENT,
+        "documents": {"type": "array", "items": _DOCUMENT, **_ITEMS},
+        "texts": {"type": "array", "items": _DOCUMENT, **_ITEMS},
+        "top_n": {"type": "integer", "minimum": 0},
+        "return_documents": _FLAG,
+        "return_text": _FLAG,
+        "truncate_prompt_tokens": {"const": -1},
+        **{name: {"enum": list(each)} for name, each in NEUTRAL.items()},
     },
     "/tokenize": {
         "model": _TEXT,
@@ -205,6 +230,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "/v1/score": ("prompts", "continuations"),
     "/v1/classify": ("prompts", "labels"),
     "/v1/annotate": ("texts", "codebook"),
+    "/v1/rerank": ("query",),
     "/detokenize": ("tokens",),
 }
 
@@ -225,7 +251,7 @@ def request_schema(path: str) -> Schema:
 def _body(path: str, more: Mapping[str, Schema] | None = None) -> Schema:
     found = _declared(path)
     if path in _OPENAIS:
-        found |= dict.fromkeys(ALIASES, found["repetition_penalty"])
+        found |= {alias: found[name] for alias, name in ALIASES.items()}
     found |= {**_OWN[path], **(more or {})}
     if path != "/generate":
         unused = neutral.schemas(of_clients_only=path not in _OPENAIS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
-from llamaherd.server import answer_form, tools
+from llamaherd.server import answer_form, stop_texts, tools
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
 from llamaherd.server.neutral import VERBOSITY, asks_nothing, is_known
 from llamaherd.server.openai import ChatCompletions
@@ -38,14 +38,14 @@ _OWN = frozenset(
 _OF_CHATS = frozenset(
     {
         *("messages", "max_tokens", "max_completion_tokens", "n", "logprobs"),
-        "prompt_logprobs",
+        *("prompt_logprobs", "add_special_tokens", stop_texts.FIELD),
         *("reasoning_effort", "continue_final_message", "add_generation_prompt"),
-        *answer_form.FIELDS,
+        *(answer_form.FIELDS - {"structured_outputs"}),
     }
 )
 _KEEPS_NOTHING = "this server stores no responses: send the whole conversation in input"
 # Fields that request unsupported features, with the reason and their neutral values.
-_REFUSED: dict[str, tuple[str, tuple[object, ...]]] = {
+REFUSED: dict[str, tuple[str, tuple[object, ...]]] = {
     "previous_response_id": (_KEEPS_NOTHING, ()),
     "conversation": (_KEEPS_NOTHING, ()),
     "background": ("responses do not run in the background: see /v1/batches", (False,)),
@@ -53,6 +53,11 @@ _REFUSED: dict[str, tuple[str, tuple[object, ...]]] = {
     "truncation": ("a conversation is never shortened", ("disabled",)),
     "max_tool_calls": ("this server calls no functions itself", ()),
     "context_management": ("a conversation is never shortened", ([],)),
+    "access_programs": ("this server has no programs", ([],)),
+    "background_options": ("responses do not run in the background", ()),
+    "image": ("this server makes no images", ()),
+    "previous_response": (_KEEPS_NOTHING, ()),
+    "previous_input_messages": (_KEEPS_NOTHING, ()),
     "moderation": ("this server has no moderation", ()),
 }
 _KINDS = ("text", "json_object", "json_schema")
@@ -103,8 +108,8 @@ class Responses:
         """
         given = {}
         for name, value in fields.items():
-            if name in _REFUSED:
-                reason, neutral = _REFUSED[name]
+            if name in REFUSED:
+                reason, neutral = REFUSED[name]
                 if value is not None and value not in neutral:
                     raise _unsupported(name, f"{name} is not supported here: {reason}")
             elif name in self.fields:

@@ -130,7 +130,7 @@ class Server(uvicorn.Server):
         refuse their connections, which looks like a crash.
         """
         loop = asyncio.get_running_loop()
-        self.shared.is_ending = True
+        self.shared.begin_ending()
         end_s = loop.time() + self._grace_s + _LAST_S
         timer = loop.call_later(self._grace_s, self.shared.stop)
         while self.shared.queue.n_inside > 0 and loop.time() < end_s:

@@ -45,8 +45,8 @@ class ServerSettings:
             where the template refuses it.
         connections: Limits on connections and on slow clients.
         embedding_name: Name of the model for embeddings; None if there is no such model.
-        memory: Memory for the weights and KV caches of several models in bytes; None for
-            the memory that is available at the start.
+        memory: Memory for the weights, KV caches and buffers of several models in bytes;
+            None for the memory that is available at the start.
         model_wait_s: Maximum time in seconds that a request waits for memory for its
             model.
     """

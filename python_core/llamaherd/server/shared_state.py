@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from llamaherd.server.limits import Bodies, RequestQueue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from llamaherd.server.limits import Loaded
     from llamaherd.server.running import Running
     from llamaherd.server.settings import ServerSettings
@@ -31,6 +33,7 @@ class SharedState:
         timeout_s: Maximum duration of a request in seconds; None for no limit.
         connections: Limits on connections.
         is_ending: Whether new requests are refused during shutdown.
+        when_ending: Called when the shutdown begins; None for nothing.
     """
 
     def __init__(self, slots: Loaded, settings: ServerSettings) -> None:
@@ -41,6 +44,7 @@ class SharedState:
         self.timeout_s = settings.timeout_s
         self.connections = settings.connections
         self.is_ending = False
+        self.when_ending: Callable[[], None] | None = None
         self._running: set[Running] = set()
         self._is_stopped = False
 
@@ -55,6 +59,12 @@ class SharedState:
         """Remove an answered or abandoned request."""
         self._running.discard(running)
         running.close()
+
+    def begin_ending(self) -> None:
+        """Refuse new requests from now on, and stop loading models."""
+        self.is_ending = True
+        if self.when_ending is not None:
+            self.when_ending()
 
     def stop(self) -> None:
         """End all running prompts; each client gets an error."""

@@ -80,7 +80,18 @@ class TokenizeApi(_OfModel):
             add_special=_flag(given, special, default=is_vllms),
             parse_special=_flag(given, "parse_special", default=True),
         )
-        return self._answer(tokens, wants_texts=_flag(given, strings, default=False))
+        wants_texts = _flag(given, strings, default=False)
+        answer = self._answer(tokens, wants_texts=wants_texts)
+        if wants_texts and not is_vllms:
+            answer["tokens"] = self._with_pieces(tokens)
+        return answer
+
+    def _with_pieces(self, tokens: list[int]) -> list[dict[str, object]]:
+        """Return the tokens as llama-server does: a part of a character as its bytes."""
+        return [
+            {"id": token, "piece": _text_or_bytes(piece)}
+            for token, piece in zip(tokens, token_bytes(self._model, tokens), strict=True)
+        ]
 
     def _answer(self, tokens: list[int], *, wants_texts: bool) -> dict[str, object]:
         texts = None
@@ -186,6 +197,13 @@ def tokenizer_info(model: Model) -> dict[str, object]:
         "model_max_length": model.n_ctx_train,
         "chat_template": model.chat_template,
     }
+
+
+def _text_or_bytes(piece: bytes) -> str | list[int]:
+    try:
+        return piece.decode()
+    except UnicodeDecodeError:
+        return list(piece)
 
 
 def _flag(given: Mapping[str, Any], name: str, *, default: bool) -> bool:

@@ -20,6 +20,10 @@ class _Json(LanguageTerms):
     path: str = "a string"
     mapping: str = "an object"
     thinking: str = "object"
+    template: str = "use /v1/completions, or start the server with --template FILE"
+
+    def model(self, model: object) -> str:  # noqa: ARG002 - clients see no path
+        return "the model"
 
     def constant(self, value: bool | None) -> str:
         return json.dumps(value)

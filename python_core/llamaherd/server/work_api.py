@@ -157,7 +157,7 @@ def other_model(asked: str, names: Collection[str]) -> ApiError:
         here, hint = f"this server has the model {last}", "see --alias and --any-model"
     return ApiError(
         404,
-        f"{here}, not {checks.quoted(asked)} ({hint})",
+        f"{here}, not {checks.quoted(asked)} ({hint}){checks.meant(asked, names)}",
         param="model",
         code="model_not_found",
     )

@@ -200,6 +200,15 @@ TEST_CASE("a score has the most likely alternatives to each of its tokens") {
       before.insert(before.end(), path.rbegin(), path.rend());
       const std::vector<double> expected = fake::logprobs(before);
       CHECK(info.logprobs[k] == info.scores[k]);
+      REQUIRE(info.ranks != nullptr);
+      const double own =
+          expected[static_cast<size_t>(tree.token[static_cast<size_t>(k)])];
+      const auto count_above = [&expected](double limit) {
+        return std::count_if(expected.begin(), expected.end(),
+                             [limit](double each) { return each > limit; });
+      };
+      CHECK(info.ranks[k] >= 1 + count_above(own + 2e-6));
+      CHECK(info.ranks[k] <= count_above(own - 2e-6));
       double last = 0.0;
       for (int32_t i = k * n_top; i < (k + 1) * n_top; ++i) {
         const auto token = static_cast<size_t>(info.top_tokens[i]);

@@ -173,6 +173,28 @@ def test_caches_share_what_the_weights_leave(
     assert cache_sizes(weights, n_bytes) == caches
 
 
+def test_the_least_memory_counts_which_models_fit_together() -> None:
+    """Without it both of 300 would get 200 each."""
+    assert cache_sizes([300, 300], 1000) == [200, 200]
+    assert cache_sizes([300, 300], 1000, [250, 250]) == [700, 700]
+    assert cache_sizes([100, 900], 1000, [800, 50]) == [800, 100]
+    assert cache_sizes([100, 900], 1000, [950, 150]) == [950, 150]  # neither fits
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 500), st.integers(0, 500)), min_size=1),
+    st.integers(1, 1000),
+)
+def test_a_model_gets_its_least_memory_and_fits_with_what_it_gets(
+    models: list[tuple[int, int]], n_bytes: int
+) -> None:
+    weights, least = [list(each) for each in zip(*models, strict=True)]
+    caches = cache_sizes(weights, n_bytes, least)
+    for n, more, cache in zip(weights, least, caches, strict=True):
+        assert cache >= more
+        assert (n + cache <= n_bytes) == (n + more <= n_bytes)
+
+
 @given(st.lists(st.integers(1, 500), min_size=1), st.integers(1, 1000))
 def test_a_model_fits_exactly_if_it_fits_with_a_cache(
     weights: list[int], n_bytes: int

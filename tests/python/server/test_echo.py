@@ -218,9 +218,26 @@ def test_prompt_logprobs_are_those_of_vllms_api(
             best = sorted(each.values(), key=lambda one: -one["logprob"])
             ranks = [one["rank"] for one in best]
             assert ranks[:n] == list(range(1, n + 1))
-            # Beyond the alternatives the rank of a token is not known.
-            assert all(rank is None for rank in ranks[max(n, 1) :])
-            assert own["rank"] in {None, *range(1, max(n, 1) + 1)}
+            # A token that is not among the alternatives has its rank, too.
+            assert all(rank > n for rank in ranks[n:])
+
+
+def test_ranks_do_not_depend_on_the_number_of_alternatives(
+    client: Client, ctx: lh.Context
+) -> None:
+    for prompt in _requests(ctx.model):
+        ask = {"prompt": prompt, "max_tokens": 0, "temperature": 0}
+        few, many = (
+            _choices(client, {**ask, "prompt_logprobs": n})[0]["prompt_logprobs"]
+            for n in (0, 20)
+        )
+        for token, one, all_of_them in zip(prompt[1:], few[1:], many[1:], strict=True):
+            rank = one[str(token)]["rank"]
+            assert rank == all_of_them[str(token)]["rank"]
+            own = one[str(token)]["logprob"]
+            above = [o for o in all_of_them.values() if o["logprob"] > own]
+            assert rank > min(len(above), 20)
+            assert rank <= 20 or len(all_of_them) == 21
 
 
 def test_prompt_logprobs_beside_echo_and_in_chats(

@@ -15,6 +15,7 @@ from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.generate import GenerateApi
 from llamaherd.server.ollama import ShowApi
 from llamaherd.server.openai import ChatCompletions, Completions
+from llamaherd.server.rerank import RerankApi
 from llamaherd.server.responses import Responses
 from llamaherd.server.scores import ClassifyApi, ScoreApi
 from llamaherd.server.tokenizing import DetokenizeApi, TemplateApi, TokenizeApi
@@ -34,6 +35,7 @@ SHAPES = {
     "/v1/score": ScoreApi,
     "/v1/classify": ClassifyApi,
     "/v1/annotate": AnnotateApi,
+    "/v1/rerank": RerankApi,
     "/tokenize": TokenizeApi,
     "/detokenize": DetokenizeApi,
     "/apply-template": TemplateApi,
@@ -52,6 +54,10 @@ BODIES: dict[str, list[Schema]] = {
     "/v1/score": [{"prompts": ["a"], "continuations": [[" b", " c"]]}],
     "/v1/classify": [{"prompts": ["a", "a " * 600], "labels": ["b", "c"]}],
     "/v1/annotate": [{"texts": ["a", None], "codebook": CODEBOOK}],
+    "/v1/rerank": [
+        {"query": "a", "documents": ["b", {"text": "c"}], "top_n": 1},
+        {"query": "a", "texts": ["b", "c"], "return_text": True},
+    ],
     "/tokenize": [{"prompt": "a"}, {"messages": MESSAGES, "return_token_strs": True}],
     "/detokenize": [{"tokens": [1, 2]}],
     "/apply-template": [{"messages": MESSAGES}],

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from llamaherd.native.models import LoadInterrupt
+
 SIZE = 800  # of a file; with an eighth for its cache one fits into ROOM, two do not
 ROOM = 1000
 
@@ -56,9 +58,11 @@ class Bench:
     """Loads of a registry, and what they do.
 
     Attributes:
-        log: "+a" for each load of a that began, "-a" for each that was closed.
+        log: "+a" for each load of a that began, "-a" for each that was closed, "!a" for
+            each that was interrupted.
         in_memory: Models in memory.
         gates: Loads of these models wait until their event is set.
+        slow: Models whose loads wait at their gates until they are interrupted.
         broken: Models that cannot be loaded.
         damaged: Whether adapters cannot be loaded.
         n_cache: Memory that caches turn out to need; None: as much as they may.
@@ -69,16 +73,22 @@ class Bench:
         self.log: list[str] = []
         self.in_memory: set[str] = set()
         self.gates: dict[str, threading.Event] = {}
+        self.slow: set[str] = set()
         self.broken: set[str] = set()
         self.damaged = False
         self.n_cache: int | None = None
 
-    def load(self, spec: ModelSpec, n_cache: int) -> FakeFile:
+    def load(self, spec: ModelSpec, n_cache: int, interrupt: LoadInterrupt) -> FakeFile:
         with self.lock:
             self.log.append(f"+{spec.name}")
             self.in_memory.add(spec.name)
-        if spec.name in self.gates:
-            assert self.gates[spec.name].wait(600)
+        gate = self.gates.get(spec.name)
+        while gate is not None and not gate.wait(0.001):
+            if spec.name in self.slow and interrupt.is_set:
+                with self.lock:
+                    self.log.append(f"!{spec.name}")
+                    self.in_memory.discard(spec.name)
+                raise ModelLoadError("was cancelled")
         if spec.name in self.broken:
             with self.lock:
                 self.in_memory.discard(spec.name)
@@ -234,6 +244,67 @@ def test_loading_may_take_longer_than_the_wait_for_memory(tmp_path: Path) -> Non
             await asyncio.sleep(0.02)
             case.bench.gates["a"].set()
             await task
+
+    asyncio.run(run())
+
+
+def test_a_load_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path) as case:
+            gate = case.bench.gates["a"] = threading.Event()
+            case.bench.slow.add("a")
+            first, second = case.start("a"), case.start("a")
+            await case.until_log("+a")
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+            await asyncio.sleep(0.02)
+            assert case.bench.log == ["+a"]  # the second still waits
+            second.cancel()
+            await case.until_log("+a", "!a")
+            while case.state("a") != "unloaded":  # noqa: ASYNC110 - there is no event
+                await asyncio.sleep(0.001)
+            assert [each.n_failures for each in case.registry.shown()] == [0] * 6
+            gate.set()
+            await case.ask("a")
+            assert case.bench.log == ["+a", "!a", "+a"]
+
+    asyncio.run(run())
+
+
+def test_a_request_that_comes_during_an_interruption_has_its_model_loaded(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with _case(tmp_path) as case:
+            gate = case.bench.gates["a"] = threading.Event()
+            case.bench.slow.add("a")
+            first = case.start("a")
+            await case.until_log("+a")
+            first.cancel()
+            with case.bench.lock:  # the load cannot end yet
+                while not first.done():  # noqa: ASYNC110 - it ends by itself
+                    await asyncio.sleep(0.001)
+                second = case.start("a")
+                await asyncio.sleep(0)
+                gate.clear()
+            gate.set()
+            await second
+
+    asyncio.run(run())
+
+
+def test_the_end_of_a_server_interrupts_loads(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path) as case:
+            case.bench.gates["a"] = threading.Event()
+            case.bench.slow.add("a")
+            task = case.start("a")
+            await case.until_log("+a")
+            case.registry.stop_loading()  # at once after SIGTERM
+            with pytest.raises(ApiError) as e:
+                await task
+            assert (e.value.status, e.value.code) == (503, "stopping")
+            await case.until_log("+a", "!a")
 
     asyncio.run(run())
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 import tiny_loras
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec
-from served import served_models
+from served import N_SLOTS, served_models
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,8 @@ def test_real_models_take_turns(
     }
     assert len(set(expected.values())) == 3
     vector = lh.embed_parallel(minilm, [TEXT]).vectors[0]
-    room = gemma3_path.stat().st_size * 5 // 4  # for each of them, and gemma alone
+    gemma_spec = specs[1]  # room for each of them, and for gemma alone
+    room = gemma_spec.n_bytes + gemma_spec.n_working(N_SLOTS)
     before, gemma = _mapped(), str(gemma3_path)
     with served_models(specs, memory=room) as client:
         for _ in range(4):

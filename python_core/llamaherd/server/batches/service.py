@@ -27,7 +27,7 @@ _N_ENDED = 5  # batches that have ended, on the page of the server
 # Paths that batches may use, if the server has them.
 _PATHS = (
     *("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"),
-    *("/v1/score", "/v1/classify", "/v1/annotate", "/generate"),
+    *("/v1/score", "/v1/classify", "/v1/annotate", "/v1/rerank", "/generate"),
 )
 
 

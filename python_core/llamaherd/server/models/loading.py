@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import LlamaHerdError
+from llamaherd.memory.buffers import buffers_of_encoder
 from llamaherd.model.model import Model
 from llamaherd.run.context import Context
 from llamaherd.run.embedders import reads_at_once
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from llamaherd.native.models import LoadInterrupt
     from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shared_state import SharedState
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 def load_files(
     spec: ModelSpec,
     n_cache: int,
+    interrupt: LoadInterrupt,
     *,
     shared: SharedState,
     settings: ServerSettings,
@@ -36,7 +39,8 @@ def load_files(
 
     Args:
         spec: Files and names.
-        n_cache: Maximum memory of all KV caches in bytes, unless `n_ctx` is fixed.
+        n_cache: Memory for all KV caches and buffers in bytes, unless `n_ctx` is fixed.
+        interrupt: Flag that stops loading when another thread sets it.
         shared: State shared by all requests.
         settings: Settings of the server.
         options: Arguments of `Context` other than the model.
@@ -47,7 +51,7 @@ def load_files(
     """
     problems: dict[str, _LoadProblem] = {}
     with ExitStack() as stack:
-        base = stack.enter_context(Model(spec.path))
+        base = stack.enter_context(Model(spec.path, interrupt=interrupt))
         models = {spec.name: base}
         for each in spec.adapters:  # before the first context
             state = file_state(each.path)
@@ -61,7 +65,9 @@ def load_files(
             ctx = context_of(model, options)
             if ctx is not None:
                 stack.enter_context(ctx)
-                n_needed += ctx.limit_cache(n_cache // len(models))
+                n_needed += ctx.limit_memory(n_cache // len(models))
+            else:
+                n_needed += buffers_of_encoder(model.metadata, model.info)
             own = replace(settings, model_name=name, aliases=())
             served[name] = ServedModel(shared, LoadedModel(model, ctx), own)
         stack.pop_all()
@@ -100,7 +106,7 @@ class ModelFiles:
     Args:
         served: The model and the loaded adapters by name, the model first.
         problems: Adapters that could not be loaded, by name.
-        n_cache: Memory of all KV caches in bytes.
+        n_cache: Memory of all KV caches and buffers in bytes.
     """
 
     def __init__(

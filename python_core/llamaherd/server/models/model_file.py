@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llamaherd.core.stats import Load
+    from llamaherd.native.models import LoadInterrupt
     from llamaherd.server.models.decision import State
     from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.served_model import ServedModel
@@ -32,7 +34,7 @@ class InMemoryFile(Protocol):
 
     @property
     def n_cache(self) -> int:
-        """Memory of all KV caches in bytes."""
+        """Memory of all KV caches and buffers in bytes."""
 
     def has_changed(self, name: str) -> bool:
         """Whether the file of an adapter that could not be loaded has changed."""
@@ -63,7 +65,7 @@ class ServedFile:
     Attributes:
         spec: File with its adapters.
         n_weights: Memory of the weights in bytes.
-        n_cache: Memory of all KV caches in bytes.
+        n_cache: Memory of all KV caches and buffers in bytes.
         n_waiting: Maximum number of waiting requests.
         state: Loading state: "unloaded", "loading", "loaded" or "unloading".
         loaded: The model and its adapters in memory; None if they are not loaded.
@@ -75,6 +77,7 @@ class ServedFile:
         n_loads: Number of times that loading began.
         n_unloads: Number of times that it was unloaded.
         n_failures: Number of times that loading failed.
+        interrupt: Flag that interrupts its loading; None unless it is being loaded.
         queue: Limit on its requests.
     """
 
@@ -92,6 +95,7 @@ class ServedFile:
     n_loads: int = 0
     n_unloads: int = 0
     n_failures: int = 0
+    interrupt: LoadInterrupt | None = None
     queue: RequestQueue = field(init=False)
 
     def __post_init__(self) -> None:
@@ -153,8 +157,17 @@ class ServedFile:
         )
 
 
-def not_loaded(name: str, reason: str) -> ApiError:
-    """Return the error of a model that cannot be loaded."""
+def not_loaded(name: str, reason: str, spec: ModelSpec) -> ApiError:
+    """Return the error of a model that cannot be loaded.
+
+    Args:
+        name: Name of the model or of an adapter.
+        reason: Message of the library. Clients do not see the folders of files; the log
+            has the whole message.
+        spec: Files of the model.
+    """
+    for path in (spec.path, *(each.path for each in spec.adapters)):
+        reason = reason.replace(f"{path.parent}{os.sep}", "")
     return ApiError(
         500,
         f"the model {name!r} cannot be loaded: {reason}",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import Load
     from llamaherd.loop.slot_times import SlotTimes
     from llamaherd.model.header import ModelHeader
+    from llamaherd.native.models import LoadInterrupt
     from llamaherd.server.model_view import ShownModel
     from llamaherd.server.models.model_file import InMemoryFile
     from llamaherd.server.models.spec import ModelSpec
@@ -34,12 +35,14 @@ class ModelRegistry:
 
     Args:
         specs: Models; requests that name no model get the first.
-        load: Function that loads a file; its second argument is the memory for the KV
-            caches in bytes.
-        n_bytes: Memory of weights and KV caches of all models in bytes.
+        load: Function that loads a file; its other arguments are the memory for KV
+            caches and buffers in bytes, and a flag that interrupts it.
+        n_bytes: Memory of weights, KV caches and buffers of all models in bytes.
         n_waiting: Maximum number of waiting requests of each model.
         wait_s: Maximum time in seconds that a request waits for memory.
         any_model: Whether requests with an unknown name get the first model.
+        least: Least memory for caches and buffers of each model in bytes, see
+            `cache_sizes`.
         patience_s: Time in seconds after which models in use make room for a waiting
             request.
     """
@@ -49,16 +52,17 @@ class ModelRegistry:
     def __init__(
         self,
         specs: Sequence[ModelSpec],
-        load: Callable[[ModelSpec, int], InMemoryFile],
+        load: Callable[[ModelSpec, int, LoadInterrupt], InMemoryFile],
         *,
         n_bytes: int,
         n_waiting: int,
         wait_s: float,
         any_model: bool = False,
+        least: Sequence[int] | None = None,
         patience_s: float = _PATIENCE_S,
     ) -> None:
         weights = [spec.n_bytes for spec in specs]
-        caches = cache_sizes(weights, n_bytes)
+        caches = cache_sizes(weights, n_bytes, least)
         self._files = [
             ServedFile(spec, n, n_cache, n_waiting)
             for spec, n, n_cache in zip(specs, weights, caches, strict=True)
@@ -109,7 +113,8 @@ class ModelRegistry:
                 served = file.served.get(name)
                 if served is None:
                     problems = {} if file.loaded is None else file.loaded.problems
-                    raise not_loaded(name, problems.get(name, "it was unloaded"))
+                    reason = problems.get(name, "it was unloaded")
+                    raise not_loaded(name, reason, file.spec)
                 yield served
             finally:
                 self._residency.leave(file)
@@ -127,9 +132,13 @@ class ModelRegistry:
             try:
                 known = (state, read_header(spec.path))
             except ModelLoadError as error:
-                raise not_loaded(name, str(error)) from None
+                raise not_loaded(name, str(error), spec) from None
             self._headers[spec.name] = known
         return known[1]
+
+    def stop_loading(self) -> None:
+        """Refuse requests that wait for a model, and interrupt the loading of models."""
+        self._residency.stop_loading()
 
     async def close(self) -> None:
         """Refuse waiting requests, then unload all models."""

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import LlamaHerdError
+from llamaherd.native.models import LoadInterrupt
 from llamaherd.server.errors import ApiError, stopping
 from llamaherd.server.messages import ClientGoneError
 from llamaherd.server.model_view import sum_of_counts
@@ -40,9 +41,9 @@ class Residency:
 
     Args:
         files: Model files.
-        load: Function that loads a file; its second argument is the memory for the KV
-            caches in bytes.
-        n_bytes: Memory of weights and KV caches of all models in bytes.
+        load: Function that loads a file; its other arguments are the memory for KV
+            caches and buffers in bytes, and a flag that interrupts it.
+        n_bytes: Memory of weights, KV caches and buffers of all models in bytes.
         wait_s: Maximum time in seconds that a request waits for memory.
         patience_s: Time in seconds after which models in use make room for a waiting
             request.
@@ -55,7 +56,7 @@ class Residency:
     def __init__(
         self,
         files: Sequence[ServedFile],
-        load: Callable[[ModelSpec, int], InMemoryFile],
+        load: Callable[[ModelSpec, int, LoadInterrupt], InMemoryFile],
         *,
         n_bytes: int,
         wait_s: float,
@@ -145,6 +146,8 @@ class Residency:
         if waiter in file.waiters:
             file.waiters.remove(waiter)
             waiter.future.cancel()
+            if not file.waiters and file.interrupt is not None:
+                file.interrupt.set()  # nobody waits for the model any more
             self._advance()
         elif not waiter.future.cancelled() and waiter.future.exception() is None:
             self.leave(file)
@@ -219,25 +222,34 @@ class Residency:
     async def _load(self, file: ServedFile) -> None:
         start_s = time.perf_counter()
         file.n_loads += 1
-        pending = self._threads.submit(self._load_file, file.spec, file.n_cache)
+        file.interrupt = interrupt = LoadInterrupt()
+        pending = self._threads.submit(
+            self._load_file, file.spec, file.n_cache, interrupt
+        )
         try:
             loaded = await asyncio.wrap_future(pending)
         except Exception as error:
-            file.n_failures += 1
+            file.interrupt = None
             file.state = "unloaded"
+            if interrupt.is_set:  # requests that came meanwhile have it loaded again
+                log.info("loading model %s was interrupted", file.name)
+                self._advance()
+                return
+            file.n_failures += 1
             if isinstance(error, LlamaHerdError):
                 log.warning("model %s was not loaded: %s", file.name, error)
             else:
                 log.exception("model %s was not loaded", file.name)
-            file.refuse(not_loaded(file.name, str(error)))
+            file.refuse(not_loaded(file.name, str(error), file.spec))
         else:
+            file.interrupt = None
             file.load_s = time.perf_counter() - start_s
             log.info("model %s loaded in %.1f s", file.name, file.load_s)
             await self._take(file, loaded)
         self._advance()
 
     async def _take(self, file: ServedFile, loaded: InMemoryFile) -> None:
-        """Accept a loaded model; its KV caches may need more memory than was reserved."""
+        """Accept a loaded model; its caches may need more memory than was reserved."""
         more = loaded.n_cache - file.n_cache
         free = self._n_bytes - sum(
             x.n_bytes for x in self._files.values() if x.state != "unloaded"
@@ -272,11 +284,17 @@ class Residency:
         log.info("model %s unloaded", file.name)
         self._advance()
 
-    async def close(self) -> None:
-        """Refuse waiting requests, then unload all models."""
+    def stop_loading(self) -> None:
+        """Refuse waiting requests and interrupt the loading of models."""
         self.is_closed = True
         for file in self._files.values():
             file.refuse(stopping())
+            if file.interrupt is not None:
+                file.interrupt.set()
+
+    async def close(self) -> None:
+        """Refuse waiting requests, then unload all models."""
+        self.stop_loading()
         while self._work:
             await asyncio.wait(self._work)
         for file in self._files.values():
@@ -290,8 +308,8 @@ class Residency:
     def _too_large(self, file: ServedFile, name: str) -> ApiError:
         return ApiError(
             404,
-            f"the model {name!r} takes {_shown(file.n_bytes)} with its KV cache, and the "
-            f"server has {_shown(self._n_bytes)} for models (--memory)",
+            f"the model {name!r} takes {_shown(file.n_bytes)} with its KV cache and "
+            f"buffers, and the server has {_shown(self._n_bytes)} for models (--memory)",
             param="model",
             code="model_not_found",
         )

@@ -5,11 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from llamaherd.core.errors import ModelLoadError
+from llamaherd.memory.buffers import buffers_of, buffers_of_encoder
+from llamaherd.memory.kv_cells import bytes_per_cell
+from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD
 from llamaherd.model.file import parts_of
+from llamaherd.model.header import read_header
+from llamaherd.native.shim import CELL_BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from llamaherd.model.header import ModelHeader
+
+_N_UBATCH = 512  # default of `Context`
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,25 @@ class ModelSpec:
             _size(each.path) for each in self.adapters
         )
 
+    def n_working(self, n_slots: int | None) -> int:
+        """Return the least memory beside the weights with which the model is useful.
+
+        These are caches of an eighth of the weights, and the buffers to compute with, for
+        the model and each adapter. A file that cannot be read has no buffers: loading it
+        will fail.
+
+        Args:
+            n_slots: Maximum number of prompts at once; None for the automatic number.
+        """
+        n_caches = self.n_bytes // 8
+        try:
+            header = read_header(self.path)
+        except ModelLoadError:
+            return n_caches
+        n_sequences = (n_slots or AUTO_SLOTS) + MAX_HOLD
+        n_contexts = len(self.names)
+        return n_contexts * _working(header, n_sequences, n_caches // n_contexts)
+
     @property
     def state(self) -> object:
         """Value that changes with the content of the model file."""
@@ -70,26 +99,49 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def cache_sizes(weights: Sequence[int], n_bytes: int) -> list[int]:
-    """Return the memory reserved for the KV caches of each model in bytes.
+def _working(header: ModelHeader, n_sequences: int, n_cache: int) -> int:
+    """Return the memory of a context with a cache of at least `n_cache` bytes."""
+    metadata, info = header.metadata, header.info
+    kind = metadata.get("general.architecture", "")
+    causal = metadata.get(f"{kind}.attention.causal")
+    if causal == "false" or f"{kind}.pooling_type" in metadata:
+        return n_cache + buffers_of_encoder(metadata, info)
+    cell = bytes_per_cell(metadata, info, "f16", "f16")
+    n_cells = max(CELL_BLOCK, n_cache // cell)
+    found = buffers_of(
+        metadata, info, n_ubatch=_N_UBATCH, n_sequences=n_sequences, flash_attn=True
+    )
+    return n_cells * cell + found.of(n_cells)
+
+
+def cache_sizes(
+    weights: Sequence[int], n_bytes: int, least: Sequence[int] | None = None
+) -> list[int]:
+    """Return the memory reserved for KV caches and buffers of each model in bytes.
 
     The function finds the largest k such that the k largest models are in memory at once,
-    each with caches of at least an eighth of its weights. Each model gets 1/k of the
-    memory that the weights of these k models leave, and at least an eighth of its own
-    weights. A model that does not fit alone gets an amount with which it needs more than
-    `n_bytes`.
+    each with the memory in `least`. Each model gets 1/k of the memory that the weights of
+    these k models leave, and at least its part of `least`. A model that does not fit
+    alone gets an amount with which it needs more than `n_bytes`.
 
     Args:
         weights: Size of the weights of each model in bytes.
         n_bytes: Memory of all models in bytes.
+        least: Least memory beside the weights of each model in bytes; None for an eighth
+            of its weights.
     """
+    least = [n // 8 for n in weights] if least is None else least
     share = 0
     total = needed = 0
-    fitting = sorted((n for n in weights if n + n // 8 <= n_bytes), reverse=True)
-    for n_models, n in enumerate(fitting, 1):
+    both = zip(weights, least, strict=True)
+    fitting = sorted((x for x in both if sum(x) <= n_bytes), key=sum, reverse=True)
+    for n_models, (n, more) in enumerate(fitting, 1):
         total += n
-        needed += n + n // 8
+        needed += n + more
         if needed > n_bytes:
             break
         share = (n_bytes - total) // n_models
-    return [max(share, n // 8) for n in weights]
+    return [
+        max(more, min(share, n_bytes - n) if n + more <= n_bytes else share)
+        for n, more in zip(weights, least, strict=True)
+    ]

@@ -1,0 +1,129 @@
+"""Throughput and times to the first token of the server, written into docs/server.md.
+
+python benchmarks/serving.py MODEL [--passes N] [--threads N] [--slots N ...] [--small]
+
+The engines of benchmarks/server.py alternate in passes. Seconds of a pass are compared
+within the pass: with llama-server of the best number of slots, and with the library that
+runs the same prompts as handles. `--small` has fewer and shorter prompts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import marked
+import server
+from session import describe
+
+if TYPE_CHECKING:
+    from server import Pass
+
+PAGE = Path(__file__).parents[1] / "docs/server.md"
+MARK = "serving: made by benchmarks/serving.py"
+_WORKLOADS = {
+    "distinct": "distinct texts",
+    "annotate": "one shared codebook",
+    "schema": "a JSON Schema",
+}
+_CLIENTS = (1, 8, 32, 128)
+_OWN, _LIBRARY = "http", "handles"
+
+
+def ratio(own: list[Pass], other: list[Pass]) -> float:
+    """Return the median over passes of the other engine's time by the own time."""
+    pairs = zip(own, other, strict=True)
+    return median(other.seconds / own.seconds for own, other in pairs)
+
+
+def throughput(options: argparse.Namespace) -> list[str]:
+    """Return a row for each workload with 32 clients."""
+    rows = [
+        "| 32 clients | against llama-server | its slots | against the library |",
+        "|---|---|---|---|",
+    ]
+    for name, shown in _WORKLOADS.items():
+        small = {"prompts": 32, "tokens": 4 if name == "annotate" else 16}
+        passes = _measured(options, name, 32, small, streams=False)
+        peers = {
+            int(each.rpartition("-")[2]): ratio(passes[_OWN], passes[each])
+            for each in passes
+            if each.startswith("llama-server")
+        }
+        best = min(peers, key=peers.__getitem__)
+        own = ratio(passes[_OWN], passes[_LIBRARY])
+        rows.append(f"| {shown} | {peers[best]:.2f} times | {best} | {own:.3f} times |")
+    return rows
+
+
+def first_tokens(options: argparse.Namespace) -> list[str]:
+    """Return a row for each number of clients, with the time to the first text."""
+    rows = [
+        "| clients | llamaherd: median, 95% (s) | llama-server: median, 95% (s) |",
+        "|---|---|---|",
+    ]
+    for n_clients in _CLIENTS:
+        small = {"prompts": max(4, n_clients), "tokens": 2}
+        passes = _measured(options, "distinct", n_clients, small, streams=True)
+        peers = [each for each in passes if each.startswith("llama-server")]
+        best = min((_times(passes[each]) for each in peers), default=(0.0, 0.0))
+        own = _times(passes[_OWN])
+        rows.append(
+            f"| {n_clients} | {own[0]:.2f}, {own[1]:.2f} | {best[0]:.2f}, {best[1]:.2f} |"
+        )
+    return rows
+
+
+def _times(passes: list[Pass]) -> tuple[float, float]:
+    found = sorted(second for each in passes for second in each.first_s)
+    return median(found), found[int(0.95 * len(found))]
+
+
+def _measured(
+    options: argparse.Namespace,
+    workload: str,
+    n_clients: int,
+    small: dict[str, int],
+    *,
+    streams: bool,
+) -> dict[str, list[Pass]]:
+    own = argparse.Namespace(**vars(options), clients=n_clients, streams=streams)
+    own.prompts = small["prompts"] if options.small else max(64, n_clients)
+    own.tokens = small["tokens"] if options.small else None
+    passes = server.measure(own, workload)
+    server.show(workload, passes)
+    return passes
+
+
+def main() -> None:
+    """Read the arguments, measure, and write the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("model")
+    parser.add_argument("--passes", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--slots", type=int, nargs="*", default=[8, 16, 32])
+    parser.add_argument("--small", action="store_true")
+    options = parser.parse_args()
+    server.RESULTS.parent.mkdir(exist_ok=True)
+    loads = [os.getloadavg()[0]]
+    tables = [throughput(options), first_tokens(options)]
+    loads.append(os.getloadavg()[0])
+    about = describe(options.threads)
+    name = re.sub(r"\.gguf$", "", Path(options.model).name)
+    head = (
+        f"{name}, {options.threads} threads, {options.passes} passes in turns after one "
+        f"to warm up{', small' if options.small else ''}; load of the machine "
+        f"{min(loads):.0f} to {max(loads):.0f}."
+    )
+    print(about)
+    text = "\n\n".join([head, *("\n".join(table) for table in tables)])
+    print(text)
+    marked.write(PAGE, {MARK: text})
+
+
+if __name__ == "__main__":
+    main()

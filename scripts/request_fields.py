@@ -1,0 +1,131 @@
+"""Fields of requests on other servers, and the effect of each here.
+
+python scripts/request_fields.py record [--llama-server FILE.cpp] [--vllm FOLDER]
+python scripts/request_fields.py table
+
+`record` writes tests/python/server/request_fields.json: fields of OpenAI's API by the
+installed `openai` package; those of llama-server by its server-schema.cpp, and those of
+vLLM by a folder of its sources, if they are given. `table` writes the table in
+docs/server-fields.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+from llamaherd.server.fields import status_of
+from openai.types import completion_create_params, embedding_create_params
+from openai.types.chat import completion_create_params as chat_params
+from openai.types.responses import input_token_count_params, response_create_params
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "tests/python/server/request_fields.json"
+PAGE = ROOT / "docs/server-fields.md"
+_MARK = ("<!-- fields: made by scripts/request_fields.py -->\n", "<!-- /fields -->")
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+RESPONSES, COUNT = "/v1/responses", "/v1/responses/input_tokens"
+EMBEDDINGS, RERANK = "/v1/embeddings", "/v1/rerank"
+# Classes of vLLM's sources with the fields of a request.
+_OF_VLLM = {
+    "ChatCompletionRequest": CHAT,
+    "CompletionRequest": TEXT,
+    "ResponsesRequest": RESPONSES,
+    "RerankRequest": RERANK,
+}
+
+
+def of_openai() -> dict[str, list[str]]:
+    """Return the fields of each path, by the installed `openai` package."""
+    kinds = {
+        CHAT: chat_params.CompletionCreateParamsBase,
+        TEXT: completion_create_params.CompletionCreateParamsBase,
+        RESPONSES: response_create_params.ResponseCreateParamsBase,
+        COUNT: input_token_count_params.InputTokenCountParams,
+        EMBEDDINGS: embedding_create_params.EmbeddingCreateParams,
+    }
+    return {path: sorted(kind.__annotations__) for path, kind in kinds.items()}
+
+
+def of_llama_server(source: str) -> dict[str, list[str]]:
+    """Return the fields of completions, by llama-server's server-schema.cpp."""
+    pattern = r'\badd\(\(new field_\w+\("(\w+)"|add_alias\("(\w+)"\)'
+    found = {one or other for one, other in re.findall(pattern, source)}
+    return {CHAT: sorted(found), TEXT: sorted(found)}
+
+
+def of_vllm(folder: Path) -> dict[str, list[str]]:
+    """Return the fields of each path, by the classes in vLLM's sources."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(folder.rglob("protocol.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and node.name in _OF_VLLM:
+                names = [
+                    each.target.id
+                    for each in node.body
+                    if isinstance(each, ast.AnnAssign)
+                    and isinstance(each.target, ast.Name)
+                    and not each.target.id.startswith("_")
+                ]
+                found[_OF_VLLM[node.name]] = sorted(names)
+    return found
+
+
+def table() -> str:
+    """Return the table: a row for each field that is not served on all its paths."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    rows: dict[tuple[str, str], list[str]] = {}
+    n_served = 0
+    for api, own in record.items():
+        for path, names in own["paths"].items():
+            for name in names:
+                status = status_of(path, name)
+                if status == "served":
+                    n_served += 1
+                    continue
+                where = rows.setdefault((name, status), [])
+                short = path.removeprefix("/v1/")
+                shown = f"{api}: {short}"
+                if shown not in where:
+                    where.append(shown)
+    lines = ["| field | on | here |", "|---|---|---|"]
+    lines += [
+        f"| `{name}` | {'; '.join(where)} | {status} |"
+        for (name, status), where in sorted(rows.items())
+    ]
+    versions = ", ".join(f"{api} {own['version']}" for api, own in record.items())
+    head = f"Fields of {versions}. {n_served} fields of paths are served; the others:"
+    return "\n".join((head, "", *lines, ""))
+
+
+def main() -> None:
+    """Read the arguments and write a file."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=["record", "table"])
+    parser.add_argument("--llama-server", type=Path)
+    parser.add_argument("--vllm", type=Path)
+    options = parser.parse_args()
+    if options.what == "table":
+        text = PAGE.read_text(encoding="utf-8")
+        start = text.index(_MARK[0]) + len(_MARK[0])
+        end = text.index(_MARK[1])
+        PAGE.write_text(text[:start] + table() + text[end:], encoding="utf-8")
+        return
+    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    record["OpenAI"] = {"version": version("openai"), "paths": of_openai()}
+    if options.llama_server is not None:
+        source = options.llama_server.read_text(encoding="utf-8")
+        own = record.get("llama-server", {"version": "unknown"})
+        record["llama-server"] = {**own, "paths": of_llama_server(source)}
+    if options.vllm is not None:
+        own = record.get("vLLM", {"version": "unknown"})
+        record["vLLM"] = {**own, "paths": of_vllm(options.vllm)}
+    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""Soak of a server process: clients of many kinds, each answer compared with the library.
+
+    python soak_server.py MODEL MINUTES OUT.json
+
+The library computes the expected answers first, each prompt alone. Clients then ask
+`llamaherd serve --deterministic`, some disconnect early, some send wrong requests. Once a
+minute all clients rest; then no prompt may be left, and memory, descriptors and threads
+of the server are measured.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+sys.path[:0] = [str(Path(__file__).parent)]
+
+import llamaherd as lh
+from soak_requests import WRONG, Asked, make_requests
+
+N_CLIENTS = 8
+ROUND_S = 60.0
+END_S = 900.0  # time after which a request counts as lost, in seconds
+_DEPART_S = 0.6  # latest moment at which a client disconnects
+
+
+class Http:
+    """Connections to a server.
+
+    Args:
+        port: Port of the server on this machine.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def post(self, path: str, body: object) -> tuple[int, bytes]:
+        """Return status and body of an answer."""
+        http = HTTPConnection("127.0.0.1", self.port, timeout=END_S)
+        try:
+            data = body if isinstance(body, bytes) else json.dumps(body)
+            http.request("POST", path, data, {"Content-Type": "application/json"})
+            answer = http.getresponse()
+            return answer.status, answer.read()
+        finally:
+            http.close()
+
+    def load(self) -> dict[str, float]:
+        """Return the numbers of running and waiting prompts."""
+        http = HTTPConnection("127.0.0.1", self.port, timeout=END_S)
+        try:
+            http.request("GET", "/metrics")
+            text = http.getresponse().read().decode()
+        finally:
+            http.close()
+        names = ("llamaherd_n_running", "llamaherd_n_waiting")
+        lines = [line.split() for line in text.splitlines() if line.startswith(names)]
+        assert len(lines) == len(names), text
+        return {name: float(value) for name, value in lines}
+
+    def leave(self, path: str, body: object, after_s: float) -> None:
+        """Send a request, and disconnect without waiting for its answer."""
+        data = json.dumps(body).encode()
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
+            f"Content-Length: {len(data)}\r\n\r\n"
+        )
+        address = ("127.0.0.1", self.port)
+        with socket.create_connection(address, timeout=END_S) as link:
+            link.sendall(head.encode() + data)
+            time.sleep(after_s)
+
+
+class Client:
+    """A client that does one random thing after the other.
+
+    Args:
+        http: Connections to the server.
+        requests: Requests with their expected answers.
+        seed: Seed of its choices.
+    """
+
+    def __init__(self, http: Http, requests: Sequence[Asked], seed: int) -> None:
+        self.did: Counter[str] = Counter()
+        self.problems: list[str] = []
+        self._http = http
+        self._requests = requests
+        self._draw = random.Random(seed)
+
+    def act(self) -> None:
+        """Do one thing; a wrong result becomes a problem."""
+        asked = self._draw.choice(self._requests)
+        kind = self._draw.choices(("ask", "leave", "wrong"), (6, 2, 2))[0]
+        if kind == "leave":
+            self._http.leave(asked.path, asked.body, self._draw.uniform(0, _DEPART_S))
+            self.did["disconnected"] += 1
+        elif kind == "wrong":
+            path, body = self._draw.choice(WRONG)
+            status, content = self._http.post(path, body)
+            self.did["wrong requests"] += 1
+            if not 400 <= status < 500:
+                self.problems.append(f"{path} {body!r}: {status} {content[:300]!r}")
+        else:
+            status, content = self._http.post(asked.path, asked.body)
+            self.did[asked.kind] += 1
+            try:
+                found = asked.read(status, content)
+            except (LookupError, ValueError, TypeError) as error:
+                found = error
+            if found != asked.expected:
+                text = f"{asked.kind}: {asked.body!r}\n  found    {found!r}\n  expected "
+                self.problems.append(f"{text}{asked.expected!r} (status {status})")
+
+
+class Crowd:
+    """Threads of all clients, which work in rounds and rest in between.
+
+    Args:
+        clients: The clients.
+    """
+
+    def __init__(self, clients: Sequence[Client]) -> None:
+        self._clients = clients
+
+    def work(self, seconds: float) -> None:
+        """Let all clients work for a time.
+
+        Raises:
+            AssertionError: A client found a wrong result, or its request was lost.
+        """
+        end_s = time.monotonic() + seconds
+
+        def live(client: Client) -> None:
+            try:
+                while time.monotonic() < end_s and not client.problems:
+                    client.act()
+            except OSError as error:
+                client.problems.append(f"lost: {error!r}")
+
+        threads = [threading.Thread(target=live, args=(c,)) for c in self._clients]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        problems = [text for each in self._clients for text in each.problems]
+        assert not problems, "\n".join(problems)
+
+
+def at_rest(http: Http, process: psutil.Process) -> dict[str, int]:
+    """Return the resources of the server, once no prompt runs or waits.
+
+    Raises:
+        AssertionError: Prompts of clients that disconnected did not end.
+    """
+    end_s = time.monotonic() + END_S
+    while any(http.load().values()):
+        assert time.monotonic() < end_s, f"prompts were left: {http.load()}"
+        time.sleep(0.05)
+    time.sleep(1)  # closed connections leave uvicorn's list
+    return {
+        "memory_bytes": process.memory_info().rss,
+        "descriptors": process.num_fds(),
+        "threads": process.num_threads(),
+    }
+
+
+def start(model: str, log: IO[str]) -> tuple[subprocess.Popen[str], int]:
+    """Start the server; return its process and its port."""
+    command = [sys.executable, "-m", "llamaherd.cli", "serve", model, "--port", "0"]
+    command += ["--alias", "soak", "--deterministic", "--n-threads", "1"]
+    process = subprocess.Popen(
+        [*command, "--n-seq-max", "8"], stdout=subprocess.PIPE, stderr=log, text=True
+    )
+    assert process.stdout is not None
+    found = re.search(r":(\d+) ", process.stdout.readline())
+    assert found, "the server did not start"
+    return process, int(found[1])
+
+
+def main() -> None:
+    path, minutes, out = sys.argv[1], float(sys.argv[2]), Path(sys.argv[3])
+    warnings.simplefilter("ignore")  # labels that the prompts do not ask for
+    with lh.Model(path) as model:
+        requests = make_requests(model)
+    print(f"{len(requests)} requests with expected answers", flush=True)
+    samples: list[dict[str, int]] = []
+    log_path = out.with_suffix(".log")
+    with log_path.open("w", encoding="utf-8") as log:
+        process, port = start(path, log)
+        try:
+            http, watched = Http(port), psutil.Process(process.pid)
+            clients = [Client(http, requests, seed) for seed in range(N_CLIENTS)]
+            crowd = Crowd(clients)
+            started_s = time.monotonic()
+            while (left_s := 60 * minutes - (time.monotonic() - started_s)) > 0:
+                crowd.work(min(ROUND_S, left_s))
+                samples.append(at_rest(http, watched))
+                print(json.dumps(samples[-1]), flush=True)
+            took_s = time.monotonic() - started_s
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, process.returncode
+        finally:
+            process.kill()
+            process.wait()
+    errors = [
+        line
+        for line in log_path.read_text(encoding="utf-8").splitlines()
+        if re.search(r"\b(ERROR|CRITICAL|Traceback)\b", line)
+    ]
+    assert not errors, "\n".join(errors[:20])
+    report: dict[str, Any] = {
+        "minutes": round(took_s / 60, 1),
+        "clients": N_CLIENTS,
+        "requests": len(requests),
+        "did": sum((each.did for each in clients), Counter()),
+        "samples": samples,
+    }
+    text = json.dumps(report, indent=1) + "\n"
+    out.write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Behaviours of llama-server that its own tests check, and that this server shares.
+
+Five of its test files ran once against this server (docs/server.md); the tests here hold
+what was found then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+import tiny_models
+from llamaherd.model.tokens import token_bytes
+from served import served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from served import Client
+
+TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
+HELLO = [{"role": "user", "content": "one"}]
+CHAT = {"messages": HELLO, "max_tokens": 3}
+TEXT = {"prompt": "one", "max_tokens": 3}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Model]:
+    path = tmp_path_factory.mktemp("llama-server") / "tiny.gguf"
+    with lh.Model(tiny_models.write(path, "llama", chat_template=TEMPLATE)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(model: lh.Model) -> Iterator[Client]:
+    with lh.Context(model) as ctx, served(ctx) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/chat/completions", CHAT), ("/completions", TEXT)]
+)
+def test_answers_and_chunks_have_a_fingerprint(
+    client: Client, path: str, body: dict[str, Any]
+) -> None:
+    status, got = client.post(path, body)
+    assert status == 200
+    assert got["system_fingerprint"] == f"llamaherd-{lh.__version__}"
+    *chunks, _ = client.events(path, {**body, "stream": True})
+    assert {each["system_fingerprint"] for each in chunks} == {got["system_fingerprint"]}
+
+
+def test_tokens_with_their_pieces(client: Client, model: lh.Model) -> None:
+    """A part of a character is a list of bytes."""
+    text = "a text with \u5abd and \U0001f917"
+    plain = client.post("/tokenize", {"content": text})[1]["tokens"]
+    got = client.post("/tokenize", {"content": text, "with_pieces": True})[1]["tokens"]
+    assert [each["id"] for each in got] == plain
+    pieces = [each["piece"] for each in got]
+    assert any(isinstance(piece, list) for piece in pieces)
+    encoded = [p.encode() if isinstance(p, str) else bytes(p) for p in pieces]
+    assert encoded == token_bytes(model, plain)
+    # vLLM's form keeps numbers.
+    asked = {"prompt": text, "return_token_strs": True}
+    assert all(isinstance(t, int) for t in client.post("/tokenize", asked)[1]["tokens"])
