@@ -187,7 +187,7 @@ def _with_and_without_v1(*routes: Route) -> list[Route]:
 def _http_errors(paths: Collection[str]) -> ExceptionHandler:
     """Return the handler of requests with an unknown path or method."""
     plain = [path for path in paths if "{" not in path]
-    shown = ", ".join(plain)
+    shown = ", ".join(path for path in plain if f"/v1{path}" not in plain)
 
     async def http_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
@@ -195,7 +195,8 @@ def _http_errors(paths: Collection[str]) -> ExceptionHandler:
         headers = dict(error.headers or {})
         texts = {
             404: f"there is no path {checks.quoted(request.url.path)}"
-            f"{checks.meant(request.url.path, plain)}; paths are {shown}",
+            f"{checks.meant(request.url.path, plain)}; paths are {shown} (those with /v1 "
+            "also without it)",
             405: f"{request.method} is not allowed here, only {headers.get('Allow')}",
         }
         text = texts.get(error.status_code, error.detail)
