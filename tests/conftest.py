@@ -1,4 +1,4 @@
-"""What all tests share: the real models, and where the fakes lie."""
+"""Fixtures of all tests: real models, fakes, the browser. A missing program is a failure."""
 
 from __future__ import annotations
 

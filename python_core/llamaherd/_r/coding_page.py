@@ -58,11 +58,11 @@ class CodingPageRun:
         """Serve the page; return the codes."""
         try:
             self._page.run()
-            found = results_of(self._desk, self._data)
-            self._last = self._page.progress
+            return results_of(self._desk, self._data)
         finally:
+            # R reads the progress again after the end, also after an error.
+            self._last = self._page.progress
             self._store.close()
-        return found
 
 
 @boundary

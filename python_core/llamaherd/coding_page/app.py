@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from llamaherd.coding_page.keys import CoderKeys
     from llamaherd.server.hosts import Hosts
     from llamaherd.server.record import RequestRecord
+    from llamaherd.server.serving import ServedState
 
 _MAX_BODY = 1 << 20
 _PAGES = {
@@ -73,6 +74,10 @@ class PageState:
         self.is_ending = False
         self.stop_server: Callable[[], None] = lambda: None
 
+    def begin_ending(self) -> None:
+        """Record that the server is ending."""
+        self.is_ending = True
+
     def stop(self) -> None:
         """Do nothing: no request takes so long that it must be ended."""
 
@@ -88,8 +93,10 @@ def create_app(desk: Desk, keys: CoderKeys, hosts: Hosts) -> Starlette:
         keys: Keys of the pages.
         hosts: Allowed values of the Host header.
     """
-    state: Any = PageState()
-    api = _Api(desk, keys, state)
+    page_state = PageState()
+    served: ServedState = page_state  # mypy checks that `Server` can end the page
+    state: Any = served  # the middleware expects a `SharedState`
+    api = _Api(desk, keys, page_state)
     routes = [
         *page_routes("llamaherd.coding_page", _PAGES),
         Route("/api/start", api.answered(api.start)),

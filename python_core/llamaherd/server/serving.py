@@ -10,7 +10,7 @@ import socket
 import threading
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import uvicorn
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-    from llamaherd.server.shared_state import SharedState
+    from llamaherd.server.connections import ConnectionLimits
 
 _OTHER_FILES = 32  # open files for models, logs and the event loop
 _KEEP_ALIVE_S = 60  # seconds; longer than clients keep idle connections
@@ -80,6 +80,32 @@ def url(bound: socket.socket) -> str:
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
+class Requests(Protocol):
+    """Requests for which a server waits at its end."""
+
+    @property
+    def n_inside(self) -> int:
+        """Number of requests that have not been answered."""
+
+
+class ServedState(Protocol):
+    """State of an application that `Server` reads and calls."""
+
+    @property
+    def connections(self) -> ConnectionLimits:
+        """Limits on connections."""
+
+    @property
+    def queue(self) -> Requests:
+        """Requests for which the server waits at its end."""
+
+    def begin_ending(self) -> None:
+        """Answer new requests with an error from now on."""
+
+    def stop(self) -> None:
+        """End the running requests."""
+
+
 class Server(uvicorn.Server):
     """Server that runs until a signal; running requests then have `grace_s` to end.
 
@@ -99,7 +125,8 @@ class Server(uvicorn.Server):
     def __init__(
         self, app: Starlette, *, grace_s: float, when_ready: Callable[[], None]
     ) -> None:
-        connections = Connections(app.state.shared.connections)
+        shared: ServedState = app.state.shared
+        connections = Connections(shared.connections)
         config = uvicorn.Config(
             app,
             http=cast("Any", partial(BoundedProtocol, connections_=connections)),
@@ -113,7 +140,7 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=_LAST_S,
         )
         super().__init__(config)
-        self.shared: SharedState = app.state.shared
+        self.shared = shared
         self._grace_s = grace_s
         self._when_ready = when_ready
         self.status = 0

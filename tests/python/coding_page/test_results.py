@@ -16,11 +16,14 @@ import llamaherd as lh
 import pandas as pd
 import pytest
 from coding_pages import TEXTS, TOPICS
+from llamaherd._r.coding_page import CodingPageRun
 from llamaherd.cli.main import main
-from llamaherd.coding_page.code_texts import opened, path_for, results_of
+from llamaherd.coding_page.code_texts import make_page, opened, path_for, results_of
+from llamaherd.coding_page.desk import Desk
 from llamaherd.coding_page.export import write_codes
 from llamaherd.coding_page.serving import CodingPage
 from llamaherd.coding_page.sheet import make_sheet
+from llamaherd.coding_page.store import CodeStore
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -199,6 +202,26 @@ def test_code_texts_returns_what_was_coded_until_it_ends(
     assert "/owner#" in links[0]
     assert found["anna"].count("War") == 1
     assert lh.code_texts.__doc__
+
+
+def test_r_gets_the_error_that_ended_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R reads the progress of a job also after an error, when the store is closed."""
+    sheet = make_sheet(FRAME, TOPICS, ["anna"], None)
+    store = CodeStore(tmp_path / "codes", sheet)
+    desk = Desk(sheet, store)
+    page = make_page(desk, store, host="127.0.0.1", port=0, allowed_hosts=[], keys=False)
+
+    def fails(self: CodingPage) -> int:
+        self._bound.close()
+        raise OSError("a broken page")
+
+    monkeypatch.setattr(CodingPage, "run", fails)
+    job = lh.Job(CodingPageRun(FRAME, desk, store, page))
+    with pytest.raises(OSError, match="a broken page"):
+        job.results()
+    assert job.progress.n_total == len(FRAME["text"])
 
 
 def _code_and_end(_capsys: object, link: str) -> None:
