@@ -1,4 +1,4 @@
-"""Fixtures of all tests: real models, fakes, the browser. A missing program is a failure."""
+"""Fixtures of all tests: models, fakes, browser. A missing program is a failure."""
 
 from __future__ import annotations
 
