@@ -204,7 +204,7 @@ def estimated(  # noqa: PLR0917 - one caller
         texts: Texts of the design.
         draw: Gold sample of the texts.
         hat: float64[N], prediction of the first label.
-        rng: Generator.
+        rng: Random number generator.
         way: One of `WAYS`.
     """
     gold = GoldUsed(
