@@ -71,7 +71,7 @@ def remote_start(  # noqa: PLR0917 - R names none
         lora_names: Names of the adapters.
         name: Name of the server.
         port: Port; 0 for a free one.
-        stay: Whether the server outlives this process.
+        stay: Whether the server continues after this process ends.
         options: Further arguments of the command.
     """
     model: remote.Models = list(models)

@@ -85,7 +85,8 @@ def annotate(
         ValueError: An argument is out of range; a column does not exist; a new column has
             the name of an existing one.
         Interrupted: Ctrl-C was pressed; `results` is a `Coded` with the finished texts.
-        GenerationError: A text failed and `on_error` is "stop"; `results` as above.
+        GenerationError: A text failed and `on_error` is "stop"; `results` is a `Coded`
+            with the finished texts.
         ContextClosedError: The context was closed.
         ContextError: Memory is insufficient.
         ChatTemplateError: The model has no chat template.

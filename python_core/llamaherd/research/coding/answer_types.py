@@ -42,8 +42,8 @@ class AnswerType:
         takes: Type-specific fields of a codebook that this type accepts.
         is_ordered: True if the labels are ordered from the lowest to the highest.
         is_numeric: True if the labels of this type are always numbers.
-        is_several: True if a text may have several labels (multi-label); the model is
-            asked for each label.
+        is_several: True if a text may have several labels (multi-label); the model then
+            answers a question for each label.
         is_generated: True if answers are generated according to a schema and have no
             probabilities.
         words: Keys of the fixed prompt words that only prompts of this type contain.
@@ -69,7 +69,7 @@ class AnswerType:
         """Check the fields that belong to some types only, by name.
 
         Returns:
-            The normalized values of those in `takes`.
+            The normalized values of the fields in `takes`.
         """
         return {"labels": parts.checked_labels(given["labels"], self.name)}
 
@@ -81,11 +81,11 @@ class AnswerType:
         """Check that the label of an example fits its text."""
 
     def written(self, own: Mapping[str, Any]) -> str:
-        """Return the JSON Schema of what the model writes; only of generated types."""
+        """Return the JSON Schema of what the model writes; only for generated types."""
         return str(own["schema"])
 
     def table(self, own: Mapping[str, Any]) -> str:
-        """Return the JSON Schema of results; only of generated types."""
+        """Return the JSON Schema of results; only for generated types."""
         return self.written(own)
 
     def read(self, value: object) -> object:
@@ -120,7 +120,7 @@ class _Scale(AnswerType):
 
 @dataclass(frozen=True, slots=True)
 class _Several(AnswerType):
-    """Type of answers with any number of labels a text."""
+    """Type of answers with any number of labels per text."""
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """See `AnswerType`."""

@@ -32,7 +32,8 @@ KEYS: dict[str, str] = {
 # Words that another language may omit; the English words are then used.
 _OPTIONAL = frozenset({"quote"})
 
-OF_TYPES = frozenset(("number", "numbers", "scale"))  # only some codebooks need them
+# words that only some codebooks need
+OF_TYPES = frozenset(("number", "numbers", "scale"))
 
 WORDS: dict[str, dict[str, str]] = {
     "en": {

@@ -30,7 +30,8 @@ class ReadyCodebook:
         type: Type of the codebook.
         n_labels: Number of labels.
         needs_target: Whether the codebook asks about a target that you have to name.
-        sources: Short citations of the published works whose definitions it follows.
+        sources: Short citations of the published works whose definitions the codebook
+            follows.
         measured: Accuracy that a script of this project measured, in words; "not
             measured" if it was not measured.
     """

@@ -50,7 +50,7 @@ def by_predictions(
             warnings.simplefilter("ignore", UserWarning)
             try:
                 own[each.kind] = fit(each, _with(settings, each))
-            except ArgumentError:  # such as: the labels give no solution
+            except ArgumentError:  # for example, the labels allow no solution
                 continue
     order = [each.kind for each in reversed(predicted) if each.kind in own]
     widths += [_width(own[kind], kind, method) for method in methods for kind in order]

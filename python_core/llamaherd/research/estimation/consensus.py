@@ -42,8 +42,8 @@ class DawidSkene:
         coders: Names of the J coders.
         probs: float64[n, K], probability that each label is the right one.
         shares: float64[K], share of each label among these texts, unweighted.
-        errors: float64[J, K, K], probability of a coder's code (last) given the right
-            label.
+        errors: float64[J, K, K], probability of each code (last axis) given the right
+            label (second axis), for each coder.
         one_coin: True if each coder has a single probability of giving the right code.
     """
 

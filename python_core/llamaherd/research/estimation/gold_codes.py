@@ -79,7 +79,7 @@ def listed_ids(ids: Sequence[str], rows: Sequence[int]) -> str:
 
 
 def summary_of_problems(problems: Sequence[str]) -> str:
-    """Return a message with the first problem of a sheet and the number of all."""
+    """Return a message with the first problem of a sheet and the number of problems."""
     if len(problems) == 1:
         return problems[0]
     more = len(problems) - _MAX_LISTED

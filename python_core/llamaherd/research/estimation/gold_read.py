@@ -152,7 +152,7 @@ def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
 
 
 def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
-    """Warn if texts of the sample have no row in the input; `there` lists the others."""
+    """Warn if texts of the sample have no row; `there` lists the texts with a row."""
     coded = sample.gold
     missing = [i for i in range(len(sample)) if i not in there and coded[i] is None]
     if not missing:

@@ -106,7 +106,7 @@ def thinking_levels(given: object) -> list[ThinkingWanted]:
 def own_first(
     settings: Mapping[str, Any], levels: Sequence[ThinkingWanted]
 ) -> list[ThinkingWanted]:
-    """Return the values of `thinking` to try, with that of the labels first if known."""
+    """Return the values of `thinking` to try; the value in `settings` comes first."""
     if "thinking" not in settings:
         return list(levels)
     own = checked_thinking("thinking", settings["thinking"]) or False

@@ -117,7 +117,7 @@ def start_compare_pairs(
     level: float = 0.95,
     **settings: Unpack[PairSettings],
 ) -> Job[PairComparison]:
-    """Start `compare_pairs` in the background; returns at once, same arguments."""
+    """Start `compare_pairs` in the background and return at once; same arguments."""
     run = _prepared(
         texts, question, context, n_pairs, design, labels, layout, level, settings
     )
@@ -171,7 +171,8 @@ def _named(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
     elif isinstance(texts, Sequence) and not isinstance(texts, str):
         values = list(texts)
         names = list(map(str, range(len(values))))
-    elif hasattr(texts, "tolist"):  # of numpy, pandas, polars and pyarrow
+    # arrays and columns of numpy, pandas, polars and pyarrow
+    elif hasattr(texts, "tolist"):
         values = [str(each) if isinstance(each, str) else each for each in texts.tolist()]
         names = list(map(str, range(len(values))))
     else:

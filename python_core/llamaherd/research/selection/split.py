@@ -252,7 +252,7 @@ def _allotted(
 
 
 def _sizes(n: int, wanted: np.ndarray[Any, Any], carry: Any) -> tuple[Ints, Any]:  # noqa: ANN401 - float64[3]
-    """Return the sizes of parts in a stratum, and the rounding errors to carry over."""
+    """Return the sizes of parts in a stratum, and the rounding errors."""
     ideal = n * wanted + carry
     least = (wanted > 0).astype(np.int64)
     sizes = np.maximum(np.floor(ideal + 1e-9).astype(np.int64), least)

@@ -129,7 +129,7 @@ def brier_score(
 ) -> Measure:
     """Return the Brier score over all labels, from 0 (perfect) to 2 (certain, but wrong).
 
-    It is the mean over units of sum_j (p_j - [j is right])^2, with a t interval.
+    The score is the mean over units of sum_j (p_j - [j is right])^2, with a t interval.
 
     Source: Brier, Monthly Weather Review 78, 1950.
 

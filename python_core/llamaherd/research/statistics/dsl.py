@@ -230,8 +230,9 @@ def rectified(problem: Problem, lam: float) -> Estimated:
 def _freedom(problem: Problem, lam: float, theta: Floats, bread: Floats) -> Floats | None:
     """Return Satterthwaite's degrees of freedom of each coefficient, float64[p].
 
-    The variance component of each stratum has its number of codes minus one. Return None
-    if there are no strata, only one stratum, or clusters.
+    The variance component of each stratum has as many degrees of freedom as the stratum
+    has codes, minus one. Return None if there are no strata, only one stratum, or
+    clusters.
     """
     strata = problem.strata
     if strata is None or problem.clusters is not None or np.ptp(strata) == 0:

@@ -235,7 +235,7 @@ def gold_size(
 def _check_use(
     width: float | None, compare: float | None, measure: SizeMeasure, given: set[str]
 ) -> None:
-    """Check that the arguments that are given belong to the same question."""
+    """Check that the given arguments are all for a width, or all for a comparison."""
     if (width is None) == (compare is None):
         raise ArgumentError(
             "or compare must be given: half the width of an interval, or the difference "

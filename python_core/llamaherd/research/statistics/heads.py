@@ -91,7 +91,7 @@ class Crossed:
 def log_probs(probs: Floats) -> Floats:
     """Return features made of the probabilities of labels, float64[n, k].
 
-    They are log-probabilities, centred for each text, in units of their standard
+    The features are log-probabilities, centred for each text, in units of their standard
     deviation over all texts and labels.
     """
     logs = np.log(np.maximum(probs, _LEAST))
@@ -104,8 +104,8 @@ def log_probs(probs: Floats) -> Floats:
 def components(vectors: Floats) -> Floats:
     """Return features made of embeddings, float64[n, at most 100].
 
-    They are the principal components of all texts' embeddings, scaled to a total variance
-    of 1. They do not use codes.
+    The features are the principal components of all texts' embeddings, scaled to a total
+    variance of 1. The codes are not used.
     """
     return Projection.of(vectors).features(vectors)
 

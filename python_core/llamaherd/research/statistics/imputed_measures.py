@@ -6,7 +6,7 @@ its square is the mean of the squared arms of the draws, plus t^2 (1 + 1 / m) B,
 is the variance of the value over m draws, and t the quantile with Rubin's degrees of
 freedom (Rubin 1987; see `rubin`). Intervals end at the limits of the measure. If a
 measure has no interval in some draws, for example because all labels are right, the
-others are averaged.
+intervals of the other draws are averaged.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def combined_accuracy(
     """Return the accuracy with measures over all draws.
 
     Args:
-        found: Accuracy by the most probable right codes; it keeps its counts.
+        found: Accuracy by the most probable right codes; its counts are not changed.
         draws: Accuracy by each draw of right codes, with the same labels.
         level: Confidence level.
     """

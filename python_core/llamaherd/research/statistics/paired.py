@@ -137,8 +137,8 @@ def compare(
         units: Correct labels.
         measure: Measure to compare.
         level: Confidence level.
-        adjust: "max-t" for simultaneous intervals, "none" for intervals each of
-            which has the level on its own.
+        adjust: "max-t" for simultaneous intervals, "none" if each interval alone has the
+            level.
         seed: Seed of the random draws.
 
     Raises:

@@ -87,8 +87,8 @@ def compare_numbers(
         measure: "mae" and "rmse": mean absolute and root mean squared error. "pearson":
             Pearson's correlation.
         level: Confidence level.
-        adjust: "max-t" for simultaneous intervals, "none" for intervals each of
-            which has the level on its own.
+        adjust: "max-t" for simultaneous intervals, "none" if each interval alone has the
+            level.
         seed: Seed of the random draws.
 
     Raises:

@@ -43,7 +43,7 @@ def compared_numbers(
     """Compare the numbers of the model with those of people, and people with each other.
 
     The model's number is the expected value if the probabilities of all labels are known,
-    else its label. The number by several people is the mean of their codes.
+    else its label. The number that several people give a text is the mean of their codes.
 
     Returns:
         Both comparisons. Both are None for a nominal scale, or if a label or a code is

@@ -53,7 +53,7 @@ class PairKappa:
         model_b: Name of the second model.
         kappa: Cohen's kappa; NaN if chance alone would give perfect agreement.
         observed: Share of texts with the same label.
-        expected: Share of texts with the same label that chance would give.
+        expected: Share of texts that would have the same label by chance.
     """
 
     model_a: str
