@@ -1,4 +1,4 @@
-"""Codebooks, their files and their prompts."""
+"""Tests of codebooks, their files and their prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods paragraphs: what was done, nothing else, with references of exactly that."""
+"""Tests of methods paragraphs: they describe and cite exactly the steps taken."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_an_evaluation_of_another_codebook_is_refused(coded: lh.Coded) -> None:
 def evaluated(
     tiny_path: Callable[[str], Path],
 ) -> Iterator[tuple[lh.Coded, lh.Evaluation]]:
-    """A coding by the better of two codebooks, and its evaluation."""
+    """Return a coding by the better of two codebooks, and its evaluation."""
     data = {"text": [f"Text {i} says {'this' if i % 3 else 'that'}" for i in range(60)]}
     gold = lh.gold_sample(data, 60, text="text", names=["a", "b"], seed=1)
     gold = gold.with_codes(["a" if row % 3 else "b" for row in gold.rows])

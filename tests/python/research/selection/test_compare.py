@@ -1,4 +1,4 @@
-"""Codebooks compared on "select", frozen, and evaluated once."""
+"""Tests of codebooks that are compared on "select", frozen, and evaluated once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
 
 @pytest.fixture
 def gold(monkeypatch: pytest.MonkeyPatch) -> lh.GoldSample:
-    """A coded and split sample, of a process that has opened nothing."""
+    """Return a coded and split sample; this process has not used "evaluate" yet."""
     monkeypatch.setattr(evaluation, "_OPENED", {})
     sample = lh.gold_sample(DATA, 60, text="text", names=["a", "b"], seed=1)
     sample = sample.with_codes([CODES[row] for row in sample.rows])
@@ -101,7 +101,8 @@ def test_plot_is_agreement_against_seconds(found: lh.CodebookComparison) -> None
     assert picture.x == pytest.approx(
         [c.seconds for c in found.candidates], abs=most / 20
     )
-    assert abs(picture.x[0] - picture.x[1]) > most / 50  # no interval covers the other
+    # no interval covers the other interval
+    assert abs(picture.x[0] - picture.x[1]) > most / 50
     assert picture.y == [each.value.value for each in found.candidates]
     (left, right), (low, high) = picture.limits
     assert left == 0

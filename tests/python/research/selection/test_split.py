@@ -1,4 +1,4 @@
-"""Splits of gold samples, kept with them."""
+"""Tests of splits of gold samples, which are stored with the samples."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_parts_are_samples(design: str) -> None:
 
 
 def test_weights_of_parts_are_right_on_average() -> None:
-    """Totals estimated by a part are those of all texts, over many splits."""
+    """On average over many splits, a part estimates the totals of all texts."""
     gold = drawn("uncertainty")
     values = np.array(DATA["sure"])
     whole = float((values[gold.rows] / gold.probs).sum())
