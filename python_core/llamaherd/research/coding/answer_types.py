@@ -191,21 +191,21 @@ class _Spans(AnswerType):
 
 
 _ALL = (
-    AnswerType("label", "one label a text"),
-    AnswerType("ordinal", "one label a text, in order", is_ordered=True),
+    AnswerType("label", "one label per text"),
+    AnswerType("ordinal", "one label of an ordered scale per text", is_ordered=True),
     _Scale(
         "scale",
-        "one number of a scale a text",
+        "one number of a scale per text",
         takes=("scale", "labels"),
         is_ordered=True,
         is_numeric=True,
         words=("number", "numbers", "scale"),
     ),
-    _Several("multiple", "any number of labels a text", is_several=True),
-    _Fields("fields", "fields by a schema", takes=("schema",), is_generated=True),
+    _Several("multiple", "any number of labels per text", is_several=True),
+    _Fields("fields", "fields that match a schema", takes=("schema",), is_generated=True),
     _Spans(
         "spans",
-        "passages with a label each",
+        "passages, each with a label",
         takes=("labels", "max_spans", "quote"),
         is_generated=True,
     ),

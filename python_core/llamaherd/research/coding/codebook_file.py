@@ -176,7 +176,7 @@ def _pairs(
         path = (*path_of_node, Field(key.value))
         if key.value in seen:
             raise ArgumentError(
-                "is there twice",
+                "occurs twice",
                 argument=Argument(str(path[0]), path[1:]),
                 code="duplicate",
                 line=line,

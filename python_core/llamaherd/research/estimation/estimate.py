@@ -182,7 +182,7 @@ def estimate(  # noqa: PLR0917 - as in R
     texts, gold, are_numbers = in_one_form(texts, gold, several=several)
     if formula is not None and quantile is not None:
         raise ArgumentError(
-            "goes without a formula", argument="quantile", code="conflict"
+            "cannot be used with a formula", argument="quantile", code="conflict"
         )
     if formula is not None and outcome is not None:
         formula = with_outcome(formula, outcome, texts, several=several)

@@ -260,7 +260,7 @@ def _check_unique(ids: Sequence[str]) -> None:
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
         raise ArgumentError(
-            f"must differ from text to text: {twice!r} is there twice",
+            f"must differ from text to text: {twice!r} occurs twice",
             argument="id",
             code="duplicate",
         )

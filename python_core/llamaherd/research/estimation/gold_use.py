@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-9  # tolerance for rounding errors of rates
 UNKNOWN = (
-    "gold has no inclusion probabilities, the probability with which each text came to "
-    "be coded: without them no estimate from it is valid, however many texts were coded. "
-    "Draw "
-    "the texts to code with gold_sample(). If they were drawn at random, all equally "
-    "probable, say prob='simple'; if with other probabilities that you know, give "
-    "these as "
-    "prob. Texts that were picked by hand, or because they were difficult or came first, "
-    "have no inclusion probabilities"
+    "gold has no inclusion probabilities, the probability with which each text was drawn "
+    "for coding: without these probabilities no estimate is valid, however many texts "
+    "were coded. Draw the texts to code with gold_sample(). If all texts had the same "
+    "probability, pass prob='simple'; if you know other probabilities, pass these "
+    "probabilities as prob. Texts that were picked by hand, or because they were "
+    "difficult or came first, have no inclusion probabilities"
 )
 
 

@@ -146,8 +146,9 @@ def _unequal(problem: Problem) -> list[str]:
     if effective >= n / 2:
         return []
     note = (
-        f"codes weigh unequally: {n} count as {effective:.0f} (Kish's effective number), "
-        "intervals may be too short; draw with probabilities that differ less"
+        f"codes have very unequal weights: {n} codes are as precise as {effective:.0f} "
+        "with equal weights (Kish's effective number), intervals may be too short; draw "
+        "with probabilities that differ less"
     )
     return [note]
 

@@ -98,7 +98,7 @@ def thinking_levels(given: object) -> list[ThinkingWanted]:
     for i, each in enumerate(found):
         if each in found[:i]:
             raise ArgumentError(
-                "is there twice", argument="thinking", place=(i,), code="duplicate"
+                "occurs twice", argument="thinking", place=(i,), code="duplicate"
             )
     return list(found)
 

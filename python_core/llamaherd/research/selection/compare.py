@@ -204,10 +204,10 @@ def compared(
 
 def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
     """Return notes on failed texts and on identical candidates."""
-    count_as = "the wrong end of the scale" if of_numbers else "wrong"
+    end = "the wrong end of the scale" if of_numbers else "wrong"
     notes = [
         f"{each.n_failed} of {len(each.labels)} texts have no label by {each.name!r}; "
-        f"they count as {count_as}"
+        f"they are treated as {end}"
         for each in made
         if each.n_failed
     ]

@@ -98,7 +98,7 @@ class Evaluation:
         ]
         if self.n_failed:
             end = "the wrong end of the scale" if is_of_numbers(self.measure) else "wrong"
-            lines.append(f"{self.n_failed} texts have no label and count as {end}")
+            lines.append(f"{self.n_failed} texts have no label and are treated as {end}")
         first = self.opened[0]
         if self.is_first:
             lines.append(f"evaluate was opened for the first time, {first['at']}")

@@ -208,7 +208,7 @@ def gold_size(
             raise ArgumentError(
                 f"{population} texts are too few for a width of {width:g}: "
                 f"it would be {best:.3g} even if all were coded. "
-                f"{setting('target', 'texts')} is about these texts only",
+                f"{setting('target', 'texts')} describes only these texts",
                 argument="population",
                 code="out_of_range",
                 form="{name}: {problem}",

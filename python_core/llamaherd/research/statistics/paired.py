@@ -151,7 +151,7 @@ def compare(
     hits = [(has == units.should).all(axis=1) & is_given for has, is_given in given]
     if measure == "kappa" and (units.should.sum(axis=1) != 1).any():
         raise ArgumentError(
-            "'kappa' is for one label a text; take 'accuracy' or 'macro_f1'",
+            "'kappa' is for one label per text; use 'accuracy' or 'macro_f1'",
             argument="measure",
             code="conflict",
         )

@@ -182,7 +182,9 @@ def _of_labels(found: Validation, answers: ModelLabels, codes: Codes) -> list[st
         }
     )
     if other:
-        lines.append(f"People gave labels that the model could not: {', '.join(other)}.")
+        lines.append(
+            f"People gave labels that the model cannot give: {', '.join(other)}."
+        )
     return lines
 
 

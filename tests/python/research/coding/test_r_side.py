@@ -127,7 +127,7 @@ def test_a_codebook_is_described() -> None:
     made = _r.codebook_make(json.dumps(BOOK))["value"]
     assert made["hash"] == lh.Codebook("Which?", ["a", "b"]).hash
     assert made["names"] == ["a", "b"]
-    assert made["page"][0].startswith("<Codebook> one label a text")
+    assert made["page"][0].startswith("<Codebook> one label per text")
     preview = _r.codebook_preview(made["json"], "T", None, False)["value"]
     assert preview["prompt"].endswith("Text: T\nLabel:")
     assert preview["tokens"] is None

@@ -217,7 +217,7 @@ def test_thinking_is_a_variant_with_its_cost(context: lh.Context) -> None:
     others = lh.robustness(single, contexts=context, thinking=[False, 4])
     assert others.variants == ("thinking 4", "thinking off")
     assert others.labels[0] == single.labels
-    with pytest.raises(ValueError, match=r"thinking\[1\] is there twice"):
+    with pytest.raises(ValueError, match=r"thinking\[1\] occurs twice"):
         lh.robustness(frame, "text", TOPICS, context, thinking=[4, 4], **CHAT)
     with pytest.raises(ValueError, match="nothing to compare"):
         lh.robustness(frame, "text", TOPICS, context, thinking=4, **CHAT)

@@ -206,7 +206,10 @@ def test_quantiles_take_probabilities() -> None:
         ({"quantile": 0.1}, "quantile is for outcome='quantile'"),
         ({"outcome": "quantile", "quantile": 1.5}, "quantile must be between"),
         ({"outcome": "quantile", "quantile": []}, "quantile must not be empty"),
-        ({"formula": "label ~ age", "quantile": 0.5}, "quantile goes without a formula"),
+        (
+            {"formula": "label ~ age", "quantile": 0.5},
+            "quantile cannot be used with a formula",
+        ),
     ],
 )
 def test_bad_quantiles_are_named(arguments: dict[str, Any], message: str) -> None:

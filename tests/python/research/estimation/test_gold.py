@@ -254,7 +254,7 @@ def test_blank_texts_are_not_drawn() -> None:
         ({"by": "colour"}, "by must be a column of the data frame, not 'colour'"),
         ({"prob": "uncertainty"}, "confidence must be a column"),
         ({"prob": "uncertainty", "confidence": [2.0] * 60}, "between 0 and 1"),
-        ({"id": "party"}, "id must differ from text to text: 'A' is there twice"),
+        ({"id": "party"}, "id must differ from text to text: 'A' occurs twice"),
         ({"n": 100}, "n must be between 1 and 60"),
         ({"seed": -1}, "seed must be between 0"),
         ({"by": "party", "allocation": {"A": 20}}, r"\['A', 'B'\], not \['A'\]"),

@@ -66,7 +66,9 @@ def test_people_and_estimators_come_from_the_data(
     validation, estimates = results
     found = lh.methods_text(coded, validation, estimates)
     assert "40 texts were coded by 2 people" in found.text
-    assert "They belong to a sample of 40 of 60 texts, drawn at random" in found.text
+    assert (
+        "These texts belong to a sample of 40 of 60 texts, drawn at random" in found.text
+    )
     assert "(seed 7)" in found.text
     accuracy = validation.accuracy.accuracy
     assert f"accuracy of {accuracy.value:.2f} (95% interval" in found.text

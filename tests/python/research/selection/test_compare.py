@@ -132,7 +132,7 @@ def test_what_is_wrong(gold: lh.GoldSample, context: lh.Context) -> None:
     others = lh.Codebook("q", ["x", "y"])
     refused("other_labels", "has the labels x, y", compare({"n": others}))
     several = lh.Codebook("q", ["a", "b"], type="multiple")
-    refused("conflict", "one label a text", compare({"n": several}))
+    refused("conflict", "one label per text", compare({"n": several}))
     fields = lh.Codebook("q", type="fields", schema={"properties": {"x": {}}})
     refused("no_labels", "only labels of whole texts", compare({"n": fields}))
     refused("unknown_argument", "is no setting", compare(BOOK, calibrat="batch"))
@@ -349,7 +349,7 @@ def test_disagreements(gold: lh.GoldSample, context: lh.Context) -> None:
     assert list(found.to_pandas().columns) == list(found.columns)
     assert str(found).startswith(f"<Disagreements: {len(expected)} of {len(explored)}")
     refused(
-        "closed", "is closed until", lambda: lh.disagreements(coded, gold, "evaluate")
+        "closed", "is locked until", lambda: lh.disagreements(coded, gold, "evaluate")
     )
     with pytest.warns(UserWarning, match="read before it was opened"):
         lh.disagreements(coded, gold, ["select", "evaluate"], peek=True)

@@ -139,7 +139,7 @@ def test_kappa_is_for_one_label() -> None:
         strata=np.zeros(2, dtype=np.int64),
     )
     given = [(sets.should, np.ones(2, dtype=bool))]
-    with pytest.raises(ValueError, match="one label a text"):
+    with pytest.raises(ValueError, match="one label per text"):
         paired.compare(given, sets, "kappa")
     assert paired.compare(given, sets, "macro_f1").values[0].value == 1
 

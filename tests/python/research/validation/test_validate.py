@@ -302,7 +302,7 @@ def test_warnings() -> None:
     assert "neutral (2), negative (0), other (8)" in told
     assert "Only one coder" in told
     assert "2 texts with codes have no label" in told
-    assert "labels that the model could not: other" in told
+    assert "labels that the model cannot give: other" in told
     part = lh.validate(["a"] * 4, Gold([0, 1, 3], [["a", None, "a"]], [0.5] * 3))
     assert any("1 texts of the sample have no code" in told for told in part.warnings)
     always = lh.validate(["a"] * 60 + ["b"] * 40, ["a"] * 50 + ["b"] * 30 + ["a"] * 20)
