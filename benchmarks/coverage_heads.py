@@ -4,10 +4,9 @@ python benchmarks/coverage_heads.py [--draws 400]
     [--output benchmarks/results/coverage_heads.json]
 
 Each simulation draws texts with three labels, probabilities of a model that prefers one
-label and is unsure, and a gold sample. It fits a classifier (head) to the codes,
-cross-fitted as in `recalibrate`. It then estimates one number from labels, from
-probabilities and from recalibrated probabilities. `coverage_report.py` writes the
-table.
+label and is unsure, and a gold sample. A classifier (head) is fitted to the codes,
+cross-fitted as in `recalibrate`. One number is then estimated from labels, from
+probabilities and from recalibrated probabilities. `coverage_report.py` writes the table.
 """
 
 from __future__ import annotations

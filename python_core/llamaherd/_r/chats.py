@@ -80,7 +80,7 @@ def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
 
 @boundary
 def chat_cancel(reply: lh.Reply) -> None:
-    """Request the end of an answer and return at once. It stops within one step."""
+    """Request the end of an answer, which stops within one step; return at once."""
     reply.cancel()
 
 

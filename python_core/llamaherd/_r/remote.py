@@ -98,7 +98,7 @@ def remote_server(name: str) -> dict[str, Any]:
 
 @boundary
 def remote_stop(name: str) -> bool:
-    """Stop a server; return whether it ran."""
+    """Stop a server; return True if it ran."""
     return remote.stop_server(remote.server_named(name))
 
 

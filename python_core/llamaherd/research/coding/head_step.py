@@ -42,7 +42,7 @@ class StepLabels:
     Attributes:
         start: Position of the block's first text.
         probs: float64[n, k]; NaN for texts without an embedding.
-        is_stored: Whether the probabilities came from the journal.
+        is_stored: True if the probabilities came from the journal.
     """
 
     start: int

@@ -37,7 +37,8 @@ class Settings:
         journal: Path of the journal; None for no journal.
         until: Number of texts that the model labels first; None for all.
         unsure: Share of the texts that a second model labels again.
-        has_larger: Whether the second model is a larger model, not the first model again.
+        has_larger: True if the second model is a larger model; False if the first model
+            labels again.
     """
 
     method: Method
@@ -65,12 +66,12 @@ class Settings:
 
     @property
     def in_steps(self) -> bool:
-        """Whether several steps label the texts, see `until` and `larger`."""
+        """True if several steps label the texts, see `until` and `larger`."""
         return self.until is not None or self.has_larger
 
     @property
     def thinks(self) -> bool:
-        """Whether the model writes a thought before each answer."""
+        """True if the model writes a thought before each answer."""
         return isinstance(self.thinking, Thinking)
 
     def to_dict(self) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class Estimates:
         return self.covariances[checks.choice("outcome", outcome, outcomes) or "", method]
 
     def gold_worth(self, method: Method = "dsl") -> float:
-        """Return how many codes alone would give intervals as short as those of `method`.
+        """Return how many codes alone would give intervals as short as `method` gives.
 
         For each estimate this number is n_gold * (variance by codes alone / variance by
         `method`). The result is the median over all estimates; NaN if no estimate has

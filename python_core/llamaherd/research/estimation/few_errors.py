@@ -188,7 +188,7 @@ def _rate(  # noqa: PLR0917 - one caller
 def _distances(
     problem: Problem, cell: Cell, level: float, far: float
 ) -> tuple[float, float]:
-    """Return the squared distances that a cell adds to those of the t interval."""
+    """Return the squared distances that a cell adds to the limits of the t interval."""
     heavy = counts.heaviest(cell.probs, level) * cell.size
     if problem.clusters is not None and cell.n_codes > 0:
         rows = problem.clusters[problem.rows]

@@ -22,8 +22,8 @@ class CodeReader:
     Args:
         names: The labels; () if every text is a valid code.
         several: True if a text may have several labels, separated by semicolons, or by
-            commas if no label contains a comma. They are returned joined, in the order of
-            `names`.
+            commas if no label contains a comma. The labels are returned joined, in the
+            order of `names`.
 
     Attributes:
         names: See above.

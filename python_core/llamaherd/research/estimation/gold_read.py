@@ -182,7 +182,7 @@ class _Sheet:
 
     Args:
         name: Name of the sheet in messages.
-        stem: Name given to its coder if another sheet has a column of the same name.
+        stem: Name of the sheet's coder if another sheet has a column of the same name.
         lines: Cells by row, column names first.
         sample: Sample that the sheet was written from.
         coders: See `read_gold`.
@@ -190,7 +190,7 @@ class _Sheet:
 
     Attributes:
         name: Name of the sheet in messages.
-        stem: Name given to its coder if another sheet has a column of the same name.
+        stem: Name of the sheet's coder if another sheet has a column of the same name.
         codes: Codes by coder, in the order of the sample.
         rows: For each text of the sample in the sheet, its row in the file, from 1.
         problems: Problems found in the sheet.

@@ -54,7 +54,7 @@ def start_from(
     Args:
         run: Provenance of the labels, see `Coded.run`.
         codebooks: Further codebooks to try; the codebook of the labels may be among them.
-        settings: Settings that replace the recorded ones in all variants.
+        settings: Settings that replace the recorded settings in all variants.
         seeds: Further seeds to try.
     """
     own = Codebook.from_dict(run["codebook"]["content"])

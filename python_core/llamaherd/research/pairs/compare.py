@@ -50,8 +50,8 @@ def compare_pairs(
 
     Each pair is scored in both orders, by the exact probabilities of both labels. The
     mean of both log-odds is the result of the pair, so that a constant preference for a
-    position cancels out. Strengths are those of the Bradley-Terry model: the difference
-    of two strengths is the log-odds that the first text wins.
+    position cancels out. Strengths follow the Bradley-Terry model: the difference of two
+    strengths is the log-odds that the first text wins.
 
     Args:
         texts: Texts, 2 to 5,000; or texts by name. Default names are indices.

@@ -40,7 +40,8 @@ class CodebookCandidate:
     Attributes:
         codebook: The codebook.
         context: Context to use; None for the context of the comparison.
-        settings: Arguments of `annotate`. They replace the settings of the comparison.
+        settings: Arguments of `annotate`. These arguments replace the settings of the
+            comparison.
     """
 
     codebook: Codebook

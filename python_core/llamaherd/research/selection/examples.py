@@ -56,7 +56,8 @@ def choose_examples(
     Args:
         gold: Sample with codes, split by `gold_split`; or the path of its CSV file.
         k: Number of examples.
-        codebook: Codebook to extend. Its own examples remain, before the new ones.
+        codebook: Codebook to extend. The codebook's own examples remain, before the new
+            examples.
         by: "diverse" or "hardest".
         coded: For "hardest": result of `annotate` that contains labels of these texts.
         embeddings: For "diverse": a vector for each text of the whole sample, in the

@@ -26,8 +26,8 @@ class GivenLabels:
     """Labels of n texts in the form that `validate` accepts.
 
     Attributes:
-        texts: n texts; None for missing ones.
-        labels: n labels; None for missing texts and failed ones.
+        texts: n texts; None for missing texts.
+        labels: n labels; None for missing and failed texts.
         names: The k labels of the codebook; () if unknown.
         probs: float64[n, k], probabilities of the labels; None if unknown.
         expected: float64[n], expected values of labels that are numbers, NaN for failed

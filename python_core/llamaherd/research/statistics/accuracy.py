@@ -60,10 +60,10 @@ class LabelScores:
 class Accuracy:
     """Accuracy of labels.
 
-    Shares have Wilson's interval; with weights, it uses the effective number of units.
-    Measures composed of several shares have percentile intervals from a bootstrap of
-    units. The interval is NaN if all bootstrap draws give the same value, for example if
-    all labels are right.
+    Shares have Wilson's interval; with weights, this interval uses the effective number
+    of units. Measures composed of several shares have percentile intervals from a
+    bootstrap of units. The interval is NaN if all bootstrap draws give the same value,
+    for example if all labels are right.
 
     Attributes:
         n: Number of units with both a label and a human code.

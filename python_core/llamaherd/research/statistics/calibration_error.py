@@ -79,7 +79,7 @@ def calibration_error(
 
     Sources: Nguyen and O'Connor, EMNLP 2015 (arXiv 1508.05154), for the bins, with
     squared differences; Nixon, Dusenberry, Zhang, Jerfel, Tran, 2019 (arXiv 1904.01685),
-    for the absolute ones.
+    for the absolute differences.
 
     Args:
         confidence: float[n], probability of the given label; units with NaN are left out.

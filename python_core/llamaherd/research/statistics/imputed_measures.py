@@ -65,7 +65,7 @@ def combined_interval(
 
 
 def combined_measure(measures: Sequence[Measure], level: float) -> Measure:
-    """Return one measure from those of m draws."""
+    """Combine the values of one measure over m draws."""
     columns = np.array([(each.value, each.low, each.high) for each in measures]).T
     value, low, high = combined_interval(columns[0], columns[1], columns[2], level)
     n = round(float(np.mean([each.n for each in measures])))
@@ -111,7 +111,7 @@ def _label(found: LabelScores, draws: Sequence[LabelScores], level: float) -> La
 
 
 def combined_agreement(draws: Sequence[Agreement], level: float) -> Agreement:
-    """Return one coefficient of agreement from those of m draws."""
+    """Combine the values of one coefficient of agreement over m draws."""
     columns = np.array([(each.value, each.low, each.high) for each in draws]).T
     value, low, high = combined_interval(columns[0], columns[1], columns[2], level, -1.0)
     added = rubin.between(np.array([each.value for each in draws]))

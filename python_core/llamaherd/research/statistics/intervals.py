@@ -65,8 +65,8 @@ def _gauss() -> tuple[Floats, Floats]:
 def student_quantile(level: float, df: float) -> float:
     """Return the quantile of Student's t with `df` degrees of freedom; inf for 0.
 
-    With t = sqrt(df) tan(a) the density is a power of cos(a). It is integrated by
-    Gauss-Legendre quadrature and inverted by bisection.
+    With t = sqrt(df) tan(a) the density is a power of cos(a). The density is integrated
+    by Gauss-Legendre quadrature, and the integral is inverted by bisection.
     """
     if df < 1:
         return math.inf

@@ -54,7 +54,7 @@ class PairedDifference:
         value: Measure of the first classifier minus that of the second.
         low: Lower confidence limit.
         high: Upper confidence limit.
-        differ: Weighted share of units for which exactly one of both is right.
+        differ: Weighted share of units for which exactly one classifier is right.
     """
 
     first: int

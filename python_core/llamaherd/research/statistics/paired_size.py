@@ -53,7 +53,7 @@ def paired_size(
     """Return the size of a simple random sample that detects a difference in accuracy.
 
     Let d be the difference of the accuracies of two classifiers, and s the share of texts
-    for which exactly one of both is right. Then
+    for which exactly one of the two is right. Then
 
         n = (z_a sqrt(s) + z_b sqrt(s - d^2))^2 / d^2,
 

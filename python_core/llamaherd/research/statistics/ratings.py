@@ -115,7 +115,7 @@ def ratings_of(
 
 
 def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
-    """Return weights with mean 1 if any is positive, float64[n]; ones for None.
+    """Return weights, float64[n], scaled to mean 1 if any is positive; ones for None.
 
     Raises:
         ValueError: The number of weights is not n, or a weight is negative or not finite.

@@ -7,7 +7,8 @@ plus the weighted codes of wave t estimate the total of all texts without bias:
 
     T_t = sum of earlier codes + sum_(i in wave t) c_i / pi_t(i).
 
-The differences T_t - T are martingale differences. They are uncorrelated, and
+The differences T_t - T are martingale differences. These differences are uncorrelated,
+and
 
     T = sum_t s_t T_t,    Var(T) = sum_t s_t^2 Var(T_t | history),
 

@@ -1,6 +1,6 @@
 """Confusion tables and reliability of several models, as in the R package localLLM.
 
-Values equal those of the R package irr; see `intercoder_reliability`.
+Values equal the values of R's package irr; see `intercoder_reliability`.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ class NominalAlpha:
 
     Attributes:
         alpha: Alpha as in irr's `kripp.alpha`; 1 under perfect agreement.
-        alpha_exact: Alpha as Krippendorff defines it. It equals `alpha` for two models,
-            or if labels are missing; for complete data, irr does not divide by m - 1.
+        alpha_exact: Alpha as Krippendorff defines it. `alpha_exact` equals `alpha` for
+            two models, or if labels are missing; for complete data, irr does not divide
+            by m - 1.
         per_item: By text, the share of pairs of models that agree; NaN if a text has
             fewer than two labels.
         category_proportions: By label, the share of this label among all labels.
