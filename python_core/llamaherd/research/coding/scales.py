@@ -165,7 +165,7 @@ def _names(names: object, scale: NumberScale, where: Argument) -> dict[Number, s
         number = _plain(_decimal(where, key))
         if number not in scale.numbers:
             raise ArgumentError(
-                f"has {checks.shown(key)}, which is no number of the scale from "
+                f"has {checks.shown(key)}, which is not a number of the scale from "
                 f"{scale.low} to {scale.high} in steps of {scale.step}",
                 argument=where,
                 code="unknown_choice",

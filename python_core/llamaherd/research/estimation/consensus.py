@@ -164,7 +164,7 @@ def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
     """Return codes as label numbers, int64[J, n], the labels, and the coded texts."""
     if gold.several:
         raise ArgumentError(
-            "must have one label for each text: the model of coders needs that",
+            "must have one label for each text, as the model of coders requires",
             argument="gold",
             code="several",
         )

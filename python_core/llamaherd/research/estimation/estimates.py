@@ -217,7 +217,7 @@ class Estimates:
         if not counts:
             return []
         line = f"{', '.join(counts)}; {self.n_gold} are coded."
-        return [f"Intervals are as short as those by codes alone of {line}"]
+        return [f"Codes alone would give equally short intervals with {line}"]
 
     def _line(self, row: Estimate) -> str:
         group = group_name(row.group, self.grouped_by)

@@ -116,7 +116,7 @@ def choose_examples(
         )
     if len(chosen) < k:
         warnings.warn(
-            f"{len(chosen)} examples in place of {k}: explore has no more coded texts "
+            f"{len(chosen)} examples instead of {k}: explore has no more coded texts "
             "that can be examples",
             UserWarning,
             stacklevel=2,

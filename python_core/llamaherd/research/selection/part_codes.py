@@ -162,7 +162,7 @@ def _mean(codes: Sequence[str | None], sample: GoldSample) -> Labels | None:
         if number is None:
             of = f" of {sample.design['label']!r}" if sample.design.get("label") else ""
             raise ArgumentError(
-                f"has the code {code!r}{of}, which is no number",
+                f"has the code {code!r}{of}, which is not a number",
                 argument="gold",
                 code="no_number",
             )

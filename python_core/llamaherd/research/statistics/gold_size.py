@@ -207,7 +207,7 @@ def gold_size(
             best = z * math.sqrt(variance * others)
             raise ArgumentError(
                 f"{population} texts are too few for a width of {width:g}: "
-                f"it would be {best:.3g} even if all were coded. "
+                f"it would be {best:.3g} even if all texts were coded. "
                 f"{setting('target', 'texts')} describes only these texts",
                 argument="population",
                 code="out_of_range",

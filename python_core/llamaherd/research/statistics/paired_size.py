@@ -37,8 +37,8 @@ class PairedSize:
         return (
             f"A difference of {self.compare:g} in accuracy{of}, {self.level:.0%} "
             f"confidence, power {self.power:g}:\n"
-            f"  {self.gold} texts to compare on, if exactly one is right of "
-            f"{self.differ:.0%} of the texts"
+            f"  {self.gold} texts to compare on, if exactly one codebook is "
+            f"right in {self.differ:.0%} of the texts"
         )
 
 

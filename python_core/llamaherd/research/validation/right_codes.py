@@ -70,7 +70,7 @@ def check_consensus(
         return
     reason = ""
     if several:
-        reason = "has one label for each text: the model of coders needs that"
+        reason = "has one label for each text, as the model of coders requires"
     if scale in ("interval", "ratio"):
         reason = "has categories: people's numbers are averaged, see numbers"
     if reason:

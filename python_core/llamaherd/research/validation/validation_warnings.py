@@ -97,9 +97,9 @@ def _of_intervals(found: Validation) -> list[str]:
         return []
     names = ", ".join(dict.fromkeys(without))
     lines = (
-        f"No interval is given for {names} if all texts are right, or all wrong: then "
-        "neither the bootstrap nor the formulas give one. The intervals of accuracy, "
-        "precision and recall are valid."
+        f"No interval is given for {names} if the labels of all texts are right, or all "
+        "are wrong: then neither the bootstrap nor the formulas give an interval. The "
+        "intervals of accuracy, precision and recall are valid."
     )
     return [lines]
 

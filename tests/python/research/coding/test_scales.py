@@ -68,7 +68,7 @@ def test_numbers_are_exact(scale: tuple[Any, ...], values: tuple[float, ...]) ->
         ((0, None), TypeError, "high must be a finite number"),
         ((0, 2, 1, ["low"]), TypeError, "names must map numbers to names"),
         ((0, 2, 1, "ab"), TypeError, "names must map numbers to names"),
-        ((0, 2, 1, {3: "x"}), ValueError, "names has 3 .int., which is no number"),
+        ((0, 2, 1, {3: "x"}), ValueError, "names has 3 .int., which is not a number"),
         ((0, 2, 1, {1: 2}), TypeError, "names"),
         ((0, 2, 1, {1: "a\nb"}), ValueError, "one line"),
     ],

@@ -379,7 +379,7 @@ def test_the_result_is_told_in_many_ways() -> None:
     assert len(table) == len(found) == 2 * 5 * 4
     assert "negative share party: A" in str(found)
     worth = round(found.gold_worth("dsl"))
-    assert f"by codes alone of {worth} texts (dsl), " in str(found)
+    assert f"short intervals with {worth} texts (dsl), " in str(found)
     assert pickle.loads(pickle.dumps(found)).to_dicts() == found.to_dicts()
     assert repr(found).startswith("<Estimates: mean of 1200 texts with 240 codes")
     assert N_GOLD < found.gold_worth("dsl") < 5 * N_GOLD

@@ -296,7 +296,7 @@ def test_examples_come_from_explore(gold: lh.GoldSample, context: lh.Context) ->
     for label, n in by_label.items():
         own = [each.text for each in hard.examples if each.label == label]
         assert sum(text in wrong for text in own) == min(n, len(own))
-    with pytest.warns(UserWarning, match="20 examples in place of 50"):
+    with pytest.warns(UserWarning, match="20 examples instead of 50"):
         lh.choose_examples(gold, 50, BOOK)
     refused(
         "conflict",
@@ -327,7 +327,7 @@ def test_texts_of_other_parts_are_no_examples(monkeypatch: pytest.MonkeyPatch) -
     sample = sample.with_codes(["a" if row % 2 else "b" for row in sample.rows])
     gold = lh.gold_split(sample, 1 / 3, 1 / 3, 1 / 3, seed=2)
     closed = {*part_of(gold, "select").texts, *part_of(gold, "evaluate").texts}
-    with pytest.warns(UserWarning, match="in place of 20"):
+    with pytest.warns(UserWarning, match="instead of 20"):
         book = lh.choose_examples(gold, 20, BOOK)
     texts = [each.text for each in book.examples]
     assert not closed & set(texts)
