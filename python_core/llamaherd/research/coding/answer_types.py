@@ -74,7 +74,7 @@ class AnswerType:
         return {"labels": parts.checked_labels(given["labels"], self.name)}
 
     def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
-        """Check the label of an example; `own` is what `checked` returned."""
+        """Check the label of an example; `own` is the return value of `checked`."""
         return parts.known_label(name, value, tuple(own["labels"]))
 
     def check_example(self, name: Argument, text: str, label: Any) -> None:  # noqa: ANN401

@@ -62,7 +62,7 @@ def codebook_yaml(codebook: Codebook) -> str:
 
 
 def write_codebook(codebook: Codebook, path: str | os.PathLike[str]) -> None:
-    """Write a codebook to a YAML file, replacing an existing one.
+    """Write a codebook to a YAML file, replacing an existing file.
 
     Raises:
         TypeError: `codebook` is not a codebook.

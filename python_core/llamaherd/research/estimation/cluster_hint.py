@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Ints
 
 _LEAST_CLUSTERS = 10
-_LEAST_SIZE = 1.5  # mean number of texts of a cluster
+_LEAST_SIZE = 1.5  # least mean number of texts per cluster
 _UNLIKELY = 4.0  # distance of F from 1, in standard errors, above which a note is given
 _WIDER = 1.1  # ratio of interval widths above which a note is given
 

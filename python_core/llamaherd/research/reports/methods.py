@@ -59,7 +59,7 @@ class MethodsText:
         return f"{self.text}\n\n{self.bibtex}"
 
     def write_bibtex(self, path: str | Path) -> None:
-        """Write the entries to a file, replacing an existing one.
+        """Write the entries to a file, replacing an existing file.
 
         Raises:
             OSError: The file cannot be written.

@@ -1,4 +1,4 @@
-"""Selective coding: a model labels texts with high confidence, people code the others."""
+"""Selective coding: a model labels texts with high confidence, people code other texts."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ PENALTIES = tuple(10.0**e for e in (2, 1.5, 1, 0.5, 0, -0.5, -1))
 SCALES = (0.3, 1.0, 3.0)  # factors of all blocks but the first, chosen with the penalty
 _INNER = 5  # folds of the cross-validation that chooses the penalty
 _STEPS = 2000  # limit of steps; 30 to 300 are usual
-_TOLERANCE = 1e-6  # largest change of a log odds in the last step
-_ROUGH = 1e-3  # tolerance where only losses are compared
+_TOLERANCE = 1e-6  # largest change of log odds in the last step
+_ROUGH = 1e-3  # tolerance of fits from which only the loss is used
 _LEAST = 1e-6  # lower bound of probabilities before their logarithm
 
 
@@ -224,7 +224,7 @@ def fitted(
             out.
         penalties: float64[m], penalty lam of each head.
         n_labels: k, the number of labels.
-        tolerance: Largest change of a log odds in the last step.
+        tolerance: Largest change of log odds in the last step.
 
     Returns:
         Coefficients, float64[m, d + 1, k], intercepts first.

@@ -175,7 +175,7 @@ class _Units:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Units that all coders marked with one label.
+    """Units of one label, by all coders.
 
     Attributes:
         observed: float64[n], sum of squared differences in each text.
