@@ -1,4 +1,4 @@
-"""Selective coding: a model labels texts with high confidence, people code other texts."""
+"""Selective coding: a model labels texts with high confidence, people code the rest."""
 
 from __future__ import annotations
 
