@@ -76,8 +76,10 @@ def long(codes: list[list[Any]]) -> dict[str, list[Any]]:
 
 
 def irrs_alpha(codes: list[list[Any]]) -> float:
-    """What irr's `kripp.alpha` does: a unit's pairs are divided by m - 1, or, where no
-    code is missing at all, by 1."""
+    """Compute alpha as irr's `kripp.alpha` does.
+
+    A unit's pairs are divided by m - 1 or, if no code is missing at all, by 1.
+    """
     levels = sorted({code for row in codes for code in row if code is not None})
     complete = all(code is not None for row in codes for code in row)
     table = np.zeros((len(levels), len(levels)))
