@@ -4,10 +4,11 @@ python benchmarks/coverage_compared_numbers.py [--draws 1000]
 
 Human codes are skewed whole numbers from 0 to 10. Three codebooks give numbers with
 correlated errors of different size and bias. Each simulation draws 2,000 texts and a gold
-sample: simple, or equal strata of the first codebook's number. True differences are those
-of the distribution, computed from 600,000 texts. Cells are the lowest coverage of three
-single intervals; the last column is the share of draws in which all three simultaneous
-intervals contain the truth. The table is written into docs/selection.md.
+sample, which is simple or has equal strata by the first codebook's number. True
+differences are the differences in the distribution, computed from 600,000 texts. Cells
+are the lowest coverage of three single intervals; the last column is the share of draws
+in which all three simultaneous intervals contain the true differences. The table is
+written into docs/selection.md.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def truths() -> dict[str, list[float]]:
 def covered(
     design: str, n: int, measure: NumberMeasure, truth: list[float], n_draws: int
 ) -> str:
-    """Return the coverage of single intervals, and that of all simultaneous ones."""
+    """Return the coverage of single intervals, and of all simultaneous intervals."""
     hits = []
     for seed in range(n_draws):
         rng = np.random.default_rng([SEED, n, len(design), seed])

@@ -47,7 +47,7 @@ class Design:
         target: "population" or "texts".
         estimate: "share", "mean", "difference", "ols", "logit", "covariate", "recall".
         n_groups: Number of strata of "groups", or of clusters.
-        has_clusters: Whether texts of a cluster have similar labels and errors.
+        has_clusters: True if texts of a cluster have similar labels and errors.
     """
 
     name: str

@@ -4,10 +4,9 @@ python benchmarks/coverage_heads.py [--draws 400]
     [--output benchmarks/results/coverage_heads.json]
 
 Each simulation draws texts with three labels, probabilities of a model that prefers one
-label and is unsure, and a gold sample. It fits a classifier (head) to the codes,
-cross-fitted as in `recalibrate`. It then estimates one number from labels, from
-probabilities and from recalibrated probabilities. `coverage_report.py` writes the
-table.
+label and is unsure, and a gold sample. A classifier (head) is fitted to the codes,
+cross-fitted as in `recalibrate`. One number is then estimated from labels, from
+probabilities and from recalibrated probabilities. `coverage_report.py` writes the table.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ class HeadDesign:
         name: Description of the design.
         shares: Shares of texts with each of the three labels; the first share is
             estimated.
-        signal: Mean amount by which the true label's logit exceeds the others before
-            `bias` is added, in standard deviations of the noise; multiplied by 0.6 in
-            group 1 and by 1.2 in group 0.
+        signal: Mean amount by which the true label's logit exceeds the other logits
+            before `bias` is added, in standard deviations of the noise; multiplied by 0.6
+            in group 1 and by 1.2 in group 0.
         bias: Preference of the model for the third label.
         n_texts: Number of texts.
         n: Number of codes.
@@ -204,7 +203,7 @@ def estimated(  # noqa: PLR0917 - one caller
         texts: Texts of the design.
         draw: Gold sample of the texts.
         hat: float64[N], prediction of the first label.
-        rng: Generator.
+        rng: Random number generator.
         way: One of `WAYS`.
     """
     gold = GoldUsed(

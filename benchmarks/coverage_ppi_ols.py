@@ -2,10 +2,10 @@
 
 python benchmarks/coverage_ppi_ols.py [--draws 2000]
 
-A covariate x and codes y = x + error; labels are a + b x plus the same error and noise.
-100 of 1,000 texts have codes. The last column has the same estimates with the covariance
-of the minimum in the paper of PPI++, as ppi-python computes it. The table is written into
-docs/estimates.md.
+Texts have a covariate x and codes y = x + error; labels are a + b x plus the same error
+and noise. 100 of 1,000 texts have codes. The last column contains the same estimates with
+the covariance of the minimum in the paper of PPI++, as ppi-python computes it. The table
+is written into docs/estimates.md.
 """
 
 from __future__ import annotations

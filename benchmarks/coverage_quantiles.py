@@ -6,8 +6,8 @@ Human codes are skewed numbers from 0 to 10, whole or with fractions. The model'
 are shrunk towards the middle and shifted, with an error that grows with the number. Each
 simulation draws 1,000 texts and a gold sample of 150 of them. An outcome depends on the
 human codes with a slope of 0.5; estimates from the model's numbers are biased. True
-values are those of the distribution, computed from 1,000,000 texts. The table is written
-into docs/estimates.md.
+values are the values of the distribution, computed from 1,000,000 texts. The table is
+written into docs/estimates.md.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ python benchmarks/coverage_waves.py [--draws 400] [--only waves|coders|weights|m
 
 Each simulation draws 1,500 texts in two groups, with codes, and with labels that miss
 more codes in one group. A later wave may depend on earlier codes: texts are then drawn by
-the error rate of their label and group in earlier waves. True values are those of the
-distribution. The tables are written into docs/estimates.md; with `--only`, only the
-table of the selected part is replaced.
+the error rate of their label and group in earlier waves. True values are the values of
+the distribution, not of a sample. The tables are written into docs/estimates.md; with
+`--only`, only the table of the selected part is replaced.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def of_one(rows: Ints, probs: Floats, strata: Ints, *, is_even: bool) -> GoldUse
 
 
 def simple_of(rows: Ints) -> GoldUsed:
-    """Return codes whose probabilities are those of a simple sample."""
+    """Return codes with the inclusion probabilities of a simple sample."""
     probs = np.full(N_TEXTS, len(rows) / N_TEXTS)
     return of_one(np.sort(rows), probs, np.zeros(N_TEXTS, dtype=np.int64), is_even=True)
 

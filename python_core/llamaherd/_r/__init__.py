@@ -1,10 +1,10 @@
 """Interface for the R package: functions of lists and scalars that return a dict.
 
-The types suit the conversions of reticulate. Functions raise no errors but return them
-as data, because the exception classes of reticulate differ between versions. Texts are
-cleaned first: reticulate cuts texts at lone surrogates and refuses NUL characters.
-Numbers that may be large are floats, because reticulate converts integers of more than
-32 bits to 0.
+The types suit the conversions of reticulate. Functions return errors as data instead of
+raising them, because the exception classes of reticulate differ between versions. Texts
+are cleaned first: reticulate cuts texts at lone surrogates and refuses NUL characters.
+Numbers that may be large are floats, because reticulate converts integers of more than 32
+bits to 0.
 """
 
 from llamaherd._r.calls import (

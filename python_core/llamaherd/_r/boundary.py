@@ -116,8 +116,8 @@ def clean_or_none(text: str | None) -> str | None:
 def given_prompts(prompts: Sequence[Any], *, chat: bool = False) -> list[Any]:
     """Convert prompts from R to the prompts of a call.
 
-    None is a missing prompt. It is replaced by a prompt that fails without any effect
-    on other prompts. R adds the reason.
+    None marks a missing prompt. A missing prompt is replaced by a prompt that fails
+    without any effect on other prompts. R adds the reason to the error.
     """
     missing: object = Refused("the prompt is missing") if chat else []
     return [missing if prompt is None else prompt for prompt in prompts]

@@ -50,7 +50,8 @@ def generate_start(
         call["seed"] = int(call["seed"])
     if "seed" in each:
         each["seed"] = [int(seed) for seed in each["seed"]]
-    if sampling.get("choices") is not None:  # checked once, not for each prompt
+    # all prompts share the choices, so that they are checked once
+    if sampling.get("choices") is not None:
         sampling["choices"] = lh.SamplingParams(choices=sampling["choices"]).choices
     params: lh.SamplingParams | list[lh.SamplingParams] = lh.SamplingParams(**sampling)
     if each:

@@ -69,7 +69,7 @@ def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
         `texts` of the new pieces; `kinds`, "thinking" or "answer" for each piece; and
         `done`, True after the last piece.
     """
-    done = reply.done()  # before reading, to miss no piece
+    done = reply.done()  # `done` is read before the pieces, so that no piece is missed
     pieces = reply.read(n_read, timeout_s)
     return {
         "texts": [clean(piece) for piece in pieces],
@@ -80,7 +80,7 @@ def chat_read(reply: lh.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
 
 @boundary
 def chat_cancel(reply: lh.Reply) -> None:
-    """Request the end of an answer and return at once. It stops within one step."""
+    """Request the end of an answer, which stops within one step; return at once."""
     reply.cancel()
 
 

@@ -202,7 +202,7 @@ def robustness_plan(
         codebooks: Contents of the codebooks, as JSON.
         names: Names of the codebooks.
         contexts: Names of the contexts.
-        texts: For each row, whether it has a text.
+        texts: For each row, True if the row has a text.
         options: `orders`, `seeds`, `n_texts`, `seed`, `crossed`. For existing labels,
             `run` as JSON and `context`, the name of the first context; else None.
             `settings`: arguments of `annotate` that the R user gave; `thinking`: values

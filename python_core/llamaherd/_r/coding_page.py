@@ -117,7 +117,7 @@ def code_start(
 def code_result(job: lh.Job[Any]) -> dict[str, Any]:
     """Return the codes as `sample`, `spans`, `samples` by field or `columns` by name.
 
-    The others are None.
+    The elements that do not apply are None.
     """
     found = job.results()
     made: dict[str, Any] = dict.fromkeys(("sample", "spans", "samples", "columns"))

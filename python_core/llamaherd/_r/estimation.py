@@ -47,7 +47,7 @@ def codes_in_one_form(
     gold: str | Sequence[Any],
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Convert labels and codes to texts in the same form, so that equal labels are equal.
+    """Convert labels and codes to texts; equal labels become equal texts.
 
     Args:
         columns: Columns of text, label and id, if present.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @boundary
 def gold_size(width: float | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the number of texts to code, with a sentence in `line`."""
+    """Return the number of texts to code, with a summary sentence in `line`."""
     given: Any = {**options, **({} if width is None else {"width": width})}
     size: GoldSize | PairedSize | NumberSize = gold_sizes.gold_size(**given)
     if isinstance(size, PairedSize | NumberSize):

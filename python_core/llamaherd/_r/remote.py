@@ -71,7 +71,7 @@ def remote_start(  # noqa: PLR0917 - R names none
         lora_names: Names of the adapters.
         name: Name of the server.
         port: Port; 0 for a free one.
-        stay: Whether the server outlives this process.
+        stay: Whether the server continues after this process ends.
         options: Further arguments of the command.
     """
     model: remote.Models = list(models)
@@ -98,7 +98,7 @@ def remote_server(name: str) -> dict[str, Any]:
 
 @boundary
 def remote_stop(name: str) -> bool:
-    """Stop a server; return whether it ran."""
+    """Stop a server; return True if it ran."""
     return remote.stop_server(remote.server_named(name))
 
 

@@ -62,7 +62,7 @@ def _labels(readings: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     labels = dict(zip(readings, names, strict=True))
     if len(labels) < len(readings):
         raise ArgumentError(
-            "must be different texts: one is there twice",
+            "must be different texts: one occurs twice",
             argument="labels",
             code="duplicate",
         )

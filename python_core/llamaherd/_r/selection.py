@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from llamaherd.research.selection.comparison import SelectionMeasure
     from llamaherd.research.selection.part_codes import PartCodes
 
-_COUNTS = ("part_tokens", "max_tokens", "seed", "n_thoughts")  # R sends these as floats
+# R sends these numbers as floats
+_COUNTS = ("part_tokens", "max_tokens", "seed", "n_thoughts")
 
 
 @boundary

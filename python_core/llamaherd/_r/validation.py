@@ -220,7 +220,7 @@ def for_people(
         curve: Result of `coverage_curve`.
         confidence: Confidence of the labels of all texts.
         accuracy: Required accuracy of the labels that are kept.
-        sure: Whether the lower end of the accuracy's confidence interval must reach
+        sure: True if the lower end of the accuracy's confidence interval must reach
             `accuracy`.
     """
     made = statistics.CoverageCurve(

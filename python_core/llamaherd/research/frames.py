@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Categories:
     """Column of labels with a known set of possible values.
 
-    pandas and polars have a type for it; with other libraries it is a column of texts.
+    pandas and polars have a type for such columns; other libraries get a column of texts.
 
     Attributes:
         values: A label for each row, or None.

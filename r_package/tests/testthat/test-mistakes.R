@@ -102,7 +102,7 @@ test_that("a shortened name of an argument is understood", {
 test_that("errors about arguments have fields", {
   status <- list(
     error_type = "ArgumentError",
-    message = "labels[2] is there twice: 'a[1]' {x}",
+    message = "labels[2] occurs twice: 'a[1]' {x}",
     argument = "labels",
     place = 2L,
     code = "duplicate",

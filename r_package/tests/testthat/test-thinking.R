@@ -369,7 +369,7 @@ test_that("budgets of thinking are variants", {
   single <- compare(thinking(4), orders = 1)
   expect_identical(nrow(single$summary), 2L)
   expect_true(all(single$costs$thinking_tokens > 0))
-  expect_error(compare(list(FALSE, 4, 4)), "thinking\\[3\\] is there twice")
+  expect_error(compare(list(FALSE, 4, 4)), "thinking\\[3\\] occurs twice")
   expect_error(compare("on"), "thinking")
   expect_error(compare(list()), "several such as")
   # Before anything is coded.

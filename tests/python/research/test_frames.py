@@ -1,4 +1,4 @@
-"""Columns of data frames of every kind."""
+"""Tests of columns of data frames of every kind."""
 
 from __future__ import annotations
 

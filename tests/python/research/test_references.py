@@ -1,4 +1,4 @@
-"""References: unique keys, DOIs and citations; names of editors, and letters of names."""
+"""Tests of references: unique keys, DOIs and citations; editors; letters in names."""
 
 from __future__ import annotations
 

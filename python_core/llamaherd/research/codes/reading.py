@@ -232,7 +232,7 @@ def _settle_truth(cells: list[list[Any]], known: dict[str, Any]) -> None:
 
 
 def _worded(words: dict[str, str], word: str, other: Any) -> Any:  # noqa: ANN401
-    """Return a word in the case of the words that occur, else `other`."""
+    """Return a word in the upper or lower case of `words`; `other` without words."""
     if word in words or not words:
         return words.get(word, other)
     there = next(iter(words.values()))
@@ -244,7 +244,7 @@ def _worded(words: dict[str, str], word: str, other: Any) -> Any:  # noqa: ANN40
 
 
 def _is_truth(column: Sequence[Any]) -> bool:
-    """Return True for truth values, or for texts of them, each in one spelling."""
+    """Return True for a column of truth values, or of texts of truth values."""
     there = {cell for cell in column if cell is not None}
     words = [cell for cell in there if isinstance(cell, str)]
     return (

@@ -83,9 +83,10 @@ def annotate(
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range; a column does not exist; a new column has
-            the name of an existing one.
+            the name of an existing column.
         Interrupted: Ctrl-C was pressed; `results` is a `Coded` with the finished texts.
-        GenerationError: A text failed and `on_error` is "stop"; `results` as above.
+        GenerationError: A text failed and `on_error` is "stop"; `results` is a `Coded`
+            with the finished texts.
         ContextClosedError: The context was closed.
         ContextError: Memory is insufficient.
         ChatTemplateError: The model has no chat template.

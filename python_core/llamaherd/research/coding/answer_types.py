@@ -42,8 +42,8 @@ class AnswerType:
         takes: Type-specific fields of a codebook that this type accepts.
         is_ordered: True if the labels are ordered from the lowest to the highest.
         is_numeric: True if the labels of this type are always numbers.
-        is_several: True if a text may have several labels (multi-label); the model is
-            asked for each label.
+        is_several: True if a text may have several labels (multi-label); the model then
+            answers a question for each label.
         is_generated: True if answers are generated according to a schema and have no
             probabilities.
         words: Keys of the fixed prompt words that only prompts of this type contain.
@@ -69,23 +69,23 @@ class AnswerType:
         """Check the fields that belong to some types only, by name.
 
         Returns:
-            The normalized values of those in `takes`.
+            The normalized values of the fields in `takes`.
         """
         return {"labels": parts.checked_labels(given["labels"], self.name)}
 
     def example_label(self, name: Name, value: object, own: Mapping[str, Any]) -> object:
-        """Check the label of an example; `own` is what `checked` returned."""
+        """Check the label of an example; `own` is the return value of `checked`."""
         return parts.known_label(name, value, tuple(own["labels"]))
 
     def check_example(self, name: Argument, text: str, label: Any) -> None:  # noqa: ANN401
         """Check that the label of an example fits its text."""
 
     def written(self, own: Mapping[str, Any]) -> str:
-        """Return the JSON Schema of what the model writes; only of generated types."""
+        """Return the JSON Schema of what the model writes; only for generated types."""
         return str(own["schema"])
 
     def table(self, own: Mapping[str, Any]) -> str:
-        """Return the JSON Schema of results; only of generated types."""
+        """Return the JSON Schema of results; only for generated types."""
         return self.written(own)
 
     def read(self, value: object) -> object:
@@ -120,7 +120,7 @@ class _Scale(AnswerType):
 
 @dataclass(frozen=True, slots=True)
 class _Several(AnswerType):
-    """Type of answers with any number of labels a text."""
+    """Type of answers with any number of labels per text."""
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """See `AnswerType`."""
@@ -191,21 +191,21 @@ class _Spans(AnswerType):
 
 
 _ALL = (
-    AnswerType("label", "one label a text"),
-    AnswerType("ordinal", "one label a text, in order", is_ordered=True),
+    AnswerType("label", "one label per text"),
+    AnswerType("ordinal", "one label of an ordered scale per text", is_ordered=True),
     _Scale(
         "scale",
-        "one number of a scale a text",
+        "one number of a scale per text",
         takes=("scale", "labels"),
         is_ordered=True,
         is_numeric=True,
         words=("number", "numbers", "scale"),
     ),
-    _Several("multiple", "any number of labels a text", is_several=True),
-    _Fields("fields", "fields by a schema", takes=("schema",), is_generated=True),
+    _Several("multiple", "any number of labels per text", is_several=True),
+    _Fields("fields", "fields that match a schema", takes=("schema",), is_generated=True),
     _Spans(
         "spans",
-        "passages with a label each",
+        "passages, each with a label",
         takes=("labels", "max_spans", "quote"),
         is_generated=True,
     ),

@@ -164,7 +164,7 @@ def joined(
     Args:
         answers: Answers of all parts, grouped by text.
         n_parts: Number of parts of each text, at least 1.
-        split: Method of combining parts.
+        split: Method to combine parts.
         k: Number of labels.
     """
     if all(n == 1 for n in n_parts):
@@ -194,7 +194,8 @@ def joined(
     for u, piece in enumerate(pieces):
         if errors[u] is None and given is not None:
             rows = answers.probs[list(piece)]
-            is_vote = split == "majority" and len(rows) > 1  # one part has its own
+            # a single part keeps its own probabilities
+            is_vote = split == "majority" and len(rows) > 1
             probs[u] = _shares(rows, k) if is_vote else rows.mean(axis=0)
             coverage[u] = given[list(piece)].mean()
             if between is not None and spread is not None:

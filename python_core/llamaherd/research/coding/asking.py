@@ -55,7 +55,7 @@ class Asking:
         self.around = frame_of(work.codebook, chat=work.settings.chat)
         self._context = context
         self._work = work
-        self._n_asked = 0  # prompts of earlier calls
+        self._n_asked = 0  # number of prompts of earlier calls
 
     @property
     def n_a_text(self) -> int:
@@ -72,7 +72,7 @@ class Asking:
         notice_thinking(self._context.model, PromptOptions(**self._rendering))
 
     def call(self, texts: Sequence[str], journal: Journal | None) -> LoopCall[Any]:
-        """Build a call for texts; it stores results in the journal and leaves it open."""
+        """Build a call that stores results in the journal, and does not close it."""
         prompts = self.around.prompts(texts)
         made = self._prepared(prompts, journal, texts)
         self._n_asked += len(prompts)

@@ -277,7 +277,7 @@ class Codebook:
 
 
 def page(codebook: Codebook, width: int = 72) -> list[str]:
-    """Format a codebook for reading, as lines."""
+    """Return a codebook as lines of text that a person can read."""
     what = codebook.kind.summary
     lines = [f"<Codebook> {what} ({codebook.hash[:8]})", "", codebook.question]
     if codebook.system is not None:

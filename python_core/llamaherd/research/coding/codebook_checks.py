@@ -54,7 +54,7 @@ def checked_labels(
             )
         if name in made:
             raise ArgumentError(
-                f"is there twice: {name!r}",
+                f"occurs twice: {name!r}",
                 argument="labels",
                 place=(i,),
                 code="duplicate",

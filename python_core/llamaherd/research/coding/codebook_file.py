@@ -62,7 +62,7 @@ def codebook_yaml(codebook: Codebook) -> str:
 
 
 def write_codebook(codebook: Codebook, path: str | os.PathLike[str]) -> None:
-    """Write a codebook to a YAML file, replacing an existing one.
+    """Write a codebook to a YAML file, replacing an existing file.
 
     Raises:
         TypeError: `codebook` is not a codebook.
@@ -176,7 +176,7 @@ def _pairs(
         path = (*path_of_node, Field(key.value))
         if key.value in seen:
             raise ArgumentError(
-                "is there twice",
+                "occurs twice",
                 argument=Argument(str(path[0]), path[1:]),
                 code="duplicate",
                 line=line,

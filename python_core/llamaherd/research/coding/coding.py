@@ -76,7 +76,7 @@ class Coding:
 
     Attributes:
         context: Context to run in.
-        problem: Problem to warn the caller of; see `LoopCall`.
+        problem: Problem about which the caller is warned; see `LoopCall`.
         answers: Answers by row before calibration, once the call has run.
         calibration: Calibration of the probabilities; None without calibration.
     """
@@ -93,7 +93,7 @@ class Coding:
         self._work = work
         self._asking = Asking(context, work)
         self._unique, self._rows = unique_texts(work.texts)
-        self._lock = Lock()  # guards the next three, which determine progress
+        self._lock = Lock()  # guards the next three attributes, which determine progress
         self._running: _Block | None = None
         self._done: list[Progress] = []
         n_quotes = int(work.settings.evidence is not None)
@@ -106,7 +106,7 @@ class Coding:
         self.answers = Answers(errors=[])
         self.calibration = calibration
         self._is_calibrated = calibration is not None
-        self._journal = journal  # open while the call runs
+        self._journal = journal  # open only while the call runs
         self._started_s = time.perf_counter()
 
     @property
@@ -286,7 +286,7 @@ class Coding:
 
     @contextmanager
     def _opened_journal(self) -> Iterator[None]:
-        """Open the journal, if one is set and something is left to compute."""
+        """Open the journal, if a journal is set and some texts are not computed yet."""
         path = self._work.settings.journal
         if self._journal is not None or path is None or not self._unique:
             yield
@@ -307,7 +307,7 @@ class Coding:
             except BaseException:
                 if job is not None:
                     job.cancel()
-                    job.wait()  # this stores its finished results
+                    job.wait()  # `wait` stores the finished results
                 raise
             if job is not None:
                 parts.append(self._answers(job))

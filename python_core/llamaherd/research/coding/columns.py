@@ -37,7 +37,7 @@ _ERROR = ".error of columns"  # key of errors, which come last
 _EACH = "p_"  # prefix of the role of a label's probability
 _ROLES_OF_ONE = ("prob", "margin", "entropy", "coverage")
 _ROLES_OF_SCALE = ("mean", "sd")  # expected value, and standard deviation
-APPLIES = 0.5  # of several labels per text, those with a higher probability apply
+APPLIES = 0.5  # with several labels per text, labels with a higher probability apply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

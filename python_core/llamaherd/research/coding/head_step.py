@@ -42,7 +42,7 @@ class StepLabels:
     Attributes:
         start: Position of the block's first text.
         probs: float64[n, k]; NaN for texts without an embedding.
-        is_stored: Whether the probabilities came from the journal.
+        is_stored: True if the probabilities came from the journal.
     """
 
     start: int
@@ -208,7 +208,8 @@ class HeadStep:
         )
         try:
             self._journal.add([entry])
-        except (sqlite3.Error, JournalError) as error:  # the labels are there
+        # only the storage failed; the labels exist
+        except (sqlite3.Error, JournalError) as error:
             self.problem = f"{name} could not be stored in {self._journal.path}: {error}"
 
 
@@ -222,7 +223,7 @@ def model_of(embedder: Any) -> Model:  # noqa: ANN401 - of three kinds
 
 
 def least_sure(probs: Floats, n: int) -> Any:  # noqa: ANN401 - int64[n]
-    """Return the sorted positions of the n texts whose best label is the least probable.
+    """Return the sorted positions of the n texts with the lowest best probability.
 
     Args:
         probs: float64[m, k]; rows of NaN are the least sure.

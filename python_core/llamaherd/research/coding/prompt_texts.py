@@ -13,26 +13,27 @@ if TYPE_CHECKING:
 
 # Purpose of each fixed word. The word `told` is omitted if no language is given.
 KEYS: dict[str, str] = {
-    "text": "stands before each text",
-    "answer": "stands before each answer",
-    "reason": "stands before the reason of an example",
-    "labels": "stands before the list of labels",
+    "text": "precedes each text",
+    "answer": "precedes each answer",
+    "reason": "precedes the reason of an example",
+    "labels": "precedes the list of labels",
     "one": "asks for one label",
-    "ordinal": "says that the labels are in order",
+    "ordinal": "states that the labels are in order",
     "several": "asks for yes or no for each label",
     "fields": "asks for JSON",
-    "yes": "says that a label applies",
-    "no": "says that a label does not apply",
-    "number": "stands before each number of a scale, in place of `answer`",
-    "numbers": "stands before the named numbers of a scale",
+    "yes": "states that a label applies",
+    "no": "states that a label does not apply",
+    "number": "precedes each number of a scale, instead of `answer`",
+    "numbers": "precedes the named numbers of a scale",
     "scale": "asks for a number of a scale; {from}, {to} and {step} are replaced",
-    "told": "says which language the texts are in",
-    "quote": "stands before the quote that a label rests on",
+    "told": "states which language the texts are in",
+    "quote": "precedes the quote that supports a label",
 }
 # Words that another language may omit; the English words are then used.
 _OPTIONAL = frozenset({"quote"})
 
-OF_TYPES = frozenset(("number", "numbers", "scale"))  # only some codebooks need them
+# words that only some codebooks need
+OF_TYPES = frozenset(("number", "numbers", "scale"))
 
 WORDS: dict[str, dict[str, str]] = {
     "en": {

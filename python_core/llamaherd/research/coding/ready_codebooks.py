@@ -29,8 +29,9 @@ class ReadyCodebook:
         about: Subject of the codebook, in a sentence.
         type: Type of the codebook.
         n_labels: Number of labels.
-        needs_target: Whether the codebook asks about a target that you have to name.
-        sources: Short citations of the published works whose definitions it follows.
+        needs_target: True if the codebook asks about a target that you have to name.
+        sources: Short citations of the published works whose definitions the codebook
+            follows.
         measured: Accuracy that a script of this project measured, in words; "not
             measured" if it was not measured.
     """

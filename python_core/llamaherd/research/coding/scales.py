@@ -27,7 +27,7 @@ class NumberScale:
     Attributes:
         low: Lowest number.
         high: Highest number.
-        step: Difference of two neighbours.
+        step: Difference between adjacent numbers.
         names: Names of some of the numbers, such as "not at all" for 0, in order.
     """
 
@@ -66,7 +66,8 @@ def number_scale(
     Args:
         low: Lowest number; it may be negative or have decimals.
         high: Highest number.
-        step: Difference between adjacent numbers; `high - low` must be a multiple of it.
+        step: Difference between adjacent numbers; `high - low` must be a multiple of
+            `step`.
         names: Names of numbers, which the prompt lists: a mapping from numbers to names,
             or two names, of the lowest and the highest number. None for no names.
 
@@ -164,7 +165,7 @@ def _names(names: object, scale: NumberScale, where: Argument) -> dict[Number, s
         number = _plain(_decimal(where, key))
         if number not in scale.numbers:
             raise ArgumentError(
-                f"has {checks.shown(key)}, which is no number of the scale from "
+                f"has {checks.shown(key)}, which is not a number of the scale from "
                 f"{scale.low} to {scale.high} in steps of {scale.step}",
                 argument=where,
                 code="unknown_choice",

@@ -36,8 +36,9 @@ class Settings:
         date: Date such as "2026-01-31"; None for prompts without a date.
         journal: Path of the journal; None for no journal.
         until: Number of texts that the model labels first; None for all.
-        unsure: Share of the texts that go to a second model.
-        has_larger: Whether the second model is a larger model, not the first model again.
+        unsure: Share of the texts that a second model labels again.
+        has_larger: True if the second model is a larger model; False if the first model
+            labels again.
     """
 
     method: Method
@@ -65,12 +66,12 @@ class Settings:
 
     @property
     def in_steps(self) -> bool:
-        """Whether several steps label the texts, see `until` and `larger`."""
+        """True if several steps label the texts, see `until` and `larger`."""
         return self.until is not None or self.has_larger
 
     @property
     def thinks(self) -> bool:
-        """Whether the model writes a thought before each answer."""
+        """True if the model writes a thought before each answer."""
         return isinstance(self.thinking, Thinking)
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def checked_settings(
     Args:
         codebook: Codebook of the coding.
         model_name: Model name, used in the name of a journal.
-        settings: Given settings, of `CodingSettings`.
+        settings: Settings that the caller gave, see `CodingSettings`.
 
     Raises:
         TypeError: A setting has the wrong type, or does not exist.
@@ -235,7 +236,7 @@ def _check_chat(given: AnnotateOptions) -> None:
 
 
 def _check_evidence(codebook: Codebook, split: Split | None) -> None:
-    """Check that each text has one label, and that the label is of a single part."""
+    """Check that each text has one label, and that this label comes from one part."""
     if codebook.kind.is_several or codebook.kind.is_generated:
         problem = "a quote supports one label, but texts may have several"
         if codebook.kind.is_generated:

@@ -79,7 +79,7 @@ def checked_spans(given: Mapping[str, Any]) -> dict[str, Any]:
     labels = parts.checked_labels(given["labels"], "spans", least=1)
     most = given["max_spans"]
     if isinstance(most, str) and most.isascii() and most.isdigit():
-        most = int(most)  # a codebook's file has texts
+        most = int(most)  # a codebook file contains these limits as text
     if most is not None:
         most = checks.integer("max_spans", most, 1, _MOST_SPANS)
     quote = given["quote"]

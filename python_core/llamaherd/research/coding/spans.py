@@ -51,7 +51,7 @@ def spans_of_cell(cell: object) -> list[dict[str, Any]]:
         cell: JSON text, a list of mappings, or None for a text without an answer.
 
     Raises:
-        ValueError: The cell is something else.
+        ValueError: The cell has another type.
     """
     problem = f"must hold passages, not {checks.shown(cell)}"
     found = cell

@@ -152,16 +152,21 @@ def methods(each: Sequence[Mapping[str, Any]]) -> str:
             said.append(f"{by} labelled {n}{drawn} in {_time(one)}.")
         elif one["step"] == "head":
             kept = one["agreement_sure"]["value"]
-            sure = "" if kept is None else f", and of {kept:.1%} that it is sure of"
+            sure = (
+                ""
+                if kept is None
+                else f", and to {kept:.1%} of the texts that are not labelled again"
+            )
             said.append(
                 f"A classifier on embeddings by {by}, fitted to these probabilities, "
                 f"labelled {n} in {_time(one)}. In cross-validation it gives "
-                f"{share_:.1%} of all texts the model's label{sure}."
+                f"the model's label to {share_:.1%} of all texts{sure}."
             )
         else:
             same = "" if share_ is None else f"; {share_:.1%} kept their label"
             said.append(
-                f"{by} labelled {n} again, the least sure, in {_time(one)}{same}."
+                f"{by} labelled {n} with the least certain labels again in "
+                f"{_time(one)}{same}."
             )
     return " ".join(said)
 

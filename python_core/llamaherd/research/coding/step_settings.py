@@ -85,7 +85,7 @@ def _check_together(given: AnnotateOptions, settings: Mapping[str, object]) -> N
             argument="embeddings",
             code="missing",
         )
-    is_default = settings.get("unsure", 0.1) == 0.1  # R gives defaults, too
+    is_default = settings.get("unsure", 0.1) == 0.1  # R also passes default values
     if given.until is None and given.larger is None and not is_default:
         raise ArgumentError(
             "needs until or larger: without them, the model labels all texts once",

@@ -59,7 +59,7 @@ class Steps:
 
     Attributes:
         context: Context of the model.
-        problem: Problem to warn the caller of; see `LoopCall`.
+        problem: Problem about which the caller is warned; see `LoopCall`.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Steps:
         settings = self._work.settings
         head = None
         rest = np.setdiff1d(np.arange(len(self._unique)), self._sample)
-        if len(rest):  # opened first, to report a wrong path before coding
+        if len(rest):  # opened before the coding, so that a wrong path is reported early
             embedder = self._models.opened_embeddings(stack)
             head = HeadStep(embedder, self._journal, self._seed)
         larger = self._models.opened_larger(stack)

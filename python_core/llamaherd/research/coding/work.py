@@ -19,7 +19,7 @@ class CodingWork:
     Attributes:
         frame: The caller's data frame.
         text: Name of the column of texts.
-        texts: The n texts; None for missing ones.
+        texts: The n texts; None for missing texts.
         codebook: Codebook of the coding.
         settings: Settings of the coding.
         columns: Names of the new columns by role, without omitted columns.

@@ -1,4 +1,4 @@
-"""A note that names a column by which texts may cluster, if the call named none."""
+"""Note that names a column by which texts may cluster, if the call names no column."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Ints
 
 _LEAST_CLUSTERS = 10
-_LEAST_SIZE = 1.5  # mean number of texts of a cluster
-_UNLIKELY = 4.0  # distance of F from 1, in standard errors
-_WIDER = 1.1  # ratio of widths that matters
+_LEAST_SIZE = 1.5  # least mean number of texts per cluster
+_UNLIKELY = 4.0  # distance of F from 1, in standard errors, above which a note is given
+_WIDER = 1.1  # ratio of interval widths above which a note is given
 
 
 def clustering_column(

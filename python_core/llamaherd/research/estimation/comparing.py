@@ -30,11 +30,11 @@ def by_predictions(
     settings: FitSettings,
     fit: Callable[[Predicted, FitSettings], Found],
 ) -> Compared:
-    """Estimate with the first predictions, and compare widths with those of the others.
+    """Estimate with the first predictions, and compare widths with all other predictions.
 
     Args:
-        predicted: Predictions: first the chosen ones; after recalibrated probabilities
-            follow the model's own predictions.
+        predicted: Predictions, the chosen predictions first; recalibrated probabilities
+            are followed by the model's own predictions.
         settings: Settings of the estimates.
         fit: Function that estimates with one kind of predictions.
     """
@@ -50,7 +50,7 @@ def by_predictions(
             warnings.simplefilter("ignore", UserWarning)
             try:
                 own[each.kind] = fit(each, _with(settings, each))
-            except ArgumentError:  # such as: the labels give no solution
+            except ArgumentError:  # for example, the labels allow no solution
                 continue
     order = [each.kind for each in reversed(predicted) if each.kind in own]
     widths += [_width(own[kind], kind, method) for method in methods for kind in order]

@@ -42,8 +42,8 @@ class DawidSkene:
         coders: Names of the J coders.
         probs: float64[n, K], probability that each label is the right one.
         shares: float64[K], share of each label among these texts, unweighted.
-        errors: float64[J, K, K], probability of a coder's code (last) given the right
-            label.
+        errors: float64[J, K, K], probability of each code (last axis) given the right
+            label (second axis), for each coder.
         one_coin: True if each coder has a single probability of giving the right code.
     """
 
@@ -164,7 +164,7 @@ def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
     """Return codes as label numbers, int64[J, n], the labels, and the coded texts."""
     if gold.several:
         raise ArgumentError(
-            "must have one label for each text: the model of coders needs that",
+            "must have one label for each text, as the model of coders requires",
             argument="gold",
             code="several",
         )

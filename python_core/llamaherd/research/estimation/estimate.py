@@ -144,7 +144,7 @@ def estimate(  # noqa: PLR0917 - as in R
             of the result of `recalibrate`, and labels for other data. With probabilities,
             the result also compares interval widths by labels and by probabilities.
         weights: Survey weights: a column, or N numbers of at least 0. Estimates then
-            describe the population that the weighted texts stand for. Their scale does
+            describe the population that the weighted texts represent. Their scale does
             not matter; texts with weight 0 are left out.
         consensus: The right code of a text whose coders disagree: "majority", see `gold`;
             "dawid_skene" or "one_coin" for a model of coders' errors, see `dawid_skene`.
@@ -182,7 +182,7 @@ def estimate(  # noqa: PLR0917 - as in R
     texts, gold, are_numbers = in_one_form(texts, gold, several=several)
     if formula is not None and quantile is not None:
         raise ArgumentError(
-            "goes without a formula", argument="quantile", code="conflict"
+            "cannot be used with a formula", argument="quantile", code="conflict"
         )
     if formula is not None and outcome is not None:
         formula = with_outcome(formula, outcome, texts, several=several)

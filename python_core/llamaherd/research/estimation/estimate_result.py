@@ -53,7 +53,7 @@ def settings_of(
     checks.choice("target", target, TARGETS)
     if clusters is not None and target == "texts":
         raise ArgumentError(
-            f"requires {setting('target', 'population')}: else texts are no sample",
+            f"requires {setting('target', 'population')}: else texts are not a sample",
             argument="cluster",
         )
     if clusters is not None and np.ptp(clusters) == 0:
@@ -115,13 +115,15 @@ def check_model(formula: object, *, by: object, model: object) -> None:
     if model is not None:
         checks.choice("model", model, MODELS)
         if (model == "mean") != (formula is None):
-            needs = "without" if model == "mean" else "with"
+            needs = "cannot be used with" if model == "mean" else "needs"
             raise ArgumentError(
-                f"model={model!r} goes {needs} a formula",
+                f"model={model!r} {needs} a formula",
                 argument="model",
                 form="{problem}",
             )
     if formula is not None and by is not None:
         raise ArgumentError(
-            "goes without a formula: make it a covariate", argument="by", code="conflict"
+            "cannot be used with a formula: make it a covariate",
+            argument="by",
+            code="conflict",
         )

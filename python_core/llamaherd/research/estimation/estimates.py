@@ -146,7 +146,7 @@ class Estimates:
         return self.covariances[checks.choice("outcome", outcome, outcomes) or "", method]
 
     def gold_worth(self, method: Method = "dsl") -> float:
-        """Return how many codes alone would give intervals as short as those of `method`.
+        """Return how many codes alone would give intervals as short as `method` gives.
 
         For each estimate this number is n_gold * (variance by codes alone / variance by
         `method`). The result is the median over all estimates; NaN if no estimate has
@@ -217,7 +217,7 @@ class Estimates:
         if not counts:
             return []
         line = f"{', '.join(counts)}; {self.n_gold} are coded."
-        return [f"Intervals are as short as those by codes alone of {line}"]
+        return [f"Codes alone would give equally short intervals with {line}"]
 
     def _line(self, row: Estimate) -> str:
         group = group_name(row.group, self.grouped_by)

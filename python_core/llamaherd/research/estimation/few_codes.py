@@ -18,9 +18,9 @@ _NONE = 1e-18  # variances below this are rounding errors
 def freedom(problem: Problem, n_fitted: int) -> float:
     """Return the degrees of freedom of a regression's coefficients.
 
-    This is the number of codes, minus the number of strata, minus the number of
-    coefficients beyond the first, as in survey statistics; with clusters at most the
-    number of clusters minus one.
+    The degrees of freedom are the number of codes, minus the number of strata, minus the
+    number of coefficients beyond the first, as in survey statistics. With clusters, this
+    number is at most the number of clusters minus one.
 
     Args:
         problem: The regression.
@@ -37,9 +37,9 @@ def freedom(problem: Problem, n_fitted: int) -> float:
 def freedoms(problem: Problem, n_fitted: int) -> Floats:
     """Return the degrees of freedom of the means of groups, float64[p].
 
-    The degrees of freedom of a mean are the codes of its group minus the fitted
-    parameters; at most those of the group's strata or, with clusters, the number of
-    clusters minus one.
+    The degrees of freedom of a mean are the number of codes of its group minus the number
+    of fitted parameters. This number is at most the degrees of freedom of the group's
+    strata or, with clusters, the number of clusters minus one.
 
     Args:
         problem: The regression on groups.

@@ -40,7 +40,7 @@ class Reach:
     above: Floats
 
     def of(self, used: Ints, weights: Floats) -> tuple[float, float]:
-        """Return what cells add to the limits of a weighted sum of some of the means."""
+        """Return the squared distances that cells add to the limits of a weighted sum."""
         squares, is_up = weights**2, weights > 0
         down = np.where(is_up, self.below[used], self.above[used])
         up = np.where(is_up, self.above[used], self.below[used])
@@ -165,7 +165,7 @@ def _rate(  # noqa: PLR0917 - one caller
     most: float,
     left: float,
 ) -> Iterator[Cell]:
-    """Yield the cell for the codes alone; none if outcomes have more than two values."""
+    """Yield the cell for the codes alone, if outcomes have at most two values."""
     is_binary = bool(np.isin(y, (low, low + span)).all())
     if not is_binary and np.ptp(y) > 0:
         return
@@ -188,7 +188,7 @@ def _rate(  # noqa: PLR0917 - one caller
 def _distances(
     problem: Problem, cell: Cell, level: float, far: float
 ) -> tuple[float, float]:
-    """Return the squared distances that a cell adds to those of the t interval."""
+    """Return the squared distances that a cell adds to the limits of the t interval."""
     heavy = counts.heaviest(cell.probs, level) * cell.size
     if problem.clusters is not None and cell.n_codes > 0:
         rows = problem.clusters[problem.rows]

@@ -94,7 +94,7 @@ def _rows_of_means(
     found: MethodFit | None,
     level: float,
 ) -> list[Estimate]:
-    """Return a row for each group, and one for each difference from the first."""
+    """Return a row for each group, and a row for each difference from the first group."""
     p = len(names)
     limits = (0.0, 1.0) if term == "share" else (-np.inf, np.inf)
     rows = [

@@ -102,7 +102,7 @@ def _coefficients_by(
 
 
 def _check_finite(made: Matrices) -> None:
-    """Check that all numbers are finite; infinite ones would give NaN variances."""
+    """Check that all numbers are finite; infinite numbers would give NaN variances."""
     for values in (made.y_hat, made.y):
         if not np.isfinite(values).all():
             raise ArgumentError(

@@ -1,4 +1,4 @@
-"""Columns to evaluate a formula with: of all rows, by labels and by codes."""
+"""Columns with which formulas are evaluated: for all rows, with labels and with codes."""
 
 from __future__ import annotations
 

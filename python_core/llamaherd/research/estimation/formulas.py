@@ -148,7 +148,7 @@ def matrices(
     gold: GoldUsed,
     predicted: Sequence[Predicted] = (),
 ) -> list[Matrices]:
-    """Evaluate a formula with the labels, and again with codes in their place.
+    """Evaluate a formula with the labels, and again with codes instead of labels.
 
     Both evaluations use all texts without missing covariates, and only then select the
     used rows. So a term such as `x - x.mean()` equals a column that was computed before.
@@ -158,9 +158,9 @@ def matrices(
         formula: Formula with a left side.
         kept: int64[m], rows used.
         gold: Codes, with indices into `kept`.
-        predicted: Predictions, one set of matrices each; () for the labels. With
-            probabilities the formula is evaluated for each label, and the results are
-            averaged.
+        predicted: Kinds of predictions, each with its own matrices; () for the labels.
+            With probabilities the formula is evaluated for each label, and the results
+            are averaged.
 
     Returns:
         Matrices for each of `predicted`.
@@ -229,7 +229,7 @@ def averaged(
 
     Args:
         plain: Matrices with `x_hat` and `y_hat` computed from the labels, which the
-            averages replace. `x` and `y`, computed from the codes, stay as they are.
+            averages replace. `x` and `y`, computed from the codes, are not changed.
         predicted: Predictions.
         kept: int64[m], rows used.
         by_name: Function of a label that returns covariates, float64[m, p], and outcome,

@@ -187,7 +187,7 @@ def gold_sample(
 
 
 def _check_there(texts: Population, n: int) -> None:
-    """Check that there are texts to draw, and n of them.
+    """Check that at least n texts can be drawn.
 
     Raises:
         TypeError: `n` is not an integer.

@@ -22,8 +22,8 @@ class CodeReader:
     Args:
         names: The labels; () if every text is a valid code.
         several: True if a text may have several labels, separated by semicolons, or by
-            commas if no label contains a comma. They are returned joined, in the order of
-            `names`.
+            commas if no label contains a comma. The labels are returned joined, in the
+            order of `names`.
 
     Attributes:
         names: See above.
@@ -79,7 +79,7 @@ def listed_ids(ids: Sequence[str], rows: Sequence[int]) -> str:
 
 
 def summary_of_problems(problems: Sequence[str]) -> str:
-    """Return a message with the first problem of a sheet and the number of all."""
+    """Return a message with the first problem of a sheet and the number of problems."""
     if len(problems) == 1:
         return problems[0]
     more = len(problems) - _MAX_LISTED

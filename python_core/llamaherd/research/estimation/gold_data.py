@@ -36,8 +36,8 @@ class Population:
         data: Input data.
         frame: Data frame of the input.
         ids: N identifiers.
-        texts: N texts; None for missing ones.
-        labels: N labels as texts; None for missing ones.
+        texts: N texts; None for missing texts.
+        labels: N labels as texts; None for missing labels.
         names: Labels that codes may have.
         several: True if a text may have several labels.
         text_column: Name of the column of texts; None if there is none.
@@ -260,7 +260,7 @@ def _check_unique(ids: Sequence[str]) -> None:
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
         raise ArgumentError(
-            f"must differ from text to text: {twice!r} is there twice",
+            f"must differ from text to text: {twice!r} occurs twice",
             argument="id",
             code="duplicate",
         )

@@ -21,7 +21,8 @@ _COMMANDS = (
 )  # characters that make a spreadsheet execute a cell
 _ESCAPED = (*_COMMANDS, "'")
 _MAX_CELL = 10**9
-NOTE = " note"  # follows the name of a coder: column of notes of the coding page
+# suffix of a coder's name: the coder's column of notes from the coding page
+NOTE = " note"
 DELIMITERS = (",", ";", "\t")  # Excel writes ";" in many European locales
 
 
@@ -102,7 +103,7 @@ def plain(cell: str) -> str:
 def same_text(one: str, other: str) -> bool:
     """Return True if texts differ at most in line ends and whitespace.
 
-    Spreadsheets change both.
+    Spreadsheets change line ends and whitespace.
     """
     return _lines(one) == _lines(other)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Identifiers and rows of the n texts of a sample, which an index may contain."""
+    """Identifiers and row numbers of the n texts of a sample, to match an index."""
 
     ids: Sequence[str]
     rows: Sequence[int]
@@ -26,7 +26,7 @@ class Places:
     def order_of(self, codes: Any) -> list[int] | None:  # noqa: ANN401 - of any kind
         """Return indices that sort codes into the sample's order, by their pandas index.
 
-        None if there is no index, or if the order is already the sample's.
+        None if there is no index, or if the codes are already in the sample's order.
         """
         index = frames.index_of(codes)
         n = len(self.ids)

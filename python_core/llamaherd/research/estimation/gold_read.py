@@ -152,7 +152,7 @@ def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
 
 
 def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
-    """Warn if texts of the sample have no row in the input; `there` lists the others."""
+    """Warn if texts of the sample have no row; `there` lists the texts with a row."""
     coded = sample.gold
     missing = [i for i in range(len(sample)) if i not in there and coded[i] is None]
     if not missing:
@@ -182,7 +182,7 @@ class _Sheet:
 
     Args:
         name: Name of the sheet in messages.
-        stem: Name given to its coder if another sheet has a column of the same name.
+        stem: Name of the sheet's coder if another sheet has a column of the same name.
         lines: Cells by row, column names first.
         sample: Sample that the sheet was written from.
         coders: See `read_gold`.
@@ -190,7 +190,7 @@ class _Sheet:
 
     Attributes:
         name: Name of the sheet in messages.
-        stem: Name given to its coder if another sheet has a column of the same name.
+        stem: Name of the sheet's coder if another sheet has a column of the same name.
         codes: Codes by coder, in the order of the sample.
         rows: For each text of the sample in the sheet, its row in the file, from 1.
         problems: Problems found in the sheet.

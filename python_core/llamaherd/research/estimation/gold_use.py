@@ -24,16 +24,14 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.sampling import Floats, Ints
 
-_ROUNDING = 1e-9  # of rates
+_ROUNDING = 1e-9  # tolerance for rounding errors of rates
 UNKNOWN = (
-    "gold has no inclusion probabilities, the probability with which each text came to "
-    "be coded: without them no estimate from it is valid, however many texts were coded. "
-    "Draw "
-    "the texts to code with gold_sample(). If they were drawn at random, all equally "
-    "probable, say prob='simple'; if with other probabilities that you know, give "
-    "these as "
-    "prob. Texts that were picked by hand, or because they were difficult or came first, "
-    "have no inclusion probabilities"
+    "gold has no inclusion probabilities, the probability with which each text was drawn "
+    "for coding: without these probabilities no estimate is valid, however many texts "
+    "were coded. Draw the texts to code with gold_sample(). If all texts had the same "
+    "probability, pass prob='simple'; if you know other probabilities, pass these "
+    "probabilities as prob. Texts that were picked by hand, or because they were "
+    "difficult or came first, have no inclusion probabilities"
 )
 
 
@@ -186,7 +184,8 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
 def _drawing(gold: GoldSample, coded: Ints, probs: Floats) -> Drawing | None:
     """Return the terms of the variance of a sample that was drawn in waves.
 
-    Where codes are missing, response counts as one more random draw of the whole weight.
+    Where codes are missing, the response is treated as one more random draw; the term of
+    a code then has its whole weight, 1 / probs.
     """
     if not gold.waves:
         return None

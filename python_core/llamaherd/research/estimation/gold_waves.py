@@ -69,8 +69,8 @@ def is_same_design(
 ) -> bool:
     """Return True if both draws together are one sample of the first draw's design.
 
-    This is so if both are simple, or if both are stratified in the same way and their
-    allocation follows from the sizes of the strata.
+    The draws are one sample if both are simple, or if both are stratified in the same way
+    and their allocation follows from the sizes of the strata.
     """
     kind = design["kind"]
     if after.waves or kind != after.design["kind"]:

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.sampling import Ints
 
-LEAST_CODES = 30  # codes of all labels together
-LEAST_OF_LABEL = 5  # codes of each label that occurs
-_LEAST_IN_PART = 2  # codes of each label among those that a fold's head is fitted on
+LEAST_CODES = 30  # least number of codes of all labels together
+LEAST_OF_LABEL = 5  # least number of codes of each label that occurs
+# least number of codes of each label among the codes that a fold's head is fitted on
+_LEAST_IN_PART = 2
 
 
 def columns_of(codes: Sequence[str], names: Sequence[str]) -> Ints:

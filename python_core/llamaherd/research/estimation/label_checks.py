@@ -27,8 +27,8 @@ def label_check_of(
         The check; None for a `GoldSample`, or if `prob` is not "simple".
 
     Warns:
-        UserWarning: A code is no label of any text, or a simple random sample would
-            hardly have these labels.
+        UserWarning: A code is not the label of any text, or the labels of the coded texts
+            are improbable for a simple random sample.
     """
     if isinstance(gold, GoldSample):
         return None
@@ -49,12 +49,12 @@ def label_check_of(
 
 
 def _warn_of_unknown(texts: Population, codes: Sequence[Any]) -> None:
-    """Warn of codes that are no label of any text, such as a misspelt label."""
+    """Warn of codes that no text has as its label, such as a misspelt label."""
     known = set(texts.names)
     if texts.label_column is not None:
         of_column = frames.categories(texts.frame, texts.label_column) or ()
         known |= {str(each) for each in of_column}
-    if not texts.names:  # numbers, of which any may be a code
+    if not texts.names:  # any number may be a code
         return
     given = [text_of(code) for code in codes]
     parts = [

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.statistics.sampling import Floats, Ints
 
-_UNLIKELY = 1.96  # largest distance of equal response rates, in standard errors
+# response rates that differ by more standard errors are treated as different
+_UNLIKELY = 1.96
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 FEW = 30  # warn if a group or coefficient has fewer codes
 RARE = 5  # warn if a label has fewer codes or errors
-_SHOWN = 5  # strata or terms named in a warning
+_SHOWN = 5  # largest number of strata or terms named in a warning
 _THIN = 1.1  # warn from this ratio: share of texts to share of codes
 _CLUSTERS = 50  # warn if fewer clusters have codes
 _LARGE = 0.5  # smallest share of texts with few codes to warn of
 _EVENTS = 10  # codes of the rarer outcome per coefficient
-_LEVERAGE = 0.1  # warn from this leverage of one text on
+_LEVERAGE = 0.1  # warn if the leverage of one text is higher
 WEIGHTED = (
     "ppi: texts were drawn with unequal probabilities, so that PPI's assumption, codes "
     "from a random sample, does not hold; its estimates are weighted by the inverse "
@@ -146,8 +146,9 @@ def _unequal(problem: Problem) -> list[str]:
     if effective >= n / 2:
         return []
     note = (
-        f"codes weigh unequally: {n} count as {effective:.0f} (Kish's effective number), "
-        "intervals may be too short; draw with probabilities that differ less"
+        f"codes have very unequal weights: {n} codes are as precise as {effective:.0f} "
+        "with equal weights (Kish's effective number), intervals may be too short; draw "
+        "with probabilities that differ less"
     )
     return [note]
 
@@ -257,7 +258,7 @@ def beyond(rows: Sequence[Estimate]) -> list[str]:
 
 
 def warned(notes: Sequence[str]) -> list[str]:
-    """Remove duplicate notes, and warn of those that make intervals unreliable."""
+    """Remove duplicate notes, and issue a warning for notes on unreliable intervals."""
     unique = list(dict.fromkeys(notes))
     for note in unique:
         if (
@@ -276,7 +277,7 @@ def _counted(names: Sequence[str], counts: Floats | Ints, which: Flags) -> str:
 
 
 def first_of(texts: Iterable[str]) -> str:
-    """Join the first texts, and add the number of the others."""
+    """Join the first texts, and add the number of the omitted texts."""
     listed = list(texts)
     n_more = len(listed) - _LISTED
     return ", ".join([*listed[:_LISTED], *([f"and {n_more} more"] if n_more > 0 else [])])

@@ -92,8 +92,8 @@ def shares_or_scores(
         several: True if a text may have several labels, joined.
         shares: Function that returns the probability of a label in each text, float64[N];
             None to use the labels.
-        known: Additional valid labels: those that occur only in other imputations of
-            the true codes.
+        known: Additional valid labels, which occur only in other imputations of the true
+            codes.
 
     Raises:
         ValueError: A label does not exist, or has no number.

@@ -80,7 +80,7 @@ def predictions_of(
     *,
     several: bool,
 ) -> list[Predicted]:
-    """Return the predictions to use, followed by others to compare widths with.
+    """Return the predictions to use, then other predictions to compare widths with.
 
     Args:
         coded: The argument `coded` of `estimate`.
@@ -150,7 +150,8 @@ def comparable(
 ) -> list[Predicted]:
     """Return predictions for a formula, restricted to labels that a text or code has.
 
-    Model labels of which no text has one anymore cannot be compared, and are left out.
+    Predictions with a label that no text or code has any more, such as the model's labels
+    after `recalibrate`, cannot be compared and are left out.
     """
     known = {*codes, *(texts.labels[i] or "" for i in kept)}
     made = [each.among(known) for each in predicted]

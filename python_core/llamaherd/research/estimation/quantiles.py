@@ -47,14 +47,16 @@ if TYPE_CHECKING:
     Key = tuple[str, str]  # method, group
 
 QUARTILES = (0.25, 0.5, 0.75)
-_MOST = 64  # up to so many numbers all shares are computed, else by bisection
+# with more numbers, shares are computed by bisection instead of at all numbers
+_MOST = 64
 
 
 def quantiles_of(outcome: object, quantile: object) -> tuple[float, ...]:
     """Return the quantiles to estimate.
 
     Raises:
-        ValueError: A quantile is not within 0 and 1, or `outcome` asks for none.
+        ValueError: A quantile is not within 0 and 1, or `outcome` does not ask for
+            quantiles.
     """
     if quantile is None:
         return (0.5,) if outcome == MEDIAN else QUARTILES
@@ -200,7 +202,7 @@ class _Shares:
             return True
         row = self._at(i).get(key)
         value = math.nan if row is None else float(getattr(row, end))
-        # Without a limit nothing is rejected.
+        # If a limit is missing, no number is rejected.
         return end == "high" if math.isnan(value) else value >= p - 1e-12
 
     def _first(self, holds: Callable[[int], bool]) -> int:

@@ -82,8 +82,8 @@ class ProbabilityScores:
 class Recalibrated(Coded):
     """Data frame of n texts with labels and probabilities by a head.
 
-    It can be used wherever a result of `annotate` is accepted. Its data frame also has
-    the model's original columns, renamed with "raw_", and the column "fold" (see
+    This result can be used wherever a result of `annotate` is accepted. Its data frame
+    also has the model's original columns, renamed with "raw_", and the column "fold" (see
     `folds`).
 
     Attributes:
@@ -187,7 +187,7 @@ def with_new_columns(
 
 
 def _kept_type(model: Coded, role: str, name: str) -> Any:  # noqa: ANN401 - of the caller's kind
-    """Return a column of the model's; labels as categories."""
+    """Return a column of the model's coding; labels become categories."""
     values = frames.column(model.frame, name, role)
     if role != "label":
         return np.array(values, dtype=np.float64)

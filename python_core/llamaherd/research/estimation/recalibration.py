@@ -58,11 +58,11 @@ def recalibrate(
     """Improve labels and probabilities with the codes of a gold sample.
 
     A head (a ridge multinomial logistic regression) predicts codes from the model's
-    log-probabilities of the labels, from embeddings of the texts, or from both. It is
-    cross-fitted: coded texts are divided into folds at random, and each is predicted by a
-    head that was fitted on the codes of the other folds. A text without a code gets the
-    mean prediction of all these heads. So no label depends on the text's own code, and
-    `estimate` with the same gold sample stays valid.
+    log-probabilities of the labels, from embeddings of the texts, or from both. The head
+    is cross-fitted: coded texts are divided into folds at random, and each text is
+    predicted by a head that was fitted on the codes of the other folds. A text without a
+    code gets the mean prediction of all these heads. So no label depends on the text's
+    own code, and `estimate` with the same gold sample stays valid.
 
     Each code has the weight 1 / inclusion probability. The penalty is chosen for each
     fold by cross-validation within the codes of the other folds.
@@ -85,8 +85,9 @@ def recalibrate(
 
     Returns:
         The coding with new labels and probabilities in the same columns, and the model's
-        original values in columns that begin with "raw_". It also has accuracy, Brier
-        score and calibration error by cross-validation, for comparison with the model.
+        original values in columns that begin with "raw_". The coding also contains
+        accuracy, Brier score and calibration error by cross-validation, for comparison
+        with the model.
 
     Raises:
         ValueError: There are fewer than 30 codes, or fewer than 5 of a label that occurs;

@@ -40,7 +40,8 @@ def repeated(
         samples: The sample with its codes, or once for each draw of the right codes.
         fit: Function that estimates, given the number of a draw, its sample and a level.
         level: Confidence level.
-        simultaneous: Method of simultaneous intervals; None if each has this level alone.
+        simultaneous: Method of simultaneous intervals; None if each interval alone has
+            this level.
     """
 
     def at(own: float) -> Compared:

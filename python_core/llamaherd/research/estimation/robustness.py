@@ -64,7 +64,7 @@ def robustness(
     """Code the same texts in several variants and measure how many labels change.
 
     With a gold sample, also measure how much the estimates, corrected by its codes,
-    differ between variants. They should differ less than the shares of labels.
+    differ between variants. The estimates should differ less than the shares of labels.
 
     Args:
         frame: Result of `annotate`: the first variant has its codebook, settings and
@@ -81,18 +81,19 @@ def robustness(
         seeds: Seeds of generation to try, with method="generate" and a temperature.
         thinking: Values of `thinking` to try, such as [False, 128, 512]; the result's
             `costs` gives the cost of each. A single value applies to all variants.
-        n_texts: Number of texts to draw with `seed` from those available; None for all.
+        n_texts: Number of texts to draw with `seed` from the available texts; None for
+            all texts.
         seed: Seed of random orders and of the draw of texts.
         crossed: True to try all combinations; False to vary one setting at a time, with
-            the others as in the first variant.
-        gold: A sample with codes, drawn from `frame`. For each variant it adds an
-            estimate by design-based supervised learning, from the variant's labels and
-            the same codes. With `n_texts` only codes of drawn texts are used.
+            all other settings as in the first variant.
+        gold: A sample with codes, drawn from `frame`. The result then contains for each
+            variant an estimate by design-based supervised learning, from the variant's
+            labels and the same codes. With `n_texts` only codes of drawn texts are used.
         formula: As in `estimate`; in the formula the labels are called `label`.
         outcome: Outcome to estimate, as in `estimate`.
         progress: As in `annotate`; reports the progress over all variants.
-        **settings: Further arguments of `annotate`. They replace the settings with which
-            a result of `annotate` was made.
+        **settings: Further arguments of `annotate`. These arguments replace the settings
+            with which a result of `annotate` was made.
 
     Returns:
         The labels of each variant, and measures of their differences.

@@ -56,7 +56,8 @@ class Judge:
         """Check that the sample fits, before anything is coded.
 
         Raises:
-            ValueError: The sample is from other texts, or has too few codes for these.
+            ValueError: The sample is from other texts, or has too few codes for the texts
+                with labels.
         """
         names = frames.names(frame)
         columns = {name: frames.column(frame, name, "frame") for name in names}
@@ -84,7 +85,8 @@ class Judge:
             column[row] = label
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # the notes say the same
+                # the notes contain the same information
+                warnings.simplefilter("ignore", UserWarning)
                 return estimate(
                     {**self.columns, _LABEL: column},
                     self.gold,

@@ -185,7 +185,7 @@ def compared(
 
 
 def _codes(labels: Sequence[Sequence[str | None]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return labels as numbers, -1 for missing ones."""
+    """Return labels as numbers, -1 for missing labels."""
     number_of: dict[str, int] = {}
     return np.array(
         [

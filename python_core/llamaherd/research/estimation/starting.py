@@ -54,7 +54,7 @@ def start_from(
     Args:
         run: Provenance of the labels, see `Coded.run`.
         codebooks: Further codebooks to try; the codebook of the labels may be among them.
-        settings: Settings that replace the recorded ones in all variants.
+        settings: Settings that replace the recorded settings in all variants.
         seeds: Further seeds to try.
     """
     own = Codebook.from_dict(run["codebook"]["content"])
@@ -98,7 +98,7 @@ def thinking_levels(given: object) -> list[ThinkingWanted]:
     for i, each in enumerate(found):
         if each in found[:i]:
             raise ArgumentError(
-                "is there twice", argument="thinking", place=(i,), code="duplicate"
+                "occurs twice", argument="thinking", place=(i,), code="duplicate"
             )
     return list(found)
 
@@ -106,7 +106,7 @@ def thinking_levels(given: object) -> list[ThinkingWanted]:
 def own_first(
     settings: Mapping[str, Any], levels: Sequence[ThinkingWanted]
 ) -> list[ThinkingWanted]:
-    """Return the values of `thinking` to try, with that of the labels first if known."""
+    """Return the values of `thinking` to try; the value in `settings` comes first."""
     if "thinking" not in settings:
         return list(levels)
     own = checked_thinking("thinking", settings["thinking"]) or False

@@ -35,8 +35,8 @@ class ComparisonAgreement:
 
     Attributes:
         measures: Values with intervals: "accuracy", the share of people's pairs whose
-            winner is the text with the larger strength; "direct", the share in which the
-            model decided the same pair for the same winner, among pairs that it compared;
+            winner is the text with the larger strength; "direct", the share of people's
+            pairs with the same winner by the model, among pairs that the model compared;
             "pearson" and "spearman", correlations of strengths with known scores.
         n_ties: Number of people's pairs without a winner, which are left out.
         level: Confidence level.

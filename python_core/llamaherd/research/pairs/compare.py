@@ -50,8 +50,8 @@ def compare_pairs(
 
     Each pair is scored in both orders, by the exact probabilities of both labels. The
     mean of both log-odds is the result of the pair, so that a constant preference for a
-    position cancels out. Strengths are those of the Bradley-Terry model: the difference
-    of two strengths is the log-odds that the first text wins.
+    position cancels out. Strengths follow the Bradley-Terry model: the difference of two
+    strengths is the log-odds that the first text wins.
 
     Args:
         texts: Texts, 2 to 5,000; or texts by name. Default names are indices.
@@ -117,7 +117,7 @@ def start_compare_pairs(
     level: float = 0.95,
     **settings: Unpack[PairSettings],
 ) -> Job[PairComparison]:
-    """Start `compare_pairs` in the background; returns at once, same arguments."""
+    """Start `compare_pairs` in the background and return at once; same arguments."""
     run = _prepared(
         texts, question, context, n_pairs, design, labels, layout, level, settings
     )
@@ -171,7 +171,8 @@ def _named(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
     elif isinstance(texts, Sequence) and not isinstance(texts, str):
         values = list(texts)
         names = list(map(str, range(len(values))))
-    elif hasattr(texts, "tolist"):  # of numpy, pandas, polars and pyarrow
+    # arrays and columns of numpy, pandas, polars and pyarrow
+    elif hasattr(texts, "tolist"):
         values = [str(each) if isinstance(each, str) else each for each in texts.tolist()]
         names = list(map(str, range(len(values))))
     else:

@@ -39,7 +39,7 @@ _BIASED = 1.0  # mean position bias in log-odds from which a note is given
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextStrength:
-    """Strength of a text; the difference of two is the log-odds that the first wins.
+    """Strength of a text; the difference of two strengths is the log-odds of a win.
 
     Attributes:
         name: Name of the text.
@@ -83,8 +83,8 @@ class PairComparison:
         n_parts: Number of sets of texts that pairs do not connect with each other; 1 if
             all texts are connected.
         is_converged: True if the fit converged.
-        correlations: For each round the rank correlation of the strengths after it with
-            the strengths after the previous round; NaN if one of both is unknown.
+        correlations: For each round the rank correlation of the strengths after this
+            round with the strengths after the previous round; NaN if either is unknown.
         notes: Notes for the user.
     """
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Design = Literal["adaptive", "random"]
 DESIGNS: tuple[Design, ...] = ("adaptive", "random")
 PAIRS_A_TEXT = 6  # default number of pairs for each text
-_CYCLES = 2  # random cycles at the start
+_CYCLES = 2  # number of random cycles at the start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +86,8 @@ class PairDesign:
 
     Attributes:
         results: Results so far.
-        correlations: For each round the rank correlation of the strengths after it with
-            the strengths after the previous round; NaN if one of both is unknown.
+        correlations: For each round the rank correlation of the strengths after this
+            round with the strengths after the previous round; NaN if either is unknown.
     """
 
     def __init__(self, n: int, n_pairs: int, kind: Design, seed: int) -> None:

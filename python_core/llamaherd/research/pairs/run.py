@@ -43,7 +43,7 @@ class PairRun:
 
     Attributes:
         context: Context that runs the prompts.
-        problem: Problem of which to warn the caller; see `LoopCall`.
+        problem: Problem about which the caller is warned; see `LoopCall`.
     """
 
     def __init__(self, context: Host, work: PairWork, options: ClassifyOptions) -> None:

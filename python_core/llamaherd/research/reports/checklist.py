@@ -167,13 +167,13 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
     (
         "How many texts did people code?",
         of_people.gold,
-        "Let people code some, then validate().",
+        "Let people code some texts, then validate().",
         "TFGRB",
     ),
     (
         "How were these texts drawn?",
         of_people.drawn,
-        "Draw them with gold_sample(), or describe the draw.",
+        "Draw the texts with gold_sample(), or describe the draw.",
         "F",
     ),
     (
@@ -185,7 +185,7 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
     (
         "Did people code without seeing the model's labels?",
         of_people.blind,
-        "State it; write_gold() omits the model's labels by default.",
+        "State whether they did; write_gold() omits the model's labels by default.",
         "",
     ),
     (
@@ -221,7 +221,7 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
     (
         "Do the probabilities of labels equal the shares of right labels?",
         of_people.sure,
-        "validate() computes it from the probabilities of the labels.",
+        "validate() computes the calibration error from the probabilities of the labels.",
         "",
     ),
     (
@@ -239,7 +239,7 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
     (
         "How many prompts and models were tried?",
         of_people.tried,
-        "State all of them; compare_codebooks() records them.",
+        "State all prompts and models; compare_codebooks() records its candidates.",
         "FRB",
     ),
     (

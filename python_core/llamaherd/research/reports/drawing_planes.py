@@ -95,7 +95,7 @@ def draw_tradeoff(picture: Tradeoff, ax: Axes, figure: Figure | None) -> None:
 
 
 def draw_scatter(picture: Scatter, ax: Axes) -> None:
-    """Draw points with areas by size, and horizontal lines."""
+    """Draw points whose area shows their size, and horizontal lines."""
     smallest = 4.0  # points, the unit of lengths of print
     areas = [(smallest * size) ** 2 for size in picture.sizes]
     ax.scatter(picture.x, picture.y, s=areas, color=PALETTE[0], alpha=0.5, linewidth=0)

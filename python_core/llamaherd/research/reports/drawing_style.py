@@ -32,7 +32,7 @@ SHADES = ("#08306B", "#3787C0", "#9AC8E1", "#DBE9F6")
 SHARES = ("#F7FBFF", "#6BAED6", "#154E86")
 
 
-PHASE_COLORS = ("#C8C8C8", "#E69F00", "#0072B2")  # waited, read, wrote
+PHASE_COLORS = ("#C8C8C8", "#E69F00", "#0072B2")  # phases: waiting, reading, writing
 
 
 WIDTH = 6.5  # inches, width of a page's text
@@ -120,7 +120,7 @@ def name_rows(ax: Axes, names: Sequence[str]) -> None:
 def draw_legend(
     ax: Axes, figure: Figure | None, handles: list[Any], title: str | None = None
 ) -> None:
-    """Draw the legend; in a figure of our own below the plot, where it hides no data."""
+    """Draw the legend; in a figure of this package it is below the plot."""
     # matplotlib omits names that begin with "_".
     names = [textwrap.shorten(str(h.get_label()), 84).lstrip("_") for h in handles]
     wide = max(map(len, names), default=0)

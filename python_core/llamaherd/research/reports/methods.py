@@ -59,7 +59,7 @@ class MethodsText:
         return f"{self.text}\n\n{self.bibtex}"
 
     def write_bibtex(self, path: str | Path) -> None:
-        """Write the entries to a file, replacing an existing one.
+        """Write the entries to a file, replacing an existing file.
 
         Raises:
             OSError: The file cannot be written.
@@ -181,12 +181,15 @@ def _codebook(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     keys = sources_of(book)
     if keys:
         works = " ".join(cite(used, key) for key in keys)
-        yield f"It is a ready codebook of llamaherd after published definitions {works}."
+        yield (
+            "The codebook is a ready codebook of llamaherd, based on published "
+            f"definitions {works}."
+        )
     n_examples = len(book.examples)
     shown = several(n_examples, "coded example") if n_examples else "no coded examples"
     yield (
-        f"It contains {shown}; {short_hash(run['codebook']['hash'])} identifies its "
-        "content."
+        f"The codebook contains {shown}; {short_hash(run['codebook']['hash'])} "
+        "identifies its content."
     )
 
 
@@ -200,8 +203,8 @@ def _asked(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     yield f"The prompt was given {form}."
     if settings.get("method") == "classify":
         each = (
-            "each label was asked as a yes-or-no question, and a text got those with a "
-            "probability above 0.5"
+            "the model answered a yes-or-no question for each label, and a text got the "
+            "labels with a probability above 0.5"
             if kind == "multiple"
             else "each text got the most probable label"
         )

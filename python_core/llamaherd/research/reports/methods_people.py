@@ -75,10 +75,10 @@ def _drawn(design: Mapping[str, Any] | None, used: list[str]) -> Iterator[str]:
     if design["kind"] == WAVES:
         sizes = listed([f"{wave['n']:,}" for wave in history])
         yield (
-            f"They belong to a sample of {design['n']:,} of {n_all:,} texts, drawn in "
-            f"{len(history)} waves ({sizes} texts) of different designs, as in active "
-            f"inference {cite(used, 'zrnic2024active')}. The weights of all waves give "
-            "unbiased estimates, although later waves may depend on earlier codes "
+            f"These texts belong to a sample of {design['n']:,} of {n_all:,} texts, "
+            f"drawn in {len(history)} waves ({sizes} texts) of different designs, as in "
+            f"active inference {cite(used, 'zrnic2024active')}. The weights of all waves "
+            "give unbiased estimates, although later waves may depend on earlier codes "
             f"{cite(used, 'farquhar2021')}."
         )
         return
@@ -86,7 +86,7 @@ def _drawn(design: Mapping[str, Any] | None, used: list[str]) -> Iterator[str]:
     waves = f" in {len(history)} waves" if len(history) > 1 else ""
     columns = "" if by is None else f" of {by if isinstance(by, str) else listed(by)}"
     yield (
-        f"They belong to a sample of {design['n']:,} of {n_all:,} texts, "
+        f"These texts belong to a sample of {design['n']:,} of {n_all:,} texts, "
         f"drawn{waves} {_DRAWN[design['kind']]}{columns} (seed {design['seed']})."
     )
 
@@ -123,10 +123,11 @@ def _of_model(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     baseline = (
         ""
         if base is None
-        else f"; always giving the most frequent label reaches {base:.2f}"
+        else "; the accuracy of a model that always gives the most frequent label is "
+        f"{base:.2f}"
     )
     yield (
-        f"The model's labels agreed with theirs with an accuracy of "
+        f"The model's labels agreed with people's codes with an accuracy of "
         f"{measured(scores['accuracy'], level)} and a macro F1 of "
         f"{measured(scores['macro_f1'])}{weighted}{baseline}."
     )
@@ -196,7 +197,7 @@ def _estimators(contents: Contents, used: list[str]) -> Iterator[str]:
     yield from _of_design(found, used)
     if "naive" in methods:
         yield (
-            "For comparison we also give the estimates that treat the model's labels as "
+            "For comparison, we also report estimates that treat the model's labels as "
             "true."
         )
 

@@ -16,7 +16,7 @@ _LONGEST = 60  # characters of the question
 
 
 def strengths_picture(x: PairComparison) -> Forest:
-    """Show strengths with intervals, the strongest text first; of long lists, both ends.
+    """Show strengths with intervals, the strongest text first; long lists show both ends.
 
     Raises:
         ValueError: No text has a strength.

@@ -64,7 +64,7 @@ def text_block(text: str) -> Block:
 
 
 def note_block(text: str) -> Block:
-    """Return a paragraph that is set apart."""
+    """Return a paragraph in the style of a note."""
     return {"kind": "note", "text": text}
 
 
@@ -80,7 +80,7 @@ def pre_block(title: str, before: str, *, marked: str = "", after: str = "") -> 
 
 
 def long_text(text: str) -> str:
-    """Return `shown` of a whole text, because prompts must not be shortened."""
+    """Return a whole text as `shown` formats it; prompts must not be shortened."""
     return "".join(shown(text[i : i + LONGEST]) for i in range(0, len(text), LONGEST))
 
 

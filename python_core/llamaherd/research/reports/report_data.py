@@ -206,7 +206,7 @@ def robustness_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Robustness
 
 
 def variants_dict(found: Any) -> dict[str, Any] | None:  # noqa: ANN401 - Robustness
-    """Return the estimates of a `Robustness` as in `estimates_dict`; None without any."""
+    """Return the estimates of a `Robustness` in the form of `estimates_dict`, or None."""
     known = [each for each in found.estimates if each is not None]
     if not known:
         return None

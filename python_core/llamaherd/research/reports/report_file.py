@@ -116,7 +116,9 @@ def _check_data(contents: Contents, path: Path) -> None:
     if not isinstance(rows, list) or not isinstance(texts, list):
         raise _refused(path, "has no list data.rows or data.texts", code="damaged")
     if not all(isinstance(text, str) for text in texts):
-        raise _refused(path, "has values in data.texts that are no texts", code="damaged")
+        raise _refused(
+            path, "has values in data.texts that are not texts", code="damaged"
+        )
     n = len(texts)
     for name, column in (("labels.values", values), ("probs", probs)):
         optional = name == "probs" and column is None

@@ -205,7 +205,7 @@ def _recalibrated(found: Mapping[str, Any]) -> str:
         f"{found['n_folds']} folds. Accuracy of the model {score('raw', 'accuracy')}, "
         f"recalibrated, by cross-validation, {score('cross_validated', 'accuracy')}; "
         f"Brier score {score('raw', 'brier')}, then {score('cross_validated', 'brier')}. "
-        "Running it again compares the model's own labels."
+        "reproduce() compares the model's own labels."
     )
 
 

@@ -95,8 +95,8 @@ def reproduce(
 ) -> Reproduction:
     """Code the texts of a report again and compare each label and probability.
 
-    Model, codebook and texts must equal those of the report; differences in versions and
-    machines are listed. The files of a model for embeddings and of a larger model
+    Model, codebook and texts must be the same as in the report; differences in versions
+    and machines are listed. The files of a model for embeddings and of a larger model
     (`until`, `larger`) are found by name and content in the folder of the report, the
     working directory, the folder of the model's file, and the model cache. The GPU gets
     as many layers as in the report, if a GPU can be used. If the context was
@@ -194,7 +194,7 @@ class Replay:
             )
 
     def compared(self, coded: Coded) -> Reproduction:
-        """Compare the new labels with those of the report."""
+        """Compare the new labels with the labels of the report."""
         return _compared(self.contents, coded)
 
     def close(self) -> None:

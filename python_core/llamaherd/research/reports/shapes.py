@@ -1,8 +1,8 @@
 """Shapes of plots as plain data: rows, numbers and words, without any drawing.
 
-Python draws a shape with matplotlib (`drawing`); R receives it as lists and draws it
-itself. Values that must be equal in both, such as the range of an axis, are computed
-here.
+Python draws a shape with matplotlib (`drawing`); R receives it as lists and draws it with
+R's graphics. Values that must be equal in both, such as the range of an axis, are
+computed here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PHASES = ("waited", "prompt read, to the first token", "answer")  # of a `Timeline`
+PHASES = ("waited", "prompt read, to the first token", "answer")  # phases of a `Timeline`
 Range = tuple[float, float]
 _LARGEST = 6.0  # diameter of the largest point of a `Scatter`, relative to the smallest
 
@@ -113,7 +113,7 @@ class Forest:
 class Panels:
     """Numbers with intervals in panels, each with its own axis.
 
-    Used for numbers in different units, such as the coefficients of a regression.
+    This shape shows numbers in different units, such as the coefficients of a regression.
 
     Attributes:
         words: Title and labels.
@@ -236,14 +236,14 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scatter:
-    """Points with an area by the number of texts, and horizontal lines.
+    """Points whose area shows the number of texts, and horizontal lines.
 
     Attributes:
         words: Title and labels.
         x: Horizontal positions.
         y: Vertical positions.
         n: Number of texts at each point.
-        lines: Height and name of each line.
+        lines: Vertical position and name of each line.
     """
 
     words: Words

@@ -209,8 +209,8 @@ def coverage_picture(fields: Fields) -> Curve:
     ends = {name: [number(value) for value in found[name]] for name in ("low", "high")}
     return Curve(
         words=Words(
-            title=f"Accuracy of the surest labels, {found['n']:,} texts",
-            x="share of texts that the model labels, the surest first",
+            title=f"Accuracy of the most confident labels, {found['n']:,} texts",
+            x="share of texts that the model labels, most confident first",
             y=f"share of these labels that is right, with {interval(fields['level'])}",
             alt=f"all texts: {all_of_them:.2f}",
         ),

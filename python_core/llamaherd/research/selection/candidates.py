@@ -40,7 +40,8 @@ class CodebookCandidate:
     Attributes:
         codebook: The codebook.
         context: Context to use; None for the context of the comparison.
-        settings: Arguments of `annotate`. They replace the settings of the comparison.
+        settings: Arguments of `annotate`. These arguments replace the settings of the
+            comparison.
     """
 
     codebook: Codebook
@@ -147,7 +148,7 @@ def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
             code="no_labels",
         )
     if (codebook.type == "multiple") != gold.several:
-        has = "several labels a text" if gold.several else "one label a text"
+        has = "several labels per text" if gold.several else "one label per text"
         raise ArgumentError(
             f"has the type {codebook.type!r}, but gold was drawn for {has}",
             argument=where,
@@ -176,8 +177,9 @@ def check_examples(name: str, codebook: Codebook, gold: GoldSample) -> None:
         in_parts = [part for part in PARTS if part in {parts[i] for i in closed}]
         raise ArgumentError(
             f"has examples that are texts of {' and '.join(in_parts)} (ids "
-            f"{listed_ids(gold.ids, closed)}): the prompt would contain codes by which "
-            "it is judged. Take examples from 'explore', as choose_examples() does",
+            f"{listed_ids(gold.ids, closed)}): the prompt would contain codes with "
+            "which its accuracy is measured. Take examples from 'explore', as "
+            "choose_examples() does",
             argument=Argument("candidates", (name,)),
             code="closed_examples",
         )

@@ -1,4 +1,4 @@
-"""Frozen choice of a codebook after a comparison."""
+"""Choice: the codebook that a comparison selected, frozen with settings and model."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class CodebookChoice:
         settings: Settings of the coding, as arguments of `annotate`.
         model: Record of the model file.
         measure: Measure by which the candidate was chosen.
-        value: Value of this measure on "select". It is too good, because the best of
-            several candidates was chosen by it.
+        value: Value of this measure on "select". This value is too optimistic, because
+            the best of several candidates was chosen by it.
         level: Confidence level of the comparison.
         n_candidates: Number of candidates that were compared.
         tied: Names of the other candidates whose difference from the best is uncertain.
@@ -139,9 +139,9 @@ def best_codebook(
 
     Args:
         comparison: Result of `compare_codebooks`.
-        prefer: "value" chooses the candidate with the best value; among equal values
-            the fastest. "speed" chooses the fastest among the best candidate and those
-            that cannot be told apart from it.
+        prefer: "value" chooses the candidate with the best value; among equal values the
+            fastest. "speed" chooses the fastest of the best candidate and all candidates
+            whose difference from the best is uncertain.
         name: Name of a candidate to choose instead.
 
     Returns:

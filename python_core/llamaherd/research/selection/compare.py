@@ -70,8 +70,8 @@ def compare_codebooks(
 
     All candidates code the same texts. Measures are weighted by 1 / inclusion
     probability, so that they describe all texts. A text on which a candidate fails is
-    counted as wrong; for numbers, as the end of the scale that is farther from the code.
-    Differences are paired, text by text.
+    counted as wrong; in a comparison of numbers, the text gets the end of the scale that
+    is farther from the code. Differences are paired, text by text.
 
     Args:
         data: Data frame from which the sample was drawn, to check that it has not
@@ -82,13 +82,14 @@ def compare_codebooks(
         context: Context of the candidates that have no context of their own.
         text: Column of texts in `data`; None for that of the sample.
         measure: "accuracy", "balanced_accuracy", "macro_f1" or "kappa". For labels that
-            are numbers "mae", the mean absolute error, "rmse", the root mean squared
-            error, or "pearson", the correlation: of the expected values and the mean of
-            the coders' numbers. None: "mae" for the type "scale", else "accuracy".
+            are numbers: "mae", the mean absolute error, "rmse", the root mean squared
+            error, or "pearson", the correlation; each compares the expected values with
+            the mean of the coders' numbers. None: "mae" for the type "scale", else
+            "accuracy".
         level: Confidence level.
         adjust: "max-t": the intervals of all differences are simultaneous: together they
             contain the true differences with probability `level`, so that you may choose
-            the best candidate by them. "none": each interval has this level alone.
+            the best candidate by them. "none": each interval alone has this level.
         journal: Path of a file that stores all answers, so that a later comparison
             computes only new answers. True uses a file in the working directory.
         progress: As in `annotate`; reports the progress over all candidates.
@@ -203,10 +204,10 @@ def compared(
 
 def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
     """Return notes on failed texts and on identical candidates."""
-    count_as = "the wrong end of the scale" if of_numbers else "wrong"
+    end = "the wrong end of the scale" if of_numbers else "wrong"
     notes = [
         f"{each.n_failed} of {len(each.labels)} texts have no label by {each.name!r}; "
-        f"they count as {count_as}"
+        f"they are treated as {end}"
         for each in made
         if each.n_failed
     ]

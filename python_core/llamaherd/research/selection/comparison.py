@@ -50,8 +50,9 @@ class ComparedCandidate:
         codebook: Content of the codebook.
         settings: Settings of the coding, see `Coded.run`.
         model: Record of the model file.
-        labels: Label of each text; None for failed texts, which are counted as wrong;
-            for a comparison of numbers, as the end of the scale farther from the code.
+        labels: Label of each text; None for failed texts. A failed text is counted as
+            wrong or, in a comparison of numbers, as the end of the scale farther from the
+            code.
         value: The measure; its interval is not adjusted for several candidates.
         seconds: Computing time in seconds per text; NaN if all answers came from a
             journal without times.
@@ -82,7 +83,7 @@ class CodebookComparison:
         measure: Measure of agreement with human codes.
         level: Confidence level.
         adjust: "max-t" if the intervals of differences are simultaneous, "none" if each
-            has the level alone.
+            interval alone has the level.
         n: Number of texts.
         ids: Identifiers of the texts.
         codes_sha256: Hash of texts and codes.
@@ -108,7 +109,7 @@ class CodebookComparison:
 
     @property
     def best(self) -> int:
-        """Index of the best candidate: of equal values the fastest.
+        """Index of the best candidate; among equal values the fastest one.
 
         The best value is the smallest of errors, and the largest of other measures.
         """
@@ -156,7 +157,7 @@ class CodebookComparison:
 
     @property
     def tied(self) -> tuple[int, ...]:
-        """Indices of the candidates that cannot be told apart from the best one."""
+        """Indices of the candidates that cannot be distinguished from the best."""
         return tuple(i for i in range(len(self.candidates)) if self.is_tied(i))
 
     def to_dicts(self) -> list[dict[str, Any]]:
@@ -242,7 +243,7 @@ class CodebookComparison:
 
     @property
     def conclusion(self) -> str:
-        """Sentences that say which candidates can be told apart."""
+        """Sentences that name the candidates that can be told apart."""
         others = [self.names[i] for i in self.tied if i != self.best]
         best = repr(self.names[self.best])
         if len(self.candidates) == 1:
@@ -322,7 +323,7 @@ def _shown(found: Measure | PairedDifference, *, signed: bool = False) -> str:
     if math.isnan(found.value):
         return "not defined"
     sign = "+" if signed else ""
-    value = f"{round(found.value, 2) + 0.0:{sign}.2f}"  # no -0.00
+    value = f"{round(found.value, 2) + 0.0:{sign}.2f}"  # never -0.00
     if math.isnan(found.low):
         return value
     return f"{value} [{found.low:.2f}, {found.high:.2f}]"

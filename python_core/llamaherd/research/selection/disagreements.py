@@ -116,7 +116,7 @@ def disagreements(
     if "evaluate" in asked and not record["opened"]:
         if not peek:
             raise ArgumentError(
-                "'evaluate' is closed until evaluate_codebook() unlocks it: once you "
+                "'evaluate' is locked until evaluate_codebook() unlocks it: once you "
                 "have read these texts, they no longer give an unbiased accuracy. "
                 f"{setting('peek', True)} reads them nevertheless",
                 argument="parts",

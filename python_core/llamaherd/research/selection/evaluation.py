@@ -98,7 +98,7 @@ class Evaluation:
         ]
         if self.n_failed:
             end = "the wrong end of the scale" if is_of_numbers(self.measure) else "wrong"
-            lines.append(f"{self.n_failed} texts have no label and count as {end}")
+            lines.append(f"{self.n_failed} texts have no label and are treated as {end}")
         first = self.opened[0]
         if self.is_first:
             lines.append(f"evaluate was opened for the first time, {first['at']}")
@@ -128,9 +128,9 @@ def evaluate_codebook(
 ) -> Evaluation:
     """Measure a frozen choice on the texts of "evaluate", and record this evaluation.
 
-    No choice used these texts, so the first evaluation is unbiased. It unlocks
-    "evaluate"; time and choice are recorded. A further evaluation, or codes that changed
-    since the choice, give warnings.
+    No choice used these texts, so the first evaluation is unbiased. The evaluation
+    unlocks "evaluate" and records the time and the choice. A further evaluation, or codes
+    that changed since the choice, give warnings.
 
     Args:
         choice: Result of `best_codebook`.

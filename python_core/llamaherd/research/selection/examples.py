@@ -46,17 +46,18 @@ def choose_examples(
 ) -> Codebook:
     """Add coded texts of "explore" to a codebook as examples.
 
-    Labels take turns, so that each has about the same number of examples. "diverse"
-    begins with the most typical text of each label, which is the nearest to the other
-    texts of the label; it then adds the text of the label that is farthest from all
-    examples so far. "hardest" first uses the texts whose label the model got wrong, the
-    most confident first, then texts whose right label has the lowest probability. Texts
-    that also occur in "select" or "evaluate" are never used.
+    Examples are chosen from each label in turn, so that all labels have about the same
+    number of examples. "diverse" begins with the most typical text of each label, which
+    is the nearest to the other texts of the label; it then adds the text of the label
+    that is farthest from all examples so far. "hardest" first uses the texts whose label
+    the model got wrong, the most confident first, then texts whose right label has the
+    lowest probability. Texts that also occur in "select" or "evaluate" are never used.
 
     Args:
         gold: Sample with codes, split by `gold_split`; or the path of its CSV file.
         k: Number of examples.
-        codebook: Codebook to extend. Its own examples remain, before the new ones.
+        codebook: Codebook to extend. The codebook's own examples remain, before the new
+            examples.
         by: "diverse" or "hardest".
         coded: For "hardest": result of `annotate` that contains labels of these texts.
         embeddings: For "diverse": a vector for each text of the whole sample, in the
@@ -64,8 +65,8 @@ def choose_examples(
             trigrams: 1 minus the cosine similarity, weighted by rarity.
 
     Returns:
-        A codebook with k more examples; with fewer, and a warning, if there are not
-        enough coded texts.
+        A codebook with k more examples, or with fewer examples and a warning if there are
+        not enough coded texts.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -115,7 +116,7 @@ def choose_examples(
         )
     if len(chosen) < k:
         warnings.warn(
-            f"{len(chosen)} examples in place of {k}: explore has no more coded texts "
+            f"{len(chosen)} examples instead of {k}: explore has no more coded texts "
             "that can be examples",
             UserWarning,
             stacklevel=2,
@@ -130,7 +131,7 @@ def _example(codes: PartCodes, i: int, *, several: bool) -> Example:
 
 
 def _free(codes: PartCodes, gold: GoldSample, codebook: Codebook) -> list[int]:
-    """Return texts that can be examples: each text once, and none of another part."""
+    """Return texts that can be examples: each once, and no text that another part has."""
     closed = [text for part in ("select", "evaluate") for text in _texts(gold, part)]
     taken = {
         *same_rows(codes.texts, closed),
@@ -201,7 +202,7 @@ def _in_turns(queues: Sequence[Sequence[int]], k: int) -> list[int]:
 def _diverse(
     codes: PartCodes, free: Sequence[int], vectors: Floats | None, k: int
 ) -> list[int]:
-    """Return texts far from each other; labels take turns."""
+    """Return texts that are far from each other, one of each label in turn."""
     if vectors is None:
         distances = text_distances(codes.texts)
     else:

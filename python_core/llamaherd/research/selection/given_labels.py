@@ -26,13 +26,13 @@ class GivenLabels:
     """Labels of n texts in the form that `validate` accepts.
 
     Attributes:
-        texts: n texts; None for missing ones.
-        labels: n labels; None for missing texts and failed ones.
+        texts: n texts; None for missing texts.
+        labels: n labels; None for missing and failed texts.
         names: The k labels of the codebook; () if unknown.
         probs: float64[n, k], probabilities of the labels; None if unknown.
         expected: float64[n], expected values of labels that are numbers, NaN for failed
             texts; None to compute them from `probs`.
-        thoughts: n texts that the model thought; None if it did not think.
+        thoughts: n thoughts of the model; None if the model did not think.
         codebook: The codebook; None if unknown.
         run: Provenance, see `Coded.run`; {} if unknown.
     """

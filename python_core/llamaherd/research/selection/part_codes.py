@@ -104,7 +104,7 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
 
     Raises:
         ValueError: The sample has no split, or fewer than two texts of the part have a
-            code, or the sample has no texts or no labels; or a code is no number.
+            code, or the sample has no texts or no labels; or a code is not a number.
     """
     sample = part_of(gold, part)
     decide = _mean if as_numbers else _decided
@@ -162,7 +162,7 @@ def _mean(codes: Sequence[str | None], sample: GoldSample) -> Labels | None:
         if number is None:
             of = f" of {sample.design['label']!r}" if sample.design.get("label") else ""
             raise ArgumentError(
-                f"has the code {code!r}{of}, which is no number",
+                f"has the code {code!r}{of}, which is not a number",
                 argument="gold",
                 code="no_number",
             )

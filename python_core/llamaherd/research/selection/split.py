@@ -137,7 +137,7 @@ def gold_part(gold: GoldSample, part: PartName) -> GoldSample:
     checks.choice("part", part, PARTS)
     if part == "evaluate" and not record_of(gold)["opened"]:
         raise ArgumentError(
-            "'evaluate' is closed until evaluate_codebook() unlocks it, so that its "
+            "'evaluate' is locked until evaluate_codebook() unlocks it, so that its "
             "texts are not used to choose",
             argument="part",
             code="closed",
@@ -252,7 +252,7 @@ def _allotted(
 
 
 def _sizes(n: int, wanted: np.ndarray[Any, Any], carry: Any) -> tuple[Ints, Any]:  # noqa: ANN401 - float64[3]
-    """Return the sizes of parts in a stratum, and the rounding errors to carry over."""
+    """Return the sizes of parts in a stratum, and the rounding errors."""
     ideal = n * wanted + carry
     least = (wanted > 0).astype(np.int64)
     sizes = np.maximum(np.floor(ideal + 1e-9).astype(np.int64), least)
@@ -278,7 +278,7 @@ def _check_sizes(allotted: Sequence[str], shares: Mapping[str, float]) -> None:
             few.append(f"{name} has {n}")
     if few:
         warnings.warn(
-            f"few texts to judge by: {', '.join(few)}. gold_size() computes how many you "
+            f"a part has few texts: {', '.join(few)}. gold_size() computes how many you "
             "need for an accuracy, or for a difference of two codebooks",
             UserWarning,
             stacklevel=4,

@@ -41,9 +41,9 @@ class LabelScores:
         recall: Among units whose human code is the label, share to which the model gave
             it; NaN if there are none.
         f1: Harmonic mean of precision and recall, 2 tp / (gold + predicted).
-        unfound: Counts of units without this label, and the bounds of recall and F1 that
-            follow, if units were drawn with unequal probabilities and few of these units
-            have the label as code; else None.
+        unfound: Counts of units to which the model did not give the label, and bounds of
+            recall and F1; None unless units were drawn with unequal probabilities and few
+            of these units have the label as code.
     """
 
     label: Hashable
@@ -60,10 +60,10 @@ class LabelScores:
 class Accuracy:
     """Accuracy of labels.
 
-    Shares have Wilson's interval; with weights, it uses the effective number of units.
-    Measures composed of several shares have percentile intervals from a bootstrap of
-    units. The interval is NaN if all bootstrap draws give the same value, for example if
-    all labels are right.
+    Shares have Wilson's interval; with weights, this interval uses the effective number
+    of units. Measures composed of several shares have percentile intervals from a
+    bootstrap of units. The interval is NaN if all bootstrap draws give the same value,
+    for example if all labels are right.
 
     Attributes:
         n: Number of units with both a label and a human code.
@@ -75,8 +75,8 @@ class Accuracy:
         balanced_accuracy: Mean recall over the labels that occur as human codes.
         macro_precision: Mean precision over the labels that occur; 0 for a label that the
             model never gave.
-        macro_recall: Mean recall over the same labels; 0 for a label that is no unit's
-            code.
+        macro_recall: Mean recall over the same labels; 0 for a label that does not occur
+            as a code.
         macro_f1: Mean F1 over the same labels.
         per_label: Scores of each label.
         majority_label: Most frequent human label; a tuple if units may have several
@@ -190,8 +190,8 @@ def _kinds(
 ) -> tuple[Floats, Integers]:
     """Group identical units; return float64[p, 3, k] and the group sizes, int64[p].
 
-    For each label, a group has the weight of units with label and code, with the label,
-    and with the code.
+    For each label, the three values of a group are the weight of its units that have the
+    label by both model and human code, by the model, and by the human code.
     """
     if len(gold) == 0:
         return np.zeros((0, 3, member.shape[1])), np.zeros(0, dtype=np.int64)

@@ -209,9 +209,9 @@ def gwet_ac1(
 ) -> Agreement:
     """Return Gwet's AC1, which is not low merely because one label is very frequent.
 
-    It accepts any number of coders, and missing codes. A unit with one code only
-    contributes to the frequencies of labels. The standard error is by Gwet (2008); the
-    interval uses t with n - 1 degrees of freedom.
+    The number of coders is arbitrary, and codes may be missing. A unit with a single code
+    contributes to the frequencies of labels, but not to the agreement. The standard error
+    is by Gwet (2008); the interval uses t with n - 1 degrees of freedom.
 
     Sources: Gwet, Br. J. Math. Stat. Psychol. 61, 2008; Gwet, Handbook of Inter-Rater
     Reliability, 4th edition, 2014, chapters 2 and 5.
@@ -277,7 +277,8 @@ def _pairs_alike(counts: Floats) -> Floats:
 
 def _pairs_near(numbers: Floats, tolerance: float) -> tuple[Floats, Floats]:
     """Count pairs within the tolerance, and all pairs, in each unit, float64[n] each."""
-    apart = [abs(a - b) for a, b in combinations(numbers, 2)]  # NaN where one is missing
+    # NaN where a number is missing
+    apart = [abs(a - b) for a, b in combinations(numbers, 2)]
     near = sum((each <= tolerance).astype(float) for each in apart)
     return np.asarray(near), np.asarray(sum((each >= 0).astype(float) for each in apart))
 

@@ -6,10 +6,10 @@ maximize the quasi-likelihood
 
     sum over pairs of y log p_ij + (1 - y) log (1 - p_ij)
 
-(fractional logistic regression). With a few pairs per object this maximum exaggerates
-the differences of strengths, the more so the noisier the results are: with six pairs per
-object of beta distributed results by 11%. `fit_strengths` therefore removes the bias of
-the first order. It adds phi / 2 log det I(s) to the quasi-likelihood, where I(s) is the
+(fractional logistic regression). With a few pairs per object this maximum exaggerates the
+differences of strengths, especially if the results are noisy: by 11% with six pairs per
+object and beta distributed results. `fit_strengths` therefore removes the bias of the
+first order. It adds phi / 2 log det I(s) to the quasi-likelihood, where I(s) is the
 information matrix and phi the variance of the results relative to the binomial variance
 (Firth 1993, Jeffreys' prior; Kosmidis and Firth 2009 for phi). The strengths are unique
 if the pairs connect all objects. phi is estimated at the maximum without this term, and
@@ -221,7 +221,7 @@ def _weights(s: Floats, first: Ints, second: Ints) -> Floats:
 
 
 def _net(first: Ints, second: Ints, values: Floats, n: int) -> Floats:
-    """Return for each object the sum of its pairs' values, negative if it is second."""
+    """Return for each object the sum of its pairs' values, negated where it is second."""
     return np.asarray(np.bincount(first, values, n) - np.bincount(second, values, n))
 
 

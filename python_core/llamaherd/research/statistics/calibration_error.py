@@ -79,7 +79,7 @@ def calibration_error(
 
     Sources: Nguyen and O'Connor, EMNLP 2015 (arXiv 1508.05154), for the bins, with
     squared differences; Nixon, Dusenberry, Zhang, Jerfel, Tran, 2019 (arXiv 1904.01685),
-    for the absolute ones.
+    for the absolute differences.
 
     Args:
         confidence: float[n], probability of the given label; units with NaN are left out.
@@ -129,7 +129,7 @@ def brier_score(
 ) -> Measure:
     """Return the Brier score over all labels, from 0 (perfect) to 2 (certain, but wrong).
 
-    It is the mean over units of sum_j (p_j - [j is right])^2, with a t interval.
+    The score is the mean over units of sum_j (p_j - [j is right])^2, with a t interval.
 
     Source: Brier, Monthly Weather Review 78, 1950.
 

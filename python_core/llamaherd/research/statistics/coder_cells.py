@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.sampling import Ints
 
-_LEAST = 10  # texts of a cell; in smaller cells a text would determine its own prior
+# least number of texts of a cell; in smaller cells a text would determine its own prior
+_LEAST = 10
 # Columns with more values are cut into thirds if they are numbers, else left out.
 _VALUES = 8
 
@@ -28,7 +29,7 @@ def cells_of(
     labels: Sequence[object],
     compared: Sequence[Sequence[object]] = (),
 ) -> Ints:
-    """Return the cell of each of n coded texts, int64[n]; -1 for a text without one.
+    """Return the cell of each of n coded texts, int64[n]; -1 for a text without a cell.
 
     Texts of a cell have the same stratum, label and compared values. If fewer than ten
     texts have the same values, the last column is left out, then the column before it,

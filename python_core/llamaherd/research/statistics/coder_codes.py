@@ -16,7 +16,7 @@ Consensus = Literal["majority", "dawid_skene", "one_coin"]
 CONSENSUS: tuple[Consensus, ...] = ("majority", "dawid_skene", "one_coin")
 N_IMPUTATIONS = 20
 _LEAST_CODERS = 3
-_LEAST_TEXTS = 20  # texts with two codes or more
+_LEAST_TEXTS = 20  # least number of texts with two codes or more
 
 
 class DawidSkeneError(Exception):

@@ -47,8 +47,8 @@ def heaviest(probs: Floats, level: float) -> float:
 
     Suppose that all cases are among the texts with the lowest inclusion probabilities. If
     these inclusion probabilities sum to the square of the normal quantile, the sample
-    contains none of these texts with a probability of about 1 - level. Because of the
-    sum, a single text with a tiny probability cannot dominate.
+    contains none of these texts with a probability of about 1 - level. Because the
+    probabilities are summed, a single text with a tiny probability cannot dominate.
 
     Args:
         probs: float64[m], inclusion probabilities of all texts that could be cases.

@@ -1,4 +1,4 @@
-"""Selective coding: a model labels the texts it is confident about, people the others."""
+"""Selective coding: a model labels texts with high confidence, people code the rest."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ import numpy as np
 if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints
 
-_LEAST = 1e-300  # probabilities below would have no logarithm
+_LEAST = 1e-300  # lower bound of probabilities, so that their logarithm is finite
 _OF_ALL = 1.0  # weight, in texts, of the prior of all texts in the prior of each cell
 
 
@@ -43,8 +43,8 @@ class Fitted:
         posteriors: float64[n, K], probability of each label for each text.
         prior: float64[K], share of each label in the sample.
         priors: float64[G + 1, K], share of each label in each cell, and `prior`.
-        errors: float64[J, K, K], probability of coder j's code (last) given the right
-            label.
+        errors: float64[J, K, K], probability of coder j's code (last axis) given the
+            right label (second axis).
         n_steps: Number of steps of expectation maximization.
         log_likelihood: Logarithm of the likelihood of the codes.
     """
@@ -77,9 +77,10 @@ def fitted(
         one_coin: True to fit a single probability for each coder.
         smoothing: Number added to each count of codes, so that no probability is 0.
         n_steps: Largest number of steps.
-        tolerance: Smallest change of the log-likelihood per text that goes on.
-        counts: float64[n], number of times each text counts; None for once.
-        cells: int64[n], cell of each text from 0, -1 for no cell; None if there are none.
+        tolerance: Change of the log-likelihood per text below which the steps end.
+        counts: float64[n], number of times that each text is included; None to include
+            each text once.
+        cells: int64[n], cell of each text from 0, -1 for no cell; None without cells.
     """
     n_coders, n = codes.shape
     w = np.ones(n) if counts is None else counts
@@ -157,7 +158,7 @@ def expected(
         given: float64[J, n, K], 1 for the code of a coder.
         priors: float64[n, K], prior of each text.
         errors: float64[J, K, K].
-        w: float64[n], number of times each text counts.
+        w: float64[n], number of times that each text is included.
     """
     logs = np.log(np.maximum(errors, _LEAST))
     joint = np.log(np.maximum(priors, _LEAST)) + np.einsum("jnc,jkc->nk", given, logs)

@@ -73,7 +73,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
-    """Regression with labels as outcome or covariates; for a mean x is a column of ones.
+    """Regression with labels as outcome or covariates; for a mean, x is a column of ones.
 
     Attributes:
         kind: "ols" or "logit".
@@ -230,8 +230,9 @@ def rectified(problem: Problem, lam: float) -> Estimated:
 def _freedom(problem: Problem, lam: float, theta: Floats, bread: Floats) -> Floats | None:
     """Return Satterthwaite's degrees of freedom of each coefficient, float64[p].
 
-    The variance component of each stratum has its number of codes minus one. Return None
-    if there are no strata, only one stratum, or clusters.
+    The variance component of each stratum has as many degrees of freedom as the stratum
+    has codes, minus one. Return None if there are no strata, only one stratum, or
+    clusters.
     """
     strata = problem.strata
     if strata is None or problem.clusters is not None or np.ptp(strata) == 0:
@@ -314,8 +315,8 @@ def _jackknife(problem: Problem, lam: float, theta: Floats) -> Floats:
     """Return the jackknife's factors 1 / (1 - h) of the codes' terms, float64[n].
 
     h is the leverage of a coded text: the influence of the text's own weight in the fit
-    on its own term. It is 0 if no covariate is a label and lam is 1, because DSL's
-    correction then does not depend on the coefficients.
+    on its own term. The leverage is 0 if no covariate is a label and lam is 1, because
+    DSL's correction then does not depend on the coefficients.
 
     Source: MacKinnon, White, "Some heteroskedasticity-consistent covariance matrix
     estimators with improved finite sample properties", J. Econometrics 29, 1985.

@@ -207,8 +207,8 @@ def gold_size(
             best = z * math.sqrt(variance * others)
             raise ArgumentError(
                 f"{population} texts are too few for a width of {width:g}: "
-                f"it would be {best:.3g} even if all were coded. "
-                f"{setting('target', 'texts')} is about these texts only",
+                f"it would be {best:.3g} even if all texts were coded. "
+                f"{setting('target', 'texts')} describes only these texts",
                 argument="population",
                 code="out_of_range",
                 form="{name}: {problem}",
@@ -235,7 +235,7 @@ def gold_size(
 def _check_use(
     width: float | None, compare: float | None, measure: SizeMeasure, given: set[str]
 ) -> None:
-    """Check that the arguments that are given belong to the same question."""
+    """Check that the given arguments are all for a width, or all for a comparison."""
     if (width is None) == (compare is None):
         raise ArgumentError(
             "or compare must be given: half the width of an interval, or the difference "

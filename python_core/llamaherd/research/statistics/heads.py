@@ -40,8 +40,8 @@ PENALTIES = tuple(10.0**e for e in (2, 1.5, 1, 0.5, 0, -0.5, -1))
 SCALES = (0.3, 1.0, 3.0)  # factors of all blocks but the first, chosen with the penalty
 _INNER = 5  # folds of the cross-validation that chooses the penalty
 _STEPS = 2000  # limit of steps; 30 to 300 are usual
-_TOLERANCE = 1e-6  # largest change of a log odds in the last step
-_ROUGH = 1e-3  # tolerance where only losses are compared
+_TOLERANCE = 1e-6  # largest change of log odds in the last step
+_ROUGH = 1e-3  # tolerance of fits from which only the loss is used
 _LEAST = 1e-6  # lower bound of probabilities before their logarithm
 
 
@@ -91,7 +91,7 @@ class Crossed:
 def log_probs(probs: Floats) -> Floats:
     """Return features made of the probabilities of labels, float64[n, k].
 
-    They are log-probabilities, centred for each text, in units of their standard
+    The features are log-probabilities, centred for each text, in units of their standard
     deviation over all texts and labels.
     """
     logs = np.log(np.maximum(probs, _LEAST))
@@ -104,8 +104,8 @@ def log_probs(probs: Floats) -> Floats:
 def components(vectors: Floats) -> Floats:
     """Return features made of embeddings, float64[n, at most 100].
 
-    They are the principal components of all texts' embeddings, scaled to a total variance
-    of 1. They do not use codes.
+    The features are the principal components of all texts' embeddings, scaled to a total
+    variance of 1. The codes are not used.
     """
     return Projection.of(vectors).features(vectors)
 
@@ -150,8 +150,8 @@ def crossed(
     """Fit a head for each fold on the codes of the other folds.
 
     Args:
-        blocks: Features by kind, float64[n, d] each. The first has scale 1; the scales of
-            the others are chosen.
+        blocks: Features by kind, float64[n, d] each. The first block has scale 1; the
+            scales of the other blocks are chosen.
         codes: int64[n], index of each code's label among the k labels.
         weights: float64[n], weights of the texts, such as 1 / inclusion probability.
         folds: int64[n], folds from 0.
@@ -224,7 +224,7 @@ def fitted(
             out.
         penalties: float64[m], penalty lam of each head.
         n_labels: k, the number of labels.
-        tolerance: Largest change of a log odds in the last step.
+        tolerance: Largest change of log odds in the last step.
 
     Returns:
         Coefficients, float64[m, d + 1, k], intercepts first.

@@ -6,7 +6,7 @@ its square is the mean of the squared arms of the draws, plus t^2 (1 + 1 / m) B,
 is the variance of the value over m draws, and t the quantile with Rubin's degrees of
 freedom (Rubin 1987; see `rubin`). Intervals end at the limits of the measure. If a
 measure has no interval in some draws, for example because all labels are right, the
-others are averaged.
+intervals of the other draws are averaged.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def combined_interval(
 
 
 def combined_measure(measures: Sequence[Measure], level: float) -> Measure:
-    """Return one measure from those of m draws."""
+    """Combine the values of one measure over m draws."""
     columns = np.array([(each.value, each.low, each.high) for each in measures]).T
     value, low, high = combined_interval(columns[0], columns[1], columns[2], level)
     n = round(float(np.mean([each.n for each in measures])))
@@ -78,7 +78,7 @@ def combined_accuracy(
     """Return the accuracy with measures over all draws.
 
     Args:
-        found: Accuracy by the most probable right codes; it keeps its counts.
+        found: Accuracy by the most probable right codes; its counts are not changed.
         draws: Accuracy by each draw of right codes, with the same labels.
         level: Confidence level.
     """
@@ -111,7 +111,7 @@ def _label(found: LabelScores, draws: Sequence[LabelScores], level: float) -> La
 
 
 def combined_agreement(draws: Sequence[Agreement], level: float) -> Agreement:
-    """Return one coefficient of agreement from those of m draws."""
+    """Combine the values of one coefficient of agreement over m draws."""
     columns = np.array([(each.value, each.low, each.high) for each in draws]).T
     value, low, high = combined_interval(columns[0], columns[1], columns[2], level, -1.0)
     added = rubin.between(np.array([each.value for each in draws]))

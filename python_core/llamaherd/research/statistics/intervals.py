@@ -65,8 +65,8 @@ def _gauss() -> tuple[Floats, Floats]:
 def student_quantile(level: float, df: float) -> float:
     """Return the quantile of Student's t with `df` degrees of freedom; inf for 0.
 
-    With t = sqrt(df) tan(a) the density is a power of cos(a). It is integrated by
-    Gauss-Legendre quadrature and inverted by bisection.
+    With t = sqrt(df) tan(a) the density is a power of cos(a). The density is integrated
+    by Gauss-Legendre quadrature, and the integral is inverted by bisection.
     """
     if df < 1:
         return math.inf
@@ -176,8 +176,8 @@ def kish_n(weights: Floats) -> float:
 def effective_n(values: Floats, weights: Floats, mean: float) -> float:
     """Return the size of a simple random sample that gives this share's variance.
 
-    If all values are 0 or 1, it is at most the number of units, because a few units of
-    one kind could otherwise give too large a number.
+    If all values are 0 or 1, this size is at most the number of units, because a few
+    units of one kind could otherwise give too large a number.
     """
     n = len(values)
     is_binary = bool(np.isin(values, (0.0, 1.0)).all())
@@ -193,7 +193,8 @@ def effective_n(values: Floats, weights: Floats, mean: float) -> float:
 def percentiles(draws: Floats, level: float) -> tuple[float, float]:
     """Return the percentile interval of a bootstrap, ignoring NaN draws.
 
-    It is NaN if all draws are equal: they then show nothing about the error.
+    The interval is NaN if all draws are equal, because equal draws show nothing about the
+    error.
     """
     known = draws[~np.isnan(draws)]
     if len(known) == 0 or np.ptp(known) < LEAST_SPREAD:

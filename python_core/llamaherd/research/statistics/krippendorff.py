@@ -40,8 +40,8 @@ def krippendorff_alpha(
 ) -> Agreement:
     """Return Krippendorff's alpha: 1 - observed / expected disagreement.
 
-    It accepts any number of coders, and missing codes. A unit with m >= 2 codes has the
-    weight m; units with fewer codes are ignored.
+    The number of coders is arbitrary, and codes may be missing. A unit with m >= 2 codes
+    has the weight m; units with fewer codes are ignored.
 
     The interval consists of percentiles of a plain bootstrap of units. Krippendorff's own
     bootstrap draws the deviations of single pairs as if they were independent, and treats

@@ -2,10 +2,10 @@
 
 In a sample with unequal probabilities, units that were given a label may have small
 weights, and all other units large weights. Recall then depends on the other units, of
-which few were coded. If none of these has the label as code, the observed cases do not
-vary, and an interval from these cases alone has no width. The cases that the model found
-and the cases that it missed are therefore two totals, each with its own limits. MOVER for
-ratios then gives limits of recall = found / (found + missed) and of F1.
+which few were coded. If none of these units has the label as code, the observed cases do
+not vary, and an interval from these cases alone has no width. The cases that the model
+found and the cases that it missed are therefore two totals, each with its own limits.
+MOVER for ratios then gives limits of recall = found / (found + missed) and of F1.
 
 Sources: see `llamaherd.research.statistics.counts`.
 """
@@ -31,7 +31,7 @@ _FEW = 15  # limits are used if fewer missed cases were observed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfound:
-    """Counts of units that were not given a label, and bounds of its recall and F1.
+    """Counts of units without a label, and bounds of the label's recall and F1.
 
     Attributes:
         n_codes: Number of these units with codes.
@@ -120,7 +120,7 @@ def with_limits(measure: Measure, limits: tuple[float, float]) -> Measure:
 
 
 def widened(measure: Measure, labels: Sequence[_Scores], part: str) -> Measure:
-    """Widen the interval of a mean over labels where a label has bounds, by MOVER."""
+    """Widen the interval of a mean over labels by MOVER, if a label has bounds."""
     given = [each for each in labels if each.n_gold > 0]
     if math.isnan(measure.value) or all(each.unfound is None for each in given):
         return measure

@@ -1,4 +1,4 @@
-"""Choice of pairs to compare: a connected start, then the most informative ones.
+"""Choice of pairs to compare: a connected start, then the most informative pairs.
 
 The start is a random cycle through all objects. After it, each object has been compared
 twice, and strengths can be fitted. Each later round draws at most half as many pairs as
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Pair = tuple[int, int]
 
-_MOST_CANDIDATES = 1_000_000  # pairs whose gain is computed in a round
+_MOST_CANDIDATES = 1_000_000  # largest number of pairs whose gain is computed in a round
 
 
 def first_pairs(n: int, rng: np.random.Generator) -> list[Pair]:

@@ -54,7 +54,7 @@ class PairedDifference:
         value: Measure of the first classifier minus that of the second.
         low: Lower confidence limit.
         high: Upper confidence limit.
-        differ: Weighted share of units for which exactly one of both is right.
+        differ: Weighted share of units for which exactly one classifier is right.
     """
 
     first: int
@@ -137,8 +137,8 @@ def compare(
         units: Correct labels.
         measure: Measure to compare.
         level: Confidence level.
-        adjust: "max-t" for simultaneous intervals, "none" for intervals each of
-            which has the level on its own.
+        adjust: "max-t" for simultaneous intervals, "none" if each interval alone has the
+            level.
         seed: Seed of the random draws.
 
     Raises:
@@ -151,7 +151,7 @@ def compare(
     hits = [(has == units.should).all(axis=1) & is_given for has, is_given in given]
     if measure == "kappa" and (units.should.sum(axis=1) != 1).any():
         raise ArgumentError(
-            "'kappa' is for one label a text; take 'accuracy' or 'macro_f1'",
+            "'kappa' is for one label per text; use 'accuracy' or 'macro_f1'",
             argument="measure",
             code="conflict",
         )

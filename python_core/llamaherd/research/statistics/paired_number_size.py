@@ -28,7 +28,7 @@ class NumberSize:
         compare: Difference of the errors to detect, in units of the codes.
         measure: "mae" or "rmse".
         spread: Standard deviation, over texts, of the difference of both codebooks'
-            absolute errors (for "rmse": of the influences on the difference).
+            absolute errors (for "rmse": of the texts' influences on the difference).
         power: Probability that the interval of the difference excludes 0.
         level: Confidence level.
         candidates: Number of codebooks that are compared.
@@ -86,7 +86,7 @@ def number_size(
         measure: "mae" for mean absolute errors, "rmse" for root mean squared errors.
         error: Expected root mean squared error s of the codebooks.
         correlation: Expected correlation r of both codebooks' errors, in [-1, 1).
-            Codebooks that differ in a few words err alike.
+            Codebooks that differ in a few words make similar errors.
         spread: Instead of `error` and `correlation`: standard deviation of the paired
             differences, for example from a pilot study.
         power: Probability to detect the difference.
@@ -94,8 +94,8 @@ def number_size(
         candidates: Number of codebooks that are compared.
 
     Raises:
-        ValueError: An argument is out of range, or not exactly one of `error` and
-            `spread` is given.
+        ValueError: An argument is out of range; or `error` and `spread` are both given or
+            both missing.
 
     Source: Guenther, "Sample Size Formulas for Normal Theory T Tests", The American
     Statistician 35, 1981; Kamat, "Incomplete and Absolute Moments of the Multivariate

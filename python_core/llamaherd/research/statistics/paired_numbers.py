@@ -1,8 +1,8 @@
 """Paired comparison of several raters' numbers with the same right numbers.
 
-The measures are those of `number_agreement`. As in `paired`, the variance of a difference
-follows from the differences of the units' influences, the derivatives of a measure by the
-unit's weight.
+The measures are defined in `number_agreement`. As in `paired`, the variance of a
+difference follows from the differences of the units' influences, the derivatives of a
+measure by the unit's weight.
 
 Source: Särndal, Swensson, Wretman, "Model Assisted Survey Sampling", 1992, section 5.5.
 """
@@ -87,8 +87,8 @@ def compare_numbers(
         measure: "mae" and "rmse": mean absolute and root mean squared error. "pearson":
             Pearson's correlation.
         level: Confidence level.
-        adjust: "max-t" for simultaneous intervals, "none" for intervals each of
-            which has the level on its own.
+        adjust: "max-t" for simultaneous intervals, "none" if each interval alone has the
+            level.
         seed: Seed of the random draws.
 
     Raises:

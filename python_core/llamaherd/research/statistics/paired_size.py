@@ -37,8 +37,8 @@ class PairedSize:
         return (
             f"A difference of {self.compare:g} in accuracy{of}, {self.level:.0%} "
             f"confidence, power {self.power:g}:\n"
-            f"  {self.gold} texts to compare on, if exactly one is right of "
-            f"{self.differ:.0%} of the texts"
+            f"  {self.gold} texts to compare on, if exactly one codebook is "
+            f"right in {self.differ:.0%} of the texts"
         )
 
 
@@ -53,7 +53,7 @@ def paired_size(
     """Return the size of a simple random sample that detects a difference in accuracy.
 
     Let d be the difference of the accuracies of two classifiers, and s the share of texts
-    for which exactly one of both is right. Then
+    for which exactly one of the two is right. Then
 
         n = (z_a sqrt(s) + z_b sqrt(s - d^2))^2 / d^2,
 

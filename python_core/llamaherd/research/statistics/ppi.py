@@ -42,7 +42,8 @@ from llamaherd.research.statistics.regression import (
 if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats
 
-_TUNINGS = 2  # rounds: lam is estimated at lam = 1, then again at the estimate
+# rounds: lam is estimated from the fit with lam = 1, then again from the new fit
+_TUNINGS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,10 +52,10 @@ class Samples:
 
     Attributes:
         x: float64[n, p], covariates of the texts with codes.
-        y: float64[n], their codes.
-        y_hat: float64[n], their predictions.
+        y: float64[n], codes of these texts.
+        y_hat: float64[n], predictions of the texts with codes.
         x_others: float64[N, p], covariates of the texts without codes.
-        y_hat_others: float64[N], their predictions.
+        y_hat_others: float64[N], predictions of the texts without codes.
     """
 
     x: Floats

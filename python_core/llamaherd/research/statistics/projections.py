@@ -15,7 +15,7 @@ _MOST_COMPONENTS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Projection:
-    """Principal components of embeddings, which give features of these and other texts.
+    """Principal components of embeddings, from which features of texts are computed.
 
     Attributes:
         mean: float64[d], mean of the vectors.

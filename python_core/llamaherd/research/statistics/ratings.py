@@ -115,10 +115,10 @@ def ratings_of(
 
 
 def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
-    """Return weights with mean 1 if any is positive, float64[n]; ones for None.
+    """Return weights, float64[n], scaled to mean 1 if any is positive; ones for None.
 
     Raises:
-        ValueError: The number of weights is not n, or one is negative or not finite.
+        ValueError: The number of weights is not n, or a weight is negative or not finite.
     """
     if weights is None:
         return np.ones(n)
@@ -136,7 +136,7 @@ def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
 def check_indexes(coders: Sequence[Any]) -> None:
     """Raise an error if pandas Series have different indexes.
 
-    The codes could then belong to different units.
+    The codes of one position could then belong to different units.
     """
     indexes = [each.index for each in coders if hasattr(each, "index")]
     known = [index for index in indexes if hasattr(index, "equals")]
@@ -186,7 +186,7 @@ def _ordered(found: set[Hashable], scale: Scale) -> tuple[Hashable, ...]:
 
 
 def _is_number(value: Hashable) -> bool:
-    """Return True for a finite number, also as a text."""
+    """Return True for a finite number, or a text of a finite number."""
     try:
         return math.isfinite(float(value))  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.sampling import Floats, Ints
 
-LEAST_P = 0.01  # with a lower p-value, there is a warning
+LEAST_P = 0.01  # a warning is given if the p-value is lower
 _N_DRAWS = 9999
 _SEED = 1
 
@@ -32,7 +32,7 @@ class LabelCheck:
     """Comparison of the labels of coded texts with the labels of all texts.
 
     Attributes:
-        labels: The labels; None stands for texts without a label.
+        labels: The labels; None for texts without a label.
         n_texts: Number of texts with each label.
         n_coded: Number of coded texts with each label.
         expected: Expected number of coded texts with each label in a simple random
@@ -48,7 +48,7 @@ class LabelCheck:
 
     @property
     def is_unlikely(self) -> bool:
-        """True if a simple random sample would hardly have these labels."""
+        """True if these labels are improbable for a simple random sample."""
         return self.p_value < LEAST_P
 
     def __str__(self) -> str:

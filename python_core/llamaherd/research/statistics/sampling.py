@@ -34,7 +34,7 @@ Allocation = Literal["proportional", "equal"]
 ALLOCATIONS: tuple[Allocation, ...] = ("proportional", "equal")
 Target = Literal["population", "texts"]
 TARGETS: tuple[Target, ...] = ("population", "texts")
-_LEAST_OF_STRATUM = 2  # to estimate a variance, two codes are needed
+_LEAST_OF_STRATUM = 2  # two codes are needed to estimate a variance
 _CERTAIN = 1 - 1e-9  # higher probabilities are treated as 1
 
 
@@ -87,7 +87,7 @@ def draw_stratified(
         rng: Random number generator.
         allocation: "proportional" to stratum sizes, "equal", or the number of texts for
             each stratum. "proportional" and "equal" draw at least 2 texts from each
-            stratum that has 2.
+            stratum that has 2 or more texts.
 
     Raises:
         ValueError: n is too small or too large, or the numbers do not fit.

@@ -93,7 +93,7 @@ def f1_of(counts: Matches, texts: Integers | None = None) -> dict[str, float]:
     precision, recall = made["overlap precision"], made["overlap recall"]
     made["overlap f1"] = _ratio(2 * precision * recall, precision + recall)
     if not np.isfinite(made["overlap f1"]) and given + true > 0:
-        made["overlap f1"] = 0.0  # one side has no passages, or none overlap
+        made["overlap f1"] = 0.0  # one side has no passages, or no passages overlap
     return made
 
 
@@ -175,7 +175,7 @@ class _Units:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Units that all coders marked with one label.
+    """Units of one label, by all coders.
 
     Attributes:
         observed: float64[n], sum of squared differences in each text.
@@ -270,7 +270,7 @@ def _differences(
 
     Overlapping units differ by the distances of their begins and of their ends; a unit
     within a gap differs by its length. The latter difference belongs to both orders of
-    the two coders, but only one order computes it, so that it is counted twice here.
+    the two coders, but only one order computes it; it is therefore counted twice here.
     """
     total = 0.0
     for begin, size in own:

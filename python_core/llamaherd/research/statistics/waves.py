@@ -1,13 +1,14 @@
 """Samples drawn in waves, where later waves may depend on the codes of earlier waves.
 
 Wave t draws n_t of the M_t texts that no earlier wave drew, with probabilities pi_t.
-These may depend on everything that is known before the wave: on labels, on the texts
-drawn, and on their codes. Given that history, the codes of all earlier waves plus the
-weighted codes of wave t estimate the total of all texts without bias:
+These probabilities may depend on everything that is known before the wave: on labels, on
+the texts drawn, and on their codes. Given that history, the codes of all earlier waves
+plus the weighted codes of wave t estimate the total of all texts without bias:
 
     T_t = sum of earlier codes + sum_(i in wave t) c_i / pi_t(i).
 
-The differences T_t - T are martingale differences. They are uncorrelated, and
+The differences T_t - T are martingale differences. These differences are uncorrelated,
+and
 
     T = sum_t s_t T_t,    Var(T) = sum_t s_t^2 Var(T_t | history),
 

@@ -111,7 +111,7 @@ def agreements_of(
 def _of_draws(
     given: Sequence[Code], decided: RightCodes, how: CoefficientSettings
 ) -> tuple[Agreement, ...]:
-    """Return the agreement with the right codes, combined over draws of them."""
+    """Return the agreement with the right codes, combined over draws of right codes."""
     if not decided.draws:
         return how.coefficients([given, decided.codes])
     by_draw = [how.coefficients([given, each]) for each in decided.draws]
@@ -157,7 +157,7 @@ def ceiling_of(
         people.append(alike / (m * (m - 1)))
         model.append(given_codes.count(label) / m)
         weights.append(w[i])
-    if not people:  # also if only one person coded
+    if not people:  # also None if only one person coded
         return None
     a, b, v = np.array(people), np.array(model), np.array(weights)
     return Ceiling(

@@ -82,8 +82,8 @@ def label_column_of(
 ) -> str | None:
     """Return the column of labels; None if `coded` is not a data frame.
 
-    Without `label` it is the column that the gold sample was drawn with, or "label", as
-    in `estimate`.
+    Without `label`, the column is the one that the gold sample was drawn with, or
+    "label", as in `estimate`.
 
     Raises:
         ValueError: There is no such column.
@@ -262,7 +262,7 @@ def codes_of(
 
 
 def in_one_form(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
-    """Convert labels and codes so that equal ones compare equal and have one type.
+    """Convert labels and codes so that equal values compare equal and have one type.
 
     Raises:
         ValueError: A code differs from a label only in case or whitespace.

@@ -44,7 +44,7 @@ class LabelAgreement:
 
 
 def as_sets(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
-    """Convert joined labels to tuples, whose labels are in one order.
+    """Convert joined labels to tuples with the labels in a fixed order.
 
     The confidence is removed, because the probability of a set of labels is unknown.
     """
@@ -75,7 +75,7 @@ def names_of(answers: ModelLabels, codes: Codes) -> list[Hashable]:
 
 
 def majority_of(codes: Sequence[Any], names: Sequence[Any]) -> tuple[list[Code], int]:
-    """Return each text's majority of labels, None for a tie, and the number of ties."""
+    """Return each text's majority of labels, None for a tie; and the number of ties."""
     right: list[Code] = []
     n_ties = 0
     for given in zip(*codes, strict=True):

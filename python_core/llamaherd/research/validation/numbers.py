@@ -40,13 +40,14 @@ def compared_numbers(
     level: float,
     weights: Floats | None,
 ) -> tuple[NumberAgreement | None, NumberAgreement | None]:
-    """Compare the numbers of the model with those of people, and people with each other.
+    """Compare the model's numbers with people's numbers, and people with each other.
 
     The model's number is the expected value if the probabilities of all labels are known,
-    else its label. The number by several people is the mean of their codes.
+    else its label. The number that several people give a text is the mean of their codes.
 
     Returns:
-        Both comparisons. Both are None for a nominal scale, or if a label or a code is
+        The comparison of the model with people, and the comparison of people with each
+        other. Both comparisons are None for a nominal scale, or if a label or a code is
         not a number; the comparison of people is also None if fewer than two people
         coded.
     """

@@ -1,6 +1,6 @@
 """Confusion tables and reliability of several models, as in the R package localLLM.
 
-Values equal those of the R package irr; see `intercoder_reliability`.
+Values equal the values of R's package irr; see `intercoder_reliability`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PairKappa:
         model_b: Name of the second model.
         kappa: Cohen's kappa; NaN if chance alone would give perfect agreement.
         observed: Share of texts with the same label.
-        expected: Share of texts with the same label that chance would give.
+        expected: Share of texts that would have the same label by chance.
     """
 
     model_a: str
@@ -69,8 +69,9 @@ class NominalAlpha:
 
     Attributes:
         alpha: Alpha as in irr's `kripp.alpha`; 1 under perfect agreement.
-        alpha_exact: Alpha as Krippendorff defines it. It equals `alpha` for two models,
-            or if labels are missing; for complete data, irr does not divide by m - 1.
+        alpha_exact: Alpha as Krippendorff defines it. `alpha_exact` equals `alpha` for
+            two models, or if labels are missing; for complete data, irr does not divide
+            by m - 1.
         per_item: By text, the share of pairs of models that agree; NaN if a text has
             fewer than two labels.
         category_proportions: By label, the share of this label among all labels.

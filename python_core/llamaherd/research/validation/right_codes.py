@@ -33,7 +33,7 @@ class RightCodes:
     """Right codes of g texts.
 
     Attributes:
-        codes: Right code of each text: of the majority, or the most probable one; None
+        codes: Right code of each text: the majority code, or the most probable code; None
             for a text without a code, or on which people tie.
         n_ties: Number of texts on which people tie.
         draws: Draws of the right codes from a model of coders; () by majority.
@@ -70,7 +70,7 @@ def check_consensus(
         return
     reason = ""
     if several:
-        reason = "has one label for each text: the model of coders needs that"
+        reason = "has one label for each text, as the model of coders requires"
     if scale in ("interval", "ratio"):
         reason = "has categories: people's numbers are averaged, see numbers"
     if reason:

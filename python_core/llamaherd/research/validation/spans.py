@@ -42,7 +42,7 @@ class SpanCodes:
 
     Attributes:
         coders: For each coder, passages by text. A text that is not in the mapping was
-            not coded; a text without passages has ().
+            not coded; a text without passages has the value ().
         ids: Identifiers by text.
     """
 
@@ -90,9 +90,9 @@ def read_spans(
     Args:
         path: One or several files or folders. JSON lines have "text", "spans" (each with
             start, end, label) and optionally "id" and "coder". doccano's JSONL and Label
-            Studio's JSON are read as exported. For brat, give a folder or an .ann file;
-            the texts must be beside it. If the file does not name the coder, the coder
-            gets the name of the file, with brat that of the folder.
+            Studio's JSON are read as exported. For brat, pass a folder or an .ann file;
+            the texts must be in the same folder. If the file does not name the coder, the
+            coder gets the name of the file; for brat, the name of the folder.
         format: "jsonl", "doccano", "labelstudio" or "brat"; "auto" detects the format.
         text: Name of the field with the text in JSON lines.
 
@@ -178,7 +178,7 @@ def validate_spans(
     n_bootstrap: int = 1000,
     seed: int = 1,
 ) -> SpanValidation:
-    """Compare passages of a model with those that people marked, on the same texts.
+    """Compare passages of a model with passages that people marked in the same texts.
 
     "exact" counts a passage if its begin, end and label are equal, "overlap" if it shares
     at least one character with a passage of the same label. "unitizing alpha" is

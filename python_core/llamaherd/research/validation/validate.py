@@ -124,7 +124,7 @@ def validate(
             model, accuracy and its parts, the agreement of model and people, and the
             Brier score are averaged over several draws of the right codes, and intervals
             include the uncertainty of these draws (Rubin's rules). Counts, calibration,
-            coverage and `wrong` are by the most probable right codes.
+            coverage and `wrong` use the most probable right codes.
         n_imputations: Number of these draws.
 
     Raises:
@@ -180,7 +180,7 @@ def validate(
             several=are_sets,
         )
 
-    # Draws of right codes may have labels that the most probable codes have not.
+    # Draws of right codes may have labels that the most probable codes do not have.
     names = names or (_all_labels(given, decided.draws) if decided.draws else None)
     measured = accuracy(right, names)
     if decided.draws:
@@ -268,7 +268,7 @@ def _in_words(found: Validation) -> Validation:
 def _names(answers: ModelLabels, codes: Codes, scale: Scale) -> list[Hashable] | None:
     """Return known labels, then other labels that occur; None if no label is known.
 
-    A gold sample knows the order of labels, which a column of text has lost.
+    A gold sample contains the order of labels, which a column of texts does not contain.
     """
     known = list(answers.names)
     if not known and scale == "ordinal":

@@ -71,7 +71,7 @@ class Wrong:
     Attributes:
         row: Index among all texts, from 0.
         label: Label of the model.
-        truth: Label by the majority of people, or the most probable one by a model of
+        truth: Label by the majority of people, or the most probable label by a model of
             coders.
         prob: Confidence of the model; NaN if unknown.
         text: The text; None if unknown.
@@ -120,8 +120,8 @@ class Validation:
             labels are known, else the label; the number by people is the mean of their
             codes.
         numbers_of_people: Agreement of the people's numbers; None if one person coded.
-        consensus: Right code where people disagree: "majority", "dawid_skene" or
-            "one_coin".
+        consensus: Method for the right code where people disagree: "majority",
+            "dawid_skene" or "one_coin".
         source: Hashes of the texts and labels used; None if an earlier version made the
             result.
     """

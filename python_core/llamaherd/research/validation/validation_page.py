@@ -13,7 +13,7 @@ Validation = Any  # avoids an import cycle: validation.py imports this module
 
 _WIDTH = 88
 _MOST_WRONG = 5
-_MOST_NUMBERS = 12  # no rows for single numbers if a scale has more
+_MOST_NUMBERS = 12  # single numbers get no rows if a scale has more numbers
 _NAMES = {
     "percent": "share alike",
     "kappa": "Cohen's kappa",

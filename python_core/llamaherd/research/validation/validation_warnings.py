@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _FEW_OF_LABEL = 10
 _FEW = 50
-_FEW_MISSED = 5  # with fewer missed cases, there is a warning
+_FEW_MISSED = 5  # a warning is given if fewer missed cases were observed
 # Too low even for tentative conclusions: Krippendorff, Human Communication Research 30,
 # 2004.
 _LEAST_ALPHA = 0.667
@@ -97,9 +97,9 @@ def _of_intervals(found: Validation) -> list[str]:
         return []
     names = ", ".join(dict.fromkeys(without))
     lines = (
-        f"No interval is given for {names} if all texts are right, or all wrong: then "
-        "neither the bootstrap nor the formulas give one. The intervals of accuracy, "
-        "precision and recall are valid."
+        f"No interval is given for {names} if the labels of all texts are right, or all "
+        "are wrong: then neither the bootstrap nor the formulas give an interval. The "
+        "intervals of accuracy, precision and recall are valid."
     )
     return [lines]
 
@@ -137,7 +137,7 @@ def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
 
 
 def _of_picked(found: Validation, answers: ModelLabels, codes: Codes) -> list[str]:
-    """Return a warning if coded texts are hardly a simple random sample."""
+    """Return a warning if coded texts are probably not a simple random sample."""
     if codes.is_sample or found.several or found.scale in ("interval", "ratio"):
         return []
     labels = [None if each is None else str(each) for each in answers.labels]
@@ -182,7 +182,9 @@ def _of_labels(found: Validation, answers: ModelLabels, codes: Codes) -> list[st
         }
     )
     if other:
-        lines.append(f"People gave labels that the model could not: {', '.join(other)}.")
+        lines.append(
+            f"People gave labels that the model cannot give: {', '.join(other)}."
+        )
     return lines
 
 

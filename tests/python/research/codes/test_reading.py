@@ -1,4 +1,4 @@
-"""Codes of any type, read in one way."""
+"""Tests that codes of any type are read in the same way."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def test_codes_are_numbers_truth_values_or_texts() -> None:
 
 def test_labels_of_several_columns_of_categories() -> None:
     assert names_of([["a", "A"], ["b", "a ", "c"]]) == ["a", "A", "b", "c"]
-    assert read([["a", ""]], ["a", ""]).columns == [["a", None]]  # as R reads CSV
+    # R reads an empty cell as ""
+    assert read([["a", ""]], ["a", ""]).columns == [["a", None]]
 
 
 def test_long_digits_are_texts() -> None:

@@ -1,4 +1,4 @@
-"""Coding the texts of data frames, on a tiny model, and on a real one."""
+"""Tests of coding the texts of data frames, with a tiny model and a real model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
 
 
 def classified(context: lh.Context, codebook: lh.Codebook, **options: Any) -> Any:
-    """What classify_parallel says of the texts that are there."""
+    """Return what `classify_parallel` returns for the texts that are not missing."""
     prompts = frame_of(codebook).prompts([text for text in TEXTS if text is not None])
     return lh.classify_parallel(context, prompts, codebook.names, **options)
 
@@ -67,7 +67,7 @@ def test_says_what_classify_parallel_says(context: lh.Context, make: Any) -> Non
         assert values[1] is None
         found = [values[i] for i in there]
         np.testing.assert_allclose(found, getattr(same, name), atol=1e-6)
-    assert coded.stats.n_prompts == 4  # equal ones once
+    assert coded.stats.n_prompts == 4  # equal texts are computed once
     n = sum(label == "Sports" for label in labels)
     counts = sorted([(-n, 0, f"Sports {n}"), (n - 5, 1, f"Business {5 - n}")])
     told = ", ".join(count for *_, count in counts)
@@ -226,7 +226,7 @@ def test_journals_have_the_results(
     again = lh.annotate(DATA, "text", TOPICS, context, journal=path)
     assert again.stats.n_journal == 4
     assert again.labels == first.labels
-    for entry in lh.journal_read(path):  # nothing was written, and all was said
+    for entry in lh.journal_read(path):  # no text was generated; all answers are complete
         assert (entry.text, entry.complete, entry.finish_reason) == (None, True, "stop")
         assert entry.numbers
     np.testing.assert_allclose(again.probs, first.probs, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Coding many texts: blocks of them, and parts of long ones."""
+"""Tests of coding many texts: in blocks, and long texts in parts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_blocks_do_not_draw_alike(
     def spy(
         ctx: lh.Context, prompts: list[str], options: GenerateOptions, **more: Any
     ) -> Any:
-        if prompts:  # not the check of the arguments
+        if prompts:  # a call without prompts only checks the arguments
             seeds.append(options.sampling["seed"])
         return prepare(ctx, prompts, options, **more)
 
@@ -76,7 +76,7 @@ def test_blocks_do_not_draw_alike(
 def test_a_block_is_prepared_while_the_last_one_runs(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But not started: what shares its batches would be a matter of the moment."""
+    """The next block must not start, because results would then depend on timing."""
     n_running, most, n_prepared = 0, 0, 0
     run, prepare = Call.run, asking.prepare_classify
     is_prepared = threading.Event()
@@ -93,7 +93,8 @@ def test_a_block_is_prepared_while_the_last_one_runs(
         nonlocal n_running, most
         n_running += 1
         most = max(most, n_running)
-        waited.append(is_prepared.wait(30))  # else it would be prepared too late
+        # otherwise the next block would be prepared too late
+        waited.append(is_prepared.wait(30))
         try:
             return run(call, *args, **more)
         finally:
@@ -114,7 +115,7 @@ def test_a_block_is_prepared_while_the_last_one_runs(
 
 
 class SpiedJournal(Journal):
-    """Counts who opens it and who closes it."""
+    """Journal that records when it is opened and closed."""
 
     told: ClassVar[list[str]] = []
 
@@ -271,7 +272,7 @@ def test_parts_are_short_though_there_is_room(
     coded = lh.annotate(data, "text", TOPICS, context, split="mean")
     parts = parts_of(context.model, long, 100)
     assert len(parts) > 20
-    assert coded.stats.n_prompts == 1 + len(parts)  # what fits stays whole
+    assert coded.stats.n_prompts == 1 + len(parts)  # texts that fit are not split
     assert len(parts_of(context.model, fits, 100)) > 1
 
 

@@ -1,4 +1,4 @@
-"""Codebooks, their files and their prompts."""
+"""Tests of codebooks, their files and their prompts."""
 
 from __future__ import annotations
 
@@ -93,15 +93,15 @@ def test_plain_values_of_files_are_texts() -> None:
         ("question: x\n---\nquestion: y", "line 2: this is no YAML"),
         ("labels: [a, b]", "question is missing"),
         ("question:\nlabels: [a, b]", "line 1: question must be a str, not None"),
-        ("question: x\nlabels: [a, a]", r"line 2: labels\[1\] is there twice: 'a'"),
+        ("question: x\nlabels: [a, a]", r"line 2: labels\[1\] occurs twice: 'a'"),
         ("question: x\nlabels: [a]", "line 2: labels must be 2 to"),
         (
             "question: x\nlables: [a, b]",
             r"line 2: lables is no field of a codebook; did you mean 'labels'\?",
         ),
         ("question: x\nzzz: [a, b]", "line 2: zzz .*; it has question, labels, type"),
-        ("question: x\nquestion: y", "line 2: question is there twice"),
-        ("question: x\nlabels:\n  a: x\n  a: y", r"line 4: labels.a is there twice"),
+        ("question: x\nquestion: y", "line 2: question occurs twice"),
+        ("question: x\nlabels:\n  a: x\n  a: y", r"line 4: labels.a occurs twice"),
         ("question: x\nlabels: [a, b]\ntype: many", "line 3: type must be one of"),
         (
             "question: x\nlabels: [a, b]\nexamples:\n- text: z\n  label: c",
@@ -242,7 +242,7 @@ def test_all_languages_have_all_words() -> None:
 
 def test_pages() -> None:
     assert str(TONE).splitlines() == [
-        f"<Codebook> one label a text, in order ({TONE.hash[:8]})",
+        f"<Codebook> one label of an ordered scale per text ({TONE.hash[:8]})",
         "",
         "What is the tone of the text?",
         "",
@@ -298,14 +298,14 @@ def test_labels_like_places_stay_as_they_are(label: str) -> None:
     }
     with pytest.raises(lh.ArgumentError) as caught:
         lh.Codebook.from_dict(content)
-    assert str(caught.value) == f"labels[1] is there twice: {label!r}"
+    assert str(caught.value) == f"labels[1] occurs twice: {label!r}"
     status = _r.codebook_make(json.dumps(content))
-    assert status["message"] == f"labels[2] is there twice: {label!r}"
+    assert status["message"] == f"labels[2] occurs twice: {label!r}"
     assert (status["argument"], status["place"]) == ("labels", [2])
     text = f"question: x\nlabels:\n- {json.dumps(label)}\n- {json.dumps(label)}\n"
     with pytest.raises(lh.ArgumentError) as caught:
         codebook_of_yaml(text, "c.yaml")
-    assert str(caught.value) == f"c.yaml, line 4: labels[1] is there twice: {label!r}"
+    assert str(caught.value) == f"c.yaml, line 4: labels[1] occurs twice: {label!r}"
     assert (caught.value.line, caught.value.place) == (4, (1,))
 
 

@@ -1,4 +1,4 @@
-"""What coding returns: rows of it, and what it says of itself."""
+"""Tests of the result of coding: selected rows and the printed form."""
 
 from __future__ import annotations
 

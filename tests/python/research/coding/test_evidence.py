@@ -1,4 +1,4 @@
-"""Quotes that labels rest on, on a tiny random model."""
+"""Tests of quotes that support labels, with a tiny random model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_each_label_has_a_quote(context: lh.Context, evidence: Any, method: Any)
             assert text is not None
             assert text[start:end] == quote == quote.strip() != ""
     quotes = columns(coded, "quote")[0]
-    assert quotes[0] == quotes[6]  # one text, one quote
+    assert quotes[0] == quotes[6]  # equal texts have equal quotes
     assert coded.stats.n_prompts == 2 * without.stats.n_prompts
     lengths = {"unit": "words", "least": 3, "most": 40}
     if evidence is not True:

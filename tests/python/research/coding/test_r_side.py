@@ -1,4 +1,4 @@
-"""What R gets: messages that count from 1, columns that it takes."""
+"""Tests of the functions for R: indices from 1 in messages, columns that R accepts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_variants_of_thinking_have_settings_of_their_own() -> None:
     assert settings[0]["thinking"] is False
     assert settings[1]["thinking"]["budget"] == 4
     assert settings[2]["thinking"]["end"] == "</r>"
-    # Nothing is coded before all variants are known to be right.
+    # All variants are checked before any text is coded.
     status = _r.robustness_plan(
         [made], ["1"], ["1"], [True], {**options, "settings": {}, "thinking": levels}
     )
@@ -127,7 +127,7 @@ def test_a_codebook_is_described() -> None:
     made = _r.codebook_make(json.dumps(BOOK))["value"]
     assert made["hash"] == lh.Codebook("Which?", ["a", "b"]).hash
     assert made["names"] == ["a", "b"]
-    assert made["page"][0].startswith("<Codebook> one label a text")
+    assert made["page"][0].startswith("<Codebook> one label per text")
     preview = _r.codebook_preview(made["json"], "T", None, False)["value"]
     assert preview["prompt"].endswith("Text: T\nLabel:")
     assert preview["tokens"] is None

@@ -1,4 +1,4 @@
-"""Ready codebooks: all can be read, cite something, and name what they need."""
+"""Tests of ready codebooks: files are valid, sources are cited, targets are required."""
 
 from __future__ import annotations
 

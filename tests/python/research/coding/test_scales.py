@@ -1,4 +1,4 @@
-"""Scales of numbers: their content, their prompts, and coding by them."""
+"""Tests of scales of numbers: content, prompts, and coding."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_numbers_are_exact(scale: tuple[Any, ...], values: tuple[float, ...]) ->
         ((0, None), TypeError, "high must be a finite number"),
         ((0, 2, 1, ["low"]), TypeError, "names must map numbers to names"),
         ((0, 2, 1, "ab"), TypeError, "names must map numbers to names"),
-        ((0, 2, 1, {3: "x"}), ValueError, "names has 3 .int., which is no number"),
+        ((0, 2, 1, {3: "x"}), ValueError, "names has 3 .int., which is not a number"),
         ((0, 2, 1, {1: 2}), TypeError, "names"),
         ((0, 2, 1, {1: "a\nb"}), ValueError, "one line"),
     ],
@@ -88,7 +88,7 @@ def test_a_codebook_knows_its_numbers() -> None:
     assert "Scale from 0 to 10 in steps of 1" in str(ANGER)
     likert = lh.Codebook("Q?", ["1", "2", "5"], type="ordinal")
     assert likert.numbers == (1, 2, 5)
-    assert lh.Codebook("Q?", ["1", "2"]).numbers is None  # in no order
+    assert lh.Codebook("Q?", ["1", "2"]).numbers is None  # the labels are not ordered
     assert lh.Codebook("Q?", ["1", "01"], type="ordinal").numbers is None
     assert lh.Codebook("Q?", ["1", "1.0"], type="ordinal").numbers is None
 
@@ -192,13 +192,14 @@ def test_the_whole_distribution_on_request(context: lh.Context) -> None:
 
 
 def test_a_number_that_begins_another_ends_where_it_does(context: lh.Context) -> None:
-    """The probability of 1 is that of "1" less that of going on to 10."""
+    """The probability of 1 is the probability of "1" minus the probability of "10"."""
     book = lh.Codebook("How many?", lh.number_scale(1, 10, 9))
     prompt = frame_of(book).prompts(["Ten."])[0]
     coded = lh.annotate({"text": ["Ten."]}, "text", book, context)
     scores = lh.score_parallel(context, [prompt], [[" 1", " 10"]])
     first, second = scores.continuations[0] or []
-    assert second.tokens[: len(first.tokens)] == first.tokens  # digit by digit
+    # 10 is written digit by digit
+    assert second.tokens[: len(first.tokens)] == first.tokens
     one, ten = (np.exp(each.token_logprobs.sum()) for each in (first, second))
     assert coded.probs is not None
     assert coded.probs[0, 1] == pytest.approx(ten / one, rel=1e-4)

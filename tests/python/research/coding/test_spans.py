@@ -1,4 +1,4 @@
-"""Passages with labels, on a tiny random model."""
+"""Tests of passages with labels, with a tiny random model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
 
 
 def coded_of(context: lh.Context, frame: Any, **options: Any) -> lh.Coded:
-    """Texts coded at a high temperature, so that there are passages."""
+    """Return texts coded at a high temperature, so that there are passages."""
     return lh.annotate(
         frame,
         "text",

@@ -1,4 +1,4 @@
-"""Coding in steps: a sample by the model, the rest by a head, unsure texts again."""
+"""Tests of coding in steps: by the model, by a head, and again for unsure texts."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ def test_the_record_and_the_print_describe_the_steps(
     assert steps["embeddings"]["sha256"]
     assert all(one["seconds"] >= 0 for one in steps["each"])
     assert "llama.gguf labelled 60 texts (40.0%), drawn at random" in repr(found)
-    assert "until" not in found.run["settings"]  # those of the model's own labels
+    # `settings` contains the settings of the model's labels
+    assert "until" not in found.run["settings"]
     page = lh.report(found, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "A classifier on embeddings by bert.gguf" in page
     assert "81" in page.partition("The agreement of the head")[2]
@@ -130,7 +131,7 @@ def test_a_second_run_computes_nothing(
         "calibrate": "batch",
     }
     first = lh.annotate(DATA, "text", TOPICS, context, **how)
-    assert sizes == [60, 32, 32, 26]  # never more than a block of the rest
+    assert sizes == [60, 32, 32, 26]  # the remaining texts in blocks of at most 32
     again = lh.annotate(DATA, "text", TOPICS, context, **how)
     assert len(sizes) == 4
     assert again.stats.n_journal == again.stats.n_prompts == 69
@@ -139,7 +140,7 @@ def test_a_second_run_computes_nothing(
     assert again.frame["step"] == first.frame["step"]
     assert again.run["steps"]["each"][1]["n_journal"] == 90
     assert "from the journal" in repr(again)
-    # Another sample has another head.
+    # Another sample gives another head.
     lh.annotate(DATA, "text", TOPICS, context, **{**how, "seed": 5})
     assert len(sizes) == 8
 
@@ -166,7 +167,7 @@ def test_an_ended_run_goes_on(
     job = lh.start_annotate(DATA, "text", TOPICS, context, **how)
     part = job.results()
     done = sum(label is not None for label in part.labels)
-    assert 92 <= done <= 93  # sample and a block, and perhaps a copy
+    assert 92 <= done <= 93  # the sample and one block; a copy of a text may be added
     assert "cancelled" in part.error_codes
     n_blocks = 10
     whole = lh.annotate(DATA, "text", TOPICS, context, **how)
@@ -233,7 +234,7 @@ def test_both_at_once_and_texts_enough(
 
 
 def sampled(row: int, n: int) -> int:
-    """A seed with which the model's 50 of 100 texts contain a row n times."""
+    """Return a seed whose sample of 50 of 100 texts contains a row n times (0 or 1)."""
     for seed in range(100):
         rng = np.random.default_rng([seed, 100])
         if (rng.choice(100, 50, replace=False) == row).sum() == n:
@@ -249,7 +250,8 @@ def test_failures_keep_their_rows(tiny_path: Any, encoder: lh.Model) -> None:
             until=50, embeddings=encoder, unsure=1, on_error="stop", seed=sampled(99, 0),
         )  # fmt: skip
         assert found.errors == [None] * 100
-        assert found.frame["step"][99] == "head"  # which reads what the model cannot
+        # the head can label a text on which the model fails
+        assert found.frame["step"][99] == "head"
         with pytest.raises(lh.GenerationError, match="row 99 failed") as raised:
             lh.annotate(
                 {"text": texts}, "text", TOPICS, small,

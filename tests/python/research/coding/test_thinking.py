@@ -1,4 +1,4 @@
-"""Coding after thoughts: columns, record, what is asked, reproduction, robustness."""
+"""Tests of coding after thoughts: columns, record, prompts, reproduction, robustness."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_every_way_of_coding_thinks(
     assert coded.frame["n_thinking_tokens"][1] is None
     assert coded.frame["n_thinking_tokens"][0] <= BUDGET * n_asked
     assert coded.stats.n_thoughts == 2 * n_asked
-    # A part of a table has the columns of the whole.
+    # A part of a table has the same columns as the whole table.
     settings = {"method": method, "thinking": BUDGET, **CHAT}
     assert list(Annotate(codebook, settings).columns) == names
     nothing = lh.annotate({"text": [None]}, "text", codebook, context, **settings)
@@ -217,7 +217,7 @@ def test_thinking_is_a_variant_with_its_cost(context: lh.Context) -> None:
     others = lh.robustness(single, contexts=context, thinking=[False, 4])
     assert others.variants == ("thinking 4", "thinking off")
     assert others.labels[0] == single.labels
-    with pytest.raises(ValueError, match=r"thinking\[1\] is there twice"):
+    with pytest.raises(ValueError, match=r"thinking\[1\] occurs twice"):
         lh.robustness(frame, "text", TOPICS, context, thinking=[4, 4], **CHAT)
     with pytest.raises(ValueError, match="nothing to compare"):
         lh.robustness(frame, "text", TOPICS, context, thinking=4, **CHAT)
@@ -231,6 +231,6 @@ def test_runs_have_the_columns_of_thoughts(context: lh.Context) -> None:
     cells = task.answer(context, ["Sports or politics?"], [7])
     assert list(cells) == list(task.columns)
     assert list(cells)[-5:] == ["between", *NAMES]
-    # The draws of a row are those of its place.
+    # The seed of a row depends on the row's index.
     both = task.answer(context, ["Or?", "Sports or politics?"], [3, 7])
     assert both["thinking"][1] == cells["thinking"][0]

@@ -1,4 +1,4 @@
-"""Labels and codes of any type in estimates; formulas on all rows; one scale."""
+"""Tests of labels and codes of any type in estimates, and of formulas on all rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def data() -> pd.DataFrame:
     )
     code = np.where(rng.random(N) < 0.8, label, "a").tolist()
     frame["code"] = pd.Series(code[:80] + [None] * (N - 80), dtype=object)
-    frame.loc[200:210, "rare"] = "q"  # of texts without a code
+    frame.loc[200:210, "rare"] = "q"  # texts without a code
     frame["centred"] = frame.x - frame.x.mean()
     frame["scaled"] = frame.centred / frame.x.std()
     frame["large"] = (frame.x > frame.x.median()) * 1.0

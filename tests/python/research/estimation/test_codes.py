@@ -1,4 +1,4 @@
-"""What counts as a text's code and label: of several coders, of several labels."""
+"""Tests of the code and label of a text: with several coders, or several labels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_ties_of_coders_are_told() -> None:
     assert estimates(found) == estimates(lh.estimate(data, drawn.with_codes(ann)))
     other = lh.estimate(data, drawn.with_codes({"ben": ben, "ann": ann}))
     assert estimates(other) != estimates(found)
-    # A third one decides where the others differ.
+    # A third coder decides where the other coders differ.
     chief = [b if a != b else None for a, b in zip(ann, ben, strict=True)]
     decided = lh.estimate(data, two.with_codes({"chief": chief}))
     assert not any("ties" in told for told in decided.notes)
@@ -43,7 +43,7 @@ def test_ties_of_coders_are_told() -> None:
 
 
 def of_several(n: int = N) -> dict[str, Any]:
-    """Topics a and b, of which one text may have both; the model misses some."""
+    """Return texts that may have the topics a and b; the model misses some topics."""
     rng = np.random.default_rng(5)
     code, label = rng.random((n, 2)) < [0.5, 0.3], rng.random((n, 2)) < 0.85
     return {
@@ -93,8 +93,8 @@ def test_a_label_counts_where_it_is_among_several(outcome: Any) -> None:
         lh.estimate(DATA, CODES, outcome={"a": 1, "b": 2}, prob="simple", several=True)
 
 
-@pytest.mark.filterwarnings("ignore:the codes are hardly")  # they are of strata
-@pytest.mark.filterwarnings("ignore:people gave labels")  # several in one
+@pytest.mark.filterwarnings("ignore:the codes are hardly")  # codes from strata
+@pytest.mark.filterwarnings("ignore:people gave labels")  # several labels in one cell
 def test_the_codebook_or_the_sample_knows_of_several() -> None:
     wanted = lh.estimate(DATA, CODES, prob="simple", several=True)
     several = lh.estimate(coded_by("multiple"), CODES, prob="simple")
@@ -134,7 +134,7 @@ def test_formulas_name_one_of_several() -> None:
     for formula in ("label == 'a' ~ age", "has_label(label, 'a') ~ age + label"):
         with pytest.raises(ValueError, match=r"such as has_label\(label, 'x'\) ~ age: "):
             lh.estimate(DATA, CODES, formula, **options)
-    # Of one label it is the same as ==.
+    # For texts with one label, has_label() equals ==.
     one = {**DATA, "label": [each or "b" for each in DATA["label"]]}
     found = lh.estimate(one, one["label"], "has_label(label, 'a') ~ age", prob="simple",
         methods=["naive"])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Coders who err, many intervals at once, and hints about the design."""
+"""Tests of coders who err, many intervals at once, and hints about the design."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from llamaherd.research.estimation.consensus import agreement_line
 from llamaherd.research.statistics.dawid_skene import fitted
 
-# Samples are small, and estimate() says so.
+# The samples are small, so estimate() warns.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N = 600
 RNG = np.random.default_rng(7)
@@ -55,7 +55,7 @@ def test_intervals_include_that_the_right_code_is_uncertain(consensus: Any) -> N
 
 
 def scored(seed: int, n: int = 500) -> tuple[Any, Any, lh.GoldSample]:
-    """Numbers 1 to 5, the model's and the right ones, and codes by coders who err."""
+    """Return numbers from 1 to 5: of the model, right numbers, and codes with errors."""
     rng = np.random.default_rng(seed)
     right = rng.choice(5, n, p=[0.1, 0.2, 0.3, 0.25, 0.15]) + 1
     label = np.clip(right + rng.choice([-1, 0, 1], n, p=[0.2, 0.6, 0.2]), 1, 5)
@@ -71,7 +71,7 @@ def scored(seed: int, n: int = 500) -> tuple[Any, Any, lh.GoldSample]:
 
 
 def test_quantiles_go_with_a_model_of_coders() -> None:
-    """The quantiles of order 0.2, 0.45 and 0.8 are 2, 3 and 4."""
+    """The true quantiles of the orders 0.2, 0.45 and 0.8 are 2, 3 and 4."""
     hits = []
     for seed in range(12):
         frame, _, sample = scored(seed)
@@ -239,7 +239,8 @@ def test_notes_list_only_the_first_groups() -> None:
     data = DATA.assign(group=[f"g{i % 100}" for i in range(N)])
     found = lh.estimate(data, gold(), outcome="yes", by="group")
     few = next(note for note in found.notes if note.startswith("few codes"))
-    assert few.count("(") == 1 + 12  # groups, with the number of their codes
+    # 12 groups, each with its number of codes in parentheses
+    assert few.count("(") == 1 + 12
     assert ", and " in few
     assert few.endswith(" more")
     assert max(map(len, found.notes)) < 600

@@ -1,4 +1,4 @@
-"""Estimates from data frames, against those of arrays and of statsmodels."""
+"""Tests of estimates from data frames, against estimates from arrays and statsmodels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ N, N_GOLD = 1200, 240
 
 
 def texts() -> pd.DataFrame:
-    """Three labels; the model calls neutral what it misses, most of it in party B."""
+    """Return texts with three labels; the model calls labels that it misses neutral."""
     rng = np.random.default_rng(8)
     party = rng.choice(["A", "B", "C"], N, p=[0.4, 0.4, 0.2])
     age = rng.integers(20, 80, N).astype(float)
@@ -81,9 +81,9 @@ def test_shares_in_any_data_frame(kind: Any) -> None:
         wanted = ppi.ppi_mean(y, y_hat[drawn.rows], others)
         row = value(found, "ppi", outcome=label)
         assert (row.estimate, row.lam) == (pytest.approx(wanted.theta[0]), wanted.lam)
-        # lam is fitted, too.
+        # lam is a fitted parameter, too.
         wide = np.sqrt(N_GOLD / (N_GOLD - 2))
-        # Of few errors more may be.
+        # The limits for few errors may increase the standard error.
         assert 1 - 1e-9 < row.std_error / (wide * wanted.std_errors[0]) < 1.1
     total = sum(row.estimate for row in found.by("dsl"))
     assert total == pytest.approx(1)
@@ -100,7 +100,7 @@ def test_groups_and_differences(prob: str) -> None:
         assert difference.estimate == pytest.approx(b.estimate - a.estimate)
         matrix = found.covariance(method)
         variance = matrix[0, 0] + matrix[1, 1] - 2 * matrix[0, 1]
-        # Of independent means as Welch has them.
+        # Degrees of freedom of independent means follow Welch.
         if method != "naive":
             squares = [row.std_error**4 / row.df for row in (a, b)]
             assert difference.df == pytest.approx(
@@ -254,7 +254,7 @@ def test_a_sample_of_other_texts_is_refused() -> None:
     named = DATA.assign(key=[f"k{i}" for i in range(N)])
     drawn = lh.gold_sample(named, 20, text="text", label="label", id="key")
     with pytest.raises(ValueError, match="gold was drawn from other data: texts or"):
-        lh.estimate(DATA.iloc[::-1], drawn)  # ids are not known, texts are
+        lh.estimate(DATA.iloc[::-1], drawn)  # ids are unknown, texts are known
     with pytest.raises(ValueError, match="gold has no codes yet"):
         lh.estimate(DATA, lh.gold_sample(DATA, 20, text="text", label="label"))
 
@@ -269,7 +269,7 @@ def test_partial_codes_count_as_a_random_part() -> None:
     ):
         found = lh.estimate(DATA, full.with_codes(codes), methods=["gold"])
     assert found.n_gold == 160
-    # The weights still add up to the texts.
+    # The weights still sum to the number of texts.
     assert sum(row.estimate for row in found.rows) == pytest.approx(1)
     all_ = lh.estimate(DATA, full, methods=["gold"])
     for one, other in zip(found.rows, all_.rows, strict=True):
@@ -346,10 +346,10 @@ def test_a_method_without_a_solution_leaves_the_others() -> None:
         ({"formula": "label == 'negative' ~ colour"}, "cannot be evaluated.*colour"),
         ({"formula": "label == 'negative' ~ (age"}, "cannot be read"),
         ({"formula": "votes ~ label", "model": "logit"}, "must be 0 or 1.*'votes'"),
-        ({"formula": "votes ~ age", "model": "mean"}, "goes without a formula"),
-        ({"formula": "votes ~ age", "by": "party"}, "by goes without a formula"),
+        ({"formula": "votes ~ age", "model": "mean"}, "cannot be used with a formula"),
+        ({"formula": "votes ~ age", "by": "party"}, "by cannot be used with a formula"),
         ({"formula": "votes ~ age", "outcome": "neutral"}, "without a left side"),
-        ({"model": "ols"}, "goes with a formula"),
+        ({"model": "ols"}, "needs a formula"),
         ({"outcome": "sad"}, "outcome must be among the labels negative, neutral"),
         ({"methods": ["magic"]}, "methods must be one of 'dsl'"),
         ({"level": 95}, "level must be above 0 and below 1, not 95"),
@@ -379,7 +379,7 @@ def test_the_result_is_told_in_many_ways() -> None:
     assert len(table) == len(found) == 2 * 5 * 4
     assert "negative share party: A" in str(found)
     worth = round(found.gold_worth("dsl"))
-    assert f"by codes alone of {worth} texts (dsl), " in str(found)
+    assert f"short intervals with {worth} texts (dsl), " in str(found)
     assert pickle.loads(pickle.dumps(found)).to_dicts() == found.to_dicts()
     assert repr(found).startswith("<Estimates: mean of 1200 texts with 240 codes")
     assert N_GOLD < found.gold_worth("dsl") < 5 * N_GOLD
@@ -474,7 +474,7 @@ def test_a_formula_must_use_the_labels_as_they_are_spelled() -> None:
 
 @pytest.mark.parametrize("prob", ["simple", "unequal"])
 def test_intervals_of_shares_stay_within_what_shares_can_be(prob: str) -> None:
-    """Of a rare label the normal intervals of all methods would begin below 0."""
+    """The normal intervals of a rare label's share would begin below 0."""
     n, n_gold = 400, 60
     label = ["rare" if i % 40 == 0 else "common" for i in range(n)]
     code: list[str | None] = [None] * n

@@ -1,4 +1,4 @@
-"""Estimates from labels that are numbers."""
+"""Tests of estimates from labels that are numbers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_mean_needs_numbers() -> None:
     named = words.assign(label=np.where(MODEL > 5, "mean", "kind"))
     gold = lh.gold_sample(named, 60, text="text", label="label", seed=1)
     gold = gold.with_codes([named["label"][i] for i in gold.rows])
-    found = lh.estimate(named, gold, outcome="mean")  # the label
+    found = lh.estimate(named, gold, outcome="mean")  # "mean" is a label here
     assert {row.term for row in found.rows} == {"share"}
 
 
@@ -142,7 +142,7 @@ def test_quantiles_are_corrected() -> None:
     by_rank = np.quantile(TRUTH[rows], 0.5, method="inverted_cdf")
     assert median["gold"].estimate == by_rank
     assert median["naive"].estimate == np.quantile(MODEL, 0.5, method="inverted_cdf")
-    # The smallest number whose corrected share reaches one half.
+    # The median is the smallest number whose corrected share reaches one half.
     shares = [
         (t >= MODEL).mean() + ((t >= TRUTH[rows]) * 1.0 - (t >= MODEL[rows])).mean()
         for t in range(11)
@@ -158,7 +158,7 @@ def test_quantiles_are_corrected() -> None:
 
 
 def test_quantiles_of_many_numbers_equal_those_by_all_shares() -> None:
-    """Numbers with fractions are searched by bisection, others one by one."""
+    """Numbers with fractions are found by bisection, few numbers one by one."""
     gold = lh.gold_sample(DATA, 120, text="text", label="mean", seed=1)
     gold = gold.with_codes([float(TRUTH[i] + i / 1e4) for i in gold.rows])
     found = lh.estimate(DATA, gold, outcome="median", methods=["gold", "naive"])
@@ -187,7 +187,7 @@ def test_quantiles_of_groups_have_differences() -> None:
 
 
 def test_quantiles_take_probabilities() -> None:
-    """Sure probabilities are labels."""
+    """Probabilities of 0 and 1 give the same quantiles as labels."""
     names = [str(i) for i in range(11)]
     sure = {f"p_{name}": (str(name) == DATA["label"].astype(str)) * 1.0 for name in names}
     data = DATA.assign(**sure)
@@ -206,7 +206,10 @@ def test_quantiles_take_probabilities() -> None:
         ({"quantile": 0.1}, "quantile is for outcome='quantile'"),
         ({"outcome": "quantile", "quantile": 1.5}, "quantile must be between"),
         ({"outcome": "quantile", "quantile": []}, "quantile must not be empty"),
-        ({"formula": "label ~ age", "quantile": 0.5}, "quantile goes without a formula"),
+        (
+            {"formula": "label ~ age", "quantile": 0.5},
+            "quantile cannot be used with a formula",
+        ),
     ],
 )
 def test_bad_quantiles_are_named(arguments: dict[str, Any], message: str) -> None:
@@ -222,5 +225,5 @@ def test_an_error_in_a_numeric_covariate_is_corrected() -> None:
     gold = gold.with_codes([int(TRUTH[i]) for i in gold.rows])
     found = lh.estimate(noisy, gold, "y ~ label", methods=["dsl", "naive"])
     slope = {row.method: row for row in found.rows if row.term == "label"}
-    assert slope["naive"].high < 0.48  # drawn towards 0
+    assert slope["naive"].high < 0.48  # biased towards 0
     assert slope["dsl"].low < 0.5 < slope["dsl"].high

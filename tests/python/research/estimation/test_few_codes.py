@@ -1,4 +1,4 @@
-"""Intervals from few codes, and from codes in which there is no error."""
+"""Tests of intervals from few codes, and from codes without any error."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def shares(
 @pytest.mark.more(reason="simulates studies: a fifth as many")
 @pytest.mark.parametrize("n_gold", [15, 20, 30])
 def test_intervals_from_few_codes_hold_the_truth(n_gold: int) -> None:
-    """A share of 0.3, labels right in 80%: 85% at n = 10 by the normal distribution."""
+    """Coverage for a share of 0.3; the normal distribution has 85% at n = 10."""
     rng = np.random.default_rng(n_gold)
     draws, held = sized(120, 600), dict.fromkeys(("dsl", "ppi", "gold"), 0)
     for _ in range(draws):
@@ -67,7 +67,7 @@ def test_intervals_from_few_codes_hold_the_truth(n_gold: int) -> None:
 @pytest.mark.more(reason="simulates studies: a fifth as many")
 @pytest.mark.parametrize("accuracy", [0.98, 0.995])
 def test_intervals_about_these_texts_where_errors_are_rare(accuracy: float) -> None:
-    """Without a bound 13% of these intervals had no width, and 86% held the truth."""
+    """Without a bound, 13% of intervals had no width, and 86% had the true value."""
     rng = np.random.default_rng(3)
     draws, held = sized(60, 300), dict.fromkeys(("dsl", "ppi"), 0)
     for _ in range(draws):
@@ -86,14 +86,14 @@ def test_no_error_among_the_codes() -> None:
     label, rows = np.arange(N) % 2.0, np.arange(0, N, 20)
     rows[::2] += 1
     found = shares(label, label, rows, "texts")
-    # Wilson's limit of 0 of 50, of all texts, less what was drawn.
+    # Wilson's limit for 0 errors of 50, for all texts without the drawn texts.
     z2 = norm.ppf(0.975) ** 2
     most = z2 / (50 + z2) * np.sqrt(1 - 50 / N)
     for method in ("dsl", "ppi"):
         assert found[method].low == pytest.approx(0.5 - most, rel=0.01)
         assert found[method].high == pytest.approx(0.5 + most, rel=0.01)
     assert found["gold"].high - found["gold"].low > 0.2
-    # In what they are a sample of the labels' share varies, too.
+    # The population of these texts also varies in the share of the labels.
     wide = shares(label, label, rows)["dsl"]
     assert wide.std_error > found["dsl"].std_error
     none = shares(0 * label, 0 * label, rows)
@@ -152,7 +152,7 @@ def test_degrees_of_freedom() -> None:
     made = problem([0] * 6, [0, 0, 0, 0, 1, 1])
     assert few_codes.freedom(made, 2) == 4
     assert few_codes.freedoms(made, 1).tolist() == [3, 1]
-    # Of two in each of three strata there are three differences.
+    # Two texts in each of three strata give three differences.
     made = problem([0, 0, 1, 1, 2, 2], [0] * 6)
     assert few_codes.freedom(made, 1) == 3
     assert few_codes.freedoms(made, 1).tolist() == [3]

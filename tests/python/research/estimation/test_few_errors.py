@@ -1,4 +1,4 @@
-"""Few errors in a stratum that holds most texts, and other samples that tell little."""
+"""Tests of strata that have few errors but most texts, and of similar samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ N = 3000
 
 
 def texts(seed: int = 0, share: float = 0.03, found: float = 0.6) -> dict[str, Any]:
-    """A rare label of which a model finds some, with few false alarms."""
+    """Return texts with a rare label, which the model finds in part."""
     rng = np.random.default_rng(seed)
     code = rng.random(N) < share
     label = np.where(code, rng.random(N) < found, rng.random(N) < 0.01)
@@ -41,7 +41,7 @@ def told(caught: list[warnings.WarningMessage]) -> str:
 
 @pytest.mark.parametrize("target", ["population", "texts"])
 def test_a_rare_label_with_equal_strata(target: Any) -> None:
-    """Wald's interval had the share in 39 to 83% of such samples, without a word."""
+    """Wald's interval covered the share in 39 to 83% of samples, without a warning."""
     held = n_told = 0
     for seed in range(12):
         data = texts(seed)
@@ -53,11 +53,11 @@ def test_a_rare_label_with_equal_strata(target: Any) -> None:
         rows = [row for row in found.rows if row.method != "naive"]
         held += all(row.low <= truth <= row.high for row in rows)
     assert held >= 11
-    assert n_told >= 10  # others show five errors
+    assert n_told >= 10  # other samples show at least five errors
 
 
 def test_recall_is_bounded_by_the_texts_that_could_hold_misses() -> None:
-    """Recall was 1.00 [0.94, 1.00] where it is 0.6."""
+    """The simple interval of recall was 1.00 [0.94, 1.00]; the true recall is 0.6."""
     held, n_told = np.zeros(3), 0
     for seed in range(12):
         data = texts(seed)
@@ -81,7 +81,8 @@ def test_few_one_sided_errors_are_warned_of_for_each_target() -> None:
                 {"label": label}, code, outcome="a", prob="simple", target=target
             )
         row = found.by("dsl")[0]
-        assert row.estimate - row.low > row.high - row.estimate  # more may be missed
+        # the model may have missed more texts
+        assert row.estimate - row.low > row.high - row.estimate
 
 
 def test_sure_texts_with_few_codes_are_warned_of() -> None:
@@ -102,7 +103,7 @@ def test_sure_texts_with_few_codes_are_warned_of() -> None:
 
 
 def test_response_that_depends_on_the_label_is_weighted_by_label() -> None:
-    """Coders did 90% of one label and 50% of the other: 65% of intervals held."""
+    """Coders coded 90% of one label and 50% of the other; unweighted coverage was 65%."""
     rng = np.random.default_rng(3)
     code = rng.random(N) < 0.4
     label = np.where(rng.random(N) < 0.85, code, ~code)

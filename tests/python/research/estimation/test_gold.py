@@ -1,4 +1,4 @@
-"""Gold samples: drawn, written for people, read back."""
+"""Tests of gold samples: drawn, written for people, and read."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_blank_texts_are_not_drawn() -> None:
         ({"by": "colour"}, "by must be a column of the data frame, not 'colour'"),
         ({"prob": "uncertainty"}, "confidence must be a column"),
         ({"prob": "uncertainty", "confidence": [2.0] * 60}, "between 0 and 1"),
-        ({"id": "party"}, "id must differ from text to text: 'A' is there twice"),
+        ({"id": "party"}, "id must differ from text to text: 'A' occurs twice"),
         ({"n": 100}, "n must be between 1 and 60"),
         ({"seed": -1}, "seed must be between 0"),
         ({"by": "party", "allocation": {"A": 20}}, r"\['A', 'B'\], not \['A'\]"),
@@ -292,7 +292,7 @@ def test_no_cell_is_a_formula_and_all_come_back(cell: str) -> None:
 
 
 def coded_file(path: Path, codes: dict[str, list[str]], **changes: Any) -> None:
-    """Fills in codes by id, as a person does in a spreadsheet."""
+    """Write codes by id into a file, as a person does in a spreadsheet."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
@@ -320,7 +320,7 @@ def test_codes_come_back(tmp_path: Path, delimiter: str, encoding: str) -> None:
     for found in (lh.read_gold(path), lh.read_gold(path, gold)):
         assert found.coders == ["ann", "ben"]
         assert found.codes == [["yes"] * 40, [None] * 10 + ["no"] * 30]
-        assert found.gold == ["yes"] * 40  # of equally many the first
+        assert found.gold == ["yes"] * 40  # on a tie the first coder's code
         assert found.all_probs.tolist() == gold.all_probs.tolist()
         assert found.texts == gold.texts
 
@@ -421,7 +421,7 @@ def test_codes_come_as_series_and_frames_too() -> None:
 def test_a_sheet_that_was_coded_is_not_written_over(tmp_path: Path) -> None:
     path, drawn = tmp_path / "to_code.csv", sample(n=4)
     drawn.write(path, coders=["anna"])
-    drawn.write(path, coders=["anna"])  # nothing would be lost
+    drawn.write(path, coders=["anna"])  # the file has no codes that would be lost
     coded = path.read_bytes().replace(b'""\r\n', b'"yes"\r\n')
     path.write_bytes(coded)
     with pytest.raises(ValueError, match=r"to_code.csv' already exists and may contain"):

@@ -1,4 +1,4 @@
-"""Reading the sheets that people coded, as they come back from spreadsheets."""
+"""Tests of reading sheets that people coded in spreadsheets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def written(path: Path, rows: list[dict[str, str]], header: list[str]) -> None:
-    """Writes rows as a spreadsheet does, under another header perhaps."""
+    """Write rows as a spreadsheet does, possibly with another header."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)
@@ -40,7 +40,7 @@ def written(path: Path, rows: list[dict[str, str]], header: list[str]) -> None:
 
 
 def sheet(tmp_path: Path, codes: list[str], **more: list[str]) -> Path:
-    """A sheet that was coded, in its order; with more columns."""
+    """Write a sheet with codes and further columns, in the order of the sample."""
     path = tmp_path / "gold.csv"
     sample().write(path, overwrite=True)
     rows = rows_of(path)
@@ -52,7 +52,7 @@ def sheet(tmp_path: Path, codes: list[str], **more: list[str]) -> Path:
 
 
 def code_of(path: Path, row: int) -> str | None:
-    """What was read for the row of the file."""
+    """Return the code that was read for a row of the file."""
     found = lh.read_gold(path)
     return found.codes[0][found.ids.index(rows_of(path)[row]["id"])]
 
@@ -92,10 +92,10 @@ def test_numbers_come_back_as_programs_write_them() -> None:
 def test_columns_are_found_in_any_case(tmp_path: Path) -> None:
     path = sheet(tmp_path, ["yes"])
     written(path, rows_of(path), [" ID", "Text ", "Label"])
-    assert lh.read_gold(path).coders == ["Label"]  # a coder may be called so
+    assert lh.read_gold(path).coders == ["Label"]  # "Label" is a valid name of a coder
     written(path, rows_of(path), ["ID", "TEXT", "id"])
     with pytest.raises(ValueError, match="is none of the sample's"):
-        lh.read_gold(path)  # the one that is called so is it
+        lh.read_gold(path)  # only the column called "id" is the column of ids
 
 
 def test_notes_are_no_codes(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_coder_who_wrote_a_few_words_is_a_coder(tmp_path: Path) -> None:
     path = sheet(tmp_path, ["yes"], ben=["no", "no idea"])
     with pytest.raises(ValueError, match=r"10 problems.*column ben: 'no idea' is none"):
         lh.read_gold(path)
-    path = sheet(tmp_path, ["maybe"])  # the only one
+    path = sheet(tmp_path, ["maybe"])  # the only coder
     with pytest.raises(ValueError, match=r"20 problems.*column code: 'maybe'"):
         lh.read_gold(path)
 
@@ -145,7 +145,7 @@ def test_rows_that_were_deleted_are_told(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=match):
         found = lh.read_gold(path)
     assert found.gold.count(None) == 3
-    other = tmp_path / "other.csv"  # two people share the texts out
+    other = tmp_path / "other.csv"  # two people divide the texts among themselves
     written(other, rows[15:], list(rows[0]))
     both = lh.read_gold([path, other], sample())
     assert None not in both.gold
@@ -164,7 +164,7 @@ def test_codes_of_a_data_frame_are_read_as_those_of_a_file(kind: Any) -> None:
     }
     with pytest.warns(UserWarning, match="'party' was taken for notes"):
         found = lh.read_gold(kind(columns), drawn)
-    assert found.coders == ["ann"]  # and not the model
+    assert found.coders == ["ann"]  # the column of the model's labels is not a coder
     assert found.codes == [["yes", "no", None, None] * 5]
     named = lh.read_gold(kind(columns), drawn, coders=["label"])
     assert named.gold == drawn.labels
@@ -234,7 +234,7 @@ def test_rounded_probabilities_are_the_same(tmp_path: Path) -> None:
 
 
 def changed(path: Path, row: int, column: str, value: str) -> int:
-    """Changes a cell; returns its row in the file."""
+    """Change a cell and return its row in the file."""
     rows = rows_of(path)
     rows[row][column] = value
     written(path, rows, list(rows[0]))
@@ -313,7 +313,7 @@ def test_cells_beyond_the_columns_are_not_lost(tmp_path: Path) -> None:
 def test_errors_of_a_sheet_have_their_place(tmp_path: Path) -> None:
     gold = sample()
     first, second = gold.ids[:2]
-    path = tmp_path / "a {b}.csv"  # braces are no fields of a message
+    path = tmp_path / "a {b}.csv"  # braces in a path are not fields of a message
     for text, argument, place, code in [
         (f"id,ann\n{first},yes\n{second},perhaps\n", "path", (1, "ann"), "unknown_codes"),
         (f"id,ann\n{first},yes\nnobody,yes\n", "path", (1, "id"), "unknown_codes"),

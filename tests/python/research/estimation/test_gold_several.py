@@ -1,4 +1,4 @@
-"""Gold samples of texts that may have several labels."""
+"""Tests of gold samples of texts that may have several labels."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def test_cells_with_several_labels(tmp_path: Path, cell: str, code: str | None) 
     found = lh.read_gold(path, drawn, coders=["code"])
     assert found.codes == [[code] * 20]
     found.write(path, overwrite=True)
-    assert lh.read_gold(path).codes == found.codes  # also where none applies
+    # also for texts to which no label applies
+    assert lh.read_gold(path).codes == found.codes
 
 
 def test_what_is_no_label_is_named() -> None:
@@ -79,7 +80,7 @@ def test_the_design_knows_that_there_are_several() -> None:
     assert drawn.design["several"] is True
     assert lh.GoldSample.from_json(drawn.to_json()).several
     assert "several" not in sample(several=False).design
-    # Codes by a program: "" is what annotate() has for none of them.
+    # Codes from a program: annotate() writes "" if no label applies.
     own = drawn.with_codes([coded().labels[i] for i in drawn.rows])
     assert own.gold == drawn.labels
     assert "" in own.gold
@@ -93,7 +94,7 @@ def test_most_coders_say_so_of_each_label() -> None:
     drawn = sample().with_codes({name: [code] * 20 for name, code in three.items()})
     assert drawn.gold[0] == "war; climate"
     two = sample().with_codes({"ann": ["war"] * 20, "ben": ["none"] * 20})
-    assert two.gold[0] == "war"  # of equally many the first
+    assert two.gold[0] == "war"  # on a tie the first coder's code
     assert sample().with_codes({"ann": [None] * 20}).gold[0] is None
 
 

@@ -1,4 +1,4 @@
-"""Joining codes to texts: by id, or refused where the order of rows cannot be told."""
+"""Tests of joining codes to texts by id; data are refused if the order is unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 N = 400
 RNG = np.random.default_rng(7)
 PARTY = RNG.choice(["A", "B"], N)
-# Party A is what people code "yes"; the model's labels know little of it.
+# People code "yes" more often in party A; in the model's labels the difference is
+# smaller.
 CODE = np.where(RNG.random(N) < np.where(PARTY == "A", 0.8, 0.3), "yes", "no")
 LABEL = np.where(RNG.random(N) < 0.7, CODE, "no")
 DATA = pd.DataFrame(
@@ -91,7 +92,7 @@ def test_what_cannot_be_joined_is_refused() -> None:
     refused(SORTED.rename(columns={"text": "speech"}), drawn, "the model's labels")
     refused(bare.drop(columns="key"), with_ids, "the model's labels")
     refused(SORTED, drawn, "texts or their order")
-    renumbered = bare.assign(key=DATA["key"])  # ids were given anew after sorting
+    renumbered = bare.assign(key=DATA["key"])  # new ids were assigned after sorting
     refused(renumbered, with_ids, "the model's labels of the drawn texts have changed")
     twice = bare.assign(key=["k000", *bare["key"][1:]])
     for use in (numbers, hits):
@@ -123,7 +124,7 @@ def test_labels_that_are_sorted_or_all_alike_tell_no_order() -> None:
 
 
 def test_one_label_among_many_tells_the_order() -> None:
-    """Among the drawn texts all have the same label; among all texts they do not."""
+    """All drawn texts have the same label; two of the other texts have another label."""
     names = ["yes", "no"]
     drawn = gold(DATA.assign(label="no"), names=names)
     labels = ["no"] * N
@@ -158,7 +159,7 @@ def test_labels_of_another_run_are_told() -> None:
 
 
 def test_samples_of_earlier_versions() -> None:
-    """They know neither all ids nor the hash of all labels."""
+    """Samples of earlier versions contain neither all ids nor the hash of all labels."""
     drawn = gold(id="key")
     design = {k: v for k, v in drawn.design.items() if k != "labels_sha256"}
     old = lh.GoldSample.from_json(replace(drawn, all_ids=None, design=design).to_json())

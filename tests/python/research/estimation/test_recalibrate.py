@@ -1,4 +1,4 @@
-"""Recalibrated labels: better, honest, refused where codes are few, taken everywhere."""
+"""Tests of recalibrated labels: accuracy, cross-fitting, minimum numbers of codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ["negative", "neutral", "positive"]
 
 
 def texts() -> pd.DataFrame:
-    """A model that says positive too often."""
+    """Return texts with a model that gives "positive" too often."""
     rng = np.random.default_rng(6)
     code = rng.choice(3, N, p=[0.3, 0.5, 0.2])
     scores = rng.normal(size=(N, 3)) + 1.5 * np.eye(3)[code] + np.array([0, 0, 2.0])
@@ -101,7 +101,7 @@ def test_no_label_depends_on_its_own_code() -> None:
     changed[fold] = "positive"
     other = lh.recalibrate(DATA, GOLD.with_codes(changed[GOLD.rows].tolist()))
     assert other.folds == BETTER.folds
-    # The first head never sees the codes of its own fold.
+    # The head of the first fold does not use the codes of this fold.
     assert (other.probs[fold] == BETTER.probs[fold]).all()
     assert (other.probs != BETTER.probs).any()
 
@@ -283,7 +283,7 @@ def test_dsl_and_ppi_of_probabilities_follow_their_formulas() -> None:
     assert (row.estimate, row.lam) == (pytest.approx(wanted.theta[0]), wanted.lam)
     low, high = ppi_mean_ci(y, hat[GOLD.rows], others, alpha=0.05, lam=row.lam)
     assert row.estimate == pytest.approx((low[0] + high[0]) / 2)
-    # t in place of the normal distribution, and a correction for lam.
+    # t instead of the normal distribution, and a correction for lam.
     assert 1 < (row.high - row.low) / (high[0] - low[0]) < 1.05
     assert found.predictions == "probs"
 

@@ -1,4 +1,4 @@
-"""The same texts under other words, orders, models and seeds."""
+"""Tests of coding the same texts with other words, orders, models and seeds."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_orders_are_drawn_by_the_seed() -> None:
     assert len({tuple(orders(2, seed)) for seed in range(20)}) > 3
     assert len(set(orders(5, 1))) == 6
     assert orders(50, 1)[0] == BOOK.names
-    assert len(orders(50, 1)) == 6  # there are no more
+    assert len(orders(50, 1)) == 6  # only six orders exist
 
 
 def test_rows_are_drawn_by_the_seed() -> None:
@@ -177,7 +177,8 @@ def test_estimates_of_each_variant(
                 {**TEXTS, "label": labels}, sample(), formula, outcome, methods=["dsl"]
             )
         assert estimates is not None
-        assert str(estimates.rows) == str(wanted.rows)  # NaN is not NaN
+        # compared as text, because NaN is not equal to NaN
+        assert str(estimates.rows) == str(wanted.rows)
     rows = found.estimate_rows()
     assert {row["variant"] for row in rows} == set(found.variants)
     first = next(row for row in rows if row["outcome"].endswith("b'" if formula else "b"))

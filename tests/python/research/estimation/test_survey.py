@@ -1,4 +1,4 @@
-"""Survey weights, against statsmodels and formulas."""
+"""Tests of survey weights, against statsmodels and formulas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
-# Samples are small, and estimate() says so.
+# The samples are small, so estimate() warns.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N = 300
 RNG = np.random.default_rng(2)

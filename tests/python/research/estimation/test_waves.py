@@ -1,4 +1,4 @@
-"""Gold samples that were drawn in waves, and data of which some rows were left out."""
+"""Tests of samples drawn in waves, and of data from which rows were removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Samples are small, and estimate() says so.
+# The samples are small, so estimate() warns.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N = 400
 RNG = np.random.default_rng(5)
@@ -41,7 +41,7 @@ def adaptive(before: lh.GoldSample, n: int = 40) -> lh.GoldSample:
 
 
 def sizes(before: lh.GoldSample) -> list[float]:
-    """More texts of the parties with more errors so far."""
+    """Return sizes that are larger for parties with more errors so far."""
     wrong = dict.fromkeys("ABC", 0.5)
     for row, code in zip(before.rows, before.gold, strict=True):
         wrong[DATA["party"][row]] += code != DATA["label"][row]
@@ -103,7 +103,7 @@ def test_a_wave_that_depends_on_codes_is_weighted() -> None:
 
 
 def test_its_intervals_are_of_the_length_of_its_errors() -> None:
-    """Compare 60 draws from one population, for the texts themselves."""
+    """Compare 60 draws from the same texts, for estimates of these texts."""
     found = []
     for seed in range(60):
         before = first(80, seed=10 * seed)

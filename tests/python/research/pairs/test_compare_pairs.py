@@ -1,4 +1,4 @@
-"""Comparison of texts in pairs by a model, its checks and its agreement."""
+"""Tests of comparing texts in pairs: result, checks and agreement."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_bad_arguments_are_named(
 
 @pytest.fixture
 def made(found: lh.PairComparison) -> Made:
-    """A comparison with given strengths and log-odds of pairs."""
+    """Return a function that makes a comparison from strengths and log-odds of pairs."""
 
     def make(strengths: list[float], pairs: list[tuple[int, int, float]]) -> Any:
         texts = [
@@ -193,7 +193,7 @@ def test_agreement_with_pairs_of_people(made: Made) -> None:
 
 
 def test_pairs_with_a_common_text_widen_the_interval(made: Made) -> None:
-    """Errors of one text are not independent evidence."""
+    """Pairs with a common text are not independent."""
     x = made([0.0, *range(1, 21)], [])
     hub = [("t0", f"t{i}", "t0" if i % 2 else f"t{i}") for i in range(1, 21)]
     disjoint = [
@@ -204,9 +204,9 @@ def test_pairs_with_a_common_text_widen_the_interval(made: Made) -> None:
     )
     assert one.value == two.value == 0.5
     assert one.n == two.n == 20
-    alone = np.array([0.299, 0.701])  # Wilson's, of 20 independent pairs
+    alone = np.array([0.299, 0.701])  # Wilson's interval for 20 independent pairs
     np.testing.assert_allclose([one.low, one.high], alone, atol=0.01)
-    assert two.high - two.low > 0.5  # each pair is there twice
+    assert two.high - two.low > 0.5  # each pair occurs twice
 
 
 def test_agreement_with_known_scores(made: Made) -> None:

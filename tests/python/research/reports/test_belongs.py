@@ -1,4 +1,4 @@
-"""A report takes only what came from the labels that it is about."""
+"""Tests that a report refuses results that were computed from other labels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
 
 def coded_by(context: lh.Context, texts: list[str] = TEXTS, **options: Any) -> lh.Coded:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a random model's labels
+        # notes on the labels of a random model
+        warnings.simplefilter("ignore", UserWarning)
         book = options.pop("book", BOOK)
         return lh.annotate({"text": texts}, "text", book, context, **options)
 
@@ -217,7 +218,7 @@ def test_notes_tell_of_labels_that_say_little(context: lh.Context) -> None:
     (note,) = notes_of(mixed, np.array([0.01] * 39 + [np.nan]), BOOK, how)
     assert note.startswith("median coverage is 0.01: ")
     assert notes_of(mixed, np.full(40, 0.06), BOOK, how) == []
-    # A random model has no idea of labels.
+    # The labels of a random model contain no information.
     with pytest.warns(UserWarning, match="have the label|median coverage"):
         found = lh.annotate(ONE, "text", BOOK, context)
     assert found.notes

@@ -1,4 +1,4 @@
-"""Checklist of reports: items are answered from the data, or open."""
+"""Tests of the checklist: items are answered from the data, or open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passages and quotes are highlighted in reports, and plotted."""
+"""Tests of passages and quotes in reports and plots."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def coded(context: lh.Context) -> lh.Coded:
 
 
 def shown(page: str) -> list[str]:
-    """The marked paragraphs of a page, as a reader sees them."""
+    """Return the marked paragraphs of a page as a reader sees them."""
     found = re.findall(r'<p class="marked".*?</p>', page, re.DOTALL)
     return [unescape(re.sub(r"<[^<>]*>", "", each)) for each in found]
 
@@ -119,7 +119,7 @@ def test_passages_are_plotted(coded: lh.Coded) -> None:
 
 
 def spans_of(coder: str, *texts: list[list[object]]) -> lh.SpanCodes:
-    """Passages of one coder in texts of 30 characters: start, end and label of each."""
+    """Return passages of one coder in texts of 30 characters: start, end and label."""
     codes = {
         f"{i:030d}": tuple(Unit(*unit) for unit in units) for i, units in enumerate(texts)
     }

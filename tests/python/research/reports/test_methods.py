@@ -1,4 +1,4 @@
-"""Methods paragraphs: what was done, nothing else, with references of exactly that."""
+"""Tests of methods paragraphs: they describe and cite exactly the steps taken."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ def test_people_and_estimators_come_from_the_data(
     validation, estimates = results
     found = lh.methods_text(coded, validation, estimates)
     assert "40 texts were coded by 2 people" in found.text
-    assert "They belong to a sample of 40 of 60 texts, drawn at random" in found.text
+    assert (
+        "These texts belong to a sample of 40 of 60 texts, drawn at random" in found.text
+    )
     assert "(seed 7)" in found.text
     accuracy = validation.accuracy.accuracy
     assert f"accuracy of {accuracy.value:.2f} (95% interval" in found.text
@@ -287,7 +289,7 @@ def test_an_evaluation_of_another_codebook_is_refused(coded: lh.Coded) -> None:
 def evaluated(
     tiny_path: Callable[[str], Path],
 ) -> Iterator[tuple[lh.Coded, lh.Evaluation]]:
-    """A coding by the better of two codebooks, and its evaluation."""
+    """Return a coding by the better of two codebooks, and its evaluation."""
     data = {"text": [f"Text {i} says {'this' if i % 3 else 'that'}" for i in range(60)]}
     gold = lh.gold_sample(data, 60, text="text", names=["a", "b"], seed=1)
     gold = gold.with_codes(["a" if row % 3 else "b" for row in gold.rows])

@@ -1,4 +1,4 @@
-"""Plots: what is drawn, and that nothing lies on anything else."""
+"""Tests of plots: their content, and that no texts overlap."""
 
 from __future__ import annotations
 
@@ -151,13 +151,14 @@ def everything(
 
 
 def overlaps(one: Any, other: Any) -> bool:
-    """Whether two boxes share more than a pixel."""
+    """Return True if two boxes overlap by more than a pixel."""
     wide = min(one.x1, other.x1) - max(one.x0, other.x0)
     high = min(one.y1, other.y1) - max(one.y0, other.y0)
     return bool(wide > 1 and high > 1)
 
 
-@pytest.mark.filterwarnings("ignore:Glyph .* missing")  # of fonts installed here
+# fonts installed on this machine lack glyphs
+@pytest.mark.filterwarnings("ignore:Glyph .* missing")
 def test_no_texts_lie_on_each_other_or_leave_the_figure(
     coded: lh.Coded, validation: lh.Validation
 ) -> None:
@@ -212,7 +213,7 @@ def test_bars_are_the_counts(coded: lh.Coded) -> None:
 def test_labels_of_prompts_are_counted_as_those_of_texts() -> None:
     picture = picture_of(classes())
     assert isinstance(picture, shapes.Bars)
-    # Classes that are empty keep their shades for the others.
+    # Empty classes keep their shades, so that the shades of other classes do not change.
     assert [name for name, _ in picture.parts] == [
         "0.9 to 1",
         "0.7 to 0.9",
@@ -232,7 +233,7 @@ def test_a_call_that_scores_has_a_timeline(tiny_path: Callable[[str], Path]) -> 
     picture = picture_of(found, "time")
     assert isinstance(picture, shapes.Timeline)
     assert len(picture.end_s) == 3
-    assert picture.first_s == picture.end_s  # nothing is written
+    assert picture.first_s == picture.end_s  # no answer is generated
     assert picture.words.title == "3 prompts in 2 slots"
     with pytest.raises(ValueError, match="no prompt that ran"):
         lh.plot(classes(), kind="time")
@@ -259,7 +260,7 @@ def test_points_and_intervals_are_those_of_the_validation(
     }
     names = validation_pictures.COEFFICIENTS
     assert found == {names[name]: value for name, value in people.items()}
-    # The baseline is beside the accuracy, not beside kappa and alpha.
+    # The baseline is shown with accuracy, not with kappa and alpha.
     base = picture.points[-1]
     assert picture.rows[base.row] == "accuracy"
     majority = picture_parts.cut(str(of.majority_label), 40)
@@ -283,7 +284,7 @@ def test_each_coefficient_has_an_axis_of_its_own() -> None:
     inner = ax.child_axes
     assert [one.get_title(loc="left") for one in inner] == picture.panels
     low, high = inner[1].get_xlim()
-    assert high - low < 0.1  # the intercept's is wider than 0.1
+    assert high - low < 0.1  # the axis of the intercept is wider than 0.1
     below, above = inner[0].get_xlim()
     assert above - below > 0.1
     names = [label.get_text() for label in inner[0].get_yticklabels()]

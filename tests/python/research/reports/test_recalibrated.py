@@ -1,4 +1,4 @@
-"""Reports of recalibrated labels: the model's own labels can be reproduced."""
+"""Tests of reports of recalibrated labels: the model's labels can be reproduced."""
 
 from __future__ import annotations
 

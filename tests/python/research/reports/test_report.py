@@ -1,4 +1,4 @@
-"""Reports: what is in them, what must not be, and that hostile texts stay texts."""
+"""Tests of reports: their content, texts that they must not contain, hostile texts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CODES = [
 @pytest.fixture(scope="module")
 def coded(tiny_path: Callable[[str], Path]) -> Iterator[lh.Coded]:
     with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        # NUL cannot be in a prompt: that row fails.
+        # A prompt cannot contain NUL, so this row fails.
         yield lh.annotate({"text": TEXTS}, "text", TOPICS, context)
 
 
@@ -61,7 +61,7 @@ def validation(coded: lh.Coded) -> lh.Validation:
 
 
 class Page(HTMLParser):
-    """All elements and attributes, and the text outside of the data."""
+    """Parser that stores all elements and attributes, and the text outside the JSON."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ def page(coded: lh.Coded, validation: lh.Validation, tmp_path_factory: Any) -> s
 
 @pytest.fixture(scope="module")
 def texts_page(coded: lh.Coded, tmp_path_factory: Any) -> str:
-    """It shows all texts, because nobody has coded some."""
+    """Return a page that shows all texts, because there are no human codes."""
     path = tmp_path_factory.mktemp("texts") / "report.html"
     text: str = lh.report(coded, path, title="<i>Title").read_text(encoding="utf-8")
     return text
@@ -137,7 +137,7 @@ def test_hostile_texts_are_text_and_nothing_runs(
 
 def test_nothing_is_fetched_from_anywhere(page: str) -> None:
     outside = re.sub(r'xmlns(:xlink)?="[^"]*"', "", page.partition("<script")[0])
-    # BibTeX has addresses, as text.
+    # BibTeX entries contain addresses, as text.
     references = re.compile(r'<section id="references">.*?</section>', re.DOTALL)
     cited = "".join(references.findall(outside))
     assert "<a " not in cited
@@ -159,7 +159,7 @@ def test_control_characters_are_shown(texts_page: str) -> None:
 def test_ids_of_all_plots_differ(page: str) -> None:
     ids = re.findall(r'\bid="([^"]+)"', page.partition("<script")[0])
     assert len(ids) == len(set(ids))
-    assert page.count("<svg") == 5 + 1  # of the validation and of the labels
+    assert page.count("<svg") == 5 + 1  # plots of the validation and of the labels
 
 
 def test_everything_comes_back_from_the_page(
@@ -171,7 +171,7 @@ def test_everything_comes_back_from_the_page(
     data = contents["data"]
     texts = [None if i is None else data["texts"][i] for i in data["rows"]]
     assert texts == TEXTS
-    assert len(data["texts"]) == len(TEXTS) - 2  # each once
+    assert len(data["texts"]) == len(TEXTS) - 2  # each distinct text once
     labels = contents["labels"]["values"]
     assert [None if i is None else labels[i] for i in data["rows"]] == coded.labels
     assert contents["run"] == json.loads(json.dumps(coded.run))
@@ -181,7 +181,7 @@ def test_everything_comes_back_from_the_page(
         if found is None:
             assert np.isnan(coded.probs[row]).all()
         else:
-            assert found == coded.probs[row].tolist()  # to the last bit
+            assert found == coded.probs[row].tolist()  # equal to the last bit
     assert contents["validation"]["accuracy"]["n"] == validation.accuracy.n
     assert "confidence" not in contents["validation"]
 

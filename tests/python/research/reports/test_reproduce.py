@@ -1,4 +1,4 @@
-"""Running reports again: the same to the last bit, or told what is not."""
+"""Tests of reproducing reports: results are identical, or differences are reported."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def written(model: lh.Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def changed(path: Path, folder: Path, change: Callable[[Any], None]) -> Path:
-    """The report with a change, in another folder."""
+    """Write a changed report to another folder."""
     contents = json.loads(path.read_text(encoding="utf-8"))
     change(contents)
     other = folder / "changed.json"
@@ -56,7 +56,7 @@ def test_everything_is_the_same(written: Path, model: lh.Model) -> None:
     assert str(found) == "5 of 5 labels and probabilities are the same"
     assert found
     assert found.is_deterministic
-    assert found.n == found.n_same == found.n_same_labels == 5  # one has no text
+    assert found.n == found.n_same == found.n_same_labels == 5  # one row has no text
     assert found.largest_difference == 0
     assert found.changed == ()
     assert found.versions == {}
@@ -125,9 +125,7 @@ def test_finds_the_model_beside_the_report_and_in_the_cache(
     shutil.copy(model.path, cache)
     assert lh.reproduce(report).is_same
     other = beside / model.path.name
-    other.write_bytes(
-        b"GGUF"
-    )  # of that name, but another one: the cache has the right one
+    other.write_bytes(b"GGUF")  # same name, other content: the cache has the right file
     assert lh.reproduce(report).is_same
     (cache / model.path.name).unlink()
     with pytest.raises(ValueError, match="the model was changed"):
@@ -194,7 +192,7 @@ def test_data_of_a_report_without_texts(
     ):
         with pytest.raises(ValueError, match=message):
             lh.reproduce(path, model, data=data)
-    # Also where the report has the texts.
+    # Data are also compared if the report contains the texts.
     with pytest.raises(ValueError, match="data, row 0"):
         lh.reproduce(written, model, data=frame[::-1], text="said")
 
@@ -209,7 +207,7 @@ def test_what_differs_is_told(written: Path, model: lh.Model, tmp_path: Path) ->
     found = lh.reproduce(changed(written, tmp_path, numbers), model)
     assert not found
     assert (found.n, found.n_same, found.n_same_labels) == (5, 2, 3)
-    assert [each.row for each in found.changed] == [0, 3]  # the same text
+    assert [each.row for each in found.changed] == [0, 3]  # both rows have the same text
     assert 0 < found.largest_difference < 1e-15
     assert found.versions["numpy"] == ("0.1", np.__version__)
     said = str(found)
@@ -303,7 +301,7 @@ sys.exit(0 if found.is_same and found.is_deterministic else 1)
 def test_a_new_process_with_other_slots_gets_every_bit(
     smollm2: lh.Model, smollm2_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The new process counts the cores by itself; conftest.py does not reach it.
+    # The new process counts the cores itself, because conftest.py does not affect it.
     monkeypatch.setattr(hardware, "n_cores", hardware.n_cores.__wrapped__)
     texts = [f"Item {i}: {'the team won again' * (i % 3)} and so on." for i in range(24)]
     with lh.Context(smollm2, n_seq_max=8, deterministic=True) as context:

@@ -1,4 +1,4 @@
-"""Reports of codings in steps, run again with the models that are found by content."""
+"""Tests of reproducing codings in steps, with models that are found by content."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_all_steps_are_repeated(tiny_path: Callable[[str], Path], tmp_path: Path
             {"text": TEXTS}, "text", TOPICS, context, until=100, embeddings=encoder
         )
     path = lh.report(coded, tmp_path / "report.json")
-    found = lh.reproduce(path, small)  # the others are beside it
+    found = lh.reproduce(path, small)  # the other models are in the same folder
     assert str(found).startswith("80 of 80 labels and probabilities are the same")
     whole = lh.report(enough, tmp_path / "whole.json")
     assert lh.reproduce(whole, small).n_same == 80

@@ -1,4 +1,4 @@
-"""Codebooks compared on "select", frozen, and evaluated once."""
+"""Tests of codebooks that are compared on "select", frozen, and evaluated once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
 
 @pytest.fixture
 def gold(monkeypatch: pytest.MonkeyPatch) -> lh.GoldSample:
-    """A coded and split sample, of a process that has opened nothing."""
+    """Return a coded and split sample; this process has not used "evaluate" yet."""
     monkeypatch.setattr(evaluation, "_OPENED", {})
     sample = lh.gold_sample(DATA, 60, text="text", names=["a", "b"], seed=1)
     sample = sample.with_codes([CODES[row] for row in sample.rows])
@@ -101,7 +101,8 @@ def test_plot_is_agreement_against_seconds(found: lh.CodebookComparison) -> None
     assert picture.x == pytest.approx(
         [c.seconds for c in found.candidates], abs=most / 20
     )
-    assert abs(picture.x[0] - picture.x[1]) > most / 50  # no interval covers the other
+    # no interval covers the other interval
+    assert abs(picture.x[0] - picture.x[1]) > most / 50
     assert picture.y == [each.value.value for each in found.candidates]
     (left, right), (low, high) = picture.limits
     assert left == 0
@@ -131,7 +132,7 @@ def test_what_is_wrong(gold: lh.GoldSample, context: lh.Context) -> None:
     others = lh.Codebook("q", ["x", "y"])
     refused("other_labels", "has the labels x, y", compare({"n": others}))
     several = lh.Codebook("q", ["a", "b"], type="multiple")
-    refused("conflict", "one label a text", compare({"n": several}))
+    refused("conflict", "one label per text", compare({"n": several}))
     fields = lh.Codebook("q", type="fields", schema={"properties": {"x": {}}})
     refused("no_labels", "only labels of whole texts", compare({"n": fields}))
     refused("unknown_argument", "is no setting", compare(BOOK, calibrat="batch"))
@@ -295,7 +296,7 @@ def test_examples_come_from_explore(gold: lh.GoldSample, context: lh.Context) ->
     for label, n in by_label.items():
         own = [each.text for each in hard.examples if each.label == label]
         assert sum(text in wrong for text in own) == min(n, len(own))
-    with pytest.warns(UserWarning, match="20 examples in place of 50"):
+    with pytest.warns(UserWarning, match="20 examples instead of 50"):
         lh.choose_examples(gold, 50, BOOK)
     refused(
         "conflict",
@@ -326,7 +327,7 @@ def test_texts_of_other_parts_are_no_examples(monkeypatch: pytest.MonkeyPatch) -
     sample = sample.with_codes(["a" if row % 2 else "b" for row in sample.rows])
     gold = lh.gold_split(sample, 1 / 3, 1 / 3, 1 / 3, seed=2)
     closed = {*part_of(gold, "select").texts, *part_of(gold, "evaluate").texts}
-    with pytest.warns(UserWarning, match="in place of 20"):
+    with pytest.warns(UserWarning, match="instead of 20"):
         book = lh.choose_examples(gold, 20, BOOK)
     texts = [each.text for each in book.examples]
     assert not closed & set(texts)
@@ -348,7 +349,7 @@ def test_disagreements(gold: lh.GoldSample, context: lh.Context) -> None:
     assert list(found.to_pandas().columns) == list(found.columns)
     assert str(found).startswith(f"<Disagreements: {len(expected)} of {len(explored)}")
     refused(
-        "closed", "is closed until", lambda: lh.disagreements(coded, gold, "evaluate")
+        "closed", "is locked until", lambda: lh.disagreements(coded, gold, "evaluate")
     )
     with pytest.warns(UserWarning, match="read before it was opened"):
         lh.disagreements(coded, gold, ["select", "evaluate"], peek=True)

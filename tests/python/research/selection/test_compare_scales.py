@@ -1,4 +1,4 @@
-"""Codebooks of numbers compared on "select", frozen, and evaluated once."""
+"""Tests of codebooks for numbers: compared on "select", frozen, evaluated once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
 
 @pytest.fixture
 def gold(monkeypatch: pytest.MonkeyPatch) -> lh.GoldSample:
-    """A sample that two people coded, who often disagree."""
+    """Return a sample coded by two people, who often disagree."""
     monkeypatch.setattr(evaluation, "_OPENED", {})
     sample = lh.gold_sample(DATA, 60, text="text", names=NAMES, seed=1)
     anna = [NAMES[row % 5] for row in sample.rows]
@@ -46,8 +46,8 @@ def mean_codes(ids: tuple[str, ...]) -> np.ndarray:
 def test_errors_of_expected_values(gold: lh.GoldSample, context: lh.Context) -> None:
     tried = {"one": BOOK, "other": OTHER}
     found = lh.compare_codebooks(DATA, tried, gold, context)
-    assert found.measure == "mae"  # the default of scales
-    assert found.n == 30  # also texts on which two coders differ
+    assert found.measure == "mae"  # the default for scales
+    assert found.n == 30  # includes texts on which two coders differ
     texts = {"text": [DATA["text"][int(each) - 1] for each in found.ids]}
     errors = []
     for book, own in zip((BOOK, OTHER), found.candidates, strict=True):

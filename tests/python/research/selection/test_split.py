@@ -1,4 +1,4 @@
-"""Splits of gold samples, kept with them."""
+"""Tests of splits of gold samples, which are stored with the samples."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_parts_are_samples(design: str) -> None:
 
 
 def test_weights_of_parts_are_right_on_average() -> None:
-    """Totals estimated by a part are those of all texts, over many splits."""
+    """On average over many splits, a part estimates the totals of all texts."""
     gold = drawn("uncertainty")
     values = np.array(DATA["sure"])
     whole = float((values[gold.rows] / gold.probs).sum())
@@ -109,7 +109,7 @@ def test_changed_splits_are_refused() -> None:
 
 def test_closed_until_it_is_opened() -> None:
     gold = lh.gold_split(drawn(), seed=2)
-    with pytest.raises(lh.ArgumentError, match="is closed until") as caught:
+    with pytest.raises(lh.ArgumentError, match="is locked until") as caught:
         lh.gold_part(gold, "evaluate")
     assert caught.value.code == "closed"
 
@@ -135,7 +135,7 @@ def test_what_is_wrong() -> None:
     with pytest.raises(lh.ArgumentError, match="has no split") as caught:
         lh.gold_part(gold, "select")
     assert caught.value.code == "no_split"
-    with pytest.warns(UserWarning, match="by: select has 6, evaluate has 2"):
+    with pytest.warns(UserWarning, match="few texts: select has 6, evaluate has 2"):
         lh.gold_split(drawn(n=10), 0.2, 0.6, 0.2, seed=1)
     no_explore = lh.gold_split(gold, 0, 0.5, 0.5, seed=1)
     assert no_explore.parts is not None

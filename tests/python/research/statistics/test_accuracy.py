@@ -1,4 +1,4 @@
-"""Accuracy, calibration and coverage: by hand, and against other packages."""
+"""Tests of accuracy, calibration and coverage: by hand, and against other packages."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_effective_numbers_by_hand() -> None:
     w = np.array([3.0, 1.0])
     assert effective_n(np.ones(2), w, 1.0) == pytest.approx(1.6)
     assert effective_n(np.array([1.0, 0.0]), w, 0.75) == pytest.approx(4 / 3)
-    # Weights that have nothing to do with hits: near Kish's number, below n.
+    # Weights that do not depend on hits: the result is near Kish's number, below n.
     generator = np.random.default_rng(0)
     weights = generator.choice([1.0, 5.0], 20_000)
     hits = (generator.random(20_000) < 0.3).astype(float)
@@ -67,8 +67,8 @@ def test_effective_numbers_by_hand() -> None:
 
 @pytest.mark.parametrize(("pi_right", "pi_wrong"), [(0.05, 0.02), (0.02, 0.05)])
 def test_intervals_of_weighted_shares_cover(pi_right: float, pi_wrong: float) -> None:
-    # Errors drawn more often tell more than as many texts drawn simply would. There the
-    # interval is too wide, as the effective number is never above n.
+    # A sample in which errors are more frequent is more informative than a simple sample.
+    # Its interval is too wide, because the effective number is never above n.
     generator = np.random.default_rng(1)
     right = generator.random(20_000) < 0.8
     pi = np.where(right, pi_right, pi_wrong)
@@ -81,7 +81,7 @@ def test_intervals_of_weighted_shares_cover(pi_right: float, pi_wrong: float) ->
         plain += naive.low <= right.mean() <= naive.high
     assert covered / 400 >= 0.925
     assert pi_right < pi_wrong or covered / 400 <= 0.975
-    assert plain == 0  # what weights are for
+    assert plain == 0  # without weights no interval contains the true value
 
 
 def random_labels(generator: np.random.Generator) -> tuple[Any, Any, Any, Any]:
@@ -121,7 +121,7 @@ def test_scores_are_scikit_learns() -> None:
         assert found.balanced_accuracy.value == pytest.approx(
             metrics.balanced_accuracy_score(**given)
         )
-        # A row for each label given: scikit-learn has one for each true label.
+        # Rows are the labels given; scikit-learn has a row for each true label.
         theirs = metrics.confusion_matrix(truth, predicted, labels=list(found.labels))
         assert found.confusion.T.tolist() == theirs.tolist()
 
@@ -151,7 +151,8 @@ def test_intervals_and_baseline() -> None:
 
 
 def test_draws_without_a_rare_label_have_it_all_the_same() -> None:
-    # Of 100 texts two are rare and never found; 13 of 100 draws have none of them.
+    # Of 100 texts two have a rare label that is never found; 13 of 100 draws have none of
+    # these texts.
     truth = ["a"] * 49 + ["b"] * 49 + ["rare"] * 2
     predicted = ["a"] * 49 + ["b"] * 49 + ["a", "b"]
     found = accuracy_of(predicted, truth)
@@ -159,8 +160,9 @@ def test_draws_without_a_rare_label_have_it_all_the_same() -> None:
     assert 0.6 < found.macro_f1.low < found.macro_f1.value < found.macro_f1.high < 0.67
     found_both = accuracy_of(predicted[:98] + ["rare"] * 2, truth)
     assert math.isnan(found_both.per_label[2].f1.low)
-    assert found_both.macro_f1.low == pytest.approx(2 / 3)  # of draws without them
-    # Labels that are in no text are not in the mean, as in the value.
+    # from draws without the rare label
+    assert found_both.macro_f1.low == pytest.approx(2 / 3)
+    # The mean and its interval leave out labels that no text has.
     more = accuracy_of(predicted, truth, labels=["a", "b", "rare", "never"])
     assert more.macro_f1 == found.macro_f1
 
@@ -182,7 +184,7 @@ def test_no_interval_where_draws_do_not_vary() -> None:
 
 
 def test_bootstrap_intervals_cover() -> None:
-    # Recalls 0.9 and 0.6: balanced accuracy 0.75.
+    # Recalls of 0.9 and 0.6 give a balanced accuracy of 0.75.
     generator = np.random.default_rng(2)
     hits = 0
     for _ in range(300):
@@ -215,13 +217,14 @@ def test_weights_that_are_continuous_are_drawn_with_their_units() -> None:
 
 
 def test_calibration_by_hand() -> None:
-    # Two bins of equal mass: confidence 0.6, of which 1 of 2 is right; 0.9, both right.
+    # Two bins of equal mass: in the first, with confidence 0.6, 1 of 2 is right; in the
+    # second, with confidence 0.9, both are right.
     found = calibration_error([0.6, 0.6, 0.9, 0.9], [True, False, True, True], n_bins=2)
     assert found.ece == pytest.approx((0.1 + 0.1) / 2)
     assert found.overconfidence == pytest.approx(0)
     assert [b.accuracy.value for b in found.bins] == [0.5, 1]
     assert [b.weight for b in found.bins] == [0.5, 0.5]
-    # With the weights 3 and 1 in the first pair it is right in 3 of 4.
+    # With the weights 3 and 1, the share of right units in the first bin is 3/4.
     weighted = calibration_error(
         [0.6, 0.6, 0.9, 0.9],
         [True, False, True, True],
@@ -233,7 +236,7 @@ def test_calibration_by_hand() -> None:
 
 def test_calibration_does_not_depend_on_the_order() -> None:
     generator = np.random.default_rng(4)
-    sure = np.round(generator.uniform(0.5, 1, 500), 2)  # many are the same
+    sure = np.round(generator.uniform(0.5, 1, 500), 2)  # many values are equal
     right = generator.random(500) < sure
     found = calibration_error(sure, right)
     order = generator.permutation(500)
@@ -242,7 +245,7 @@ def test_calibration_does_not_depend_on_the_order() -> None:
     assert len(found.bins) == 10
     assert sum(b.weight for b in found.bins) == pytest.approx(1)
     assert all(0.07 < b.weight < 0.13 for b in found.bins)
-    assert found.ece < 0.1  # right probabilities: about sqrt(10 / 500) / 3
+    assert found.ece < 0.1  # for calibrated probabilities about sqrt(10 / 500) / 3
     one = calibration_error(np.full(500, 0.75), right)
     assert len(one.bins) == 1
     assert one.ece == pytest.approx(abs(0.75 - right.mean()))

@@ -1,4 +1,4 @@
-"""Agreement: published worked examples, other packages, and cases without a value."""
+"""Tests of agreement: published examples, other packages, and undefined values."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_ac1_of_gwets_examples() -> None:
 
 
 def random_table(generator: np.random.Generator) -> Table:
-    """float64[m, n] of codes that agree somewhat, some missing."""
+    """Return codes with some agreement and some missing values, float64[m, n]."""
     m, n, q = (int(generator.integers(*of)) for of in ((2, 6), (5, 60), (2, 7)))
     truth = generator.integers(1, q + 1, n)
     noise = generator.integers(1, q + 1, (m, n))
@@ -93,7 +93,7 @@ def random_table(generator: np.random.Generator) -> Table:
         2,
         2,
         2,
-    )  # something to compare
+    )  # at least two codes to compare
     return table
 
 
@@ -107,7 +107,7 @@ def test_alpha_and_ac1_of_a_thousand_tables_are_those_of_other_packages() -> Non
             other = krippendorff.alpha(table, level_of_measurement=scale)
             assert found.value == pytest.approx(other, abs=1e-9)
         ours = gwet_ac1(table)
-        # Its own categories have NaN under pandas 3, whose stack() keeps it.
+        # With pandas 3, CAC would count NaN as a category, because stack() keeps NaN.
         kinds = sorted(set(table[~np.isnan(table)]))
         cac = CAC(pd.DataFrame(table.T), categories=kinds, digits=12)
         theirs = cac.gwet()["est"]
@@ -136,7 +136,7 @@ def test_kappa_of_a_thousand_tables_is_that_of_other_packages() -> None:
             found = cohen_kappa(first, second, weights=weights)
             other = cohen_kappa_score(first[both], second[both], weights=theirs)
             assert found.value == pytest.approx(other, abs=1e-9)
-            with np.errstate(all="ignore"):  # where its test of 0 has no variance
+            with np.errstate(all="ignore"):  # its test of kappa = 0 may have no variance
                 wider = cohens_kappa(counts, wt=theirs, return_results=True)
             assert found.se == pytest.approx(math.sqrt(max(wider.var_kappa, 0)), abs=1e-7)
         assert found.n_units == both.sum()
@@ -158,7 +158,7 @@ def test_levels_nobody_used_count_as_distance() -> None:
     apart = cohen_kappa(
         [1, 3, 1, 5, 1], [1, 5, 5, 5, 1], weights="linear", levels=range(1, 6)
     )
-    assert close.value == pytest.approx(apart.value)  # 1, 3, 5 lie evenly
+    assert close.value == pytest.approx(apart.value)  # 1, 3 and 5 are equally far apart
     odd = cohen_kappa([1, 2, 1, 5, 1], [1, 5, 5, 5, 1], weights="linear")
     even = cohen_kappa(
         [1, 2, 1, 5, 1], [1, 5, 5, 5, 1], weights="linear", levels=range(1, 6)
@@ -193,7 +193,7 @@ def test_percent_agreement() -> None:
     assert found.value == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
     assert found.n_units == 3
     assert percent_agreement(codes, kind="all").value == pytest.approx(1 / 3)
-    # Nobody of 20 is rated alike by all three; within one degree some are.
+    # All three raters agree on none of 20 subjects; on some they agree within one degree.
     assert percent_agreement(facts.ANXIETY, kind="all").value == 0
     spread = np.ptp(np.array(facts.ANXIETY), axis=0)
     within = percent_agreement(facts.ANXIETY, kind="all", tolerance=1)
@@ -205,7 +205,7 @@ def test_percent_agreement_of_pairs_within_a_tolerance() -> None:
     found = percent_agreement(codes, tolerance=1)
     assert found.value == pytest.approx((2 / 3 + 1 / 3 + 1 + 1) / 4)
     assert found.n_units == 4
-    # So small a tolerance is none.
+    # So small a tolerance has no effect.
     exact = percent_agreement(codes, tolerance=1e-9)
     assert exact.value == pytest.approx(percent_agreement(codes).value)
     assert percent_agreement([[], []], tolerance=1).n_units == 0
@@ -227,7 +227,8 @@ def test_where_chance_cannot_disagree_there_is_no_value() -> None:
     assert math.isnan(gwet_ac1(same).value)
     assert gwet_ac1(same, levels=["a", "b"]).value == pytest.approx(1)
     assert percent_agreement(same).value == 1
-    assert percent_agreement(same).low == pytest.approx(0.438, abs=1e-3)  # Wilson, 3 of 3
+    # Wilson's limit for 3 of 3
+    assert percent_agreement(same).low == pytest.approx(0.438, abs=1e-3)
     nothing = [["a", None], [None, "b"]]
     for found in (
         cohen_kappa(*nothing),
@@ -272,7 +273,8 @@ def test_unit_weights_repeat_units() -> None:
     assert percent_agreement(table, unit_weights=weights).value == pytest.approx(
         percent_agreement(repeated).value
     )
-    # Alpha's correction for few codes, (n - 1) / n, is of those that there are.
+    # Alpha's correction for few codes, (n - 1) / n, uses the number of codes without
+    # weights.
     weighted = krippendorff_alpha(table, unit_weights=weights, n_bootstrap=0)
     more = krippendorff_alpha(repeated, n_bootstrap=0)
     n, n_more = 2 * weighted.n_units, 2 * more.n_units
@@ -284,7 +286,7 @@ def test_unit_weights_repeat_units() -> None:
 
 
 def test_the_bootstrap_covers_and_is_seeded() -> None:
-    # Two coders who share 70% of their codes: alpha is 0.49 as n grows.
+    # Two coders who share 70% of their codes: for large n, alpha is 0.49.
     generator = np.random.default_rng(5)
     hits = 0
     for _ in range(300):
@@ -294,7 +296,7 @@ def test_the_bootstrap_covers_and_is_seeded() -> None:
         )
         found = krippendorff_alpha(table, n_bootstrap=400)
         hits += found.low <= 0.49 <= found.high
-    assert 0.90 <= hits / 300 <= 0.99  # 95% by at most four standard errors
+    assert 0.90 <= hits / 300 <= 0.99  # at most four standard errors from 95%
     again = krippendorff_alpha(table, n_bootstrap=400)
     assert (again.low, again.high) == (found.low, found.high)
     other = krippendorff_alpha(table, n_bootstrap=400, seed=1)
@@ -348,7 +350,7 @@ def test_other_arguments_that_do_not_fit() -> None:
 
 
 def test_numbers_may_be_texts_on_every_scale() -> None:
-    """The codes of a gold sample are texts; 10 comes after 9."""
+    """Codes of a gold sample are texts, but must be ordered as numbers: 10 after 9."""
     numbers = [[1, 9, 10, 2, 10], [2, 10, 10, 2, 1]]
     texts = [[str(each) for each in column] for column in numbers]
     for weights in ("linear", "quadratic"):

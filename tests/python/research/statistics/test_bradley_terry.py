@@ -1,4 +1,4 @@
-"""Bradley-Terry strengths: against other software, simulations, and their design."""
+"""Tests of Bradley-Terry strengths: other software, simulations, and designs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def compared(true: Floats, m: int, design: Design, seed: int, noise: float = 5) -> Any:
-    """Pairs of objects with strengths, and shares of wins around their probabilities."""
+    """Return pairs of objects, and random shares of wins with given means."""
     rng = np.random.default_rng(seed)
     drawn = PairDesign(len(true), m, design, seed)
     while pairs := drawn.next():
@@ -55,7 +55,7 @@ def compared(true: Floats, m: int, design: Design, seed: int, noise: float = 5) 
 
 
 def of_pairs(first: Any, second: Any, n: int) -> Floats:
-    """Covariates of a logistic regression without the first object."""
+    """Return covariates of a logistic regression without the first object."""
     x = np.zeros((len(first), n))
     x[np.arange(len(first)), first], x[np.arange(len(first)), second] = 1, -1
     return x[:, 1:]
@@ -73,7 +73,7 @@ def test_strengths_and_errors_equal_those_of_other_software(noise: float) -> Non
     phi = other.pearson_chi2 / 13
     assert found.dispersion == pytest.approx(phi)
 
-    # The penalized quasi-likelihood, maximized by scipy.
+    # Negative penalized quasi-likelihood, which scipy minimizes.
     def loss(theta: Floats) -> float:
         odds = x @ theta
         p = 1 / (1 + np.exp(-odds))
@@ -87,8 +87,8 @@ def test_strengths_and_errors_equal_those_of_other_software(noise: float) -> Non
     assert (
         np.abs(found.strengths).max() < np.abs(other.params - other.params.mean()).max()
     )
-    # Errors of differences from the first do not depend on the constraint: those of HC3
-    # by the definition, at the reduced estimates.
+    # Errors of differences from the first object do not depend on the constraint: they
+    # equal HC3 errors by the definition, at the reduced estimates.
     zeros, others = np.zeros(7, dtype=int), np.arange(1, 8)
     p = 1 / (1 + np.exp(-x @ (found.strengths[1:] - found.strengths[0])))
     bread = np.linalg.inv((x.T * (p * (1 - p))) @ x)
@@ -103,10 +103,10 @@ def test_strengths_and_errors_equal_those_of_other_software(noise: float) -> Non
 
 @pytest.mark.parametrize("wins", [0, 3, 10])
 def test_two_objects_have_the_share_of_jeffreys(wins: int) -> None:
-    """The bias-reduced log-odds of k wins of m are log((k + 1/2) / (m - k + 1/2))."""
+    """Reduced log-odds of k wins in m pairs are log((k + 1/2) / (m - k + 1/2))."""
     y = np.array([1.0] * wins + [0.0] * (10 - wins))
     found = fit_strengths(np.zeros(10, dtype=int), np.ones(10, dtype=int), y, 2)
-    if wins in {0, 10}:  # no variance is seen: nothing to reduce
+    if wins in {0, 10}:  # results do not vary: there is no bias to reduce
         assert found.dispersion == pytest.approx(0, abs=1e-3)
         return
     assert found.dispersion == pytest.approx(10 / 9, rel=1e-4)
@@ -115,7 +115,7 @@ def test_two_objects_have_the_share_of_jeffreys(wins: int) -> None:
 
 
 def test_strengths_are_not_exaggerated() -> None:
-    """Slope of fitted on true strengths; the maximum of the likelihood has 1.10."""
+    """The slope of fitted on true strengths is near 1; without correction it is 1.10."""
     slopes, of_maximum = [], []
     for seed in range(40):
         true = np.random.default_rng(seed).normal(0, 1.5, 20)
@@ -187,14 +187,14 @@ def test_a_design_draws_each_pair_once_and_ends() -> None:
 
 @pytest.mark.parametrize("design", ["adaptive", "random"])
 def test_intervals_cover_the_strengths(design: Design) -> None:
-    """benchmarks/coverage_pairs.py has the table; this finds a gross error."""
+    """benchmarks/coverage_pairs.py has the exact table; this test finds large errors."""
     hits = []
     for seed in range(60):
         true = np.random.default_rng(seed).normal(0, 1.2, 12)
         true -= true.mean()
         found = fit_strengths(*compared(true, 48, design, seed), 12)
         errors = np.sqrt(np.diag(found.covariance))
-        hits.append(np.abs(found.strengths - true) < 2.03 * errors)  # t, 37 df
+        hits.append(np.abs(found.strengths - true) < 2.03 * errors)  # t quantile, 37 df
     assert 0.9 < np.mean(hits) < 0.98
 
 
@@ -204,4 +204,4 @@ def test_the_variance_of_a_mean_over_pairs_counts_common_objects() -> None:
     alike = dyadic_variance(np.array([1.0, 1, -1, -1]), first, second, 5)
     apart = dyadic_variance(np.array([1.0, -1, 1, -1]), first, second, 5)
     assert alike == pytest.approx((4 + 2) / 16 * 4 / 3)
-    assert apart == pytest.approx(4 / 16 * 4 / 3)  # not less than independent pairs
+    assert apart == pytest.approx(4 / 16 * 4 / 3)  # not less than for independent pairs

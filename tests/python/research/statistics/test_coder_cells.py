@@ -1,4 +1,4 @@
-"""Draws of right labels keep the differences that the estimate compares."""
+"""Tests that draws of right labels preserve the differences that are estimated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from llamaherd.research.statistics.coder_cells import cells_of
 
-# Samples are small, and estimate() says so.
+# The samples are small, so estimate() warns.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N = 6000
 RNG = np.random.default_rng(5)
@@ -25,7 +25,7 @@ DATA = pd.DataFrame(
 
 
 def coded(sample: lh.GoldSample, right: float) -> lh.GoldSample:
-    """Codes of three coders who are right equally often."""
+    """Return the codes of three coders, all with the same probability of a right code."""
     rng, truth = np.random.default_rng(2), TRUTH[sample.rows]
     return sample.with_codes(
         {
@@ -46,7 +46,7 @@ def test_strata_of_labels_keep_their_shares() -> None:
         consensus="one_coin",
         methods=["dsl", "gold"],
     )
-    for row in found.rows:  # with one prior for all strata it is about 0.22
+    for row in found.rows:  # with one prior for all strata it would be about 0.22
         assert row.estimate == pytest.approx(TRUTH.mean(), abs=0.03)
         assert row.low < TRUTH.mean() < row.high
 
@@ -79,13 +79,14 @@ def test_small_cells_join_others() -> None:
     first = ["a"] * 30 + ["b"] * 30
     second = ["x"] * 26 + ["y"] * 4 + ["x"] * 15 + ["y"] * 15
     found = cells_of([0] * 60, first, [second])
-    # Fewer than ten texts are "a", "y", and fewer than ten "a" remain without "a", "x".
+    # Fewer than ten texts have "a", "y"; fewer than ten texts with "a" remain if those
+    # with "a", "x" are removed.
     assert sorted(np.bincount(found + 1).tolist()) == [4, 15, 15, 26]
     assert (found == -1).tolist() == [False] * 26 + [True] * 4 + [False] * 30
     second[26:44] = ["y"] * 4 + ["z"] * 9 + ["x"] * 5
     first[30:39] = ["a"] * 9
     found = cells_of([0] * 60, first, [second])
-    # "a", "y" and "a", "z" are one cell, of "a" without "a", "x".
+    # The texts with "a", "y" and with "a", "z" form one cell: "a" without "a", "x".
     assert np.flatnonzero(found == found[26]).tolist() == list(range(26, 39))
 
 

@@ -1,4 +1,4 @@
-"""Dawid and Skene's model, against expectation maximization written in loops."""
+"""Tests of Dawid and Skene's model, against expectation maximization in loops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ N, NAMES, RIGHT = 60, 3, (0.9, 0.7, 0.6, 0.8)
 
 
 def codes(n: int = N, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Codes of four coders, a fifth of which is missing, and the truth."""
+    """Return codes of four coders, a fifth of them missing, and the true labels."""
     rng = np.random.default_rng(seed)
     truth = rng.choice(NAMES, n, p=[0.5, 0.3, 0.2])
     given = [
@@ -25,7 +25,7 @@ def codes(n: int = N, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plain(given: np.ndarray, n_steps: int, *, one_coin: bool) -> list[list[float]]:
-    """The algorithm as its authors wrote it: loops over texts, coders and labels."""
+    """Compute the algorithm as published: with loops over texts, coders and labels."""
     n_coders, n = given.shape
     z = []
     for i in range(n):
@@ -100,7 +100,7 @@ def test_draws_differ_where_coders_do() -> None:
 
 
 def grouped(n: int, shares: tuple[float, ...], right: float) -> tuple[np.ndarray, ...]:
-    """Codes of three coders, the truth and the group, for n texts in each group."""
+    """Return codes of three coders, true labels and groups, for n texts in each group."""
     rng = np.random.default_rng(11)
     group = np.repeat(np.arange(len(shares)), n)
     truth = (rng.random(len(group)) < np.array(shares)[group]).astype(np.int64)
@@ -109,7 +109,8 @@ def grouped(n: int, shares: tuple[float, ...], right: float) -> tuple[np.ndarray
 
 
 def test_draws_keep_the_shares_of_cells() -> None:
-    # Expected shares of draws with one prior: 0.269 and 0.531 in place of 0.2 and 0.6.
+    # With one prior, the expected shares of draws are 0.269 and 0.531 instead of 0.2 and
+    # 0.6.
     given, truth, group = grouped(3000, (0.2, 0.6), 0.8)
     true = np.array([truth[group == g].mean() for g in (0, 1)])
     cells = imputed(given, 2, 5, 1, one_coin=True, cells=group).mean(axis=0)

@@ -1,4 +1,4 @@
-"""Estimates from wrong labels and a few codes."""
+"""Tests of estimates from wrong labels and a few codes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ BENCHMARKS = Path(__file__).resolve().parents[4] / "benchmarks"
 def load_coverage() -> Any:
     spec = importlib.util.spec_from_file_location("coverage_", BENCHMARKS / "coverage.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules["coverage_"] = module  # where dataclasses look for annotations
+    sys.modules["coverage_"] = module  # dataclasses look for annotations here
     with pytest.MonkeyPatch.context() as patched:
-        patched.syspath_prepend(str(BENCHMARKS))  # it imports a neighbour
+        # coverage.py imports a module from this folder
+        patched.syspath_prepend(str(BENCHMARKS))
         spec.loader.exec_module(module)
     return module
 
@@ -84,8 +85,8 @@ def test_with_all_texts_coded_it_is_the_estimate_by_the_codes(name: str) -> None
 
 
 def test_the_mean_by_hand() -> None:
-    # Labels 1 1 1 0, codes of texts 0 and 3 are 0 and 0, each drawn with 1/2: the mean
-    # label 3/4, corrected by ((0 - 1) / (1/2) + 0) / 4.
+    # Labels are 1, 1, 1, 0; texts 0 and 3 have the codes 0 and 0, each drawn with 1/2.
+    # The mean label 3/4 is corrected by ((0 - 1) / (1/2) + 0) / 4.
     made = dsl.Problem(
         kind="ols",
         x_hat=np.ones((4, 1)),
@@ -96,10 +97,11 @@ def test_the_mean_by_hand() -> None:
         probs=np.full(2, 0.5),
     )
     assert dsl.dsl(made).theta == pytest.approx([0.25])
-    # Terms of the equation: -1.25, 0.75, 0.75, -0.25, whose squares sum to 2.75. 2 of
-    # that come from the draw, (1 - 1/2) (-1)^2 / (1/2)^2; they count n / (n - 1) = 2
-    # times. assert dsl.dsl(made).covariance[0, 0] == pytest.approx((0.75 + 2 * 2) / 16)
-    # In a simple sample the draw's part is that of a mean: (1 - 1/2) var(-1, 0) / 2.
+    # The terms of the equation are -1.25, 0.75, 0.75, -0.25; their squares sum to 2.75.
+    # The draw contributes 2 of this sum, (1 - 1/2) (-1)^2 / (1/2)^2. The draw's part is
+    # multiplied by n / (n - 1) = 2.
+    assert dsl.dsl(made).covariance[0, 0] == pytest.approx((0.75 + 2 * 2) / 16)
+    # In a simple sample the draw's part is a mean's variance: (1 - 1/2) var(-1, 0) / 2.
     simple = dataclasses.replace(made, strata=np.zeros(2, dtype=int), target="texts")
     assert dsl.dsl(simple).covariance[0, 0] == pytest.approx(0.5 * 0.5 / 2)
 
@@ -121,7 +123,8 @@ def test_power_tuning_of_a_simple_sample_is_that_of_ppi() -> None:
     others = np.setdiff1d(np.arange(coverage.N_TEXTS), made.rows)
     wanted = ppi.ppi_mean(made.y, made.y_hat[made.rows], made.y_hat[others])
     found = dsl.tuned(made)
-    # PPI counts the labels of the others only, so its lam is N / (N - n) times ours.
+    # PPI includes only the labels of texts without a code, so its lam is N / (N - n)
+    # times lam of DSL.
     assert wanted.lam == pytest.approx(found.lam * 0.9, rel=0.05)
     assert found.theta == pytest.approx(wanted.theta, abs=2e-3)
     assert found.std_errors == pytest.approx(wanted.std_errors, rel=0.02)
@@ -144,7 +147,7 @@ def test_clusters_make_intervals_wider() -> None:
     each = dataclasses.replace(alone, clusters=np.arange(coverage.N_TEXTS))
     single, separate = dsl.dsl(alone).std_errors, dsl.dsl(each).std_errors
     assert separate == pytest.approx(single, rel=1e-2)
-    # Speakers who say one thing only: sorted by label, twenty texts each.
+    # Speakers who repeat themselves: twenty texts each, sorted by label.
     sorted_ = np.argsort(np.argsort(made.y_hat + rng.random(coverage.N_TEXTS) / 2))
     wide = dataclasses.replace(alone, clusters=sorted_ // 20)
     assert (dsl.dsl(wide).std_errors > 1.1 * single).all()
@@ -172,12 +175,12 @@ def test_what_has_no_solution_is_said() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_large_log_odds_are_not_separated(seed: int) -> None:
-    """Whether an outcome is separated, a linear program tells without any threshold."""
+    """A linear program shows without any threshold whether an outcome is separated."""
     rng = np.random.default_rng(seed)
     n = 60 if seed % 2 else 3000
     x = np.column_stack([np.ones(n), rng.lognormal(0, 1.2, n), rng.normal(size=n)])
     y = (rng.random(n) < 1 / (1 + np.exp(-x @ [-1.0, 0.9, 0.5]))).astype(float)
-    if seed >= 6:  # a few of the texts only
+    if seed >= 6:  # only a few of the texts have this covariate
         x[:, 2] = np.arange(n) < 3
         y[:3] = 1
     sides = (2 * y - 1)[:, None] * x

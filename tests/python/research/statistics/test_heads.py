@@ -1,4 +1,4 @@
-"""Ridge heads, against scikit-learn, and that no prediction depends on its own code."""
+"""Tests of ridge heads, against scikit-learn; predictions do not use their own codes."""
 
 from __future__ import annotations
 

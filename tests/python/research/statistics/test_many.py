@@ -1,4 +1,4 @@
-"""Many estimates at once, combined draws, and codes that are said to be simple."""
+"""Tests of simultaneous intervals, combined draws, and samples declared as simple."""
 
 from __future__ import annotations
 

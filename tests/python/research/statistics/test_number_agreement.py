@@ -1,4 +1,4 @@
-"""Agreement of numbers against published values, scipy and krippendorff."""
+"""Tests of agreement of numbers, against published values, scipy and krippendorff."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_correlations_and_errors_are_those_of_scipy_and_numpy() -> None:
 
 @pytest.mark.parametrize("name", ["pearson", "spearman", "icc", "alpha", "rmse"])
 def test_a_unit_left_out_is_computed_without_a_loop(name: str) -> None:
-    """With equal weights the standard error is that of a jackknife with a loop."""
+    """With equal weights the standard error equals that of a jackknife in a loop."""
     found = number_agreement([MODEL, PEOPLE]).measures[name]
     scale = math.log if name == "rmse" else math.atanh
     without = []

@@ -1,4 +1,4 @@
-"""Paired comparisons: the same values as elsewhere, intervals that have the truth."""
+"""Tests of paired comparisons: known values, and coverage of intervals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ K = 3
 def coded(
     rng: np.random.Generator, n: int, rates: tuple[float, ...]
 ) -> tuple[np.ndarray[Any, Any], list[np.ndarray[Any, Any]]]:
-    """Codes, and labels that are right at these rates."""
+    """Return codes, and labels that are right with these probabilities."""
     truth = rng.integers(0, K, n)
     given = [
         np.where(rng.random(n) < rate, truth, (truth + rng.integers(1, K, n)) % K)
@@ -82,7 +82,7 @@ def test_influence_is_the_derivative_by_weight(measure: paired.MeasureName) -> N
 
 
 def test_difference_of_accuracies_is_bonett_and_prices() -> None:
-    # 8 and 2 of 50 units are right by one alone: adjusted 9/52 - 3/52
+    # 8 and 2 of 50 units are right by one classifier only: adjusted 9/52 - 3/52
     truth = np.zeros(50, dtype=int)
     one, other = truth.copy(), truth.copy()
     other[:8] = 1
@@ -117,8 +117,8 @@ def test_intervals_hold_together() -> None:
         for adjust in n_wrong:
             found = paired.compare(members(given), units(truth), adjust=adjust)  # type: ignore[arg-type]
             n_wrong[adjust] += any(each.is_clear for each in found.differences)
-    assert n_wrong["max-t"] / draws < 0.1  # 0.05 expected
-    assert n_wrong["none"] / draws > 0.2  # of 15 pairs
+    assert n_wrong["max-t"] / draws < 0.1  # 0.05 is expected
+    assert n_wrong["none"] / draws > 0.2  # from 15 pairs
 
 
 def test_strata_and_equal_labels() -> None:
@@ -139,7 +139,7 @@ def test_kappa_is_for_one_label() -> None:
         strata=np.zeros(2, dtype=np.int64),
     )
     given = [(sets.should, np.ones(2, dtype=bool))]
-    with pytest.raises(ValueError, match="one label a text"):
+    with pytest.raises(ValueError, match="one label per text"):
         paired.compare(given, sets, "kappa")
     assert paired.compare(given, sets, "macro_f1").values[0].value == 1
 

@@ -1,4 +1,4 @@
-"""Numbers of several raters, compared with the right numbers of the same units."""
+"""Tests of numbers of several raters, compared with the right numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from statsmodels.stats.power import TTestPower
 
 
 def rated(rng: np.random.Generator, n: int, spreads: tuple[float, ...]) -> Any:
-    """Right numbers, and numbers with errors of several sizes, of a shared part."""
+    """Return right numbers, and numbers with errors that have a shared part."""
     truth = rng.normal(5, 2, n)
     shared = rng.normal(0, 0.5, n)
     return truth, [truth + shared + rng.normal(0, spread, n) for spread in spreads]
@@ -81,7 +81,8 @@ def test_the_difference_of_mean_errors_is_a_paired_t_test() -> None:
     truth, given = rated(rng, 40, (0.5, 1.0))
     (pair,) = compare_numbers(given, units(truth), "mae").differences
     apart = abs(given[0] - truth) - abs(given[1] - truth)
-    # scipy.stats.ttest_rel has this interval; the quantile of t with 39 degrees is 2.0227
+    # scipy.stats.ttest_rel has the same interval; the t quantile with 39 degrees of
+    # freedom is 2.0227
     reach = 2.022691 * apart.std(ddof=1) / math.sqrt(40)
     assert (pair.low, pair.high) == pytest.approx(
         (apart.mean() - reach, apart.mean() + reach), rel=1e-6
@@ -89,7 +90,7 @@ def test_the_difference_of_mean_errors_is_a_paired_t_test() -> None:
 
 
 def expected_difference(measure: NumberMeasure) -> float:
-    """Difference of raters whose errors have the spreads 0.6 and 0.9, and 0.5 shared."""
+    """Return the difference for error spreads of 0.6 and 0.9, with 0.5 shared."""
     variances = [0.25 + spread**2 for spread in (0.6, 0.9)]
     if measure == "pearson":
         one, other = (2 / math.sqrt(4 + each) for each in variances)
@@ -108,7 +109,7 @@ def test_intervals_hold_for_correlated_raters(measure: NumberMeasure) -> None:
         truth, given = rated(rng, 120, (0.6, 0.9))
         (pair,) = compare_numbers(given, units(truth), measure).differences
         inside += pair.low <= wanted <= pair.high
-    assert 0.92 < inside / draws < 0.98  # 0.95; the standard error is 0.009
+    assert 0.92 < inside / draws < 0.98  # 0.95 is expected, with the standard error 0.009
 
 
 def test_simultaneous_intervals_are_wider() -> None:
@@ -146,7 +147,7 @@ def test_size_equals_the_exact_size_of_a_t_test(compare: float, spread: float) -
 
 @pytest.mark.parametrize("measure", ["mae", "rmse"])
 def test_size_of_numbers_has_the_power_that_it_promises(measure: Any) -> None:
-    """Errors of 1.5 and 1.8 with a correlation of 0.6, compared by `compare_numbers`."""
+    """Spreads of errors are 1.5 and 1.8, their correlation is 0.6."""
     small, large, r = 1.5, 1.8, 0.6
     mean = 1.65
     apart = (large - small) * (np.sqrt(2 / np.pi) if measure == "mae" else 1)

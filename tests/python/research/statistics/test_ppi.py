@@ -1,4 +1,4 @@
-"""PPI++ against the authors' own program, on data made as in its examples."""
+"""Tests of PPI++ against the authors' program, on data as in its examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import statsmodels.api as sm
 from llamaherd.research.statistics import ppi
 from llamaherd.research.statistics.regression import FitError
 
-# Of its tests: sizes, and how predictions are off.
+# Sizes as in the tests of ppi-python.
 SIZES = [(100, 2000), (300, 900), (60, 5000)]
 
 
@@ -61,7 +61,7 @@ def regression(
 def test_least_squares_is_the_sum_of_two_fits(
     n: int, n_others: int, lam: float | None
 ) -> None:
-    """Estimates of ppi-python; the covariance is that of statsmodels' two fits."""
+    """Estimates equal ppi-python's; covariances equal the sum of two statsmodels fits."""
     samples, arrays = regression("ols", n, n_others)
     found = ppi.ppi_ols(samples, lam)
     wanted = ppi_py.ppi_ols_pointestimate(*arrays, lam=found.lam)
@@ -70,13 +70,13 @@ def test_least_squares_is_the_sum_of_two_fits(
     own = sm.OLS(missed, samples.x).fit(cov_type="HC0").cov_params()
     hat = found.lam * samples.y_hat_others
     other = sm.OLS(hat, samples.x_others).fit(cov_type="HC0").cov_params()
-    # Here variances divide by n - 1, and HC0 divides by n.
+    # ppi_ols divides variances by n - 1, HC0 divides by n.
     summed = own * n / (n - 1) + other * n_others / (n_others - 1)
     np.testing.assert_allclose(found.covariance, summed, rtol=1e-8)
 
 
 def test_with_equal_coefficients_ppi_python_has_the_same_intervals() -> None:
-    """Both formulas are then equal but for the Hessian, so in large samples."""
+    """Both formulas are then equal in large samples, apart from the Hessian."""
     samples, arrays = regression("ols", 5000, 20_000)
     same = dataclasses.replace(
         samples, y_hat=samples.y_hat + 1, y_hat_others=samples.y_hat_others + 1
@@ -108,7 +108,7 @@ def test_the_best_weight_has_the_smallest_variance() -> None:
 
 
 def test_labels_with_another_slope_do_not_widen_the_interval() -> None:
-    """Standard errors are those over draws; ppi-python's are a third too large."""
+    """Standard errors equal the spread over draws; ppi-python's are a third too large."""
     thetas, errors, theirs = [], [], []
     for seed in range(150):
         rng = np.random.default_rng(seed)
@@ -139,7 +139,7 @@ def test_labels_with_another_slope_do_not_widen_the_interval() -> None:
 @pytest.mark.parametrize("lam", [None, 0.4, 1])
 def test_logistic_regression(n: int, n_others: int, lam: float | None) -> None:
     samples, arrays = regression("logit", n, n_others)
-    options = {"ftol": 1e-15, "gtol": 1e-12}  # its own stop at 1e-5
+    options = {"ftol": 1e-15, "gtol": 1e-12}  # ppi-python itself stops at 1e-5
     limits = ppi_py.ppi_logistic_ci(
         *arrays, alpha=0.1, lam=lam, optimizer_options=options
     )

@@ -1,4 +1,4 @@
-"""Draws with known inclusion probabilities."""
+"""Tests of draws with known inclusion probabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DRAWS = 2500
 
 
 def frequencies(draw: object, n_texts: int, draws: int = DRAWS) -> np.ndarray:
-    """How often each text was drawn, as a share of the draws."""
+    """Return the share of draws that contain each text."""
     rng = np.random.default_rng(7)
     counts = np.zeros(n_texts)
     for _ in range(draws):
@@ -23,7 +23,7 @@ def frequencies(draw: object, n_texts: int, draws: int = DRAWS) -> np.ndarray:
 
 
 def assert_equal_probs(found: np.ndarray, probs: np.ndarray) -> None:
-    """By a chi-squared sum that no right draw exceeds once in a million times."""
+    """Compare by a chi-squared sum; a correct draw fails once in a million times."""
     spread = probs * (1 - probs) / DRAWS
     assert found[spread == 0] == pytest.approx(probs[spread == 0])
     z = (found - probs)[spread > 0] / np.sqrt(spread[spread > 0])
@@ -76,7 +76,7 @@ def test_unequal_draws() -> None:
     probs = sampling.inclusion_probs(sizes, 12, 0.2)
     assert probs.sum() == pytest.approx(12)
     assert (probs >= 0.2 * 12 / 40 - 1e-12).all()
-    assert probs.max() == 1  # some sizes are that large
+    assert probs.max() == 1  # the largest sizes have probability 1
 
     def draw(rng: np.random.Generator) -> sampling.Draw:
         return sampling.draw_unequal(probs, rng)
@@ -86,7 +86,8 @@ def test_unequal_draws() -> None:
 
 
 def test_inclusion_probabilities_by_hand() -> None:
-    # Half of 4 draws evenly: 0.2 each of 10. The rest by size: 2 of 12 parts a part.
+    # Half of the 4 draws are allocated evenly: 0.2 for each of 10 texts. The other half
+    # by size: 2 / 12 for each unit of size.
     sizes = np.array([3.0] + [1.0] * 9)
     probs = sampling.inclusion_probs(sizes, 4, 0.5)
     assert probs[0] == pytest.approx(0.2 + 2 * 3 / 12)
@@ -135,7 +136,8 @@ def test_sizes_by_the_textbook() -> None:
 
 
 def test_sizes_with_labels() -> None:
-    # Right in 90% at a share of one half: kappa 0.8, and errors have the variance 0.1.
+    # Labels are right in 90%, the share is one half: kappa is 0.8, and the variance of
+    # errors is 0.1.
     size = gold_size(0.05, accuracy=0.9)
     z = 1.959963984540054
     assert size.kappa == pytest.approx(0.8)
@@ -146,7 +148,8 @@ def test_sizes_with_labels() -> None:
     perfect = gold_size(0.05, accuracy=1.0)
     assert (perfect.dsl, perfect.ppi) == (10, 10)
     useless = gold_size(0.05, kappa=0.0)
-    assert useless.dsl == 2 * useless.gold - 1  # 768.3 of 384.1: worse than none
+    # 768.3 instead of 384.1: more than without labels
+    assert useless.dsl == 2 * useless.gold - 1
     assert useless.ppi == useless.gold
     with pytest.raises(ValueError, match="not both"):
         gold_size(0.05, accuracy=0.9, kappa=0.8)
@@ -166,7 +169,7 @@ def test_a_size_gives_the_width_that_was_wanted() -> None:
 
 @pytest.mark.parametrize("target", ["population", "texts"])
 def test_estimates_have_the_width_that_was_wanted(target: sampling.Target) -> None:
-    """1,000 texts, of which half are errors of one kind and half of the other."""
+    """Of 1,000 texts a tenth has wrong labels, half of them in each direction."""
     n_texts = 1000
     size = gold_size(0.05, accuracy=0.9, population=n_texts, target=target)
     rng = np.random.default_rng(6)
@@ -190,6 +193,6 @@ def test_widths_that_so_few_texts_cannot_give() -> None:
     with pytest.raises(ValueError, match=r"200 texts are too few .* 0\.0693 even if all"):
         gold_size(0.05, population=200)
     assert gold_size(0.05, population=200, target="texts").gold == 132
-    # The narrowest takes nearly all of them.
+    # The narrowest possible interval needs nearly all texts.
     size = gold_size(0.0694, population=200, accuracy=0.9)
     assert (size.gold, size.dsl) == (200, 199)

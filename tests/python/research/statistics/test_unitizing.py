@@ -1,4 +1,4 @@
-"""Krippendorff's alpha for unitizing, against his example; matching passages."""
+"""Tests of Krippendorff's alpha for unitizing and of matching passages."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from llamaherd.research.statistics.unitizing import Unitizing, f1_of, matches
 
 
 def units(label: str, *places: tuple[int, int]) -> list[Unit]:
-    """Units from begin and length, on a continuum that begins at 150."""
+    """Return units from begin and length, on a continuum that begins at 150."""
     return [Unit(begin - 150, begin - 150 + size, label) for begin, size in places]
 
 
-# Krippendorff (2004), appendix: two observers, a continuum of the length 300.
+# Krippendorff (2004), appendix: two observers, a continuum of length 300.
 FIRST = [*units("c", (225, 70), (370, 30)), *units("k", (180, 60), (300, 50))]
 SECOND = [*units("c", (220, 80), (355, 20), (400, 20)), *units("k", (180, 60), (300, 50))]
 
@@ -31,7 +31,7 @@ def test_the_published_example(labels: list[str] | None, alpha: float) -> None:
 
 
 def test_the_published_disagreements() -> None:
-    # Observed 0.0144 of c; expected 0.0532 of c and 0.0490 of k.
+    # Disagreement observed for c: 0.0144; expected: 0.0532 for c and 0.0490 for k.
     c = 1 - Unitizing([[FIRST], [SECOND]], [300], ["c"]).alpha()
     both = 1 - Unitizing([[FIRST], [SECOND]], [300]).alpha()
     assert c == pytest.approx(0.0144 / 0.0532, abs=0.003)

@@ -1,4 +1,4 @@
-"""Samples that were drawn in waves: exact on small populations."""
+"""Tests of samples drawn in waves: exact results for small populations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wave(rows: list[int], probs: np.ndarray, n_left: int) -> Wave:
 
 
 def by_codes(drawn: tuple[int, ...]) -> np.ndarray:
-    """Probabilities of one more text, which depend on the codes of the first wave."""
+    """Return probabilities of a further text, which depend on the first codes."""
     sizes = np.arange(1, N + 1) ** (1 + CODES[list(drawn)].sum() % 3)
     sizes = np.where(np.isin(np.arange(N), drawn), 0.0, sizes)
     return sizes / sizes.sum()
@@ -46,7 +46,7 @@ def test_the_total_is_unbiased_although_the_second_wave_depends_on_codes() -> No
             mean_square += total**2 * probs[i] / len(first)
             estimates.append(total)
     assert mean == pytest.approx(CODES.sum(), abs=1e-12)
-    assert len(set(np.round(estimates, 6))) > 20  # it is a random number
+    assert len(set(np.round(estimates, 6))) > 20  # the estimate varies over draws
 
 
 def test_pooled_probabilities_would_be_biased() -> None:
@@ -75,7 +75,7 @@ def test_simple_waves_are_one_simple_sample() -> None:
     assert found.weights == pytest.approx(np.full(35, 100 / 35))
     assert found.all_probs == pytest.approx(np.full(100, 0.35))
     assert (np.diff(found.rows) > 0).all()
-    # With one variance for all waves, the variance is that of a sample of 35.
+    # With one variance for all waves, the variance equals that of a simple sample of 35.
     variance = float((found.scale**2 * found.left).sum())
     assert variance == pytest.approx(100 * 65 / 35)
 

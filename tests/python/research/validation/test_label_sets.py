@@ -1,4 +1,4 @@
-"""Validations of texts that may have several labels."""
+"""Tests of validations of texts that may have several labels."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_three_people_decide_on_each_label() -> None:
     codes = [["a"], ["a; b"], ["b"]]
     found = lh.validate(["a; b"], codes, several=True)
     assert found.accuracy.accuracy.value == 1
-    assert found.pairs[0].coefficients[0].value == 0.5  # the model and the first
+    assert found.pairs[0].coefficients[0].value == 0.5  # the model and the first coder
     nothing = lh.validate([""] * 3, [["none"] * 3] * 2, several=True)
     assert (nothing.labels, nothing.accuracy.accuracy.value) == ((), 1)
     assert "all labels right" in repr(nothing)

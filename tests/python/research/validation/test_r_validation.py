@@ -1,4 +1,4 @@
-"""What R calls to validate: plain values come back, whatever happens."""
+"""Tests of validation for R: all results are plain values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MORE = {**COMMON, "levels": None, "known": [], "weights": None, "kappa_weights":
 def value(status: dict[str, Any]) -> Any:
     assert status["ok"], status
     assert status["warnings"] == []
-    json.dumps(status["value"])  # nothing of numpy's
+    json.dumps(status["value"])  # no values of numpy's types
     return status["value"]
 
 
@@ -63,7 +63,7 @@ def test_validation_is_columns() -> None:
     )  # fmt: skip
     assert sample.rows == [0, 2]
     drawn = {**gold, "codes": [["a", "b"]], "json": sample.to_json()}
-    drawn["columns"] = {"key": [1.0, 2.0, 3.0, 4.0]}  # the texts in another order
+    drawn["columns"] = {"key": [1.0, 2.0, 3.0, 4.0]}  # the same texts in another order
     back = {name: (given or [])[::-1] or None for name, given in coded.items()}
     back["names"] = ["a", "b"]
     weighted = value(_r.validate(back, drawn, OPTIONS))

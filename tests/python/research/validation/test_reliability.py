@@ -1,4 +1,4 @@
-"""Tables and reliability in the form of R's package localLLM."""
+"""Tests of tables and reliability in the form of R's package localLLM."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ TWO = {
 def test_tables() -> None:
     found = lh.compute_confusion_matrices({**TWO, "truth": ["A", "B", "A"] * 2})
     assert found.levels == ("A", "B")
-    assert list(found.vs_gold) == ["m1", "m2"]  # by their names
-    assert found.vs_gold["m1"].tolist() == [[1, 0], [1, 1]]  # rows: the model's
+    assert list(found.vs_gold) == ["m1", "m2"]  # sorted by name
+    assert found.vs_gold["m1"].tolist() == [[1, 0], [1, 1]]  # rows are the model's labels
     assert found.vs_gold["m2"].tolist() == [[2, 0], [0, 1]]
-    assert list(found.pairwise) == ["m2 vs m1"]  # as they come
+    assert list(found.pairwise) == ["m2 vs m1"]  # in the order of the data
     assert found.pairwise["m2 vs m1"].tolist() == [[1, 1], [0, 1]]
     assert lh.compute_confusion_matrices(TWO, pairwise=False).pairwise == {}
 
@@ -57,7 +57,8 @@ def test_other_names_of_columns_are_honoured() -> None:
 def test_kappa_of_pairs() -> None:
     found = lh.intercoder_reliability(TWO).cohen
     assert [(p.model_a, p.model_b) for p in found] == [("m2", "m1")]
-    # Observed 2/3; by chance 2/3 * 1/3 + 1/3 * 2/3 = 4/9; (6 - 4) / (9 - 4).
+    # Observed 2/3; expected by chance 2/3 * 1/3 + 1/3 * 2/3 = 4/9; kappa (6 - 4) / (9 -
+    # 4).
     assert found[0].observed == pytest.approx(2 / 3)
     assert found[0].expected == pytest.approx(4 / 9)
     assert found[0].kappa == pytest.approx(0.4)
@@ -75,8 +76,10 @@ def long(codes: list[list[Any]]) -> dict[str, list[Any]]:
 
 
 def irrs_alpha(codes: list[list[Any]]) -> float:
-    """What irr's `kripp.alpha` does: a unit's pairs are divided by m - 1, or, where no
-    code is missing at all, by 1."""
+    """Compute alpha as irr's `kripp.alpha` does.
+
+    A unit's pairs are divided by m - 1 or, if no code is missing at all, by 1.
+    """
     levels = sorted({code for row in codes for code in row if code is not None})
     complete = all(code is not None for row in codes for code in row)
     table = np.zeros((len(levels), len(levels)))

@@ -1,4 +1,4 @@
-"""Validations whose right codes are drawn by a model of coders."""
+"""Tests of validations whose right codes are drawn by a model of coders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = ("no", "yes")
 def coded(
     seed: int, n: int = 300, right: tuple[float, ...] = (0.9, 0.7, 0.7)
 ) -> tuple[list[str], list[str], dict[str, list[str]]]:
-    """Labels that are right in 80%, true labels, and codes by three coders who err."""
+    """Return labels that are right in 80%, true labels, and three coders' codes."""
     rng = np.random.default_rng(seed)
     truth = (rng.random(n) < 0.4).astype(int)
     label = np.where(rng.random(n) < 0.8, truth, 1 - truth)
@@ -31,7 +31,7 @@ def coded(
 
 
 def test_accuracy_is_that_of_the_truth_and_not_of_the_majority() -> None:
-    """The majority of such coders is right in 85%, which looks like errors of labels."""
+    """The majority is right in 85%; its errors look like errors of labels."""
     hits: dict[str, list[bool]] = {}
     values: dict[str, list[float]] = {}
     recalls = []
@@ -93,7 +93,7 @@ def test_doubt_makes_intervals_longer_and_the_page_names_the_model() -> None:
 
 
 def test_the_combination_is_that_of_rubin() -> None:
-    """Symmetric intervals: the rules of Rubin (1987) with t quantiles, computed here."""
+    """Symmetric intervals follow the rules of Rubin (1987) with t quantiles."""
     from scipy import stats  # noqa: PLC0415 - an oracle
 
     rng = np.random.default_rng(2)
@@ -109,7 +109,7 @@ def test_the_combination_is_that_of_rubin() -> None:
 
 
 def test_a_share_is_close_to_the_interval_of_lott_and_reiter() -> None:
-    """Wilson's interval for multiple imputation, Am. Statistician 74, 2020."""
+    """Wilson's interval for multiple imputation: Am. Statistician 74, 2020."""
     from scipy import stats  # noqa: PLC0415 - an oracle
 
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""Passages that people marked: files of other programs, and a model's beside them."""
+"""Tests of passages that people marked, from files of other programs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def doccano_with_entities(path: Path) -> Path:
 
 
 def label_studio(path: Path) -> Path:
-    # Its places count units of UTF-16, of which the emoji has two.
+    # Label Studio counts positions in UTF-16 units; the emoji has two units.
     def result(start: int, end: int, label: str, quote: str) -> dict[str, Any]:
         value = {"start": start, "end": end, "text": quote, "labels": [label]}
         return {"from_name": "label", "to_name": "text", "type": "labels", "value": value}

@@ -1,4 +1,4 @@
-"""Validations: what goes in, what comes out, and what they warn of."""
+"""Tests of validations: inputs, results and warnings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ("positive", "neutral", "negative")
 
 @dataclass
 class Labelled:
-    """What `annotate` returns, as far as validations know it."""
+    """The fields of a result of `annotate` that validations use."""
 
     labels: list[str | None]
     probs: Any = None
@@ -40,7 +40,7 @@ class Gold:
 def study(
     n: int = 600, seed: int = 0
 ) -> tuple[Labelled, list[str], np.ndarray[Any, Any]]:
-    """Texts with labels by probabilities that are right, and the labels that are true."""
+    """Return texts with labels and calibrated probabilities, and the true labels."""
     generator = np.random.default_rng(seed)
     raw = generator.normal(scale=2, size=(n, 3))
     probs = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
@@ -94,7 +94,7 @@ def test_all_of_it() -> None:
     assert found.ceiling.difference.low < found.ceiling.difference.value
     assert found.brier is not None
     assert found.calibration is not None
-    assert found.calibration.ece < 0.12  # the probabilities are right
+    assert found.calibration.ece < 0.12  # the probabilities are calibrated
     assert len(found.wrong) == (known & ~hits).sum()
     sure = [each.prob for each in found.wrong]
     assert sure == sorted(sure, reverse=True)
@@ -105,7 +105,7 @@ def test_all_of_it() -> None:
 
 
 def test_weights_make_the_numbers_those_of_all_texts() -> None:
-    # Errors are drawn four times as often: without weights accuracy is much too low.
+    # Errors are drawn four times as often: without weights the accuracy is much too low.
     coded, truth, _ = study(4000)
     wrong = np.array([a != b for a, b in zip(coded.labels, truth, strict=True)])
     pi = np.where(wrong, 0.8, 0.2)
@@ -237,7 +237,7 @@ def test_what_most_people_say_is_right() -> None:
         ["x", "x", "y", "y"],
         [["x", "x", "y", "x"], ["x", "y", "y", "y"], ["y", "x", None, None]],
     )
-    assert found.accuracy.n == 3  # the last is a tie
+    assert found.accuracy.n == 3  # the last text is a tie
     assert found.accuracy.accuracy.value == 1
     assert any("1 texts on which people tie" in told for told in found.warnings)
 
@@ -302,7 +302,7 @@ def test_warnings() -> None:
     assert "neutral (2), negative (0), other (8)" in told
     assert "Only one coder" in told
     assert "2 texts with codes have no label" in told
-    assert "labels that the model could not: other" in told
+    assert "labels that the model cannot give: other" in told
     part = lh.validate(["a"] * 4, Gold([0, 1, 3], [["a", None, "a"]], [0.5] * 3))
     assert any("1 texts of the sample have no code" in told for told in part.warnings)
     always = lh.validate(["a"] * 60 + ["b"] * 40, ["a"] * 50 + ["b"] * 30 + ["a"] * 20)
@@ -429,7 +429,7 @@ def test_gold_of_other_rows_is_refused() -> None:
     for other in [*others, pl.from_pandas(data[::-1])]:
         with pytest.raises(ValueError, match="gold was drawn from other data: "):
             lh.validate(other, gold, label="label")
-    # Texts are not known here, but how many there were is.
+    # The texts are unknown here, but their number is known.
     with pytest.raises(ValueError, match="gold was drawn from other data"):
         lh.validate(data["label"].tolist()[:25], gold)
 

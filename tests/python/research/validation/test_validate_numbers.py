@@ -1,4 +1,4 @@
-"""Validation of labels that are numbers."""
+"""Tests of validations of labels that are numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOOK = lh.Codebook("How angry?", lh.number_scale(0, 10))
 
 @dataclass
 class Rated:
-    """The part of a result of `annotate` for a scale that validations read."""
+    """The fields of a result of `annotate` for a scale that validations use."""
 
     labels: list[str | None]
     probs: Any = None
@@ -42,7 +42,7 @@ def test_a_scale_is_compared_by_its_numbers() -> None:
     parts = {row[1]: row[3] for row in found.rows() if row[0] == "numbers"}
     assert parts == {name: each.value for name, each in wanted.measures.items()}
     alpha = {a.name: a.value for a in found.model_agreement}["alpha"]
-    assert wanted.alpha.value == pytest.approx(alpha)  # computed another way
+    assert wanted.alpha.value == pytest.approx(alpha)  # computed in another way
     page = repr(found)
     assert "ICC(2,1), absolute agreement" in page
     assert "limits of agreement: " in page
@@ -79,7 +79,7 @@ def test_texts_count_by_their_inclusion_probabilities() -> None:
     gold = lh.gold_sample(data, 30, prob=weights.tolist(), text="text", label="x", seed=1)
     gold = gold.with_codes([int(TRUTH[i]) for i in gold.rows])
     found = lh.validate(data, gold, label="x")
-    assert found.scale == "interval"  # fractions
+    assert found.scale == "interval"  # the numbers have fractions
     rows = gold.rows
     wanted = number_agreement(
         [MODEL[rows] + 0.5, TRUTH[rows]], unit_weights=1 / gold.probs
