@@ -251,8 +251,8 @@ check_dots <- function(dots, known, error_call = rlang::caller_env()) {
   dots
 }
 
-# Returns the known name that is most similar; NULL if no name is similar. The arguments of a
-# function are in its environment.
+# Returns the element of `names` that is most similar to `name`; NULL if no element is similar.
+# check_dots() adds the arguments of the calling function, which are variables in its environment.
 closest <- function(name, names) {
   distance <- utils::adist(name, names, ignore.case = TRUE)[1, ]
   letters_of <- \(x) sort(strsplit(tolower(x), "")[[1]])

@@ -111,7 +111,8 @@ number_columns <- function(found, columns) {
   )
 }
 
-# Returns a factor by position; levels with equal names are made distinct, as R requires.
+# Returns a factor with one level per position; equal names are made distinct, because R requires
+# distinct levels.
 factor_at <- function(at, names) {
   factor(as.integer(unlist(at)), seq_along(names), make.unique(names))
 }
