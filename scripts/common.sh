@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034 # variables are for the scripts that source this
+# shellcheck shell=bash disable=SC2034 # scripts that source this file use the variables
 # Shared by the scripts: paths, messages, and logs of long output.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Creates the virtual environment .venv in the project, in steps that make runs as needed:
+# Creates the virtual environment .venv in the project, in steps. `make` runs each step
+# when it is needed:
 #   setup_python.sh llama    .venv itself and llama-cpp-python, compiled for this processor
 #   setup_python.sh package  the package llamaherd, from this folder
 #   setup_python.sh dev      the tools of scripts/requirements-dev.txt, and requirements-oracles.txt
@@ -54,8 +55,8 @@ install_dev_steps() {
   pip install --no-deps -r scripts/requirements-oracles.txt
 }
 
-# --no-deps, because the list is complete: these pins contradict those of the tools, and pip
-# would search for minutes.
+# --no-deps, because the list is complete. These pins contradict the pins of the tools, so
+# pip would search for a solution for minutes.
 install_clients() {
   say 'installing programs that ask the server'
   logged python-clients install_clients_steps

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs the wheels of build/wheelhouse in a system that has nothing but Debian's
+# Installs the wheels of build/wheelhouse in a system that contains only Debian's
 # essential packages and python3-venv, and labels a text there:
 #   bare.sh SUITE MODEL      SUITE: bookworm, trixie ...; MODEL: a model file
-# Root, Linux, mmdebstrap. Prints the seconds of the installation and of the first label,
-# and fails if there is a compiler. BARE_BASE (/var/tmp/llamaherd-bare) keeps the systems;
-# a copy is used, and removed at the end.
+# Needs root, Linux and mmdebstrap. Prints the seconds of the installation and of the
+# first label, and fails if there is a compiler. BARE_BASE (/var/tmp/llamaherd-bare)
+# stores the systems; the script uses a copy, which it removes at the end.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../common.sh"
 
