@@ -42,7 +42,7 @@ logged() {
   { kill "$beat" && wait "$beat"; } 2>/dev/null || true
   if ((status != 0)); then
     tail -n 25 "$log" >&2
-    die "$name failed (exit status $status); the whole log: $log"
+    die "$name failed (exit status $status); full log: $log"
   fi
   if ((SECONDS - start >= 5)); then
     printf '    done in %s (log: %s)\n' "$(duration $((SECONDS - start)))" "$log"

@@ -174,7 +174,7 @@ make_python() {
 }
 
 make_real_model() {
-  [[ -d $DEBIAN/site/llamaherd ]] || die "the step python comes first"
+  [[ -d $DEBIAN/site/llamaherd ]] || die "run the step python first"
   cp "${LLAMAHERD_TEST_SMOLLM2:?names no model file}" "$DEBIAN/project/model.gguf"
   cp scripts/wheels/first_label.py "$DEBIAN/project"
   mount_proc

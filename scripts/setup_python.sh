@@ -20,7 +20,7 @@ install_llama() {
   logged venv "$python" -m venv --clear .venv
 
   if pip cache list llama_cpp_python 2>/dev/null | grep -q "${LLAMA_PIN#*==}"; then
-    say "installing $LLAMA_PIN, which this machine compiled before"
+    say "installing $LLAMA_PIN, which is already compiled on this machine"
   else
     say "installing $LLAMA_PIN: compiling llama.cpp (3 to 6 minutes on 2 cores, once)"
   fi
@@ -58,7 +58,7 @@ install_dev_steps() {
 # --no-deps, because the list is complete. These pins contradict the pins of the tools, so
 # pip would search for a solution for minutes.
 install_clients() {
-  say 'installing programs that ask the server'
+  say 'installing client programs of the server'
   logged python-clients install_clients_steps
 }
 
@@ -69,7 +69,7 @@ install_clients_steps() {
 }
 
 install_docs() {
-  say 'installing what builds the site of the Python package'
+  say 'installing packages that build the site of the Python package'
   logged python-docs pip install -r scripts/requirements-docs.txt
 }
 

@@ -65,7 +65,7 @@ apt_install() {
   if ! command -v apt-get >/dev/null; then
     die "this machine has no apt-get; install the contents of these Debian packages: $*"
   elif ((EUID != 0)); then
-    printf 'Some system packages are missing. Run this, then the same make again:\n\n' >&2
+    printf 'Some system packages are missing. Run this command, and then the same make command again:\n\n' >&2
     printf '    sudo apt-get update && sudo %s\n\n' "$command" >&2
     exit 1
   fi

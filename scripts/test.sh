@@ -197,5 +197,5 @@ for i in "${!lanes[@]}"; do
 done
 printf '\n'
 for stage in "${stages[@]}"; do cat "$LOG_DIR/test-$stage.line"; done
-if ((failed)); then say "tests FAILED: the lines above say where"; else say "all tests passed: ${stages[*]}"; fi
+if ((failed)); then say "tests FAILED: see the lines above"; else say "all tests passed: ${stages[*]}"; fi
 exit "$failed"

@@ -44,7 +44,7 @@ make_system() {
   # shellcheck disable=SC2016 # a variable of the shell inside
   inside 'for name in cc gcc c++ g++ clang cmake make; do
     if command -v "$name"; then exit 1; fi
-  done' || die 'it has a compiler'
+  done' || die 'the system contains a compiler'
   inside 'python3 -m venv /root/venv'
 }
 
