@@ -39,7 +39,7 @@ def contexts() -> None:
     early, late = max(sizes[20:120]), max(sizes[-100:])
     tell(
         4,
-        "contexts made, used and closed, all results kept: resident memory is flat",
+        "contexts created, used and closed, results kept: resident memory does not grow",
         N_CONTEXTS,
         N_CONTEXTS if late < early + 20 else 0,
         f"at most {early:.0f} MB early, {late:.0f} late; up to {peak:.0f} while open",
@@ -122,10 +122,10 @@ def interrupts() -> None:
     tell(
         8,
         "Ctrl-C in the first 30 ms of a call of 200 prompts, once or twice: results, "
-        "nothing left running",
+        "and no call remains running",
         N_INTERRUPTS,
         n_held,
-        "every other time pressed twice",
+        "pressed twice in every second try",
     )
 
 
@@ -151,7 +151,13 @@ def pickles() -> None:
 
     test_pickle.test_all_of_it_goes_to_a_new_process_and_back()
     n = len(test_pickle.TRAVELLERS)
-    tell(9, "public classes sent to a new process and back, by pickle", n, n, "")
+    tell(
+        9,
+        "public classes pickled, sent to a new process and back: equal objects",
+        n,
+        n,
+        "",
+    )
 
 
 if __name__ == "__main__":

@@ -89,10 +89,10 @@ def told(adapter: Path) -> None:
         other += expected != plain
         llama.close()
     row(
-        "a Llama with LoRA, rope, YaRN, types of the cache, control vectors, mixed: "
-        "its own greedy texts",
+        "a Llama with LoRA, rope, YaRN, types of the cache, control vectors, in "
+        "combinations: same greedy texts as the Llama itself",
         same,
-        f"{other} of them not the plain model's",
+        f"{other} of them differ from the texts of the model without settings",
     )
     same = []
     for scale in (0.25, 0.5, 0.75, 1.0, 0.0):
@@ -107,7 +107,7 @@ def told(adapter: Path) -> None:
         with lh.Model(MODEL, lora=[(adapter, scale)]) as model:
             same.append(answers(lh.Context(model)) == own_answers(llama))
         llama.close()
-    row("Model(lora=[(path, scale)]): the texts of Llama(lora_path=, lora_scale=)", same)
+    row("Model(lora=[(path, scale)]): same texts as Llama(lora_path=, lora_scale=)", same)
 
 
 def refused() -> None:
@@ -142,7 +142,7 @@ def refused() -> None:
         except (lh.ContextError, lh.ChatTemplateError) as error:
             held.append(name in str(error))
         llama.close()
-    row("what cannot be computed alike: refused by name", held)
+    row("settings of a Llama that are not supported: an error that names them", held)
 
 
 def flipped(folder: Path) -> None:
@@ -170,7 +170,7 @@ def flipped(folder: Path) -> None:
             done += 1
     held = [True] * (N_FLIPS - died) + [False] * died
     row(
-        "adapters with changed bytes, loaded and used: no process dies",
+        "adapters with changed bytes, loaded and used: no process crashes",
         held,
         f"{loaded} loaded, the others refused",
     )
@@ -217,7 +217,7 @@ def journal(folder: Path) -> None:
         alone.setdefault(kind, fresh.texts)
         is_same = out.texts == fresh.texts == alone[kind]
         held.append(is_same and out.stats.n_journal == n_known)
-    row("one journal, adapters and rope changed from run to run: no answer mixed", held)
+    row("one journal, other adapters or rope in each run: no answer of another run", held)
 
 
 R_PROGRAM = """
@@ -247,7 +247,7 @@ def from_r(folder: Path, adapter: Path) -> None:
         rope_freq_base=20000.0,
     )
     row(
-        "R: model_load(lora = ) and context_create(rope_freq_base = ): the Llama's text",
+        "R: model_load(lora = ), context_create(rope_freq_base = ): same text as a Llama",
         [found.stdout.strip() == own_answers(llama)[0].strip()],
     )
 

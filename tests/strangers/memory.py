@@ -59,7 +59,8 @@ def main() -> None:
     counts = collections.Counter(outcome(model, step) for step in steps)
     tell(
         6,
-        "the address space limited to 0 to 600 MiB more than before the model",
+        "the address space limited to 0 to 600 MiB more than before loading the model: "
+        "an answer or an error",
         N_TRIES,
         counts["answers"] + counts["error"],
         ", ".join(f"{n} {how}" for how, n in sorted(counts.items())),
