@@ -14,7 +14,7 @@ for (file in list.files(arguments[[1]], "[.]R$", full.names = TRUE)) {
     }
   }
 }
-# A default as JSON has it: "(none)" for none, code as text.
+# Returns a default for JSON: "(none)" if there is no default, code as text.
 default_of <- function(value) {
   if (identical(value, quote(expr = ))) {
     return("(none)")
