@@ -1,7 +1,7 @@
-# Answers the prompts of a job: Rscript answers.R JOB.json ANSWERS.json The job has the fields
-# model, lora (scales by path, if any), context (arguments of context_create), prompts, and generate
-# (arguments of generate_parallel). A null in JSON means a prompt that is NA. With a schema the
-# result also contains `table`.
+# Answers the prompts of a job: Rscript answers.R JOB.json ANSWERS.json
+# The job has the fields model, lora (scales by path, if any), context (arguments of
+# context_create), prompts, and generate (arguments of generate_parallel). A null in JSON means a
+# prompt that is NA. With a schema the result also contains `table`.
 files <- commandArgs(TRUE)
 library(llamaherd)
 

@@ -1,5 +1,5 @@
-# Runs all functions for contexts on a cluster: Rscript cluster.R JOB.json ANSWERS.json The job has
-# the fields model, cluster, prompts and labels.
+# Runs all functions for contexts on a cluster: Rscript cluster.R JOB.json ANSWERS.json
+# The job has the fields model, cluster, prompts and labels.
 files <- commandArgs(TRUE)
 library(llamaherd)
 

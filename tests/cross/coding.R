@@ -1,5 +1,5 @@
-# Labels the texts of a job with its codebook: Rscript coding.R JOB.json CODED.json The job has the
-# fields model, codebook (a YAML file), texts and arguments of annotate_texts.
+# Labels the texts of a job with its codebook: Rscript coding.R JOB.json CODED.json
+# The job has the fields model, codebook (a YAML file), texts and arguments of annotate_texts.
 files <- commandArgs(TRUE)
 library(llamaherd)
 

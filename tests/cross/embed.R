@@ -1,5 +1,5 @@
-# Computes embeddings: Rscript embed.R JOB.json VECTORS.json The job has the fields model, texts
-# (null is NA) and embed (arguments of embed_parallel).
+# Computes embeddings: Rscript embed.R JOB.json VECTORS.json
+# The job has the fields model, texts (null is NA) and embed (arguments of embed_parallel).
 files <- commandArgs(TRUE)
 library(llamaherd)
 

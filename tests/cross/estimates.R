@@ -1,5 +1,5 @@
-# Draws a gold sample from a data frame, writes and reads it, and computes estimates: Rscript
-# estimates.R DATA.json OUT.json
+# Draws a gold sample from a data frame, writes and reads it, and computes estimates:
+#   Rscript estimates.R DATA.json OUT.json
 files <- commandArgs(TRUE)
 library(llamaherd)
 

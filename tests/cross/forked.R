@@ -1,5 +1,5 @@
-# Prints the errors in child processes that were forked from an R session with a model: Rscript
-# forked.R MODEL.gguf
+# Prints the errors in child processes that were forked from an R session with a model:
+#   Rscript forked.R MODEL.gguf
 library(llamaherd)
 
 model <- model_load(commandArgs(TRUE)[[1]])

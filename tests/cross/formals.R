@@ -1,5 +1,6 @@
-# Arguments of the R package's functions with their defaults, read from the sources without
-# installing them: Rscript formals.R R_FOLDER FILE.json
+# Writes the arguments of the R package's functions and their defaults, read from the sources
+# without an installation:
+#   Rscript formals.R R_FOLDER FILE.json
 arguments <- commandArgs(TRUE)
 sources <- new.env()
 for (file in list.files(arguments[[1]], "[.]R$", full.names = TRUE)) {

@@ -1,4 +1,5 @@
-# Receives SIGINT from test_r.py: Rscript python_in_r.R MODEL. Calls Python's functions directly.
+# Receives SIGINT from test_r.py: Rscript python_in_r.R MODEL
+# Calls Python's functions directly.
 lh <- reticulate::import("llamaherd")
 model <- lh$Model(commandArgs(TRUE)[[1]])
 context <- lh$Context(model, n_threads = 1L)

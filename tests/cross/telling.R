@@ -1,5 +1,5 @@
-# Labels the texts of a job and writes a report; then reproduces a report that Python wrote. Rscript
-# telling.R JOB.json FOUND.json
+# Labels the texts of a job and writes a report; then reproduces a report that Python wrote:
+#   Rscript telling.R JOB.json FOUND.json
 files <- commandArgs(TRUE)
 library(llamaherd)
 

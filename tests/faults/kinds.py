@@ -1,4 +1,4 @@
-"""What is tried: kinds of faults, and the contexts that they happen on."""
+"""Kinds of faults, and the contexts on which they are tested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faults import Action
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Herd:
-    """A context that many cases run on. `is_exact`: its texts do not depend on others."""
+    """Context for many cases; with `is_exact` texts do not depend on other prompts."""
 
     kind: str
     options: tuple[tuple[str, Any], ...]
@@ -46,7 +46,7 @@ HERDS = [
         is_exact=False,
     ),
 ]
-POOLS = HERDS[2:]  # where cells run out
+POOLS = HERDS[2:]  # contexts with too few cells for all prompts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +54,16 @@ class Kind:
     """A kind of fault.
 
     Attributes:
-        of_one: It strikes what has the poison token, for ever, and nothing else.
-        fails: The most prompts that n strikes may fail, as a multiple of n; None: any.
-        passes: A single strike fails nobody: what it struck is tried again.
-        raises: What the call may raise instead of returning results.
-        herds: Where it can happen.
-        is_crowded: It needs prompts that compete for cells.
-        leaves_cells: Until their sequence is used again, or all is reset.
-        scores: It can strike a call that scores labels.
+        of_one: The fault always occurs for prompts with the poison token, and only for
+            them.
+        fails: Maximum number of prompts that fail, per occurrence; None is no maximum.
+        passes: After a single occurrence no prompt fails, because the work is repeated.
+        raises: Exceptions that the call may raise instead of returning results.
+        herds: Contexts on which the fault can occur.
+        is_crowded: The fault requires prompts that compete for cells.
+        leaves_cells: Cells stay in use until their sequence is used again or all are
+            reset.
+        scores: The fault can occur in calls that score labels.
     """
 
     name: str

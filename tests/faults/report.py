@@ -1,4 +1,4 @@
-"""The figures of docs/reliability.md, between its markers.
+"""Writes figures into docs/reliability.md, between its markers.
 
 python report.py faults FAULTS.json
 python report.py soak SOAK.json
@@ -35,10 +35,10 @@ MARK = "{}: made by tests/faults/report.py"
 
 
 def table(report: dict[str, Any]) -> str:
-    """What does not depend on how a processor rounds, or on time.
+    """Return the table: figures that depend on neither rounding nor time.
 
     Raises:
-        ValueError: A fault struck none of those that it was tried on.
+        ValueError: A fault occurred in none of its cases.
     """
     kinds = tuple(STRUCK)
     rows = [

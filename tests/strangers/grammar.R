@@ -1,4 +1,4 @@
-# What grammar.py tries, from R: prints rows as that does.
+# Runs the trials of grammar.py in R, and prints rows in the same form.
 library(llamaherd)
 
 tell <- function(item, what, held, note = "") {
@@ -21,7 +21,7 @@ context <- context_create(
 )
 prompts <- sprintf("Text %d is about", 1:20)
 
-# One warning, and FALSE in the table, for labels that were cut off.
+# Labels that were cut off give one warning, and FALSE in the table.
 long <- c(
   "politics and society",
   "sports and leisure",

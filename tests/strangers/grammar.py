@@ -1,4 +1,4 @@
-"""Grammars that come to no end, choices, and settings that want memory without bound."""
+"""Tests grammars without an end, choices, and settings that could exhaust memory."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def windows(context: lh.Context) -> None:
     held = 0
     most = 0
     prompts = [f"{i} {REPEATED}" for i in range(40)]
-    lh.generate_parallel(context, prompts, max_tokens=2)  # makes the context
+    lh.generate_parallel(context, prompts, max_tokens=2)  # creates the context
     for settings in large:
         params = SamplingParams(temperature=0.8, **settings)  # type: ignore[arg-type]
         lh.generate_parallel(context, [REPEATED], params=params, max_tokens=2)

@@ -1,4 +1,4 @@
-"""The journal, as strangers broke it: one JSON line for each kind of try.
+"""Repeats trials that damaged a journal: prints one JSON line for each kind of trial.
 
     python tests/strangers/journal.py
 
@@ -42,7 +42,7 @@ def row(what: str, held: list[bool], note: str = "") -> None:
 
 
 def generate(context: lh.Context, journal: Path) -> tuple[lh.Results, list[str]]:
-    """A call on the real model, and how often it warned of its journal."""
+    """Run a call on the real model; return results and warnings about the journal."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         results = lh.generate_parallel(context, PROMPTS, max_tokens=2, journal=journal)
@@ -162,7 +162,7 @@ WAYS: dict[str, Callable[[Path], object]] = {
 
 
 def happens(path: Path, what: Callable[[Path], object], is_over: Event) -> None:
-    """Does it when a part of the call is stored."""
+    """Run `what` when some results of the call are stored."""
     while not is_over.wait(0.05):
         if path.exists() and len(lh.journal_read(path)) > 30:
             what(path)
@@ -212,7 +212,7 @@ journal.close()
 
 
 def shared(folder: Path) -> None:
-    """Each process looks once more after all have stored all results, as a call does."""
+    """Check that each process commits again after all results are stored, like a call."""
     held = []
     for i in range(6):
         path = folder / f"shared-{i}" / "run.sqlite"
@@ -243,7 +243,7 @@ def shared(folder: Path) -> None:
 
 
 def refused(path: str | Path) -> bool:
-    """Whether both ways to use it are refused, by the right error, of bounded length."""
+    """Return True if reading and writing raise the right error with a short message."""
     return all(0 < len(message(use, path)) < 1000 for use in (Journal, lh.journal_read))
 
 
@@ -291,7 +291,7 @@ def names(folder: Path) -> None:
 
 
 def half_moved_log(path: Path) -> int:
-    """A journal as a crash leaves it in a checkpoint. Returns how much is stored."""
+    """Write a journal with a crash during a checkpoint; return the number of results."""
     journal = Journal(path)
     journal.add(disk.ENTRIES)
     shutil.copy(f"{path}-wal", f"{path}-kept")
@@ -361,7 +361,7 @@ def from_r(folder: Path) -> None:
 
 
 def main() -> None:
-    """Makes all tries."""
+    """Run all trials."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for tries in (failing_disk, small_disk, shared, names, foreign, from_r):

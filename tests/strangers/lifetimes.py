@@ -1,4 +1,4 @@
-"""Closing, Ctrl-C and pickling, on a real model."""
+"""Tests closing, Ctrl-C and pickling, with a real model."""
 
 from __future__ import annotations
 
@@ -108,11 +108,11 @@ def interrupts() -> None:
                 lh.generate_parallel(context, [f"{i} is" for i in range(200)])
             except lh.Interrupted as error:
                 has_results = len(error.results) == 200
-            except KeyboardInterrupt:  # before the call
+            except KeyboardInterrupt:  # interrupted before the call
                 has_results = not is_any_running()
             try:
                 presser.join()
-            except KeyboardInterrupt:  # the second one came after the call
+            except KeyboardInterrupt:  # the second interrupt arrived after the call
                 presser.join()
             n_held += has_results
             start = time.perf_counter()
@@ -130,7 +130,7 @@ def interrupts() -> None:
 
 
 def is_any_running() -> bool:
-    """Whether a job is, or a loop that does not see soon that it has no work."""
+    """Return True if a job still runs, or a loop does not become idle soon."""
     from llamaherd.loop import loop, threads  # noqa: PLC0415
 
     every = set(threads._jobs)

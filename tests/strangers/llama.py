@@ -1,4 +1,4 @@
-"""A llama_cpp.Llama told something, and LoRA adapters: one JSON line for each row."""
+"""Tests settings of a llama_cpp.Llama, and LoRA adapters: one JSON line for each row."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def answers(ctx: lh.Context | llama_cpp.Llama) -> list[str]:
 
 
 def mix(chance: random.Random, adapter: Path) -> tuple[dict[str, object], bool]:
-    """Settings of a Llama, and whether it gets a control vector."""
+    """Return settings of a Llama, and True if it gets a control vector."""
     kinds = [
         {"lora_path": str(adapter), "lora_scale": chance.uniform(0.3, 1)},
         {"rope_freq_base": chance.uniform(2e4, 1e5)},
@@ -146,7 +146,7 @@ def refused() -> None:
 
 
 def flipped(folder: Path) -> None:
-    """Bytes changed in an adapter; each try in a process that may die of it."""
+    """Test adapters with changed bytes, each in a process that may crash."""
     base = tiny_models.write(folder / "tiny.gguf", "llama")
     whole = tiny_loras.write(folder / "whole.gguf", TINY, size=0.5).read_bytes()
     chance = random.Random(3)
@@ -165,7 +165,7 @@ def flipped(folder: Path) -> None:
         lines = out.stdout.split()
         loaded += lines.count("loaded")
         done += len(lines)
-        if done < N_FLIPS:  # the next one ended it
+        if done < N_FLIPS:  # the next adapter ended the process
             died += 1
             done += 1
     held = [True] * (N_FLIPS - died) + [False] * died
@@ -190,7 +190,7 @@ def use_flips(base: Path, first: int) -> None:
 
 
 def journal(folder: Path) -> None:
-    """Runs with other adapters and settings on one journal, in any order."""
+    """Run with different adapters and settings on one journal, in random order."""
     base = tiny_models.write(folder / "tiny.gguf", "llama")
     paths = [
         tiny_loras.write(folder / f"j{i}.gguf", TINY, size=0.5, seed=i) for i in (1, 2)

@@ -1,4 +1,4 @@
-"""What is no prompt, and texts that tokenizers are slow at."""
+"""Tests objects that are not prompts, and texts that are slow to tokenize."""
 
 from __future__ import annotations
 

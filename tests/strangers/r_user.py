@@ -1,4 +1,4 @@
-"""What an R user tries, through Rscript: defaults, results, Ctrl-C, progress, labels."""
+"""Tests the R package by Rscript: defaults, results, Ctrl-C, progress, labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENVIRONMENT = {
 
 
 def run(name: str, *, may_fail: bool = False) -> str:
-    """Runs an R script, passes its rows on and returns all that it wrote."""
+    """Run an R script; print its rows and return its output."""
     lines = []
     with subprocess.Popen(
         ["Rscript", "--vanilla", str(R / f"{name}.R")],
