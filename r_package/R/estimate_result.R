@@ -1,4 +1,4 @@
-# The result of estimate(): its object, and and its methods coef(), confint(), vcov() and print().
+# The result of estimate(): its object, and its methods coef(), confint(), vcov() and print().
 
 new_estimates <- function(found, options, formula, methods) {
   rows <- found[["rows"]]
