@@ -10,9 +10,9 @@
 #' @section What is compared:
 #' Only the texts of the part `select` are labelled, see [gold_split()], and all candidates label
 #' the same texts. Values are weighted by 1 / inclusion probability, so that they describe all
-#' texts. A text that a candidate fails to label counts as wrong; for numbers, it gets the number at
-#' the end of the scale that is farther from the code. Texts on which coders tie are left out. For
-#' numbers, the code is the mean of the coders' numbers.
+#' texts. A text that a candidate fails to label is treated as wrong; for numbers, it gets the
+#' number at the end of the scale that is farther from the code. Texts on which coders tie are left
+#' out. For numbers, the code is the mean of the coders' numbers.
 #'
 #' Differences are paired, text by text. The variance of a difference is computed by linearisation,
 #' within the strata of the draw. Intervals of accuracies are adjusted Wald intervals (Bonett and

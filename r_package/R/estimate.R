@@ -67,7 +67,7 @@
 #'   use `has_label(label, "negative")`. `NULL` uses the value that `coded` or `gold` records.
 #' @param prob For codes without a [gold_sample()]: `"simple"` if all texts had the same probability
 #'   of being coded, or the probability of each text.
-#' @param target Target of inference: `"population"`, from which the texts are a sample, or the
+#' @param target Target of inference: `"population"`, from which the texts were sampled, or the
 #'   `"texts"` themselves.
 #' @param cluster A column of clusters, such as speakers, within which texts are not independent.
 #' @param predictions Predictions that the codes correct: `"labels"`, or `"probs"`, the

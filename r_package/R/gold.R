@@ -292,8 +292,8 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
 #'   applies. You can give `kappa` instead.
 #' @param kappa Expected Cohen's kappa of model and people; see `accuracy`.
 #' @param population Number of all texts; `NULL` for an infinite population.
-#' @param target Target of inference, see [estimate()]: the population from which the texts are a
-#'   sample (`"population"`), or the `"texts"` themselves, which needs fewer codes.
+#' @param target Target of inference, see [estimate()]: the population from which the texts were
+#'   sampled (`"population"`), or the `"texts"` themselves, which needs fewer codes.
 #' @param compare Instead of `width`: difference between the accuracies of two codebooks that the
 #'   comparison should detect.
 #' @param differ With `compare`: share of texts that exactly one of the two codebooks labels

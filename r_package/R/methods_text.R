@@ -1,7 +1,7 @@
 #' Write a methods paragraph
 #'
 #' Writes a paragraph for an article, based only on the recorded data: model, codebook, temperature,
-#' thinking, calibration, draw of the coded texts, agreement and estimators; It also returns the
+#' thinking, calibration, draw of the coded texts, agreement and estimators. It also returns the
 #' BibTeX entries of the works that the text cites. The text does not mention steps that were not
 #' done; the checklist marks these steps as open.
 #'

@@ -43,7 +43,7 @@ timing_of <- function(columns) {
   if (!is.null(columns)) as.data.frame(lapply(columns, numbers_of))
 }
 
-# Returns the reasons why prompts failed; For prompts that were not sent to Python, the reasons are
+# Returns the reasons why prompts failed. For prompts that were not sent to Python, the reasons are
 # from R.
 errors_of <- function(columns, prompts) {
   errors <- as_text(columns[["errors"]])
@@ -164,8 +164,8 @@ Ops.llamaherd_result <- function(e1, e2) {
 #'   beginning of an unfinished answer, for example after Ctrl-C, and NA otherwise. With
 #'   log-probabilities there is also `logprobs`, a list column, and where the model could think,
 #'   `thinking`, `n_thinking_tokens` and `thinking_complete`. For samples, the data frame has one
-#'   row per sample and, before `text`, the columns `prompt`, the index of the prompt, and `sample`,
-#'   the index of the sample, before `text`.
+#'   row per sample. Before `text` it also has the columns `prompt`, the index of the prompt, and
+#'   `sample`, the index of the sample.
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())
