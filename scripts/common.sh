@@ -50,8 +50,8 @@ logged() {
 }
 
 # one_core COMMAND...: runs COMMAND on one processor, so that llamaherd's default is one
-# thread. Threads of one matrix product wait for each other in loops: beside other programs
-# two take twice the processor time of one.
+# thread. Threads of one matrix product wait for each other in loops: next to other
+# programs, two threads therefore use twice the processor time of one thread.
 one_core() {
   local cores
   if command -v taskset >/dev/null; then

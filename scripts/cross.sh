@@ -88,7 +88,8 @@ make_debian() {
   touch "$DEBIAN/.made"
 }
 
-# Packages of the index are installed from outside, because pip takes minutes in emulation.
+# pip installs the packages outside the emulation, because it would need minutes in
+# emulation.
 install_packages() {
   local platforms=() packages minor
   for minor in {17..36}; do platforms+=(--platform "manylinux_2_${minor}_aarch64"); done

@@ -2,11 +2,11 @@
 # Checks the system packages: a C++ compiler, a Python that R can load, R, and the R
 # packages of DESCRIPTION. Installs missing packages with apt if run as root; otherwise
 # prints the command and stops.
-#   setup_system.sh run      what a user of the package needs
-#   setup_system.sh dev      also what its tests and linters need
+#   setup_system.sh run      packages that users need
+#   setup_system.sh dev      also packages that tests and linters need
 #   setup_system.sh valgrind also valgrind
 #   setup_system.sh fuzz     also clang with libFuzzer
-#   setup_system.sh docs     what the package's tests need, and pkgdown
+#   setup_system.sh docs     packages that the R package's tests need, and pkgdown
 #   setup_system.sh cluster  also SLURM
 #   setup_system.sh python   prints the Python for the virtual environment
 # shellcheck source=scripts/common.sh

@@ -19,8 +19,8 @@
 #' @param method `"classify"` computes probabilities; `"generate"` generates the label, constrained
 #'   to the labels; `"auto"` is `"generate"` for fields and `"classify"` otherwise.
 #' @param columns Names of the new columns: a prefix for all names, or a named vector such as
-#'   `c(label = "topic", prob = NA)`, with NA for columns to leave out. `p_` stands for the prefix
-#'   of the probabilities of all labels.
+#'   `c(label = "topic", prob = NA)`, with NA for columns to leave out. The name `p_` in this vector
+#'   sets the prefix of the columns with the probabilities of all labels.
 #' @param calibrate Removes the model's preference for some labels: `"batch"` estimates it from
 #'   these rows, `"contextual"` from prompts without content; see [calibrate_batch()]. NULL leaves
 #'   the probabilities unchanged.

@@ -128,7 +128,7 @@ as_utf8 <- function(x) {
   text
 }
 
-# Requires a whole number, or with n > 1 also n whole numbers.
+# Requires a whole number. If n is above 1, a vector of n whole numbers is also accepted.
 check_whole <- function(
   x,
   arg = rlang::caller_arg(x),
@@ -221,7 +221,7 @@ check_auto_flag <- function(
   x
 }
 
-# Requires that `...` has only named arguments among `known`, each once.
+# Requires that all arguments in `...` are named, are among `known`, and occur only once.
 check_dots <- function(dots, known, error_call = rlang::caller_env()) {
   given <- rlang::names2(dots)
   bad <- given[!given %in% known | duplicated(given)]

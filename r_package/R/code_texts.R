@@ -8,10 +8,10 @@
 #' call ends with Ctrl-C (or Esc, or the stop button), or with the button "End" on the page that
 #' shows the agreement. It returns the codes.
 #'
-#' Several people can code at the same time. Each uses a browser and a link of their own, which the
-#' call prints. Only the first link, which is yours, shows the progress and the agreement of the
-#' coders. While the page is open, R is busy: for a coding of several days use `llamaherd code` in a
-#' terminal, with the CSV file of [write_gold()].
+#' Several people can code at the same time. Each coder uses their own browser and link; the call
+#' prints these links. Only the first link, which is yours, shows the progress and the agreement of
+#' the coders. While the page is open, R is busy: for a coding of several days use `llamaherd code`
+#' in a terminal, with the CSV file of [write_gold()].
 #'
 #' @section Other computers:
 #' By default only this computer can reach the page. With `host = "0.0.0.0"` other computers of the

@@ -47,7 +47,7 @@
 #' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: each interval
 #'   has the confidence level by itself.
 #' @param journal Path of a file that stores all answers, so that another comparison computes only
-#'   new ones. `TRUE` creates a file in the working directory.
+#'   missing answers. `TRUE` creates a file in the working directory.
 #' @param progress,verbosity See [annotate_texts()].
 #' @param codebook A codebook.
 #' @param ... For `candidate()`: arguments of [annotate_texts()], such as `calibrate`, `method`,

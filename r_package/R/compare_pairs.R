@@ -14,9 +14,9 @@
 #' With `design = "adaptive"` the first pairs form two random cycles through all texts, so that all
 #' texts are connected by pairs. Then rounds of the most informative pairs alternate with rounds of
 #' random pairs. A pair is informative if its outcome is uncertain or if little information on its
-#' two texts exists (Glickman and Jensen 2005). Rounds of informative pairs alone spread strengths
-#' too far and make intervals too short. No pair is drawn twice. The same `seed`, texts and model
-#' draw the same pairs.
+#' two texts exists (Glickman and Jensen 2005). Without the random pairs, the differences of
+#' strengths would be exaggerated, and intervals would be too short. No pair is drawn twice. The
+#' same `seed`, texts and model draw the same pairs.
 #'
 #' @section Standard errors:
 #' With few pairs per text, the maximum of the likelihood exaggerates the differences of strengths.

@@ -171,8 +171,8 @@ labels_of_coding <- function(x, coding) {
     if (isTRUE(coding$label %in% names(x))) as.character(x[[coding$label]])
 }
 
-# Returns the name of a file for a log: the full path, which is valid in any folder, with `~` for
-# the home folder, whose name would show its owner.
+# Returns the full path of a file for a log. `~` replaces the home folder, whose name would show its
+# owner.
 log_path <- function(path) {
   is_whole <- grepl("^(/|~|[A-Za-z]:|\\\\\\\\)", path)
   path <- if (is_whole) path else file.path(getwd(), path)

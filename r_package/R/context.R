@@ -38,7 +38,7 @@
 #' With `cluster`, prompts are answered by processes with a model and a context each, on the
 #' machines of the cluster. Such a context works in all functions with an argument `context`, with
 #' the same results; journal, progress and Ctrl-C work in this session. Prompts with the same
-#' beginning go to the same process. A process that dies is started again, and its unfinished
+#' beginning are sent to the same process. A process that dies is started again, and its unfinished
 #' prompts are computed again. Sizes (`n_ctx`, `n_threads`, `n_seq_max`) are per process. `model` is
 #' loaded from the same path on each machine, or sent to machines that do not have it; this session
 #' uses only its vocabulary, so `model_load(check_memory = FALSE)` may load a model that is larger

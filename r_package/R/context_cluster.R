@@ -57,7 +57,7 @@ start_herd <- function(object, cluster, options, error_call = rlang::caller_env(
 }
 
 # Ends the processes of clusters when R exits: R ends without finalizing Python, and Ray's threads
-# would then crash it.
+# would then crash R.
 end_herds_at_exit <- local({
   herds <- NULL
   function() {

@@ -86,7 +86,7 @@
 #' @param simultaneous `NULL`: each interval has the confidence `level` by itself. `"bonferroni"` or
 #'   `"max_t"`: all intervals of a method are simultaneous, so that together they have the
 #'   confidence `level`. `"max_t"` uses the correlations of the estimates of an outcome, and its
-#'   intervals are shorter.
+#'   intervals are shorter than with `"bonferroni"`.
 #' @param quantile For `outcome = "quantile"`: quantiles between 0 and 1, such as `0.9`.
 #' @returns A `llamaherd_estimates`. As a data frame it has one row per estimate and method:
 #'   `outcome`, `term`, `group`, `method`, `estimate`, `std_error`, `low`, `high`, `lam` and `df`,

@@ -16,7 +16,8 @@ repository <- "https://github.com/llamaherd/llamaherd"
 #'   `@`; or a folder with the sources of llamaherd, for example a clone of its repository; or a
 #'   folder with wheels (compiled packages) of llamaherd and llama-cpp-python, which `make wheels`
 #'   creates in a clone. NULL uses the default.
-#' @param python Path of the Python program that creates the environment. NULL searches for one.
+#' @param python Path of the Python program that creates the environment. NULL searches for a
+#'   suitable Python.
 #' @param pip_options Further options for `pip install`, as a character vector.
 #' @returns The path of the environment's Python, invisibly.
 #' @seealso [llamaherd_available()]
@@ -305,7 +306,8 @@ run_python <- function(expr, problem, hint, error_call = rlang::caller_env()) {
 #' Checks for the Python package without starting Python in this session. The result is also FALSE
 #' if the environment variable names a Python that does not exist.
 #'
-#' @returns TRUE if the Python that would be used has the package llamaherd, else FALSE.
+#' @returns TRUE if the package llamaherd is installed in the Python that this package uses, else
+#'   FALSE.
 #' @seealso [install_llamaherd()]
 #' @export
 #' @examples

@@ -61,7 +61,7 @@
 #'   functions. [report()] writes a page that documents how the labels were made, and [reproduce()]
 #'   repeats the coding. If a data frame lost the record that a report needs, for example in a join
 #'   or a CSV file, use [coded_restore()].
-#' * `vignette("llamaherd")` is the first of some short guides. They are installed if you set
+#' * `vignette("llamaherd")` is the first of several short guides. They are installed if you set
 #'   `build_vignettes = TRUE` in `remotes::install_git()`.
 #'
 #' Several models

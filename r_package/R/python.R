@@ -79,8 +79,8 @@ discover_python <- function() {
   config$python
 }
 
-# Checks, in a separate process, that this Python finds the package. A folder with the package's
-# name is also found as a package, but has no origin.
+# Checks, in a separate process, that this Python finds the package. Python would also find a folder
+# with the package's name; such a package has no origin.
 has_llamaherd <- function(python) {
   code <- paste(
     "import importlib.util as u, sys; spec = u.find_spec('llamaherd');",

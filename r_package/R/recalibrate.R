@@ -13,7 +13,8 @@
 #' these heads. So no label depends on the code of the same text: the accuracy by cross-validation
 #' is not too high, and [estimate()] with the same gold sample stays valid, as
 #' cross-prediction-powered inference. Codes are weighted by the inverse of their inclusion
-#' probabilities. The penalty of each head is chosen by cross-validation among its own codes.
+#' probabilities. The penalty of each head is chosen by cross-validation among the codes to which
+#' the head is fitted.
 #'
 #' @section When it helps:
 #' Probabilities improve most where the model prefers a label regardless of the text. They do not
@@ -177,7 +178,7 @@ roles_known <- function(coded) {
   as.list(columns[names(columns) %in% c("prob", "margin", "entropy", "mean", "sd")])
 }
 
-# TRUE if the labels are ordered. A column "mean" of other data frames is the user's own.
+# TRUE if the labels are ordered. In other data frames, a column "mean" belongs to the user.
 is_ordered_column <- function(coded, label) {
   is_coded <- inherits(coded, "llamaherd_coded")
   is.ordered(coded[[label]]) || (is_coded && is.numeric(coded[[label]]))

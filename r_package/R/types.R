@@ -43,7 +43,7 @@
 #'   characters.
 #' @param most Maximum length. NULL uses 40 words or 200 characters.
 #' @param items The type of the elements.
-#' @param ... Fields: types with the names of the fields.
+#' @param ... Fields of the object: types, named by the names of the fields.
 #' @param .additional_properties TRUE allows fields that are not named here. They do not become
 #'   columns, but the texts of the answers contain them.
 #' @param text A JSON Schema as text.

@@ -43,8 +43,8 @@
 #'   more than 20 different numbers. Ordered labels that are numbers are also compared as numbers:
 #'   Pearson's and Spearman's correlation, ICC(2,1), Krippendorff's alpha for intervals, RMSE, MAE
 #'   and bias, in the parts `numbers` and `numbers of people` of the table. The model's number is
-#'   the expected value if [annotate_texts()] returned one. If several people coded a text, their
-#'   number is the mean of their codes.
+#'   the expected value if [annotate_texts()] returned expected values. If several people coded a
+#'   text, their number is the mean of their codes.
 #' @param n_bootstrap Number of bootstrap draws for the intervals of F1, balanced accuracy and
 #'   alpha.
 #' @param several TRUE if a text may have several labels, joined by `"; "`, with `""` or `"none"`

@@ -53,7 +53,7 @@ inline std::vector<int32_t> tokens(const std::string& text) {
   return out;
 }
 
-// A request that keeps the memory to which it points alive.
+// A request, with the arrays to which it points.
 struct Request {
   Request(int64_t id, std::vector<int32_t> prompt, int32_t max_tokens)
       : prompt_(std::move(prompt)), sampling(greedy()) {

@@ -1,6 +1,6 @@
 """Kills a worker at twenty random moments: no answer is lost or delivered twice.
 
-The figures go to build/cluster/kills.json.
+Figures are written to build/cluster/kills.json.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 // A disk that fails on demand, for tests only: a library that is loaded before all others
 // (LD_PRELOAD). It counts the calls that change files in one folder. At the chosen call
-// it ends the process, lets the call fail, or does half of it. No other code uses this
-// library.
+// it ends the process, lets the call fail, or writes only half of the data. No other code
+// uses this library.
 #include <dlfcn.h>
 #include <sys/types.h>
 #include <unistd.h>

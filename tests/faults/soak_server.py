@@ -2,10 +2,10 @@
 
     python soak_server.py MODEL MINUTES OUT.json
 
-The library computes the expected answers first, each prompt alone. Clients then ask
-`llamaherd serve --deterministic`, some disconnect early, some send wrong requests. Once a
-minute all clients rest; then no prompt may be left, and memory, descriptors and threads
-of the server are measured.
+The library computes the expected answers first, each prompt alone. Clients then send
+requests to `llamaherd serve --deterministic`; some disconnect early, some send wrong
+requests. Once a minute all clients rest; then no prompt may be left, and memory,
+descriptors and threads of the server are measured.
 """
 
 from __future__ import annotations

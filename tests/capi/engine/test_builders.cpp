@@ -165,7 +165,7 @@ TEST_CASE("what is computed again after a pause ends where it had come to") {
   CHECK(builder.parts()[0].i_logits == -1);
   c.positions.set(0, 19);
   CHECK(builder.build(c.pointers, 0));
-  CHECK(ids(builder) == "0* 1* 2* 3* 4* 5* 6* 7* ");  // like any other answer
+  CHECK(ids(builder) == "0* 1* 2* 3* 4* 5* 6* 7* ");  // the same as for any answer
 }
 
 TEST_CASE("answers come in whole groups of sequences, whichever of them are there") {

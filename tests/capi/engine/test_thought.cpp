@@ -19,7 +19,7 @@ using Tokens = std::vector<int32_t>;
 const Tokens kClosing = toy::tokens("!</t>\n");
 const Tokens kAfter = toy::tokens("\n");
 
-// A thought that keeps the memory to which it points alive.
+// A thought, with the arrays to which it points.
 struct Thinking {
   int32_t budget = 8;
   bool is_open = true;
